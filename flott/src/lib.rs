@@ -18,8 +18,8 @@
 
 pub use derive::{FlottType, main};
 pub use streaming::{
-    Args, Environment, ProgramEntry, Stream, TaskError, batch, operators, sources, state, testing,
-    types,
+    Args, Environment, ProgramEntry, Stream, TaskError, batch, operators, sinks, sources, state,
+    testing, types,
 };
 
 use std::{
@@ -46,7 +46,7 @@ pub mod prelude {
     pub use derive::FlottType;
     pub use streaming::api::{
         AtEnd, BroadcastConnectedStream, ConnectedStreams, KeyedBroadcastConnectedStream,
-        KeyedConnectedStreams, KeyedStream, Sink, WindowedStream,
+        KeyedConnectedStreams, KeyedStream, StreamSink, WindowedStream,
     };
     pub use streaming::operators::{
         AggregateFunction, BroadcastProcessFunction, CoProcessFunction, Collector, Context,
@@ -55,6 +55,11 @@ pub mod prelude {
         ProcessFunction, ProcessingTimeSessionWindows, SlidingEventTimeWindows,
         SlidingProcessingTimeWindows, StatefulProcessFunction, TimeDomain, TimeWindow, Timer,
         TimerService, TumblingEventTimeWindows, TumblingProcessingTimeWindows, WindowFunction,
+    };
+    pub use streaming::sinks::{
+        CommitError, CommitRequest, Committer, CommittingSinkWriter, Encoder, FileSink,
+        GlobalCommitter, NoCommitter, NoWriterState, RollingPolicy, Sink, SinkWriter,
+        WriterContext,
     };
     pub use streaming::sources::{
         Boundedness, NoEnumerator, ReadProgress, ReaderContext, ReaderOutput, Source, SourceReader,

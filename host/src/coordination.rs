@@ -330,12 +330,8 @@ impl Side {
         }
     }
 
-    /// Tells every coordinator that the job has ended, even after one has failed, and returns the first failure. For a
-    /// finished job the coordinators publish first, all or none; if one cannot publish, its error is returned at once.
+    /// Tells every coordinator that the job has ended, even after one has failed, and returns the first failure.
     fn job_ended(&mut self, finished: bool) -> Result<(), CoordinationError> {
-        if finished {
-            self.publish()?;
-        }
         let mut first = Ok(());
         for (operator, runner) in &self.coordinators {
             let told = runner.begin(move |c| c.job_ended(finished)).wait();
@@ -345,26 +341,6 @@ impl Side {
             }
         }
         first
-    }
-
-    /// Has every coordinator publish. If one fails, those that have published are told to take it back.
-    fn publish(&self) -> Result<(), CoordinationError> {
-        let mut published = Vec::new();
-        for (operator, runner) in &self.coordinators {
-            let Err(error) = runner.begin(|c| c.publish()).wait() else {
-                published.push((operator, runner));
-                continue;
-            };
-            let mut why = format!("{}: {error}", self.name_of(*operator));
-            for (operator, runner) in published {
-                if let Err(error) = runner.begin(|c| c.job_ended(false)).wait() {
-                    why =
-                        format!("{why}; {} can't be taken back: {error}", self.name_of(*operator));
-                }
-            }
-            return Err(CoordinationError::Failed(why));
-        }
-        Ok(())
     }
 
     fn name_of(&self, operator: OperatorId) -> String {

@@ -343,35 +343,6 @@ async fn coordinators_are_started_anew_and_stale_callers_are_told() {
 }
 
 #[tokio::test]
-async fn of_several_sinks_all_publish_or_none() {
-    for blocked in 0..3 {
-        let mut cluster = Cluster::start().await;
-        let out = ["one", "two", "three"].map(|name| cluster.tmp.path().join(name));
-        let to = out.clone();
-        let program = streaming::ProgramEntry::new().job(
-            "copies",
-            move |env: &streaming::Environment, _: streaming::Args| {
-                let numbers = env.sequence(0..3);
-                to.iter().for_each(|to| drop(numbers.clone().write_text(to)));
-                Ok::<(), std::convert::Infallible>(())
-            },
-        );
-        let (_, coordinators) = cluster.in_process(&program).await;
-        let worker = cluster.worker(&program, &[]).await;
-        let graph = cluster.build(&coordinators, 1, &[]).await;
-        let attempts = deploy(&graph, &[&worker], 0).await;
-        cluster.all(S::Finished, attempts.len()).await;
-        let strange = out[blocked].join("somebody's");
-        std::fs::create_dir_all(&strange).unwrap();
-        let refused = coordinators.gateway.ask(JobEnded { finished: true }).await;
-        let refused = refused.unwrap_err().to_string();
-        assert!(refused.contains("it is not replaced"), "{refused}");
-        assert_eq!(out.each_ref().map(|out| out.is_file()), [false; 3]);
-        assert!(strange.exists());
-    }
-}
-
-#[tokio::test]
 async fn a_host_that_is_told_to_end_cancels_its_tasks_first() {
     let program = programs::entry();
     let mut cluster = Cluster::start().await;

@@ -1,5 +1,5 @@
 //! Stores what must survive a process - blobs, job graphs, job results, leader records, election
-//! drivers - and input files of other systems. It must never know actors.
+//! drivers - input files of other systems, and output files. It must never know actors.
 
 pub mod blobs;
 pub mod checkpoints;
@@ -8,6 +8,7 @@ pub mod files;
 pub mod ha;
 pub mod jobs;
 pub mod objects;
+pub mod output;
 pub mod savepoints;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

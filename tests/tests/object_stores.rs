@@ -177,3 +177,35 @@ fn a_killed_jobmanager_finds_its_jobs_in_a_bucket() {
     assert!(list(&format!("jobs/{job}/")).len() > 2);
     eventually(SOON, "the program is gone", || list("programs/").is_empty().then_some(()));
 }
+
+#[tokio::test]
+async fn an_output_file_appears_when_it_is_published_and_once() {
+    use storage::output::{self, Published};
+    let server = S3Server::start();
+    let settings = S3Settings {
+        endpoint: Some(server.endpoint.clone()),
+        region: Some("us-east-1".to_owned()),
+        access_key: Some(ACCESS_KEY.to_owned()),
+        secret_key: Some(SECRET_KEY.to_owned()),
+        path_style_access: true,
+    };
+    let folder = output::open(&format!("s3://{BUCKET}/out"), &settings).unwrap();
+    let raw = client(&server.endpoint, SECRET_KEY);
+    let path = Path::from("out/part-0");
+    let piece = bytes::Bytes::from(vec![b'x'; folder.piece_bytes()]);
+    let mut file = folder.create("part-0", "owner").await.unwrap();
+    for bytes in [piece.clone(), piece, "the end".into()] {
+        file = file.write(bytes).await.unwrap();
+    }
+    let pending = file.finish().await.unwrap();
+    assert_eq!(pending.parts.len(), 3);
+    assert!(matches!(raw.head(&path).await, Err(Error::NotFound { .. })));
+    for _ in 0..2 {
+        assert_eq!(folder.publish(pending.clone()).await, Ok(Published::Done));
+        assert_eq!(raw.head(&path).await.unwrap().size, pending.bytes);
+    }
+    assert!(raw.get(&path).await.unwrap().bytes().await.unwrap().ends_with(b"xthe end"));
+    raw.delete(&path).await.unwrap();
+    // S3 says that there is no such upload, this server that it is somebody else's.
+    assert_ne!(folder.publish(pending).await, Ok(Published::Done));
+}

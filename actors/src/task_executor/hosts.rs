@@ -15,8 +15,8 @@ use gateways::program_host::{
     BuildError, DeployToHost, HostStarted, ProgramHostGateway, StartHost,
 };
 use gateways::task_executor::{
-    DeployError, DeployTasks, ForwardOperatorEvent, ReportTaskStates, TaskDeployment,
-    TaskExecutorGateway,
+    DeployError, DeployTasks, ForwardCheckpointAnswer, ForwardOperatorEvent, ReportTaskStates,
+    TaskDeployment, TaskExecutorGateway,
 };
 use gateways::{Call as _, CallError, FabricError, NodeAddress, Registration, Remote};
 use model::{
@@ -135,7 +135,8 @@ impl TaskExecutor {
         ctx: &mut Context<Self>,
     ) {
         let unwanted = Rc::new(Cell::new(false));
-        let calls = [ReportTaskStates::NAME, ForwardOperatorEvent::NAME];
+        let calls =
+            [ReportTaskStates::NAME, ForwardOperatorEvent::NAME, ForwardCheckpointAnswer::NAME];
         let endpoint = self.services.rpc.serve_for_job(
             endpoint_for(job),
             self.services.session,

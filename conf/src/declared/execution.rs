@@ -53,6 +53,8 @@ options! {
     PROGRAM: Option<String> = "pipeline.program" => None;
     /// The program's arguments.
     PROGRAM_ARGS: List = "pipeline.program-args" => List::default(), other ["$internal.application.program-args"];
+    /// How often a sink repeats a commit that may succeed later, before its task fails. The pause doubles from 100 ms to 10 s.
+    COMMITTER_RETRIES: u32 = "sink.committer.retries" => 10;
     /// Which of the program's registered jobs is run, where it has several.
     ENTRY: Option<String> = "pipeline.entry" => None;
 }
@@ -67,6 +69,7 @@ static OF_JOBS: &[&dyn Declaration] = &[
     &JOB_ID,
     &PROGRAM_ARGS,
     &ENTRY,
+    &COMMITTER_RETRIES,
     &network::BUFFER_TIMEOUT,
     &network::AUTO_WATERMARK_INTERVAL,
     &resourcemanager::SLOT_REQUEST_TIMEOUT,

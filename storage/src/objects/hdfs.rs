@@ -242,7 +242,7 @@ fn last_segment(path: &str) -> &str {
 }
 
 /// Returns true if the error says that there is no such file: it is missing, or a file is where a folder would be.
-fn absent(error: &HdfsError) -> bool {
+pub(crate) fn absent(error: &HdfsError) -> bool {
     match error {
         HdfsError::FileNotFound(_) | HdfsError::IsADirectoryError(_) => true,
         HdfsError::RPCError(class, text) => {

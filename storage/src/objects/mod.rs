@@ -16,7 +16,7 @@ mod probe;
 #[cfg(any(test, feature = "hdfs", feature = "s3"))]
 mod remote;
 #[cfg(feature = "s3")]
-mod s3;
+pub(crate) mod s3;
 #[cfg(test)]
 mod tests;
 
@@ -237,7 +237,7 @@ impl<'a> Remote<'a> {
         let rest = text.get(scheme.len() + 1..).and_then(|rest| rest.strip_prefix("//"));
         let (host, path) = match rest {
             Some(rest) => rest.split_at(rest.find('/').unwrap_or(rest.len())),
-            None => return Err(unknown(uri, format!("'{scheme}:' is not followed by '//'"))),
+            None => return Err(unknown_uri(uri, format!("'{scheme}:' is not followed by '//'"))),
         };
         Ok(Some(Self { scheme, host, path }))
     }
@@ -253,9 +253,9 @@ impl<'a> Remote<'a> {
         s3: &S3Settings,
     ) -> Result<Arc<dyn ObjectStore>, StoreError> {
         match self.scheme {
-            "s3" if self.host.is_empty() => Err(unknown(uri, "it names no bucket".into())),
+            "s3" if self.host.is_empty() => Err(unknown_uri(uri, "it names no bucket".into())),
             "hdfs" if self.path.trim_end_matches('/').is_empty() => {
-                Err(unknown(uri, "it names no directory".into()))
+                Err(unknown_uri(uri, "it names no directory".into()))
             }
             #[cfg(feature = "s3")]
             "s3" => {
@@ -269,7 +269,10 @@ impl<'a> Remote<'a> {
             }
             feature => {
                 let why = "this program was built without the cargo feature";
-                Err(unknown(uri, format!("{why} '{feature}', build it with --features {feature}")))
+                Err(unknown_uri(
+                    uri,
+                    format!("{why} '{feature}', build it with --features {feature}"),
+                ))
             }
         }
     }
@@ -278,13 +281,13 @@ impl<'a> Remote<'a> {
 /// The schemes of remote systems. Each is also the name of the cargo feature that supports it.
 const REMOTE: [&str; 2] = ["s3", "hdfs"];
 
-fn unknown(uri: &str, why: String) -> StoreError {
+pub(crate) fn unknown_uri(uri: &str, why: String) -> StoreError {
     StoreError::UnknownUri { uri: uri.chars().take(200).collect(), why }
 }
 
 /// Returns the directory that a `file:` URI or a plain path names.
 pub fn local_path(uri: &str) -> Result<std::path::PathBuf, StoreError> {
-    let wrong = |why: String| unknown(uri, why);
+    let wrong = |why: String| unknown_uri(uri, why);
     let text = uri.trim();
     let path = match scheme(text) {
         None => text.to_owned(),

@@ -36,7 +36,7 @@ const PAUSES: BackoffConfig = BackoffConfig {
 
 /// An object store in a folder of a bucket.
 #[derive(Debug)]
-pub(super) struct S3 {
+pub(crate) struct S3 {
     client: AmazonS3,
     bucket: String,
     /// The prefix of all names: empty, or ends with a slash.
@@ -45,7 +45,7 @@ pub(super) struct S3 {
 
 impl S3 {
     /// Makes a client without sending a request. `folder` is the path of the URI.
-    pub(super) fn open(
+    pub(crate) fn open(
         uri: &str,
         bucket: &str,
         folder: &str,
@@ -85,11 +85,11 @@ impl S3 {
         Ok(Self { client, bucket: bucket.to_owned(), folder })
     }
 
-    fn path(&self, name: &str) -> Path {
+    pub(crate) fn path(&self, name: &str) -> Path {
         Path::from(format!("{}{name}", self.folder))
     }
 
-    fn error(&self, name: &str, error: &Error) -> StoreError {
+    pub(crate) fn error(&self, name: &str, error: &Error) -> StoreError {
         let (path, why) = (self.place(name), cause(error));
         match error {
             Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => {
@@ -108,6 +108,11 @@ impl S3 {
             }
             _ => StoreError::Io { path, why },
         }
+    }
+
+    /// Returns the client of the bucket.
+    pub(crate) fn client(&self) -> &AmazonS3 {
+        &self.client
     }
 
     async fn put(&self, name: &str, object: Bytes, mode: PutMode) -> Result<(), Error> {

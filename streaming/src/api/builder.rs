@@ -24,6 +24,10 @@ pub(crate) struct OperatorSpec {
     pub(crate) states: Vec<StateDeclaration>,
     pub(crate) coordinator: Option<Box<dyn CoordinatorFactory>>,
     pub(crate) sink: bool,
+    /// True for the committers of a sink.
+    pub(crate) commits: bool,
+    /// True if the operator can have one subtask only.
+    pub(crate) single: bool,
 }
 
 /// Everything that a program has declared.
@@ -94,6 +98,7 @@ impl Builder {
             reads: Vec::new(),
             states: Vec::new(),
             coordinator: coordinated.then(|| Box::new(coordinators) as Box<dyn CoordinatorFactory>),
+            commits: false,
             parallelism: None,
             single,
             group: None,
@@ -148,8 +153,9 @@ impl Builder {
             reads,
             states: spec.states,
             coordinator: spec.coordinator,
+            commits: spec.commits,
             parallelism: None,
-            single: false,
+            single: spec.single,
             group: None,
             cut: false,
             source: false,

@@ -1,7 +1,7 @@
 //! The [`Environment`], on which a program's build function declares the job.
 
 use super::{Builder, Stream};
-use crate::{operators::BoxError, seam::BuildProgramError};
+use crate::{graph::plan::MOST_SUBTASKS, operators::BoxError, seam::BuildProgramError};
 use model::ResourceProfile;
 use serde::{Serialize, de::DeserializeOwned};
 use std::{
@@ -76,7 +76,7 @@ impl Environment {
     }
 
     /// Sets an option for this job, unless the client sets it. Only `parallelism.default` takes precedence over the client's
-    /// value, because it counts like [`Environment::set_parallelism`]; the build fails if its value is not a number.
+    /// value, because it counts like [`Environment::set_parallelism`]; the build fails if its value is not a whole number from 1 to 32768.
     ///
     /// ```
     /// use model::ResourceProfile;
@@ -99,9 +99,9 @@ impl Environment {
             return;
         }
         match value.trim().parse() {
-            Ok(parallelism) => builder.parallelism = Some(parallelism),
-            Err(_) => builder.invalid(format!(
-                "option '{DEFAULT_PARALLELISM}': '{value}' is wrong, it takes a whole number from 1"
+            Ok(parallelism @ 1..=MOST_SUBTASKS) => builder.parallelism = Some(parallelism),
+            _ => builder.invalid(format!(
+                "option '{DEFAULT_PARALLELISM}': '{value}' is wrong, it takes a whole number from 1 to {MOST_SUBTASKS}"
             )),
         }
     }

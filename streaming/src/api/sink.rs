@@ -1,43 +1,73 @@
-//! Sinks: the ends of streams.
+//! Sinks: the ends of streams, and how they are declared.
 
 use super::{Environment, Stream, builder::OperatorSpec, inputs::Inputs, stream::set_on_node};
-use crate::{operators::Operator, seam::CoordinatorFactory, types::Record};
+use crate::{
+    graph::draft::{NodeDraft, Route},
+    operators::Operator,
+    seam::CoordinatorFactory,
+    sinks::{
+        CommittingSinkWriter, Sink,
+        two_phase::{self, Shared, SinkWriterOperator},
+    },
+    state::State,
+    types::Record,
+};
 use model::NodeId;
+use std::sync::{Arc, Mutex};
 
 /// A sink that was declared, to be named and placed. The sink is part of the job also if this value is dropped.
 ///
 /// ```
-/// use streaming::{Environment, api::Sink};
+/// use streaming::{Environment, api::StreamSink};
 ///
 /// fn numbers(env: &Environment) {
-///     let sink: Sink = env.sequence(0..10).print();
+///     let sink: StreamSink = env.sequence(0..10).print();
 ///     sink.name("to the terminal").uid("print").slot_sharing_group("output").set_parallelism(1);
 ///     env.sequence(0..10).checksum().collect().disable_chaining();
 /// }
 /// ```
 #[derive(Clone)]
-pub struct Sink {
+pub struct StreamSink {
     env: Environment,
+    /// The writer, or the whole sink.
     node: NodeId,
+    committer: Option<NodeId>,
+    global_committer: Option<NodeId>,
 }
 
-impl Sink {
-    /// Sets the sink's uid, as [`Stream::uid`] does.
+/// The names of a sink's committers behind the name or uid of the sink.
+const COMMITTER: &str = "committer";
+const GLOBAL_COMMITTER: &str = "global committer";
+
+impl StreamSink {
+    /// Changes the drafts of all nodes of the sink. `change` gets what a committer's name has behind the sink's; nothing for the
+    /// writer.
+    fn set(self, what: &str, change: impl Fn(&mut NodeDraft, Option<&str>)) -> Self {
+        let committer = self.committer.map(|node| (node, COMMITTER));
+        let global = self.global_committer.map(|node| (node, GLOBAL_COMMITTER));
+        set_on_node(&self.env, Some(self.node), what, |node| change(node, None));
+        for (node, suffix) in committer.into_iter().chain(global) {
+            set_on_node(&self.env, Some(node), what, |node| change(node, Some(suffix)));
+        }
+        self
+    }
+    /// Sets the sink's uid, as [`Stream::uid`] does. Committers get uids that are made of it.
     pub fn uid(self, uid: impl Into<String>) -> Self {
-        set_on_node(&self.env, Some(self.node), "uid", |node| node.uid = Some(uid.into()));
-        self
+        let uid = uid.into();
+        self.set("uid", |node, suffix| node.uid = Some(joined(&uid, suffix)))
     }
-    /// Sets the sink's name, as [`Stream::name`] does.
+    /// Sets the sink's name, as [`Stream::name`] does. Committers get names that are made of it.
     pub fn name(self, name: impl Into<String>) -> Self {
-        set_on_node(&self.env, Some(self.node), "name", |node| node.name = Some(name.into()));
-        self
+        let name = name.into();
+        self.set("name", |node, suffix| node.name = Some(joined(&name, suffix)))
     }
-    /// Sets the number of the sink's subtasks, as [`Stream::set_parallelism`] does.
+    /// Sets the number of the sink's subtasks, as [`Stream::set_parallelism`] does. A global committer has always one.
     pub fn set_parallelism(self, parallelism: u32) -> Self {
-        set_on_node(&self.env, Some(self.node), "set_parallelism", |node| {
-            node.parallelism = Some(parallelism);
-        });
-        self
+        self.set("set_parallelism", |node, _| {
+            if !node.single {
+                node.parallelism = Some(parallelism);
+            }
+        })
     }
     /// Places the sink in a slot sharing group, as [`Stream::slot_sharing_group`] does.
     pub fn slot_sharing_group(self, group: impl Into<String>) -> Self {
@@ -54,6 +84,10 @@ impl Sink {
     }
 }
 
+fn joined(text: &str, suffix: Option<&str>) -> String {
+    suffix.map_or_else(|| text.to_owned(), |suffix| format!("{text}: {suffix}"))
+}
+
 impl<T: Record> Stream<T> {
     /// Declares a sink. `operator` makes the operator of each subtask.
     pub(crate) fn add_sink<Op>(
@@ -61,7 +95,7 @@ impl<T: Record> Stream<T> {
         kind: &'static str,
         coordinator: Option<Box<dyn CoordinatorFactory>>,
         operator: impl FnMut() -> Op + Send + 'static,
-    ) -> Sink
+    ) -> StreamSink
     where
         Op: Operator<T, Out = ()> + 'static,
     {
@@ -69,6 +103,53 @@ impl<T: Record> Stream<T> {
         let spec = OperatorSpec { kind, coordinator, sink: true, ..OperatorSpec::default() };
         let inputs = Inputs::of(&self.above);
         let pending = self.env.builder.borrow_mut().add_operator(spec, inputs, operator);
-        Sink { env: self.env.clone(), node: pending.from() }
+        let (env, node) = (self.env.clone(), pending.from());
+        StreamSink { env, node, committer: None, global_committer: None }
+    }
+
+    /// Writes the records to a sink: one's own, see [`Sink`] and [`SinkWriter`](crate::sinks::SinkWriter), or a
+    /// [`FileSink`](crate::sinks::FileSink).
+    ///
+    /// The committer of a subtask is chained to its writer. A global committer is a task by itself.
+    pub fn sink_to<S: Sink<T>>(&self, sink: S) -> StreamSink {
+        self.sink_of_kind("sink", sink)
+    }
+
+    /// Writes the records to a sink whose writer has this kind in the job graph.
+    pub(crate) fn sink_of_kind<S: Sink<T>>(&self, kind: &str, sink: S) -> StreamSink {
+        let sink: Shared<S> = Arc::new(Mutex::new(sink));
+        let (commits, commits_globally) = two_phase::commits::<T, S>();
+        let states = <<S::Writer as CommittingSinkWriter<T>>::State as State>::declare();
+        let shared = sink.clone();
+        let spec = OperatorSpec {
+            kind: kind.to_owned(),
+            states,
+            sink: !commits && !commits_globally,
+            ..OperatorSpec::default()
+        };
+        let make = move || SinkWriterOperator::<T, S>::new(shared.clone());
+        let mut builder = self.env.builder.borrow_mut();
+        let written = builder.add_operator(spec, Inputs::of(&self.above), make);
+        let node = written.from();
+        let spec = |role: &str, single| OperatorSpec {
+            kind: format!("{kind}_{role}"),
+            states: two_phase::declare::<S::Committable>(),
+            sink: true,
+            commits: true,
+            single,
+            ..OperatorSpec::default()
+        };
+        let committer = commits.then(|| {
+            let (inputs, sink) = (Inputs::of(std::slice::from_ref(&written)), sink.clone());
+            let make = move || two_phase::committer::<T, S>(sink.clone());
+            builder.add_operator(spec("committer", false), inputs, make).from()
+        });
+        let global_committer = commits_globally.then(|| {
+            let inputs = Inputs::of(&[written.clone().routed(Route::Rebalance, None)]);
+            let make = move || two_phase::global_committer::<T, S>(sink.clone());
+            builder.add_operator(spec("global_committer", true), inputs, make).from()
+        });
+        drop(builder);
+        StreamSink { env: self.env.clone(), node, committer, global_committer }
     }
 }

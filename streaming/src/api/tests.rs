@@ -420,12 +420,17 @@ fn the_option_for_the_parallelism_counts_like_set_parallelism() {
         env.sequence(0..3).discard();
     });
     assert_eq!(widths(last_wins), [3]);
-    let error = try_built(inputs(2), |env| {
-        env.set_option("parallelism.default", "many");
-        env.sequence(0..3).discard();
-    });
-    let error = error.unwrap_err().to_string();
-    assert!(error.contains("'parallelism.default'") && error.contains("'many'"), "{error}");
+    for wrong in ["many", "0", "-1", "32769", "1.5", ""] {
+        let error = try_built(inputs(2), move |env| {
+            env.set_option("parallelism.default", wrong);
+            // An operator that has a parallelism of its own does not make the value right.
+            env.sequence(0..3).set_parallelism(1).discard().set_parallelism(1);
+        });
+        let error = error.unwrap_err().to_string();
+        let named =
+            error.contains("'parallelism.default'") && error.contains(&format!("'{wrong}'"));
+        assert!(named && error.contains("from 1 to 32768"), "{error}");
+    }
 }
 
 #[derive(clap::Parser)]

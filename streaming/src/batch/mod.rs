@@ -25,6 +25,20 @@ pub struct Batch<T> {
     times: Vec<i64>,
 }
 
+/// Turns the lengths of parts into an answer per record: returns a function that says, after each record, whether to go on with the
+/// next one.
+#[inline]
+pub(crate) fn record_by_record(mut next: impl FnMut() -> usize) -> impl FnMut() -> bool {
+    let mut left = next();
+    move || {
+        left = left.saturating_sub(1);
+        if left == 0 {
+            left = next();
+        }
+        left > 0
+    }
+}
+
 impl<T> Default for Batch<T> {
     fn default() -> Self {
         Self { records: Vec::new(), times: Vec::new() }
@@ -175,17 +189,10 @@ impl<T> Batch<T> {
         &mut self,
         from: &mut Self,
         mut keep: impl FnMut(&T) -> bool,
-        mut next: impl FnMut() -> usize,
+        next: impl FnMut() -> usize,
     ) {
         if !self.is_empty() || !from.times.is_empty() {
-            let mut left = next();
-            let mut goes_on = || {
-                left = left.saturating_sub(1);
-                if left == 0 {
-                    left = next();
-                }
-                left > 0
-            };
+            let mut goes_on = record_by_record(next);
             // Never fails: the error type has no values.
             let _: Result<(), std::convert::Infallible> = from.try_each_while(|record, time| {
                 if keep(&record) {

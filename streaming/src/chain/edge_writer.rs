@@ -1,5 +1,7 @@
 //! The end of a chain: it puts records into one buffer per channel and sends the buffers as batches. Elements that a
-//! full channel refuses are kept in order and tried again; the chain takes no more input meanwhile.
+//! full channel refuses are kept in order and tried again; the chain takes no more input meanwhile. Records that are left when
+//! the step is interrupted in a partitioner that calls a function of the program are kept as well, in front of the partitioner,
+//! together with what comes after them.
 //!
 //! A watermark does not cause a batch to be sent. It follows the records of the next batch of each channel, or is sent
 //! alone when everything that waits is sent (`execution.buffer-timeout`). A late watermark is still correct; one that
@@ -9,7 +11,7 @@ use super::Partitioner;
 use crate::{
     batch::Batch,
     operators::{BATCH_RECORDS, Consumer, Flow, OperatorMail},
-    seam::{Element, ErasedBatch, OutputPort, StreamEvent, TaskCounters, TaskError},
+    seam::{Element, ErasedBatch, Interrupt, OutputPort, StreamEvent, TaskCounters, TaskError},
     types::{Record, weigh},
 };
 use model::NodeId;
@@ -30,16 +32,25 @@ const OPEN_BATCHES: usize = 16;
 /// The lower bound of a batch's maximum number of records, however many channels there are.
 const FEWEST_RECORDS: usize = 32;
 
+/// What waits in front of the partitioner because the step was interrupted.
+enum Left<T> {
+    Batch(Batch<T>),
+    Event(StreamEvent),
+}
+
 /// Sends the records and events of a chain on one edge.
 pub struct EdgeWriter<T> {
     port: Box<dyn OutputPort>,
     partitioner: Box<dyn Partitioner<T>>,
+    interrupt: Interrupt,
+    /// What came in and was not partitioned, in order, because the step was interrupted.
+    rest: VecDeque<Left<T>>,
     /// The records that are not sent yet, by channel.
     buffers: Vec<Batch<T>>,
     /// The elements that a full channel refused, with their sizes in bytes, by channel.
     queues: Vec<VecDeque<(Element, usize)>>,
     queued: usize,
-    /// The bytes and the number of the records in all buffers.
+    /// The bytes and the number of the records in all buffers and in `rest`.
     open: (usize, usize),
     /// The bytes of all queued elements.
     queued_bytes: usize,
@@ -59,11 +70,13 @@ pub struct EdgeWriter<T> {
 }
 
 impl<T: Record> EdgeWriter<T> {
-    /// Returns a writer that sends to `port`; `partitioner` selects the channel of each record if there are several.
+    /// Returns a writer that sends to `port`; `partitioner` selects the channel of each record if there are several, and stops
+    /// between two records when `interrupt` is raised.
     pub fn new(
         port: Box<dyn OutputPort>,
         partitioner: Box<dyn Partitioner<T>>,
         counters: Arc<TaskCounters>,
+        interrupt: Interrupt,
     ) -> Self {
         let channels = port.channels();
         let share = |all: usize| OPEN_BATCHES * all / channels.max(1);
@@ -72,6 +85,8 @@ impl<T: Record> EdgeWriter<T> {
         Self {
             port,
             partitioner,
+            interrupt,
+            rest: VecDeque::new(),
             buffers: (0..channels).map(|_| Batch::default()).collect(),
             queues: (0..channels).map(|_| VecDeque::new()).collect(),
             queued: 0,
@@ -162,6 +177,46 @@ impl<T: Record> EdgeWriter<T> {
         }
     }
 
+    /// Sends the buffers that have `limit` records or more. A partitioner reports a buffer when its length reaches the limit, so that
+    /// this must be done when the limit is lowered.
+    fn ship_beyond(&mut self, limit: usize) {
+        for channel in 0..self.buffers.len() {
+            if self.buffers.get(channel).is_some_and(|buffer| buffer.len() >= limit) {
+                self.ship(channel, limit);
+            }
+        }
+    }
+
+    /// Moves the records of a batch into the buffers of their channels and sends the full ones. Records that are left because the
+    /// step is interrupted become the first of `rest`.
+    fn distribute(&mut self, batch: &mut Batch<T>) -> Result<(), TaskError> {
+        let mut ready = std::mem::take(&mut self.ready);
+        let Self { partitioner, buffers, limit, interrupt, .. } = self;
+        partitioner.partition(batch, buffers, *limit, &mut ready, interrupt)?;
+        for channel in ready.drain(..) {
+            self.ship(channel, self.limit);
+        }
+        self.ready = ready;
+        if !batch.is_empty() {
+            self.rest.push_front(Left::Batch(std::mem::take(batch)));
+        }
+        Ok(())
+    }
+
+    /// Sends an event to all channels, after all records that came before it; a watermark waits for the next batch.
+    fn pass(&mut self, event: StreamEvent) {
+        if let StreamEvent::Watermark(ms) = event {
+            // The counter holds the bits of the signed number.
+            self.counters.watermark_ms.store(ms as u64, Ordering::Relaxed);
+            self.watermark = self.watermark.max(ms);
+            return;
+        }
+        self.ship_all();
+        for channel in 0..self.queues.len() {
+            self.send(channel, Element::Event(event), 0);
+        }
+    }
+
     /// Tries to send the queued elements again, each channel in order.
     fn retry(&mut self) {
         if self.queued == 0 {
@@ -187,7 +242,7 @@ impl<T: Record> Consumer<T> for EdgeWriter<T> {
 
     fn batch(&mut self, batch: &mut Batch<T>) -> Result<bool, TaskError> {
         if batch.is_empty() {
-            return Ok(self.queued == 0);
+            return Ok(self.queued == 0 && self.rest.is_empty());
         }
         TaskCounters::add(&self.counters.records_out, batch.len() as u64);
         let (bytes, largest) = weigh(batch.records());
@@ -203,41 +258,50 @@ impl<T: Record> Consumer<T> for EdgeWriter<T> {
             self.tell_held();
             return Ok(self.queued == 0);
         }
-        let mut ready = std::mem::take(&mut self.ready);
         if limit < before {
-            // A partitioner reports a buffer when its length reaches the limit. Buffers that already exceed a lowered
-            // limit are sent first.
-            let full =
-                |(channel, buffer): (usize, &Batch<T>)| (buffer.len() >= limit).then_some(channel);
-            ready.extend(self.buffers.iter().enumerate().filter_map(full));
-            ready.drain(..).for_each(|channel| self.ship(channel, limit));
+            self.ship_beyond(limit);
         }
-        self.partitioner.partition(batch, &mut self.buffers, limit, &mut ready)?;
-        for channel in ready.drain(..) {
-            self.ship(channel, limit);
+        let waits = self.partitioner.calls_function() && self.interrupt.is_raised();
+        if waits || !self.rest.is_empty() {
+            self.rest.push_back(Left::Batch(std::mem::take(batch)));
+        } else {
+            self.distribute(batch)?;
         }
-        self.ready = ready;
         self.tell_held();
-        Ok(self.queued == 0)
+        Ok(self.queued == 0 && self.rest.is_empty())
     }
 
     fn resume(&mut self) -> Result<(), TaskError> {
+        if self.rest.is_empty() {
+            return Ok(());
+        }
+        // At least one record, so that the chain proceeds however often a step is interrupted.
+        while self.queued == 0
+            && let Some(left) = self.rest.pop_front()
+        {
+            match left {
+                Left::Event(event) => self.pass(event),
+                Left::Batch(mut batch) => {
+                    self.distribute(&mut batch)?;
+                    if self.interrupt.is_raised() {
+                        break;
+                    }
+                }
+            }
+        }
+        self.tell_held();
         Ok(())
     }
+
     fn is_interrupted(&self) -> bool {
-        false
+        !self.rest.is_empty()
     }
 
     fn event(&mut self, event: StreamEvent) -> Result<Flow, TaskError> {
-        if let StreamEvent::Watermark(ms) = event {
-            // The counter holds the bits of the signed number.
-            self.counters.watermark_ms.store(ms as u64, Ordering::Relaxed);
-            self.watermark = self.watermark.max(ms);
-            return Ok(Flow::Done);
-        }
-        self.ship_all();
-        for channel in 0..self.queues.len() {
-            self.send(channel, Element::Event(event), 0);
+        // Side outputs hand events in although records are left; the order is kept here.
+        match self.rest.is_empty() {
+            true => self.pass(event),
+            false => self.rest.push_back(Left::Event(event)),
         }
         Ok(Flow::Done)
     }
@@ -302,10 +366,17 @@ impl<T: Record> Consumer<T> for FanOut<T> {
         Ok(takes_more)
     }
     fn resume(&mut self) -> Result<(), TaskError> {
+        for edge in &mut self.edges {
+            edge.resume()?;
+            if edge.is_interrupted() && !edge.full() {
+                // The step is interrupted again: the edges after this one wait for the next step.
+                break;
+            }
+        }
         Ok(())
     }
     fn is_interrupted(&self) -> bool {
-        false
+        self.edges.iter().any(|edge| edge.is_interrupted())
     }
     fn event(&mut self, event: StreamEvent) -> Result<Flow, TaskError> {
         for edge in &mut self.edges {

@@ -325,7 +325,7 @@ impl<T: Send + 'static> Head for InputHead<T> {
         std::mem::take(&mut self.passed)
     }
     fn is_committing(&self) -> bool {
-        false
+        self.consumer.is_committing()
     }
     fn close(&mut self) -> Result<(), TaskError> {
         self.consumer.close()

@@ -22,4 +22,6 @@ pub(crate) use runner::panic_message;
 pub use source::SourceHead;
 
 #[cfg(test)]
+mod interrupt_tests;
+#[cfg(test)]
 mod tests;

@@ -1,9 +1,9 @@
 //! Partitioners: they select the consuming subtask of each record.
 
 use crate::{
-    batch::Batch,
-    operators::KeySelector,
-    seam::TaskError,
+    batch::{Batch, record_by_record},
+    operators::{KeySelector, Pace},
+    seam::{Interrupt, TaskError},
     state::{channel_of_group, key_group},
     types::key_hash,
 };
@@ -11,8 +11,9 @@ use std::marker::PhantomData;
 
 /// Distributes the records of a batch to buffers, one per channel. There are at least two channels.
 pub trait Partitioner<T>: Send {
-    /// Moves every record into a buffer and leaves the batch empty. Appends each channel whose buffer reached `limit`
-    /// records in this call to `ready`, once. Records of one channel keep their order.
+    /// Moves every record into a buffer and leaves the batch empty. A partitioner that calls a function of the program returns
+    /// when `interrupt` is raised, and leaves the other records in the batch; it processes at least one. Appends each channel
+    /// whose buffer reached `limit` records in this call to `ready`, once. Records of one channel keep their order.
     ///
     /// # Errors
     /// [`TaskError::User`] if the program's function selects a channel that does not exist.
@@ -22,7 +23,12 @@ pub trait Partitioner<T>: Send {
         buffers: &mut [Batch<T>],
         limit: usize,
         ready: &mut Vec<usize>,
+        interrupt: &Interrupt,
     ) -> Result<(), TaskError>;
+    /// Returns true if `partition` calls a function of the program that may take long.
+    fn calls_function(&self) -> bool {
+        false
+    }
     /// Returns true if every record goes to every channel. `partition` then uses the first buffer only, which is copied
     /// when it is sent.
     fn broadcasts(&self) -> bool {
@@ -37,6 +43,7 @@ pub struct HashByKey<S> {
     max_parallelism: u32,
     /// The channel of each key group.
     channels: Vec<u32>,
+    pace: Pace,
 }
 
 impl<S> HashByKey<S> {
@@ -46,7 +53,7 @@ impl<S> HashByKey<S> {
         let channels = (0..max_parallelism)
             .map(|group| channel_of_group(group, max_parallelism, parallelism))
             .collect();
-        Self { selector, max_parallelism, channels }
+        Self { selector, max_parallelism, channels, pace: Pace::default() }
     }
 }
 
@@ -57,19 +64,32 @@ impl<T: Send, S: KeySelector<T>> Partitioner<T> for HashByKey<S> {
         buffers: &mut [Batch<T>],
         limit: usize,
         ready: &mut Vec<usize>,
+        interrupt: &Interrupt,
     ) -> Result<(), TaskError> {
-        batch.each(|record, time| {
-            let hash = self.selector.with(&record, key_hash);
-            let group = key_group(hash, self.max_parallelism) as usize;
-            let channel = self.channels.get(group).map_or(0, |c| *c as usize);
+        let Self { selector, max_parallelism, channels, pace } = self;
+        let mut put = |record, time| {
+            let hash = selector.with(&record, key_hash);
+            let group = key_group(hash, *max_parallelism) as usize;
+            let channel = channels.get(group).map_or(0, |c| *c as usize);
             if let Some(buffer) = buffers.get_mut(channel) {
                 buffer.push(record, time);
                 if buffer.len() == limit {
                     ready.push(channel);
                 }
             }
-        });
+        };
+        if S::COMPUTES {
+            let mut goes_on = record_by_record(pace.parts::<T, S::Key>(interrupt));
+            return batch.try_each_while(|record, time| {
+                put(record, time);
+                Ok(goes_on())
+            });
+        }
+        batch.each(put);
         Ok(())
+    }
+    fn calls_function(&self) -> bool {
+        S::COMPUTES
     }
 }
 
@@ -94,6 +114,7 @@ impl<T: Send> Partitioner<T> for RoundRobin<T> {
         buffers: &mut [Batch<T>],
         limit: usize,
         ready: &mut Vec<usize>,
+        _interrupt: &Interrupt,
     ) -> Result<(), TaskError> {
         let channels = buffers.len().max(1);
         let run = (batch.len() / channels).max(1);
@@ -132,6 +153,7 @@ impl<T: Send, F: FnMut(&T, usize) -> usize + Send> Partitioner<T> for ByFunction
         buffers: &mut [Batch<T>],
         limit: usize,
         ready: &mut Vec<usize>,
+        interrupt: &Interrupt,
     ) -> Result<(), TaskError> {
         let channels = buffers.len();
         batch.try_each_while(|record, time| {
@@ -148,8 +170,11 @@ impl<T: Send, F: FnMut(&T, usize) -> usize + Send> Partitioner<T> for ByFunction
             if buffer.len() == limit {
                 ready.push(channel);
             }
-            Ok(true)
+            Ok(!interrupt.is_raised())
         })
+    }
+    fn calls_function(&self) -> bool {
+        true
     }
 }
 
@@ -164,6 +189,7 @@ impl<T: Send> Partitioner<T> for Broadcast {
         buffers: &mut [Batch<T>],
         limit: usize,
         ready: &mut Vec<usize>,
+        _interrupt: &Interrupt,
     ) -> Result<(), TaskError> {
         let Some(buffer) = buffers.first_mut() else { return Ok(()) };
         let before = buffer.len();

@@ -170,6 +170,10 @@ impl ChainTask {
         if !self.head.flush(true)? {
             return Ok(Progress::Blocked);
         }
+        if self.head.is_interrupted() {
+            // Side outputs that were interrupted still have records, with the end of input behind them.
+            return Ok(if self.head.full() { Progress::Blocked } else { Progress::Busy });
+        }
         self.shared.counters.end_of_data.store(true, Ordering::Relaxed);
         let complete = self.final_complete && !self.head.is_committing();
         let waits = self.shared.ends_with_checkpoint && !complete;
@@ -263,6 +267,9 @@ mod tests {
         sent: Vec<bool>,
         flushes: u32,
         interrupted: bool,
+        /// The chain has ended after its next step, its output is full, and this many records are left in a side output.
+        left: Option<u32>,
+        full: bool,
     }
 
     /// A source without input.
@@ -273,7 +280,9 @@ mod tests {
             Ok(())
         }
         fn step(&mut self, _budget: usize) -> Result<Progress, TaskError> {
-            Ok(Progress::Starved)
+            let mut answers = self.0.lock().unwrap();
+            answers.interrupted |= answers.left.is_some_and(|left| left > 0);
+            Ok(if answers.left.is_some() { Progress::Finished } else { Progress::Starved })
         }
         fn trigger(&mut self, _barrier: Barrier) -> Result<(), TaskError> {
             Ok(())
@@ -293,12 +302,20 @@ mod tests {
             Ok(answers.sent.pop().unwrap_or(true))
         }
         fn full(&self) -> bool {
-            false
+            self.0.lock().unwrap().full
         }
         fn resume(&mut self) -> Result<(), TaskError> {
+            let mut answers = self.0.lock().unwrap();
+            if let (true, Some(left)) = (answers.interrupted, answers.left) {
+                answers.left = Some(left - 1);
+                answers.interrupted = left > 1;
+            }
             Ok(())
         }
         fn is_interrupted(&self) -> bool {
+            if self.0.lock().unwrap().left.is_some() {
+                return self.0.lock().unwrap().interrupted;
+            }
             // From the moment at which everything was sent.
             let answers = self.0.lock().unwrap();
             answers.interrupted && answers.flushes > 0
@@ -354,6 +371,20 @@ mod tests {
         assert_eq!(answers.lock().unwrap().flushes, 2);
         assert_eq!(task.step(1).unwrap(), Progress::Starved);
         assert_eq!(answers.lock().unwrap().flushes, 2, "nothing was made since");
+    }
+
+    #[test]
+    fn records_that_are_left_in_a_side_output_are_sent_after_the_end_of_input() {
+        let (mut task, answers) = task(Answers { left: Some(2), full: true, ..Answers::default() });
+        assert_eq!(
+            task.step(1).unwrap(),
+            Progress::Blocked,
+            "the end has passed, the output is full"
+        );
+        answers.lock().unwrap().full = false;
+        assert_eq!(task.step(1).unwrap(), Progress::Busy, "nobody would wake it");
+        assert_eq!(task.step(1).unwrap(), Progress::Finished);
+        assert_eq!(answers.lock().unwrap().left, Some(0));
     }
 
     #[test]

@@ -11,10 +11,11 @@ use crate::{
     sources::{
         ReadProgress, ReaderContext, ReaderOutput, SourceReader, SourceSplit,
         intern::{
-            EnumeratorLink, FromReader, OWN_TICKETS, ToReader, WAKE, Wishes, last_events,
+            EnumeratorLink, FromReader, OWN_TICKETS, Requests, ToReader, WAKE, last_events,
             watermark_of,
         },
     },
+    task::panics::catch,
     time::SplitTimes,
     types::{decode_one, encode_one},
 };
@@ -38,7 +39,7 @@ pub struct SourceHead<R: SourceReader> {
     reader: R,
     out: ReaderOutput<R::Record>,
     context: OperatorContext,
-    wishes: Wishes,
+    requests: Requests,
     /// The message link to the enumerator, if the source has one.
     link: Option<EnumeratorLink>,
     /// Events that have to pass through the chain, in order.
@@ -77,7 +78,7 @@ impl<R: SourceReader> SourceHead<R> {
             reader: reader.map_err(|error| failure(&context, error))?,
             out: ReaderOutput::new(out, times),
             context,
-            wishes: Wishes::default(),
+            requests: Requests::default(),
             link: coordinated.then(EnumeratorLink::default),
             events: VecDeque::new(),
             passed: Vec::new(),
@@ -115,8 +116,8 @@ impl<R: SourceReader> SourceHead<R> {
         &mut self,
         call: impl FnOnce(&mut R, &mut ReaderContext<'_>) -> Result<T, BoxError>,
     ) -> Result<T, TaskError> {
-        let Self { reader, context, wishes, .. } = self;
-        call(reader, &mut ReaderContext::new(context, wishes))
+        let Self { reader, context, requests, .. } = self;
+        call(reader, &mut ReaderContext::new(context, requests))
             .map_err(|error| failure(context, error))
     }
 
@@ -160,7 +161,7 @@ impl<R: SourceReader> SourceHead<R> {
     }
 
     /// Processes the enumerator's messages, except those that must wait for a checkpoint.
-    fn heed(&mut self) -> Result<(), TaskError> {
+    fn handle_messages(&mut self) -> Result<(), TaskError> {
         while let Some(message) = self.link.as_mut().and_then(EnumeratorLink::next) {
             match message {
                 ToReader::Splits(splits) => {
@@ -182,9 +183,9 @@ impl<R: SourceReader> SourceHead<R> {
     /// answer is outstanding.
     fn poll_enumerator(&mut self, again: bool) {
         let Some(link) = &mut self.link else {
-            return self.wishes.messages.clear();
+            return self.requests.messages.clear();
         };
-        self.wishes.messages.drain(..).for_each(|message| link.say(message));
+        self.requests.messages.drain(..).for_each(|message| link.say(message));
         if let Some(poll) = link.poll(again) {
             let shared = &self.context.shared;
             let ticket = crate::operators::ticket_of(self.context.node, POLL);
@@ -208,7 +209,7 @@ impl<R: SourceReader> SourceHead<R> {
 
     fn timer(&mut self, ticket: u32) -> Result<(), TaskError> {
         match ticket {
-            WAKE.. => self.wishes.timer(ticket),
+            WAKE.. => self.requests.timer(ticket),
             POLL if self.link.as_ref().is_some_and(|link| !link.is_over()) => {
                 self.poll_enumerator(true);
                 self.context.wake_after(POLL_AGAIN, POLL);
@@ -222,7 +223,7 @@ impl<R: SourceReader> SourceHead<R> {
                 self.ask_later();
             }
             LOOK => {
-                let held_up = self.out.chain().is_held_up();
+                let held_up = self.out.is_interrupted() || self.out.chain().is_full();
                 if let Some(times) = self.out.times() {
                     times.look(held_up);
                     if let Some(every) = times.look_every() {
@@ -245,7 +246,7 @@ impl<R: SourceReader> SourceHead<R> {
                 if let Some(link) = &mut self.link {
                     link.answered(&answer).map_err(|error| self.context.codec_error(error))?;
                 }
-                self.heed()?;
+                self.handle_messages()?;
             }
             OperatorMail::Reply { ticket, result } => {
                 self.call(|reader, context| reader.io_done(ticket, result, context))?;
@@ -301,13 +302,13 @@ impl<R: SourceReader> Head for SourceHead<R> {
             return Ok(Progress::Blocked);
         }
         let most = budget.min(BATCH_RECORDS).min(self.out.chain().most_at_once());
-        let Self { reader, out, context, wishes, .. } = self;
+        let Self { reader, out, context, requests, .. } = self;
         out.set_clock(|| context.now_unix_ms());
-        let read = reader.poll_next(most, out, &mut ReaderContext::new(context, wishes));
+        let read = reader.poll_next(most, out, &mut ReaderContext::new(context, requests));
         let read = read.map_err(|error| failure(context, error))?;
-        self.out.hand_over();
+        self.out.pass_pending();
         self.out.collector().flush()?;
-        if !self.wishes.messages.is_empty() {
+        if !self.requests.messages.is_empty() {
             self.poll_enumerator(false);
         }
         Ok(match read {
@@ -340,7 +341,7 @@ impl<R: SourceReader> Head for SourceHead<R> {
         if let Some(link) = &mut self.link {
             link.checkpoint_passed(barrier.checkpoint);
         }
-        self.heed()
+        self.handle_messages()
     }
 
     fn deliver(&mut self, to: NodeId, mail: OperatorMail) -> Result<(), TaskError> {
@@ -360,23 +361,27 @@ impl<R: SourceReader> Head for SourceHead<R> {
         self.out.chain().is_full()
     }
     fn resume(&mut self) -> Result<(), TaskError> {
-        self.out.collector().resume()
+        self.out.resume()
     }
     fn is_interrupted(&self) -> bool {
-        self.out.chain().next().is_interrupted()
+        self.out.is_interrupted()
     }
     fn passed_barriers(&mut self) -> Vec<PassedBarrier> {
         std::mem::take(&mut self.passed)
     }
     fn is_committing(&self) -> bool {
-        false
+        self.out.chain().next().is_committing()
     }
     fn close(&mut self) -> Result<(), TaskError> {
         self.close_reader();
         self.out.collector().next_mut().close()
     }
     fn dispose(&mut self) {
-        self.close_reader();
+        // A panic must not keep the operators from disposing.
+        if let Err(panic) = catch(|| self.close_reader()) {
+            let operator = self.context.name();
+            tracing::warn!(operator, panic, "the reader panicked when it was closed");
+        }
         self.out.collector().next_mut().dispose();
     }
 }

@@ -59,7 +59,8 @@ fn writer(
 ) -> (EdgeWriter<u64>, Sent, Arc<Mutex<Vec<usize>>>) {
     let (sent, free) = (Sent::default(), Arc::new(Mutex::new(vec![room; channels])));
     let port = Port { sent: sent.clone(), free: free.clone() };
-    (EdgeWriter::new(Box::new(port), partitioner, Arc::new(TaskCounters::default())), sent, free)
+    let counters = Arc::new(TaskCounters::default());
+    (EdgeWriter::new(Box::new(port), partitioner, counters, Interrupt::default()), sent, free)
 }
 
 proptest! {
@@ -156,7 +157,8 @@ proptest! {
             let [a, b] = numbers.rebalance().map(|n| n).set_parallelism(middle).split();
             a.union(&b.key_by(|n| n).count().map(|(n, _)| n)).checksum().collect();
             b.key_by(|n| n).at_end().count().filter(|_| true).process(Twice).discard();
-            numbers.union(&numbers).checksum().collect();
+            let to = |n: &u64, of: usize| *n as usize % of;
+            numbers.union(&numbers.partition_custom(to).map(|n| n)).checksum().collect();
         });
         let tmp = tempfile::tempdir().unwrap();
         let mut harness =
@@ -287,7 +289,8 @@ fn buffers_that_are_beyond_the_limit_of_larger_records_go_first() {
     let by_first = |text: &String, _: usize| usize::from(text.starts_with('b'));
     let port = Box::new(Texts(sent.clone()));
     let counters = Arc::new(TaskCounters::default());
-    let mut writer = EdgeWriter::new(port, Box::new(ByFunction::new(by_first)), counters);
+    let mut writer =
+        EdgeWriter::new(port, Box::new(ByFunction::new(by_first)), counters, Interrupt::default());
     writer.batch(&mut Batch::from(vec!["a".to_owned(); 500])).unwrap();
     assert_eq!(*sent.lock().unwrap(), []);
     // Of these, three make a batch.
@@ -321,7 +324,8 @@ fn a_port_is_told_what_is_open_or_waits() {
     let (held, open) = (Arc::new(Mutex::new(0)), Arc::new(Mutex::new(false)));
     let port = Box::new(Holds(held.clone(), open.clone()));
     let counters = Arc::new(TaskCounters::default());
-    let mut writer = EdgeWriter::new(port, Box::new(RoundRobin::new(0)), counters);
+    let mut writer =
+        EdgeWriter::new(port, Box::new(RoundRobin::new(0)), counters, Interrupt::default());
     let text = || "a".repeat(1_000);
     let weight = crate::types::FlottType::weight(&text()) as u64;
     writer.batch(&mut Batch::from(vec![text(); 200])).unwrap();
@@ -379,12 +383,12 @@ impl crate::seam::InputPort for Drops {
 }
 
 /// Is told to end the step with the third record.
-struct Told {
+struct RaisesAtThird {
     interrupt: Interrupt,
     records: Arc<Mutex<usize>>,
 }
 
-impl Operator<u64> for Told {
+impl Operator<u64> for RaisesAtThird {
     type Out = u64;
     fn process(
         &mut self,
@@ -405,7 +409,7 @@ impl Operator<u64> for Told {
 #[test]
 fn a_step_that_is_interrupted_takes_no_further_batch() {
     let (interrupt, records) = (Interrupt::default(), Arc::new(Mutex::new(0)));
-    let told = Told { interrupt: interrupt.clone(), records: records.clone() };
+    let told = RaisesAtThird { interrupt: interrupt.clone(), records: records.clone() };
     let context = OperatorContext::for_tests(0, 1);
     let link = Link::new(told, Box::new(NoConsumer), SideOutputs::default(), context);
     let open: OpenBatch<u64> = |batch| ErasedBatch::downcast::<u64>(batch);

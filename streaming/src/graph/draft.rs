@@ -56,6 +56,8 @@ pub(crate) struct NodeDraft {
     pub(crate) reads: Vec<Read>,
     pub(crate) states: Vec<StateDeclaration>,
     pub(crate) coordinator: Option<Box<dyn CoordinatorFactory>>,
+    /// True for the committers of a sink.
+    pub(crate) commits: bool,
     /// The parallelism that the program sets. The operator begins a chain unless the chain before it has the same parallelism.
     pub(crate) parallelism: Option<u32>,
     /// True if the operator can have one subtask only.
@@ -137,7 +139,8 @@ impl<T: Record> Downstream<T> {
                 None if reader.broadcast => Box::new(crate::chain::Broadcast),
                 None => Box::new(RoundRobin::new(shared.subtask as usize)),
             };
-            edges.push(Box::new(EdgeWriter::new(port, partitioner, shared.counters.clone())));
+            let (counters, interrupt) = (shared.counters.clone(), shared.interrupt.clone());
+            edges.push(Box::new(EdgeWriter::new(port, partitioner, counters, interrupt)));
         }
         Ok(match edges.pop() {
             None => Box::new(NoConsumer),

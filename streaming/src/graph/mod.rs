@@ -62,6 +62,7 @@ fn node_difference(here: &GraphNode, there: &GraphNode) -> Option<String> {
         ("upstream", format!("{:?}", here.reads), format!("{:?}", there.reads)),
         ("states", format!("{:?}", here.states), format!("{:?}", there.states)),
         ("name", format!("{:?}", here.name), format!("{:?}", there.name)),
+        ("commits", here.commits.to_string(), there.commits.to_string()),
         ("operator id", here.operator_id.to_string(), there.operator_id.to_string()),
     ];
     pairs

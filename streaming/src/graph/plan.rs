@@ -36,7 +36,7 @@ pub(crate) struct Plan {
 
 const DEFAULT_GROUP: &str = "default";
 /// The greatest possible number of key groups.
-const MOST_SUBTASKS: u32 = 32_768;
+pub(crate) const MOST_SUBTASKS: u32 = 32_768;
 
 pub(crate) fn plan(inputs: &PlanInputs<'_>) -> Result<Plan, BuildProgramError> {
     if inputs.nodes.is_empty() {
@@ -92,7 +92,7 @@ fn graph_nodes(drafts: &[NodeDraft]) -> Result<Vec<GraphNode>, BuildProgramError
             reads: draft.reads.iter().map(|read| read.from).collect(),
             states: draft.states.clone(),
             coordinated: draft.coordinator.is_some(),
-            commits: false,
+            commits: draft.commits,
         });
     }
     Ok(nodes)
@@ -271,6 +271,9 @@ fn fingerprint(drafts: &[NodeDraft], nodes: &[GraphNode], vertices: &[JobVertex]
         add(&node.name);
         add(draft.output.as_ref().map_or("", |(_, schema)| schema));
         add(if node.coordinated { "coordinated" } else { "" });
+        if node.commits {
+            add("commits");
+        }
         for (side, schema) in draft.sides.schemas() {
             add(&format!("side {side} {schema}"));
         }

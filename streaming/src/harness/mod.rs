@@ -4,6 +4,7 @@
 //!
 //! This module must never be part of a running cluster.
 
+mod last;
 mod ports;
 mod upcalls;
 
@@ -14,6 +15,7 @@ use crate::{
     },
     sinks::{CollectChunk, CollectRequest},
 };
+use last::{FinalCheckpoint, commits};
 use model::{ExecutionAttemptId, JobEdge, JobVertex, OperatorId, ShipStrategy};
 use ports::{Channel, MemoryInput, MemoryOutput};
 use std::{
@@ -153,7 +155,15 @@ impl Harness {
             let mut coordinators = self.coordinators(job, &world)?;
             let mut tasks = self.deploy(job, &world, attempt)?;
             let fail_at = failures.next();
-            let ended = self.drive(&world, &mut tasks, &mut coordinators, fail_at, &mut outcome)?;
+            let mut last = commits(job.graph()).then(FinalCheckpoint::default);
+            let ended = self.drive(
+                &world,
+                &mut tasks,
+                &mut coordinators,
+                &mut last,
+                fail_at,
+                &mut outcome,
+            )?;
             for running in &tasks {
                 let counters = running.task.counters();
                 let records = outcome.records.entry(running.chain.clone()).or_default();
@@ -305,7 +315,7 @@ impl Harness {
             devices: Arc::default(),
             restore: BTreeMap::new(),
             restored_at_end: false,
-            ends_with_checkpoint: false,
+            ends_with_checkpoint: commits(graph),
             counters: Arc::new(TaskCounters::default()),
             interrupt: self.interrupt.clone(),
         }
@@ -316,6 +326,7 @@ impl Harness {
         world: &Arc<World>,
         tasks: &mut [Running],
         coordinators: &mut Coordinators,
+        last: &mut Option<FinalCheckpoint>,
         fail_at: Option<u64>,
         outcome: &mut Outcome,
     ) -> Result<Ended, HarnessError> {
@@ -349,6 +360,9 @@ impl Harness {
                 trigger(tasks, Barrier { checkpoint, triggered_ms: 0, last: false })?;
                 moved = true;
             }
+            if let Some(last) = last {
+                moved |= last.advance(world, tasks)?;
+            }
             if tasks.iter().all(|running| running.finished) {
                 return Ok(Ended::Finished);
             }
@@ -368,9 +382,6 @@ impl Harness {
         outcome: &mut Outcome,
     ) -> Result<(), HarnessError> {
         let wrong = |name: &str, why| HarnessError::Coordinator(name.to_owned(), why);
-        for (name, coordinator) in coordinators.values_mut().filter(|_| finished) {
-            coordinator.publish().map_err(|why| wrong(name, why))?;
-        }
         for (name, coordinator) in coordinators.values_mut() {
             coordinator.job_ended(finished).map_err(|why| wrong(name, why))?;
         }

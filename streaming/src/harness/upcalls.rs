@@ -80,6 +80,10 @@ impl World {
     pub(super) fn acknowledged(&self) -> BTreeMap<u64, (usize, usize)> {
         lock(&self.state).acknowledged.clone()
     }
+    /// Returns how many subtasks have acknowledged a checkpoint.
+    pub(super) fn acknowledgements(&self, checkpoint: u64) -> usize {
+        lock(&self.state).acknowledged.get(&checkpoint).map_or(0, |(subtasks, _)| *subtasks)
+    }
     pub(super) fn next_checkpoint(&self) -> u64 {
         let mut state = lock(&self.state);
         state.checkpoints += 1;

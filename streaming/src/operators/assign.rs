@@ -125,11 +125,12 @@ where
         self.wake(out, context);
         let WatermarkStrategy { timestamp, generator, .. } = &mut self.strategy;
         let mut promised = None;
-        out.extend_stamped(batch, |record, given| {
+        let time = |record: &T, given| {
             let time = timestamp.timestamp(record, given);
             promised = promised.max(generator.on_event(record, time));
             time
-        });
+        };
+        out.extend_stamped(batch, |batch, next| batch.stamp_while(time, next));
         self.advance(promised, out);
         self.ask(out, context);
         Ok(())

@@ -232,6 +232,7 @@ where
 {
     type Key = SA::Key;
     type Held = SA::Key;
+    const COMPUTES: bool = SA::COMPUTES || SB::COMPUTES;
     #[inline]
     fn hold(&self, record: &Either<A, B>) -> SA::Key {
         match record {

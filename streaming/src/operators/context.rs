@@ -211,6 +211,12 @@ impl OperatorContext {
     pub fn parallelism(&self) -> u32 {
         self.shared.parallelism
     }
+    /// Returns true if this subtask takes over from the former subtask with that index, which may be greater than any of now: each
+    /// former subtask has one successor, whatever the parallelism was and is. Subtask 1 of 3 succeeds the subtasks 1, 4, 7 and
+    /// so on.
+    pub fn takes_over(&self, former: u32) -> bool {
+        former % self.parallelism().max(1) == self.subtask()
+    }
     /// Returns the number of key groups of this operator, the greatest parallelism that it can be restored with.
     pub fn max_parallelism(&self) -> u32 {
         self.shared.max_parallelism
@@ -301,13 +307,8 @@ impl OperatorContext {
     ///     }
     /// }
     ///
-    /// # fn test() -> Result<(), TaskError> {
     /// // An operator under test has no coordinator.
-    /// let mut test = testing::operator(Even).open()?;
-    /// assert!(matches!(test.push(2), Err(TaskError::Coordinator { .. })));
-    /// # Ok(())
-    /// # }
-    /// # test().unwrap();
+    /// assert!(matches!(testing::operator(Even).open(), Err(TaskError::Coordinator { .. })));
     /// ```
     pub fn ask_coordinator(&self, event: Vec<u8>, ticket: u32) {
         self.shared.upcalls.operator_event(self.operator, event, self.ticket(ticket));

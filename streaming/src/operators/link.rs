@@ -6,6 +6,7 @@ use super::{
 use crate::{
     batch::{Batch, NO_TIME},
     seam::{StreamEvent, TaskError},
+    task::panics::catch,
 };
 use model::NodeId;
 use std::collections::VecDeque;
@@ -48,6 +49,13 @@ impl<In, Op: Operator<In>> Link<In, Op> {
 
     pub(crate) fn operator_mut(&mut self) -> &mut Op {
         &mut self.operator
+    }
+
+    /// Takes out the operator's snapshots for a checkpoint.
+    #[cfg(test)]
+    pub(crate) fn snapshots(&self, checkpoint: u64) -> Vec<Vec<u8>> {
+        let taken = self.context.shared.take_snapshots(checkpoint);
+        taken.into_iter().map(|(_, bytes)| bytes).collect()
     }
 
     /// Makes it another operator of its chain.
@@ -100,7 +108,8 @@ impl<In: Send + 'static, Op: Operator<In>> Consumer<In> for Link<In, Op> {
     fn resume(&mut self) -> Result<(), TaskError> {
         self.out.resume()?;
         // Batch by batch, as they came: what is behind may be full after any of them.
-        while !self.out.next().is_interrupted()
+        while !self.rest.is_empty()
+            && !self.out.is_interrupted()
             && !self.full()
             && let Some(mut batch) = self.rest.pop_front()
         {
@@ -113,7 +122,7 @@ impl<In: Send + 'static, Op: Operator<In>> Consumer<In> for Link<In, Op> {
     }
 
     fn is_interrupted(&self) -> bool {
-        !self.rest.is_empty() || self.out.next().is_interrupted()
+        !self.rest.is_empty() || self.out.is_interrupted()
     }
 
     fn event(&mut self, event: StreamEvent) -> Result<Flow, TaskError> {
@@ -174,6 +183,10 @@ impl<In: Send + 'static, Op: Operator<In>> Consumer<In> for Link<In, Op> {
         self.out.next_mut().notify_complete(checkpoint)
     }
 
+    fn is_committing(&self) -> bool {
+        self.operator.is_committing() || self.out.next().is_committing()
+    }
+
     fn close(&mut self) -> Result<(), TaskError> {
         self.ended = true;
         self.operator.close(&self.context)?;
@@ -182,7 +195,15 @@ impl<In: Send + 'static, Op: Operator<In>> Consumer<In> for Link<In, Op> {
 
     fn dispose(&mut self) {
         if !std::mem::replace(&mut self.ended, true) {
-            self.operator.dispose(&self.context);
+            // A panic must not keep the other operators of the chain from disposing.
+            if let Err(panic) = catch(|| self.operator.dispose(&self.context)) {
+                let operator = self.context.name();
+                tracing::warn!(
+                    operator,
+                    panic,
+                    "dispose panicked; files that it deletes may be left"
+                );
+            }
         }
         self.out.next_mut().dispose();
     }

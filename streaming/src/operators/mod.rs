@@ -13,6 +13,7 @@ mod keyed_process;
 mod link;
 mod metrics;
 mod output;
+mod pace;
 mod process;
 mod sides;
 mod simple;
@@ -41,6 +42,7 @@ pub use keyed_process::{Context, InspectKeyed, KeyedOperator, KeyedProcessFuncti
 pub use link::Link;
 pub use metrics::{Counter, Gauge, Metrics};
 pub use output::{BATCH_RECORDS, Collector};
+pub(crate) use pace::Pace;
 pub use process::{Process, ProcessFunction};
 pub(crate) use sides::side_output;
 pub use sides::{OutputTag, SideOutput, SideOutputs};
@@ -125,6 +127,11 @@ pub trait Consumer<T>: Send {
     /// # Errors
     /// Fails as [`Consumer::batch`] does.
     fn notify_complete(&mut self, checkpoint: u64) -> Result<(), TaskError>;
+    /// Returns true while an operator of the chain commits what a completed checkpoint has released. The task must not finish then;
+    /// the operator asks its host for mail until it is done.
+    fn is_committing(&self) -> bool {
+        false
+    }
     /// Closes all operators after the end of input has gone through the chain.
     ///
     /// # Errors
@@ -218,6 +225,11 @@ pub trait Operator<In>: Send {
         _context: &OperatorContext,
     ) -> Result<(), TaskError> {
         Ok(())
+    }
+    /// Returns true while the operator commits what [`Operator::notify_complete`] has released, for instance because a commit is
+    /// under way or will be repeated. A task does not finish before.
+    fn is_committing(&self) -> bool {
+        false
     }
     /// Called after the end of input has gone through the chain. [`Operator::dispose`] is not called after it, even if it fails.
     ///

@@ -1,6 +1,6 @@
 //! Where an operator puts its records: a buffer that goes on to the next operator when it is full.
 
-use super::{Consumer, Flow, OutputTag, SideOutputs};
+use super::{Consumer, Flow, OutputTag, SideOutputs, pace::Pace};
 use crate::{
     batch::{Batch, NO_TIME},
     seam::{Interrupt, StreamEvent, TaskError},
@@ -37,37 +37,6 @@ enum Begun {
     Own(StreamEvent),
     /// One that came to the operator, and is handed in again by who brought it.
     Passing,
-}
-
-/// Records that an operator works on between two looks at the interruption, when it is known to be quick.
-const QUICK: usize = 16;
-/// Records without an interruption after which it is known to be quick. A step is interrupted after 50 ms: so many records took
-/// less, and [`QUICK`] of them take less than a millisecond.
-const PROOF: usize = 1_024;
-
-/// How often an operator looks at the interruption: behind each record, until it is known to be quick. A function that was and
-/// suddenly is slow delays an interruption by [`QUICK`] records, once.
-#[derive(Debug, Default)]
-struct Pace {
-    /// Records since the last interruption.
-    calm: usize,
-}
-
-impl Pace {
-    /// Says how many records to work on next, and 0 once a step is interrupted; at first it is never 0.
-    #[inline]
-    fn parts(&mut self, interrupt: &Interrupt) -> impl FnMut() -> usize {
-        let mut part = 0;
-        move || {
-            if part > 0 && interrupt.is_raised() {
-                self.calm = 0;
-                return 0;
-            }
-            self.calm = self.calm.saturating_add(part);
-            part = if self.calm < PROOF { 1 } else { QUICK };
-            part
-        }
-    }
 }
 
 impl<T> Collector<T> {
@@ -156,7 +125,7 @@ impl<T> Collector<T> {
     #[inline]
     pub(crate) fn extend_mapped<In>(&mut self, from: &mut Batch<In>, map: impl FnMut(In) -> T) {
         let Self { buffer, pace, interrupt, .. } = self;
-        buffer.extend_mapped(from, map, pace.parts(interrupt));
+        buffer.extend_mapped(from, map, pace.parts::<In, T>(interrupt));
         self.send_if_full();
     }
 
@@ -165,20 +134,23 @@ impl<T> Collector<T> {
     #[inline]
     pub(crate) fn extend_filtered(&mut self, from: &mut Batch<T>, keep: impl FnMut(&T) -> bool) {
         let Self { buffer, pace, interrupt, .. } = self;
-        buffer.extend_filtered(from, keep, pace.parts(interrupt));
+        buffer.extend_filtered(from, keep, pace.parts::<T, ()>(interrupt));
         self.send_if_full();
     }
 
-    /// Emits the records of a batch with new event times, as long as nothing interrupts; the others stay in the batch.
-    pub(crate) fn extend_stamped(&mut self, from: &mut Batch<T>, time: impl FnMut(&T, i64) -> i64) {
+    /// Emits the records from the front of a batch that `stamp` gives event times, and leaves the others in the batch. `stamp` gets a
+    /// function that says how many records to stamp next, and 0 once the step is interrupted; it returns how many it has stamped.
+    pub(crate) fn extend_stamped(
+        &mut self,
+        from: &mut Batch<T>,
+        stamp: impl FnOnce(&mut Batch<T>, &mut dyn FnMut() -> usize) -> usize,
+    ) {
         let Self { buffer, pace, interrupt, .. } = self;
-        let stamped = from.stamp_while(time, pace.parts(interrupt));
-        if stamped == from.len() {
-            // The batch gets the buffer's memory in exchange.
-            buffer.append(from);
-        } else {
-            let rest = from.split_off(stamped);
-            buffer.append(from);
+        let stamped = stamp(from, &mut pace.parts::<T, ()>(interrupt));
+        let rest = from.split_off(stamped);
+        // Where nothing is left, the batch gets the buffer's memory in exchange.
+        buffer.append(from);
+        if !rest.is_empty() {
             *from = rest;
         }
         self.send_if_full();
@@ -192,6 +164,7 @@ impl<T> Collector<T> {
     }
 
     /// Emits a whole batch, which comes back empty.
+    #[cfg(test)]
     pub(crate) fn pass(&mut self, batch: &mut Batch<T>) {
         self.buffer.append(batch);
         self.send_if_full();
@@ -218,7 +191,7 @@ impl<T> Collector<T> {
     /// Asks the chain behind whether it takes more, where it did not.
     fn ask_whether_stopped(&mut self) {
         if self.stopped {
-            let behind = self.next.full() || self.next.is_interrupted() || self.sides.full();
+            let behind = self.next.full() || self.is_interrupted() || self.sides.full();
             self.stopped = self.failure.is_some() || behind;
         }
     }
@@ -254,7 +227,9 @@ impl<T> Collector<T> {
             return Err(failure.clone());
         }
         // An event goes behind the records before it.
-        while !self.next.is_interrupted()
+        // Whether there is one is asked first: the other question goes through the whole chain.
+        while self.has_own_event()
+            && !self.next.is_interrupted()
             && let Some(event) = self.next_own_event()
         {
             let flow = self.next.event(event)?;
@@ -297,18 +272,28 @@ impl<T> Collector<T> {
 
     /// Whether events wait for room, and not for records that the chain behind still has to work off.
     fn events_wait(&self) -> bool {
-        let own = !self.events.is_empty() || matches!(self.begun, Some(Begun::Own(_)));
-        own && !self.next.is_interrupted()
+        self.has_own_event() && !self.next.is_interrupted()
+    }
+
+    /// Returns true if a control element of the operator's own has not passed through the chain behind.
+    fn has_own_event(&self) -> bool {
+        !self.events.is_empty() || matches!(self.begun, Some(Begun::Own(_)))
     }
 
     /// Whether what was emitted waits here or behind.
     pub(crate) fn is_held_up(&self) -> bool {
-        self.is_full() || self.next.is_interrupted()
+        self.is_full() || self.is_interrupted()
     }
 
-    /// Goes on with what was interrupted behind.
+    /// Returns true if an interruption has left records in the rest of the chain or in a side output.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.next.is_interrupted() || self.sides.is_interrupted()
+    }
+
+    /// Continues with the records that an interruption has left in the rest of the chain and in the side outputs.
     pub(crate) fn resume(&mut self) -> Result<(), TaskError> {
         self.next.resume()?;
+        self.sides.resume()?;
         self.flush()
     }
 

@@ -1,7 +1,7 @@
 //! Side outputs: streams that leave an operator beside its main output, each with a record type of its own.
 //!
-//! A side output leads to edges only, never to the next operator of the chain. It therefore never delays a control element, and
-//! nothing after it can be interrupted.
+//! A side output leads to edges only, never to the next operator of the chain. It therefore never delays a control element: an edge
+//! that was interrupted keeps the element behind its records.
 
 use super::{BATCH_RECORDS, Consumer};
 use crate::{
@@ -73,6 +73,13 @@ pub trait SideOutput: Any + Send {
     /// # Errors
     /// Fails as [`Consumer::batch`] does.
     fn event(&mut self, event: StreamEvent) -> Result<(), TaskError>;
+    /// Continues with what an interruption has left, as [`Consumer::resume`] does.
+    ///
+    /// # Errors
+    /// Fails as [`Consumer::batch`] does.
+    fn resume(&mut self) -> Result<(), TaskError>;
+    /// Returns true if an interruption has left something to [`SideOutput::resume`] with.
+    fn is_interrupted(&self) -> bool;
     /// Returns true if an edge takes nothing more for now.
     fn full(&self) -> bool;
 }
@@ -91,7 +98,7 @@ pub(crate) fn side_output<T: Record>(next: Box<dyn Consumer<T>>) -> Box<dyn Side
 impl<T: Record> SideOutput for Edges<T> {
     fn send(&mut self) -> Result<bool, TaskError> {
         if self.buffer.is_empty() {
-            return Ok(!self.next.full());
+            return Ok(!self.next.full() && !self.next.is_interrupted());
         }
         let sent = self.next.batch(&mut self.buffer);
         self.buffer.clear();
@@ -104,6 +111,12 @@ impl<T: Record> SideOutput for Edges<T> {
     fn event(&mut self, event: StreamEvent) -> Result<(), TaskError> {
         self.send()?;
         self.next.event(event).map(drop)
+    }
+    fn resume(&mut self) -> Result<(), TaskError> {
+        self.next.resume()
+    }
+    fn is_interrupted(&self) -> bool {
+        self.next.is_interrupted()
     }
     fn full(&self) -> bool {
         self.next.full()
@@ -169,6 +182,19 @@ impl SideOutputs {
     /// Calls [`SideOutput::event`] on all side outputs.
     pub(super) fn event(&mut self, event: StreamEvent) -> Result<(), TaskError> {
         self.outputs.iter_mut().try_for_each(|(_, output)| output.event(event))
+    }
+
+    /// Calls [`SideOutput::resume`] on all side outputs.
+    #[inline]
+    pub(super) fn resume(&mut self) -> Result<(), TaskError> {
+        self.outputs.iter_mut().try_for_each(|(_, output)| output.resume())
+    }
+
+    /// Returns true if an interruption has left something in one of them.
+    // Called several times per step and operator, mostly without side outputs.
+    #[inline]
+    pub(super) fn is_interrupted(&self) -> bool {
+        self.outputs.iter().any(|(_, output)| output.is_interrupted())
     }
 
     /// Returns true if one of them takes nothing more for now.

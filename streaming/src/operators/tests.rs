@@ -398,7 +398,7 @@ fn the_memory_of_state_and_timers_is_a_metric() {
     assert_eq!(stateless.metric("stateBytes"), None);
 }
 
-/// Counts how often it is closed or disposed of. The first call of `close` fails if `fails` is true.
+/// Counts how often it is closed or disposed of. `close` fails if `fails` is true, and `dispose` panics then.
 struct Closing {
     ends: Arc<Mutex<u32>>,
     fails: bool,
@@ -421,6 +421,7 @@ impl Operator<u64> for Closing {
     }
     fn dispose(&mut self, _: &OperatorContext) {
         *self.ends.lock().unwrap() += 1;
+        assert!(!self.fails, "it cannot delete its files");
     }
 }
 
@@ -433,5 +434,16 @@ fn each_operator_is_closed_or_disposed_of_once_though_one_fails_to_close() {
         assert!(chain.close().is_err());
         chain.dispose();
         assert_eq!(ends.map(|ends| *ends.lock().unwrap()), [1; 3], "operator {failing} fails");
+    }
+}
+
+#[test]
+fn each_operator_is_disposed_of_though_one_panics() {
+    for failing in 0..3 {
+        let ends: [Arc<Mutex<u32>>; 3] = Default::default();
+        let closing = |n: usize| Closing { ends: ends[n].clone(), fails: n == failing };
+        let mut chain = link(closing(0), link(closing(1), link(closing(2), Door::default())));
+        chain.dispose();
+        assert_eq!(ends.map(|ends| *ends.lock().unwrap()), [1; 3], "operator {failing} panics");
     }
 }

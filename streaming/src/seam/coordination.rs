@@ -70,7 +70,7 @@ impl fmt::Debug for EventReply {
     }
 }
 
-/// The part of an operator that runs once per job, beside the JobMaster: a split enumerator, a sink's committer, a collector of
+/// The part of an operator that runs once per job, beside the JobMaster: a split enumerator, a collector of
 /// results. Each coordinator has a thread of its own, so its methods may block; one call runs at a time.
 pub trait Coordinator: Send {
     /// Starts the coordinator. Called before every other method; `restore` is the answer to [`Coordinator::snapshot`] of the
@@ -115,19 +115,9 @@ pub trait Coordinator: Send {
     /// Records that execution attempts ended without success: what they had received must be given to their successors, and what
     /// they had written does not count.
     fn attempts_ended(&mut self, attempts: &[ExecutionAttemptId]);
-    /// Publishes the result after every task has finished, so that it can still be withdrawn. All coordinators of a job publish
-    /// before the first gets [`Coordinator::job_ended`]; if one fails, those that have published get `job_ended(false)`. May be
-    /// called again after it succeeded.
+    /// Ends the coordinator's work for the job, whose tasks have all finished if `finished` is true. May be called again.
     ///
     /// # Errors
-    /// Returns the reason why the result cannot be published; the job does not finish then.
-    fn publish(&mut self) -> Result<(), String> {
-        Ok(())
-    }
-    /// Ends the coordinator's work for the job. If `finished` is true, the published result is final; else a published result is
-    /// withdrawn.
-    ///
-    /// # Errors
-    /// Returns the reason why the result could not be completed or withdrawn.
+    /// Returns the reason why the work could not be completed; the job does not finish then.
     fn job_ended(&mut self, finished: bool) -> Result<(), String>;
 }

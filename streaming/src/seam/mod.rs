@@ -336,6 +336,14 @@ pub enum TaskError {
         /// Name of the input, and what is wrong with it; follows `the input` in the message.
         what: String,
     },
+    /// A sink's output can never be written or committed. A restart would fail the same way.
+    #[error("operator '{operator}': the output {what}")]
+    Output {
+        /// Name of the operator.
+        operator: String,
+        /// Name of the output or of its checkpoint, and what is wrong with it; follows `the output` in the message.
+        what: String,
+    },
     /// The operator's coordinator refused a call or cannot be reached.
     #[error("a call of operator '{operator}' to its coordinator failed: {why}")]
     Coordinator {
@@ -369,9 +377,16 @@ pub enum TaskError {
 
 impl TaskError {
     /// Returns whether a restart may help. It cannot for [`TaskError::Deployment`] and [`TaskError::InvalidOption`], which stay as they
-    /// are, nor for [`TaskError::Input`], because a changed input cannot be read again.
+    /// are, nor for [`TaskError::Input`] and [`TaskError::Output`], because a changed input cannot be read again, and a commit that is
+    /// impossible stays so.
     pub fn is_recoverable(&self) -> bool {
-        !matches!(self, Self::Deployment(_) | Self::InvalidOption { .. } | Self::Input { .. })
+        !matches!(
+            self,
+            Self::Deployment(_)
+                | Self::InvalidOption { .. }
+                | Self::Input { .. }
+                | Self::Output { .. }
+        )
     }
     /// Returns the stable name of the error's kind, for `FailureCause::kind`.
     pub fn kind(&self) -> &'static str {
@@ -380,6 +395,7 @@ impl TaskError {
             Self::Panicked { .. } => "UserPanic",
             Self::Io { .. } => "IoError",
             Self::Input { .. } => "InputError",
+            Self::Output { .. } => "OutputError",
             Self::Coordinator { .. } => "CoordinatorUnavailable",
             Self::Codec { .. } => "CodecError",
             Self::InvalidOption { .. } => "InvalidOption",

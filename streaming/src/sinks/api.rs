@@ -1,11 +1,10 @@
 //! The methods of [`Stream`] that declare the built-in sinks.
 
 use super::{
-    Checksum, CollectSink, Discard, FileSink, Print, checksum::Total, collect::CollectFactory,
-    file::CommitterFactory,
+    Checksum, CollectSink, Discard, Print, checksum::Total, collect::CollectFactory, text::TextSink,
 };
 use crate::{
-    api::{Sink, Stream},
+    api::{Stream, StreamSink},
     types::{Record, ToLine},
 };
 use std::path::Path;
@@ -13,7 +12,7 @@ use std::path::Path;
 impl<T: Record> Stream<T> {
     /// Prints every record as a line on the standard output of the process that runs its task. With several subtasks each line
     /// begins with the subtask's number from 1, like `3> `. Output is repeated after a failure.
-    pub fn print(&self) -> Sink
+    pub fn print(&self) -> StreamSink
     where
         T: ToLine,
     {
@@ -22,25 +21,24 @@ impl<T: Record> Stream<T> {
 
     /// Writes every record as a line to files. With one subtask `path` becomes a file, with several a folder of files `part-00000`
     /// and so on. The whole output appears when the job has finished and replaces an earlier result in one step. For bounded jobs
-    /// only. The job fails if `path` is a folder with other files than `part-…`.
+    /// only. The job fails if `path` is a folder with other files than `part-…`, or if the TaskManagers do not share the folder of
+    /// `path`. A [`FileSink`](super::FileSink) writes the output of an unbounded job.
     ///
-    /// Until then the output is in a hidden folder beside `path`, `.NAME.flott-JOBID`. If a job is lost and leaves its folder
-    /// behind, the next job that publishes to `path` removes the folder, provided that nothing in it has changed for a day and
-    /// its lock is free, so that its job is certainly gone. Otherwise the folder stays and can be removed by hand.
-    pub fn write_text(&self, path: impl AsRef<Path>) -> Sink
+    /// Until then the output is in a hidden folder beside `path`, `.NAME.flott-JOBID`. If a job fails or is cancelled after a
+    /// checkpoint, or is lost, it leaves its folder behind. The next job that publishes to `path` removes the folder, provided that
+    /// nothing in it has changed for a day and its lock is free, so that its job is certainly gone. Otherwise the folder stays and
+    /// can be removed by hand.
+    pub fn write_text(&self, path: impl AsRef<Path>) -> StreamSink
     where
         T: ToLine,
     {
         let destination = self.env.resolve("file sink", path.as_ref());
-        let committer = CommitterFactory { destination: destination.clone() };
-        self.add_sink("file_sink", Some(Box::new(committer)), move || {
-            FileSink::new(destination.clone())
-        })
+        self.sink_of_kind("file_sink", TextSink::new(destination))
     }
 
     /// Sends every record as a line to the attached client. The client of a bounded job gets the lines when the job has finished;
     /// that of an unbounded job gets them as they come, and the job is held up while it reads none.
-    pub fn collect(&self) -> Sink
+    pub fn collect(&self) -> StreamSink
     where
         T: ToLine,
     {
@@ -50,7 +48,7 @@ impl<T: Record> Stream<T> {
     }
 
     /// Drops every record; for measurements.
-    pub fn discard(&self) -> Sink {
+    pub fn discard(&self) -> StreamSink {
         self.add_sink("discard", None, || Discard)
     }
 

@@ -1,20 +1,29 @@
 //! The built-in sinks: print, files, results for the client, and two for measurements.
 //!
-//! A sink must never show output of a failed attempt: it writes under names that are private to the attempt and reports them
-//! to a coordinator beside the JobMaster, which publishes them when the job has finished. Printing is the exception.
+//! A sink must never show output of a failed attempt: it writes under hidden names, which are committed when a checkpoint is
+//! complete (`EXACTLY-ONCE.md` beside the crate's sources). Printing is the exception, and the sink for the client sends its
+//! records to a coordinator beside the JobMaster.
 
 mod api;
 mod checksum;
 pub mod collect;
-mod file;
+mod files;
 mod print;
-mod publish;
+pub mod sink;
 mod spool;
+mod text;
+pub mod two_phase;
+mod without;
 
 pub use checksum::{Checksum, Discard};
 pub use collect::{CollectChunk, CollectCoordinator, CollectRequest, CollectSink};
-pub use file::{FileCommitter, FileSink};
+pub use files::{Encoder, FileSink, Lines, PartCommitter, PartWriter, PendingPart, RollingPolicy};
 pub use print::Print;
+pub use sink::{
+    CommitError, CommitRequest, Committer, CommittingSinkWriter, GlobalCommitter, Sink, SinkWriter,
+    WriterContext,
+};
+pub use without::{NoCommitter, NoWriterState, WithoutCommitter};
 
 #[cfg(test)]
 mod tests;

@@ -19,6 +19,16 @@ pub(super) struct Kept {
     place: Place,
 }
 
+impl Kept {
+    /// Returns the number of the chunk's bytes.
+    pub(super) fn len(&self) -> usize {
+        match &self.place {
+            Place::Memory(bytes) => bytes.len(),
+            Place::File { len, .. } => *len,
+        }
+    }
+}
+
 /// A store of chunks, in memory and in one file, which is deleted with the store.
 #[derive(Debug)]
 pub(super) struct Spool {

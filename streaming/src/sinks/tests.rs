@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    Coordinator, CoordinatorContext,
+    Coordinator, CoordinatorContext, EventReply,
     api::tests::{built, lines},
     harness::{Harness, HarnessError},
     types::encode_one,
@@ -26,13 +26,24 @@ fn context(tmp: &Path, parallelism: u32) -> CoordinatorContext {
     }
 }
 
-fn chunk(sequence: u64, lines: &[&str]) -> Vec<u8> {
+/// A chunk that an attempt made after the barrier of a checkpoint.
+fn chunk_after(from: ExecutionAttemptId, after: u64, sequence: u64, lines: &[&str]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for line in lines {
         crate::types::write_len(line.len(), &mut bytes);
         bytes.extend_from_slice(line.as_bytes());
     }
-    encode_one(&(1_u8, sequence, lines.len() as u64, bytes))
+    let origin = (from.graph, (0_u64, 2_u64), from.subtask, from.attempt);
+    encode_one(&(1_u8, (origin, sequence, after, lines.len() as u64, bytes)))
+}
+
+fn chunk(from: ExecutionAttemptId, sequence: u64, lines: &[&str]) -> Vec<u8> {
+    chunk_after(from, 0, sequence, lines)
+}
+
+/// The coordinator's answer that a chunk is taken, when its newest snapshot is that of this checkpoint.
+fn taken_at(snapshot: u64) -> Vec<u8> {
+    encode_one(&Some(snapshot))
 }
 
 fn ask(coordinator: &mut CollectCoordinator, offset: u64, max_bytes: u64) -> (Vec<String>, bool) {
@@ -47,13 +58,13 @@ fn ask(coordinator: &mut CollectCoordinator, offset: u64, max_bytes: u64) -> (Ve
 fn a_bounded_result_is_seen_when_the_job_has_finished_and_without_failed_attempts() {
     let tmp = tempfile::tempdir().unwrap();
     let mut collector = CollectCoordinator::new(&context(tmp.path(), 2), true);
-    collector.handle_event(attempt(1, 0), &chunk(0, &["gone"])).unwrap();
-    collector.handle_event(attempt(0, 0), &chunk(0, &["a", "b"])).unwrap();
-    collector.handle_event(attempt(0, 0), &chunk(0, &["a", "b"])).unwrap();
-    collector.handle_event(attempt(0, 0), &chunk(1, &["", "c"])).unwrap();
+    collector.handle_event(attempt(1, 0), &chunk(attempt(1, 0), 0, &["gone"])).unwrap();
+    collector.handle_event(attempt(0, 0), &chunk(attempt(0, 0), 0, &["a", "b"])).unwrap();
+    collector.handle_event(attempt(0, 0), &chunk(attempt(0, 0), 0, &["a", "b"])).unwrap();
+    collector.handle_event(attempt(0, 0), &chunk(attempt(0, 0), 1, &["", "c"])).unwrap();
     assert_eq!(ask(&mut collector, 0, 99), (vec![], false));
     collector.attempts_ended(&[attempt(1, 0)]);
-    collector.handle_event(attempt(1, 1), &chunk(0, &["d"])).unwrap();
+    collector.handle_event(attempt(1, 1), &chunk(attempt(1, 1), 0, &["d"])).unwrap();
     collector.job_ended(true).unwrap();
     let mut read = Vec::new();
     loop {
@@ -74,7 +85,7 @@ fn a_bounded_result_is_seen_when_the_job_has_finished_and_without_failed_attempt
 fn a_failed_job_has_no_result() {
     let tmp = tempfile::tempdir().unwrap();
     let mut collector = CollectCoordinator::new(&context(tmp.path(), 1), true);
-    collector.handle_event(attempt(0, 0), &chunk(0, &["a"])).unwrap();
+    collector.handle_event(attempt(0, 0), &chunk(attempt(0, 0), 0, &["a"])).unwrap();
     collector.job_ended(false).unwrap();
     assert_eq!(ask(&mut collector, 0, 99), (vec![], false));
 }
@@ -85,18 +96,81 @@ fn an_unbounded_result_is_dropped_when_it_was_read_and_waits_when_nobody_does() 
     let mut collector = CollectCoordinator::new(&context(tmp.path(), 1), false);
     let large = "x".repeat(1 << 20);
     let mut taken = 0;
-    while collector.handle_event(attempt(0, 0), &chunk(taken, &[&large])).unwrap() == [1] {
+    while collector.handle_event(attempt(0, 0), &chunk(attempt(0, 0), taken, &[&large])).unwrap()
+        == taken_at(0)
+    {
         taken += 1;
         assert!(taken < 100, "somebody must wait");
     }
     assert!(taken >= 7);
     assert_eq!(ask(&mut collector, 0, 1).0.len(), 1);
     assert_eq!(ask(&mut collector, taken, 1), (vec![], false));
-    assert_eq!(collector.handle_event(attempt(0, 0), &chunk(taken, &["more"])).unwrap(), [1]);
+    assert_eq!(
+        collector.handle_event(attempt(0, 0), &chunk(attempt(0, 0), taken, &["more"])).unwrap(),
+        taken_at(0)
+    );
     assert_eq!(ask(&mut collector, taken, 1).0, ["more"]);
     let answer =
         collector.handle_request(&CollectRequest { offset: 0, max_bytes: 9 }.encode()).unwrap();
     assert_eq!(CollectChunk::decode(&answer).unwrap().offset, taken, "what is gone is skipped");
+}
+
+/// A coordinator's snapshot for a checkpoint.
+fn snapshot(coordinator: &mut CollectCoordinator, checkpoint: u64) -> Vec<u8> {
+    let (send, answer) = std::sync::mpsc::channel();
+    coordinator.snapshot(checkpoint, EventReply::new(move |taken| send.send(taken).unwrap()));
+    answer.recv().unwrap().unwrap()
+}
+
+#[test]
+fn a_client_sees_what_a_complete_checkpoint_contains_and_a_restored_job_repeats_nothing() {
+    let tmp = tempfile::tempdir().unwrap();
+    let periodic = CoordinatorContext {
+        options: Arc::new(
+            [("execution.checkpointing.interval".to_owned(), "1s".to_owned())].into(),
+        ),
+        ..context(tmp.path(), 1)
+    };
+    let from = attempt(0, 0);
+    let mut collector = CollectCoordinator::new(&periodic, false);
+    let take = |c: &mut CollectCoordinator, after, sequence, line| {
+        c.handle_event(from, &chunk_after(from, after, sequence, &[line])).unwrap()
+    };
+    assert_eq!(take(&mut collector, 0, 0, "a"), taken_at(0));
+    let state = snapshot(&mut collector, 1);
+    assert_eq!(
+        take(&mut collector, 0, 1, "b"),
+        taken_at(1),
+        "after the snapshot, before the barrier"
+    );
+    assert_eq!(take(&mut collector, 1, 2, "c"), taken_at(1));
+    assert_eq!(ask(&mut collector, 0, 99).0, [""; 0]);
+    collector.checkpoint_ended(1, true).unwrap();
+    assert_eq!(ask(&mut collector, 0, 1).0, ["a"]);
+    assert_eq!(ask(&mut collector, 1, 99).0, ["b"], "c belongs to the next checkpoint");
+    // The job fails and continues from checkpoint 1. The sink sends what it has kept, of which one chunk is known.
+    let mut restored = CollectCoordinator::new(&periodic, false);
+    restored.start(Some(state)).unwrap();
+    take(&mut restored, 0, 0, "a");
+    take(&mut restored, 0, 1, "b");
+    let again = attempt(0, 1);
+    restored.handle_event(again, &chunk_after(again, 1, 0, &["c"])).unwrap();
+    assert_eq!(ask(&mut restored, 0, 1).0, ["a"]);
+    restored.checkpoint_ended(2, true).unwrap();
+    assert_eq!(ask(&mut restored, 1, 1).0, ["b"]);
+    assert_eq!(ask(&mut restored, 2, 99).0, ["c"]);
+}
+
+#[test]
+fn a_result_that_is_too_large_for_a_checkpoint_fails_it_and_says_so() {
+    let tmp = tempfile::tempdir().unwrap();
+    let mut collector = CollectCoordinator::new(&context(tmp.path(), 1), true);
+    let large = "x".repeat(17 << 20);
+    collector.handle_event(attempt(0, 0), &chunk(attempt(0, 0), 0, &[&large])).unwrap();
+    let (send, answer) = std::sync::mpsc::channel();
+    collector.snapshot(1, EventReply::new(move |taken| send.send(taken).unwrap()));
+    let why = answer.recv().unwrap().unwrap_err();
+    assert!(why.contains("write large results to files"), "{why}");
 }
 
 #[test]
@@ -105,7 +179,7 @@ fn a_large_result_goes_through_a_file() {
     let mut collector = CollectCoordinator::new(&context(tmp.path(), 1), true);
     for i in 0..40_u64 {
         let line = format!("{i}{}", "y".repeat(1 << 20));
-        collector.handle_event(attempt(0, 0), &chunk(i, &[&line])).unwrap();
+        collector.handle_event(attempt(0, 0), &chunk(attempt(0, 0), i, &[&line])).unwrap();
     }
     assert_eq!(std::fs::read_dir(tmp.path()).unwrap().count(), 1);
     collector.job_ended(true).unwrap();
@@ -127,7 +201,7 @@ proptest! {
         let _ = collector.handle_request(&bytes);
         let mut text = vec![1_u8];
         text.extend(&bytes);
-        let _ = collector.handle_event(attempt(0, 0), &encode_one(&(1_u8, 0_u64, 5_u64, text)));
+        let _ = collector.handle_event(attempt(0, 0), &encode_one(&(1_u8, ((0_u64, (0_u64, 0_u64), 0_u32, 0_u32), 0_u64, 0_u64, 5_u64, text))));
         let _ = collector.job_ended(true);
         let _ = collector.handle_request(&CollectRequest { offset: 0, max_bytes: 10 }.encode());
         let _ = CollectChunk::decode(&bytes);
@@ -186,19 +260,6 @@ fn a_file_job_that_did_not_finish_shows_nothing() {
         built(2, move |env| drop(env.sequence_with_rate(0..1_000_000, 10.0).write_text(&path)));
     Harness::new(tmp.path()).cancel_after(50).run(&job).unwrap();
     assert_eq!(std::fs::read_dir(tmp.path()).unwrap().count(), 0);
-}
-
-#[test]
-fn parts_that_are_missing_are_noticed() {
-    let tmp = tempfile::tempdir().unwrap();
-    let to = tmp.path().join("out");
-    let mut committer = FileCommitter::new(to.clone(), &context(tmp.path(), 2));
-    committer.start(None).unwrap();
-    committer.handle_event(attempt(0, 0), &encode_one(&(1_u8, 0_u32))).unwrap();
-    assert!(committer.handle_event(attempt(0, 0), &encode_one(&(1_u8, 1_u32))).is_err());
-    let error = committer.job_ended(true).unwrap_err();
-    assert!(error.starts_with("1 of 2 parts"), "{error}");
-    assert!(!to.exists());
 }
 
 #[test]

@@ -244,7 +244,7 @@ pub(crate) mod intern {
     pub(crate) use super::{
         coordinator::{SourceCoordinator, SourceCoordinators},
         link::EnumeratorLink,
-        output::{OWN_TICKETS, WAKE, Wishes, last_events, watermark_of},
+        output::{OWN_TICKETS, Requests, WAKE, last_events, watermark_of},
         protocol::{FromReader, ToReader},
     };
 }

@@ -5,11 +5,19 @@ use super::protocol::FromReader;
 use crate::{
     batch::{Batch, NO_TIME},
     operators::{BATCH_RECORDS, Collector, OperatorContext},
-    seam::StreamEvent,
+    seam::{StreamEvent, TaskError},
     time::SplitTimes,
 };
 use futures::future::BoxFuture;
-use std::{path::Path, time::Duration};
+use std::{collections::VecDeque, path::Path, time::Duration};
+
+/// What a reader has emitted for a split, with the split's id, while it waits for records before it to get their event times.
+enum Left<T> {
+    Records(String, Batch<T>),
+    Watermark(String, i64),
+    Idle(String),
+    Release(String),
+}
 
 /// The output of a [`SourceReader`](super::SourceReader): takes records, with or without event times, and watermarks per split.
 ///
@@ -20,6 +28,8 @@ pub struct ReaderOutput<T> {
     times: Option<Box<dyn SplitTimes<T>>>,
     /// Records of the current split that have not got their event times; unused without a watermark strategy.
     pending: Batch<T>,
+    /// What was emitted and has not been passed on, in order, because the step was interrupted while records got their times.
+    left: VecDeque<Left<T>>,
     /// Id of the current split; empty for records without a split.
     split: String,
     now_ms: u64,
@@ -27,7 +37,8 @@ pub struct ReaderOutput<T> {
 
 impl<T: 'static> ReaderOutput<T> {
     pub(crate) fn new(out: Collector<T>, times: Option<Box<dyn SplitTimes<T>>>) -> Self {
-        Self { out, times, pending: Batch::default(), split: String::new(), now_ms: 0 }
+        let (pending, left) = (Batch::default(), VecDeque::new());
+        Self { out, times, pending, left, split: String::new(), now_ms: 0 }
     }
 
     /// Emits a record that belongs to no split and has no event time.
@@ -61,17 +72,14 @@ impl<T: 'static> ReaderOutput<T> {
     /// Records that a split was read to its end, so that it no longer holds back the subtask's watermark. Must be called after the
     /// split's last record was emitted.
     pub fn release_split(&mut self, id: &str) {
-        self.hand_over();
-        if let Some(times) = &mut self.times {
-            times.release(id);
-        }
-        self.emit_changes();
+        self.pass_pending();
+        self.do_or_leave(Left::Release(id.to_owned()));
     }
 
     /// Returns true if the rest of the chain takes nothing more for now, or if the step should end. A reader that emits many
     /// records in one call should then return and continue in the next call.
     pub fn is_stopped(&self) -> bool {
-        !self.out.goes_on()
+        !self.left.is_empty() || !self.out.goes_on()
     }
 
     /// Emits the records of one poll, at most as many as a batch may have.
@@ -100,15 +108,81 @@ impl<T: 'static> ReaderOutput<T> {
         self.times.as_deref_mut()
     }
 
-    /// Passes the pending records to the chain, with their event times and the watermarks that follow from them.
-    pub(crate) fn hand_over(&mut self) {
-        if let Some(times) = &mut self.times
-            && !self.pending.is_empty()
-        {
-            times.records(&self.split, &mut self.pending, self.now_ms);
-            self.out.pass(&mut self.pending);
+    /// Passes the pending records to the chain, with their event times and the watermarks that follow from them. If the step is
+    /// interrupted, the records without event times are left to [`ReaderOutput::resume`] with.
+    pub(crate) fn pass_pending(&mut self) {
+        if self.pending.is_empty() {
+            return;
+        }
+        let mut pending = std::mem::take(&mut self.pending);
+        if self.left.is_empty() {
+            let split = std::mem::take(&mut self.split);
+            self.stamp(&split, &mut pending);
+            self.split = split;
+        }
+        if pending.is_empty() {
+            self.pending = pending;
+        } else {
+            self.left.push_back(Left::Records(self.split.clone(), pending));
+        }
+    }
+
+    /// Passes records of one split to the chain, with their event times, until the step is interrupted; the others stay in the batch.
+    fn stamp(&mut self, split: &str, batch: &mut Batch<T>) {
+        let Self { out, times, now_ms, .. } = self;
+        if let Some(times) = times {
+            out.extend_stamped(batch, |batch, next| times.records(split, batch, *now_ms, next));
             self.emit_changes();
         }
+    }
+
+    /// Does what a reader has asked for, or leaves it to [`ReaderOutput::resume`] if records before it have no event times yet.
+    fn do_or_leave(&mut self, asked: Left<T>) {
+        match self.left.is_empty() {
+            true => self.perform(asked),
+            false => self.left.push_back(asked),
+        }
+    }
+
+    /// Does what a reader has asked for. Records that are left because the step is interrupted become the first of `left`.
+    fn perform(&mut self, mut asked: Left<T>) {
+        if let Left::Records(split, batch) = &mut asked {
+            self.stamp(split, batch);
+            if !batch.is_empty() {
+                self.left.push_front(asked);
+            }
+            return;
+        }
+        if let Some(times) = &mut self.times {
+            match asked {
+                Left::Watermark(split, ms) => times.watermark(&split, ms),
+                Left::Idle(split) => times.idle(&split),
+                Left::Release(split) => times.release(&split),
+                Left::Records(..) => {}
+            }
+        }
+        self.emit_changes();
+    }
+
+    /// Returns true if an interruption has left records to [`ReaderOutput::resume`] with, here or in the rest of the chain.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        !self.left.is_empty() || self.out.is_interrupted()
+    }
+
+    /// Continues with what an interruption has left, until the step is interrupted again or the chain is full.
+    pub(crate) fn resume(&mut self) -> Result<(), TaskError> {
+        self.out.resume()?;
+        while !self.left.is_empty()
+            && !self.out.is_held_up()
+            && let Some(left) = self.left.pop_front()
+        {
+            self.perform(left);
+            self.out.flush()?;
+            if !self.out.goes_on() {
+                break;
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn emit_changes(&mut self) {
@@ -127,7 +201,7 @@ impl<T: 'static> ReaderOutput<T> {
 
     fn turn_to(&mut self, split: &str) {
         if self.times.is_some() && self.split != split {
-            self.hand_over();
+            self.pass_pending();
             split.clone_into(&mut self.split);
         }
     }
@@ -139,7 +213,7 @@ impl<T: 'static> ReaderOutput<T> {
         }
         self.pending.push(record, timestamp);
         if self.pending.len() >= BATCH_RECORDS {
-            self.hand_over();
+            self.pass_pending();
         }
     }
 
@@ -174,22 +248,16 @@ impl<T: 'static> SplitOutput<'_, T> {
     /// Sets this split's watermark to `ms`, in milliseconds since 1970: no record of the split with an event time up to `ms` may
     /// follow. For sources that know this better than a generator; does nothing if the source has no watermark strategy.
     pub fn emit_watermark(&mut self, ms: i64) {
-        self.out.hand_over();
-        let split = &self.out.split;
-        if let Some(times) = &mut self.out.times {
-            times.watermark(split, ms);
-        }
-        self.out.emit_changes();
+        self.out.pass_pending();
+        let split = self.out.split.clone();
+        self.out.do_or_leave(Left::Watermark(split, ms));
     }
 
     /// Marks this split as idle: it does not hold back the subtask's watermark until its next record.
     pub fn mark_idle(&mut self) {
-        self.out.hand_over();
-        let split = &self.out.split;
-        if let Some(times) = &mut self.out.times {
-            times.idle(split);
-        }
-        self.out.emit_changes();
+        self.out.pass_pending();
+        let split = self.out.split.clone();
+        self.out.do_or_leave(Left::Idle(split));
     }
 }
 
@@ -200,14 +268,14 @@ pub(crate) const WAKE: u32 = OWN_TICKETS + 16;
 
 /// A reader's unfulfilled requests: messages to the enumerator and a timer.
 #[derive(Debug, Default)]
-pub(crate) struct Wishes {
+pub(crate) struct Requests {
     pub(crate) messages: Vec<FromReader>,
     /// When the reader's next timer is due, in milliseconds since 1970, and its ticket.
     wake: Option<(u64, u32)>,
     timers: u32,
 }
 
-impl Wishes {
+impl Requests {
     /// Records that a timer of the reader is due. A timer that an earlier one has replaced changes nothing.
     pub(crate) fn timer(&mut self, ticket: u32) {
         self.wake = self.wake.filter(|(_, next)| *next != ticket);
@@ -217,22 +285,22 @@ impl Wishes {
 /// A reader's view of its task, and its means to ask for splits, I/O and timers.
 pub struct ReaderContext<'a> {
     operator: &'a OperatorContext,
-    wishes: &'a mut Wishes,
+    requests: &'a mut Requests,
 }
 
 impl<'a> ReaderContext<'a> {
-    pub(crate) fn new(operator: &'a OperatorContext, wishes: &'a mut Wishes) -> Self {
-        Self { operator, wishes }
+    pub(crate) fn new(operator: &'a OperatorContext, requests: &'a mut Requests) -> Self {
+        Self { operator, requests }
     }
 
     /// Asks the enumerator for splits, which arrive at [`SourceReader::add_splits`](super::SourceReader::add_splits), or for
     /// the message that there are no more. Does nothing if the source has no enumerator.
     pub fn request_splits(&mut self) {
-        self.wishes.messages.push(FromReader::Request);
+        self.requests.messages.push(FromReader::Request);
     }
     /// Sends an event that the source defines to the enumerator. Does nothing if the source has no enumerator.
     pub fn send_event(&mut self, event: Vec<u8>) {
-        self.wishes.messages.push(FromReader::Event(event));
+        self.requests.messages.push(FromReader::Event(event));
     }
     /// Runs I/O beside the task, on the process's tokio runtime. Its result arrives with the ticket at
     /// [`SourceReader::io_done`](super::SourceReader::io_done), and the reader is polled afterwards. Only the lower 31 bits of the
@@ -245,10 +313,10 @@ impl<'a> ReaderContext<'a> {
     pub fn wake_after(&mut self, after: Duration) {
         let wait_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
         let due_ms = self.now_unix_ms().saturating_add(wait_ms);
-        if self.wishes.wake.is_none_or(|(earlier, _)| due_ms < earlier) {
-            let ticket = WAKE + self.wishes.timers;
-            self.wishes.timers = (self.wishes.timers + 1) % (OWN_TICKETS / 2);
-            self.wishes.wake = Some((due_ms, ticket));
+        if self.requests.wake.is_none_or(|(earlier, _)| due_ms < earlier) {
+            let ticket = WAKE + self.requests.timers;
+            self.requests.timers = (self.requests.timers + 1) % (OWN_TICKETS / 2);
+            self.requests.wake = Some((due_ms, ticket));
             self.operator.wake_after(after, ticket);
         }
     }

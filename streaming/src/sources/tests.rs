@@ -4,7 +4,7 @@ use super::*;
 use super::{
     coordinator::SourceCoordinator,
     link::EnumeratorLink,
-    output::Wishes,
+    output::Requests,
     protocol::{FromReader, Poll, PollAnswer, ToReader},
     text::{TextReader, TextSource},
 };
@@ -407,7 +407,7 @@ struct Alone {
     reader: TextReader<String>,
     out: ReaderOutput<String>,
     context: OperatorContext,
-    wishes: Wishes,
+    requests: Requests,
 }
 
 impl Alone {
@@ -418,7 +418,7 @@ impl Alone {
             reader: TextReader::with_remote(remote),
             out: ReaderOutput::new(out, None),
             context: OperatorContext::for_tests(0, 1),
-            wishes: Wishes::default(),
+            requests: Requests::default(),
         }
     }
     fn call<T>(
@@ -429,7 +429,7 @@ impl Alone {
             &mut ReaderContext<'_>,
         ) -> Result<T, BoxError>,
     ) -> Result<T, TaskError> {
-        let mut context = ReaderContext::new(&self.context, &mut self.wishes);
+        let mut context = ReaderContext::new(&self.context, &mut self.requests);
         let result = call(&mut self.reader, &mut self.out, &mut context);
         result.map_err(|error| *error.downcast::<TaskError>().unwrap())
     }

@@ -14,6 +14,7 @@ use crate::{
     seam::{Barrier, Interrupt, StreamEvent, TaskError},
     types::Record,
 };
+use model::JobId;
 use std::{any::Any, collections::BTreeMap, marker::PhantomData, sync::Arc};
 
 /// The test of an operator before it is opened: place, options, side outputs and snapshots.
@@ -57,7 +58,9 @@ use std::{any::Any, collections::BTreeMap, marker::PhantomData, sync::Arc};
 /// ```
 pub struct HarnessBuilder<T, Op> {
     operator: Op,
+    job: JobId,
     place: (u32, u32),
+    attempt: u32,
     restore: Vec<Vec<u8>>,
     options: BTreeMap<String, String>,
     sides: Vec<(&'static str, Box<dyn SideOutput>)>,
@@ -71,7 +74,9 @@ impl<T, Op: Operator<T>> HarnessBuilder<T, Op> {
     pub(super) fn new(operator: Op) -> Self {
         Self {
             operator,
+            job: JobId(0),
             place: (0, 1),
+            attempt: 0,
             restore: Vec::new(),
             options: BTreeMap::new(),
             sides: Vec::new(),
@@ -87,7 +92,18 @@ impl<T: Send + 'static, Op: Operator<T>> HarnessBuilder<T, Op> {
     pub fn subtask(self, subtask: u32, of: u32) -> Self {
         Self { place: (subtask, of.max(1)), ..self }
     }
-    /// Restores the operator from snapshots of [`OperatorHarness::snapshot`], of one subtask or of several.
+    /// Sets the number of the execution attempt, from 0, which is 0 by default. An attempt that is restored after a failure has a
+    /// greater number than the one that failed.
+    pub fn attempt(self, attempt: u32) -> Self {
+        Self { attempt, ..self }
+    }
+    /// Makes the operator one of another job. By default all are of the same job.
+    pub(super) fn job(self, job: JobId) -> Self {
+        Self { job, ..self }
+    }
+    /// Restores the operator from snapshots of [`OperatorHarness::snapshot`] or [`OperatorHarness::barrier`]: of one subtask, or of
+    /// several in the order of their indices. Their number is the parallelism that they were taken at; see
+    /// [`HarnessBuilder::subtask`] for that of now.
     pub fn restore(self, snapshots: impl IntoIterator<Item = Vec<u8>>) -> Self {
         Self { restore: snapshots.into_iter().collect(), ..self }
     }
@@ -108,13 +124,20 @@ impl<T: Send + 'static, Op: Operator<T>> HarnessBuilder<T, Op> {
         self.interrupt.raise();
         self
     }
-    /// Opens the operator and returns its test.
+    /// Opens the operator and returns its test, once the I/O is done that the operator has begun.
     ///
     /// # Errors
     /// Fails with the operator's own error, for example when a snapshot is not its own.
     pub fn open(self) -> Result<OperatorHarness<T, Op>, TaskError> {
         let host = Arc::new(Host::default());
-        let context = host::context(self.place, self.options, self.interrupt, host.clone());
+        let context = host::context_of(
+            self.job,
+            self.place,
+            self.attempt,
+            self.options,
+            self.interrupt,
+            host.clone(),
+        );
         let context = context.restoring(self.restore);
         let output = Gathered::default();
         let next = Box::new(Gather(output.clone()));
@@ -122,7 +145,10 @@ impl<T: Send + 'static, Op: Operator<T>> HarnessBuilder<T, Op> {
         let shared = context.shared().clone();
         let mut link = Link::new(self.operator, next, sides, context);
         link.open()?;
-        Ok(OperatorHarness { link, host, shared, output, sides: self.gathered, checkpoint: 0 })
+        let sides = self.gathered;
+        let mut test = OperatorHarness { link, host, shared, output, sides, checkpoint: 0 };
+        test.work_off()?;
+        Ok(test)
     }
 }
 
@@ -183,7 +209,7 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
         self.host.set_clock(ms);
         Ok(())
     }
-    /// Passes in the final watermark, then the end of bounded input.
+    /// Passes in the final watermark, then the end of bounded input. Where the operator waits for a timer, the clock moves to it.
     ///
     /// # Errors
     /// Fails with the error of the operator.
@@ -231,10 +257,33 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
     /// # Errors
     /// Fails with the error of the operator.
     pub fn snapshot(&mut self) -> Result<Vec<Vec<u8>>, TaskError> {
-        self.checkpoint += 1;
-        let checkpoint = self.checkpoint;
-        self.event(StreamEvent::Barrier(Barrier { checkpoint, triggered_ms: 0, last: false }))?;
+        self.barrier(self.checkpoint + 1, false)
+    }
+    /// Passes in the barrier of a checkpoint and returns the operator's snapshots in it; none if the operator has no state. `last`
+    /// marks the job's final checkpoint, which comes after [`OperatorHarness::end_of_input`].
+    ///
+    /// # Errors
+    /// Fails with the error of the operator.
+    pub fn barrier(&mut self, checkpoint: u64, last: bool) -> Result<Vec<Vec<u8>>, TaskError> {
+        self.checkpoint = checkpoint;
+        self.event(StreamEvent::Barrier(Barrier { checkpoint, triggered_ms: 0, last }))?;
         Ok(self.shared.take_snapshots(checkpoint).into_iter().map(|(_, bytes)| bytes).collect())
+    }
+    /// Tells the operator that a checkpoint is complete in the whole job.
+    ///
+    /// # Errors
+    /// Fails with the error of the operator.
+    pub fn notify_complete(&mut self, checkpoint: u64) -> Result<(), TaskError> {
+        self.link.notify_complete(checkpoint)?;
+        self.work_off()
+    }
+    /// Returns whether the operator still commits what a complete checkpoint has released; the task does not finish before.
+    pub fn is_committing(&self) -> bool {
+        self.link.is_committing()
+    }
+    /// Ends the test as a task ends that has failed or was cancelled: the operator is disposed of and not closed.
+    pub fn fail(mut self) {
+        self.link.dispose();
     }
 
     /// Returns the value of a metric of the operator, by the name that its function gave it; `None` if there is none of that name.
@@ -245,10 +294,25 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
     }
 
     fn event(&mut self, event: StreamEvent) -> Result<(), TaskError> {
-        while self.link.event(event)? != Flow::Done {
+        loop {
+            let flow = self.link.event(event)?;
+            let waits = flow == Flow::Waiting && !self.host.has_reply();
+            if waits && !self.fire_next_timer()? {
+                return Err(TaskError::Deployment(
+                    "the operator waits for mail that it has not asked for".to_owned(),
+                ));
+            }
             self.work_off()?;
+            if flow == Flow::Done {
+                return Ok(());
+            }
         }
-        self.work_off()
+    }
+
+    /// Moves the clock to the next timer and fires it. Returns false if none is set.
+    pub(super) fn fire_next_timer(&mut self) -> Result<bool, TaskError> {
+        let ticket = self.host.next_timer(u64::MAX);
+        ticket.map_or(Ok(false), |ticket| self.deliver(ticket).map(|()| true))
     }
 
     /// Processes replies and interrupted records until none waits.
@@ -256,7 +320,7 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
         loop {
             if let Some((ticket, result)) = self.host.next_reply() {
                 self.link.deliver(host::NODE, host::reply(ticket, result))?;
-            } else if self.link.is_interrupted() {
+            } else if self.link.is_interrupted() && !self.link.full() {
                 self.link.resume()?;
             } else {
                 return self.link.flush(true).map(drop);

@@ -1,18 +1,19 @@
-//! The task's host in a test of one operator: its clock is moved by hand, and its answers are ready at once.
+//! The task's host in a test of one operator: its clock is moved by hand, and I/O is done before the call that asks for it returns.
 
 use crate::{
     graph::draft::lock,
     operators::{ChainShared, OperatorContext, OperatorMail, split_ticket},
     seam::{Interrupt, TaskSnapshot, TaskUpcalls},
 };
-use futures::{FutureExt, future::BoxFuture};
+use futures::future::BoxFuture;
 use model::{ExecutionAttemptId, JobId, JobVertexId, NodeId, OperatorId};
 use std::{
     collections::{BTreeMap, VecDeque},
     path::PathBuf,
-    sync::{Arc, Mutex},
+    sync::{Arc, LazyLock, Mutex, mpsc},
     time::Duration,
 };
+use tokio::runtime::Runtime;
 
 /// Name of the operator.
 pub(super) const OPERATOR: &str = "test";
@@ -61,6 +62,10 @@ impl Host {
     pub(super) fn answered(&self, ticket: u64, answer: Answer) {
         lock(&self.state).replies.push_back((ticket, answer));
     }
+    /// Returns whether an answer waits for the operator.
+    pub(super) fn has_reply(&self) -> bool {
+        !lock(&self.state).replies.is_empty()
+    }
     /// Takes out the next answer for the operator: its ticket and the answer.
     pub(super) fn next_reply(&self) -> Option<(u64, Answer)> {
         lock(&self.state).replies.pop_front()
@@ -76,8 +81,7 @@ impl TaskUpcalls for Host {
         lock(&self.state).polls.push_back((ticket, event));
     }
     fn spawn_io(&self, work: BoxFuture<'static, Answer>, ticket: u64) {
-        let late = || Err("I/O of an operator under test must be ready at once".to_owned());
-        let answer = work.now_or_never().unwrap_or_else(late);
+        let answer = block_on(work);
         lock(&self.state).replies.push_back((ticket, answer));
     }
     fn now_unix_ms(&self) -> u64 {
@@ -93,6 +97,21 @@ impl TaskUpcalls for Host {
     fn acknowledge(&self, _checkpoint: u64, _snapshot: TaskSnapshot) {}
 }
 
+/// Runs I/O on a runtime of its own and waits for it. The test itself may run inside of another runtime, which would forbid that a
+/// future is waited for on its thread.
+fn block_on(work: BoxFuture<'static, Answer>) -> Answer {
+    static RUNTIME: LazyLock<std::io::Result<Runtime>> = LazyLock::new(|| {
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()
+    });
+    let runtime = RUNTIME.as_ref().map_err(ToString::to_string)?;
+    let (done, answer) = mpsc::channel();
+    runtime.spawn(async move {
+        // The receiver waits below.
+        let _ = done.send(work.await);
+    });
+    answer.recv().unwrap_or_else(|_| Err("the I/O of the operator panicked".to_owned()))
+}
+
 /// Returns an answer as mail for the operator.
 pub(super) fn reply(ticket: u64, result: Answer) -> OperatorMail {
     OperatorMail::Reply { ticket: split_ticket(ticket).1, result }
@@ -105,14 +124,26 @@ pub(super) fn timer(ticket: u64) -> OperatorMail {
 
 /// Returns the context of an operator under test, with its place: subtask (from 0) and parallelism.
 pub(crate) fn context(
-    (subtask, parallelism): (u32, u32),
+    place: (u32, u32),
     options: BTreeMap<String, String>,
     interrupt: Interrupt,
     upcalls: Arc<dyn TaskUpcalls>,
 ) -> OperatorContext {
-    let attempt = ExecutionAttemptId { graph: 0, vertex: JobVertexId(0), subtask, attempt: 0 };
+    context_of(JobId(0), place, 0, options, interrupt, upcalls)
+}
+
+/// Returns the context of an operator under test: of a job, in its place, and in that attempt (from 0).
+pub(super) fn context_of(
+    job_id: JobId,
+    (subtask, parallelism): (u32, u32),
+    attempt: u32,
+    options: BTreeMap<String, String>,
+    interrupt: Interrupt,
+    upcalls: Arc<dyn TaskUpcalls>,
+) -> OperatorContext {
+    let attempt = ExecutionAttemptId { graph: 0, vertex: JobVertexId(0), subtask, attempt };
     let shared = ChainShared {
-        job_id: JobId(0),
+        job_id,
         subtask,
         parallelism,
         max_parallelism: crate::state::default_max_parallelism(parallelism),

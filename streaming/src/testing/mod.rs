@@ -60,6 +60,7 @@
 mod gather;
 mod harness;
 mod host;
+mod sink;
 mod source;
 
 use crate::{
@@ -75,6 +76,7 @@ use crate::{
 pub use harness::{HarnessBuilder, OperatorHarness};
 #[cfg(test)]
 pub(crate) use host::context;
+pub use sink::{SinkHarness, SinkHarnessBuilder, SinkSnapshot, sink};
 pub use source::{SourceHarness, SourceHarnessBuilder, SourceSnapshot, source};
 
 /// Prepares the test of a [`ProcessFunction`].

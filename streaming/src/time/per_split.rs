@@ -14,9 +14,16 @@ pub(crate) trait SplitTimes<T>: Send {
     fn register(&mut self, split: &str, watermark: i64);
     /// Removes a split that was read to its end.
     fn release(&mut self, split: &str);
-    /// Gives a batch of one split's records their event times, asks the split's generator for a watermark, and ends the split's
-    /// idleness. `now_ms` is the clock's time in milliseconds since 1970.
-    fn records(&mut self, split: &str, batch: &mut Batch<T>, now_ms: u64);
+    /// Gives records from the front of a batch their event times, asks the split's generator for a watermark, and ends the split's
+    /// idleness. All records are of one split. `next` says before each part how many records to go on with; at its 0 the others
+    /// get no times. Returns how many records got one. `now_ms` is the clock's time in milliseconds since 1970.
+    fn records(
+        &mut self,
+        split: &str,
+        batch: &mut Batch<T>,
+        now_ms: u64,
+        next: &mut dyn FnMut() -> usize,
+    ) -> usize;
     /// Raises a split's watermark to `ms`, as the source itself says.
     fn watermark(&mut self, split: &str, ms: i64);
     /// Makes a split idle until its next record or watermark, as the source itself says.
@@ -85,25 +92,33 @@ where
         self.watermarks.unregister(split);
     }
 
-    fn records(&mut self, name: &str, batch: &mut Batch<T>, now_ms: u64) {
+    fn records(
+        &mut self,
+        name: &str,
+        batch: &mut Batch<T>,
+        now_ms: u64,
+        next: &mut dyn FnMut() -> usize,
+    ) -> usize {
         if batch.is_empty() {
-            return;
+            return 0;
         }
         self.split(name, i64::MIN);
         let Self { strategy, splits, watermarks, .. } = self;
-        let Some(split) = splits.get_mut(name) else { return };
+        let Some(split) = splits.get_mut(name) else { return 0 };
         split.activity = Activity::Busy;
         let mut promised = None;
-        batch.stamp(|record, given| {
+        let time = |record: &T, given| {
             let time = strategy.timestamp.timestamp(record, given);
             promised = promised.max(split.generator.on_event(record, time));
             time
-        });
+        };
+        let stamped = batch.stamp_while(time, next);
         watermarks.set_idle(name, false);
         let asked = split.generator.on_periodic(now_ms);
         if let Some(ms) = promised.max(asked) {
             watermarks.advance(name, ms);
         }
+        stamped
     }
 
     fn watermark(&mut self, name: &str, ms: i64) {

@@ -9,6 +9,8 @@ pub trait KeySelector<T>: Clone + Send + 'static {
     type Key: Key;
     /// The value held beside a record: the computed key, or `()` if the key is a part of the record.
     type Held;
+    /// True if keys are computed by a function of the program, which may take long; false if a key is a part of its record.
+    const COMPUTES: bool;
     /// Computes the value that is held beside the record.
     fn hold(&self, record: &T) -> Self::Held;
     /// Returns the record's key.
@@ -116,6 +118,7 @@ where
 {
     type Key = K;
     type Held = ();
+    const COMPUTES: bool = false;
     #[inline]
     fn hold(&self, _record: &T) {}
     #[inline]
@@ -147,6 +150,7 @@ fn same_type<T: 'static, K: 'static>() -> Option<fn(T) -> K> {
 impl<T, K: Key, F: Fn(&T) -> K + Clone + Send + 'static> KeySelector<T> for ByValue<F, K> {
     type Key = K;
     type Held = K;
+    const COMPUTES: bool = true;
     #[inline]
     fn hold(&self, record: &T) -> K {
         (self.function)(record)

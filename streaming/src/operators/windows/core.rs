@@ -135,7 +135,7 @@ impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>> WindowCore<T, S,
             open = open.max(self.slices.first_open(restored, self.lateness.ms));
         }
         if pane.windows.end <= open || pane.windows.is_empty() {
-            self.lateness.no_window(record.into_record(), time, watermark, out);
+            self.lateness.take_late(record.into_record(), time, watermark, out);
             return Ok(());
         }
         let fired = pane.windows.start.max(open)..pane.windows.end.min(due);
@@ -211,10 +211,14 @@ impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>> WindowCore<T, S,
             *part = input.zigzag().map_err(codec)?;
         }
         if written != self.slices.parts() {
+            let text = |[size, slide, offset]: [i64; 3]| {
+                format!("size {size} ms, slide {slide} ms and offset {offset} ms")
+            };
             return Err(TaskError::Deployment(format!(
-                "operator '{}': its state is of windows with size, slide and offset {written:?} ms, the program's have {:?} ms: give the operator another uid, or restore with the program that wrote it",
+                "operator '{}': cannot restore its state, which is of windows with {}; those of the program have {}; give the operator another uid, or restore with the program that wrote the state",
                 context.name(),
-                self.slices.parts(),
+                text(written),
+                text(self.slices.parts()),
             )));
         }
         self.restored.read(&self.groups, &mut input).map_err(codec)?;

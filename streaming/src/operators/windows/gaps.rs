@@ -35,7 +35,8 @@ impl<T> SessionGap<T> for FixedGap {
         self.0
     }
     fn mistake(&self) -> Option<&'static str> {
-        (self.0 < 1).then_some("the gap of a session must be at least 1 ms")
+        (self.0 < 1)
+            .then_some("the session gap is shorter than 1 ms; give 'with_gap' at least 1 ms")
     }
 }
 

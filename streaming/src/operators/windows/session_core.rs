@@ -114,7 +114,10 @@ impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>, G: SessionGap<T>
     ) -> Result<(), TaskError> {
         let gap = self.gap.gap_ms(record.record());
         if gap < 1 {
-            return Err(context.user_error("the gap of a session must be at least 1 ms".into()));
+            let why = format!(
+                "the session gap of a record with the time {time} is {gap} ms; the function given to 'with_dynamic_gap' must return at least 1 ms"
+            );
+            return Err(context.user_error(why.into()));
         }
         let window = TimeWindow::new(time, time.saturating_add(gap - 1));
         let at = self.groups.address(record.key());
@@ -127,14 +130,14 @@ impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>, G: SessionGap<T>
                 let entry = taken.into_mut();
                 let touching = entry.1.touching(window);
                 if is_late && touching.is_empty() {
-                    lateness.no_window(record.into_record(), time, watermark, out);
+                    lateness.take_late(record.into_record(), time, watermark, out);
                     return Ok(());
                 }
                 let session = entry.1.add(touching.clone(), window, record.into_record(), folding);
                 (entry, touching, session)
             }
             Entry::Vacant(_) if is_late => {
-                lateness.no_window(record.into_record(), time, watermark, out);
+                lateness.take_late(record.into_record(), time, watermark, out);
                 return Ok(());
             }
             Entry::Vacant(free) => {

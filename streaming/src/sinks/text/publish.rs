@@ -1,5 +1,4 @@
-//! Replaces an earlier result by a new one so that one of the two is at the destination at every moment, and withdraws the new
-//! result if the job fails after all.
+//! Replaces an earlier result by a new one so that one of the two is at the destination at every moment.
 //!
 //! Files are staged in a folder beside the destination, which is on the same file system. Nothing here may remove an earlier
 //! result while the destination is empty. The success of a call is not judged by its return value, but by what is at the
@@ -12,22 +11,20 @@ use nix::{
 };
 use std::{
     fs::{self, File},
-    io::{self, Write},
+    io,
     os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
 
 /// Name of the file or folder to be published, in the staging folder. The names below are in that folder too.
-const READY: &str = "result";
-/// The result that was at the destination before the job's first publication.
+pub(super) const READY: &str = "result";
+/// The result that was at the destination before.
 const EARLIER: &str = "earlier";
-/// A replaced result that is not needed any more.
-const REPLACED: &str = "replaced";
-/// A file with the identity (device and inode) of what the job publishes; written before the publication.
-const RECORD: &str = "publishing";
-/// A file that is locked while the job's coordinator lives.
+/// A file that is locked while the job's committer lives.
 const LOCK: &str = "lock";
+/// A file that is created to read the clock of the file system.
+const NOW: &str = "now";
 /// Time without changes after which the staging folder of another job may be removed.
 const STALE_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -84,6 +81,7 @@ pub(super) struct Publication {
 }
 
 impl Publication {
+    /// Returns the publication of a job's result at `destination`, an absolute path.
     pub(super) fn new(destination: PathBuf, job: JobId) -> Self {
         let staging = staging(&destination, job);
         Self { destination, staging, exchange, lock: None }
@@ -102,25 +100,13 @@ impl Publication {
         self.staging.join(EARLIER)
     }
 
-    /// Creates the staging folder and cleans up after earlier processes: if the destination is empty and one of them had moved an
-    /// earlier result away, that result is put back. Returns whether this job has published before.
-    pub(super) fn start(&mut self) -> io::Result<bool> {
-        let standing = identity(&self.destination)?;
-        let published = standing.is_some() && standing == self.recorded();
-        if published {
-            // An earlier process was killed after the exchange: the earlier result is still under the other name.
-            if !exists(&self.earlier()) && exists(&self.ready()) {
-                fs::rename(self.ready(), self.earlier())?;
-            }
-            for entry in fs::read_dir(&self.staging)?.flatten() {
-                let name = entry.file_name();
-                if name != EARLIER && name != RECORD {
-                    remove(&entry.path());
-                }
-            }
-        } else {
-            self.clean_up();
-            if !exists(&self.destination) {
+    /// Creates the staging folder, where it is absent. If the destination is empty, and this job or one that was killed had moved
+    /// an earlier result away, that result is put back.
+    pub(super) fn start(&mut self) -> io::Result<()> {
+        if !exists(&self.destination) {
+            if exists(&self.earlier()) {
+                fs::rename(self.earlier(), &self.destination)?;
+            } else {
                 self.put_back_of_dead_jobs();
             }
         }
@@ -128,18 +114,13 @@ impl Publication {
         let lock = File::create(self.staging.join(LOCK))?;
         // On a file system without locks the folder has none, and no other job removes it.
         self.lock = lock.try_lock().is_ok().then_some(lock);
-        Ok(published)
+        Ok(())
     }
 
-    /// Publishes the file or folder at [`Publication::ready`] by moving it to the destination. May be repeated with a new one.
+    /// Publishes the file or folder at [`Publication::ready`] by moving it to the destination.
     pub(super) fn publish(&self) -> io::Result<()> {
         let ready = identity(&self.ready())?.ok_or(io::ErrorKind::NotFound)?;
-        // If the job publishes several times, the result from before its first publication is the one to be put back.
-        let own = self.recorded();
-        let own_stands = own.is_some() && identity(&self.destination)? == own;
-        let aside = if own_stands || exists(&self.earlier()) { REPLACED } else { EARLIER };
-        self.record(ready)?;
-        let placed = self.place(&self.ready(), &self.staging.join(aside));
+        let placed = self.place(&self.ready(), &self.earlier());
         if identity(&self.destination)? != Some(ready) {
             placed?;
             return Err(io::Error::other("another process replaced it at the same time"));
@@ -151,21 +132,6 @@ impl Publication {
             tracing::warn!(%error, folder = %parent.display(), "cannot sync the folder of a published result");
         }
         Ok(())
-    }
-
-    /// Withdraws a published result and puts the earlier one back. Does nothing if the destination holds another result than this
-    /// job's.
-    pub(super) fn withdraw(&self) -> io::Result<()> {
-        let standing = identity(&self.destination)?;
-        if standing.is_none() || standing != self.recorded() {
-            return Ok(());
-        }
-        let replaced = self.staging.join(REPLACED);
-        if exists(&self.earlier()) {
-            return self.place(&self.earlier(), &replaced);
-        }
-        remove(&replaced);
-        fs::rename(&self.destination, replaced)
     }
 
     /// Removes the staging folder. If the destination is empty, the earlier result is put back first; if that fails, the folder
@@ -183,15 +149,14 @@ impl Publication {
 
     /// Moves `from` to the destination and what was there to `aside`.
     fn place(&self, from: &Path, aside: &Path) -> io::Result<()> {
-        if aside.ends_with(REPLACED) {
-            remove(aside);
-        }
         if !exists(&self.destination) {
             return fs::rename(from, &self.destination);
         }
+        // A result that stands is there, so that no earlier one is needed.
+        remove(aside);
         match (self.exchange)(from, &self.destination) {
             Ok(()) => {
-                // A failure is ignored: `start` also looks for it under its old name.
+                // A failure is ignored: the replaced result goes with the folder under this name too.
                 let _ = fs::rename(from, aside);
                 Ok(())
             }
@@ -213,20 +178,6 @@ impl Publication {
             // If this fails too, the next `start` does it.
             let _ = fs::rename(aside, &self.destination);
         })
-    }
-
-    fn record(&self, Identity(device, inode): Identity) -> io::Result<()> {
-        let mut file = File::create(self.staging.join(RECORD))?;
-        write!(file, "{device} {inode}")?;
-        file.sync_all()?;
-        File::open(&self.staging)?.sync_all()
-    }
-
-    /// Returns the identity of what this job published last, or was about to publish.
-    fn recorded(&self) -> Option<Identity> {
-        let text = fs::read_to_string(self.staging.join(RECORD)).ok()?;
-        let (device, inode) = text.split_once(' ')?;
-        Some(Identity(device.parse().ok()?, inode.parse().ok()?))
     }
 
     /// Returns the staging folders of other jobs with the same destination.
@@ -260,7 +211,8 @@ impl Publication {
     /// changed for a day. A folder without a lock, or on a file system without locks, stays.
     pub(super) fn remove_stale(&self) {
         // The time is taken from the file system, whose clock may differ from this machine's.
-        let Some(now) = modified(&self.staging.join(RECORD)) else { return };
+        let stamp = self.staging.join(NOW);
+        let Some(now) = File::create(&stamp).ok().and_then(|_| modified(&stamp)) else { return };
         for other in self.others() {
             let age = latest_change(&other).and_then(|changed| now.duration_since(changed).ok());
             if age.is_some_and(|age| age >= STALE_AFTER)
@@ -272,7 +224,18 @@ impl Publication {
     }
 }
 
-/// Locks a staging folder. Returns the lock if the job's coordinator is certainly gone, else `None`.
+impl Drop for Publication {
+    fn drop(&mut self) {
+        // If the job was cancelled before it had written anything that a checkpoint holds, the folder is empty but for the lock;
+        // otherwise it stays, for the next attempt or until it is stale.
+        if fs::read_dir(&self.staging).is_ok_and(|entries| entries.count() == 1) {
+            let _ = fs::remove_file(self.staging.join(LOCK));
+        }
+        let _ = fs::remove_dir(&self.staging);
+    }
+}
+
+/// Locks a staging folder. Returns the lock if the job's committer is certainly gone, else `None`.
 fn lock_of_the_dead(staging: &Path) -> Option<File> {
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
     let mut options = File::options();

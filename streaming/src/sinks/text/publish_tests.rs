@@ -1,4 +1,4 @@
-//! Publication, with kills at every point and on file systems that can't exchange names.
+//! Publication, with kills and on file systems that can't exchange names.
 
 use super::*;
 use std::{
@@ -24,7 +24,7 @@ fn publication(destination: &Path, job: JobId, way: Exchange) -> Publication {
     publication
 }
 
-/// A job's first publication of "new", whose coordinator still lives.
+/// A job's publication of "new", whose committer still lives.
 fn published(out: &Path, folder: bool, way: Exchange) -> Publication {
     let mut first = publication(out, JOB, way);
     first.start().unwrap();
@@ -67,77 +67,13 @@ fn a_result_replaces_an_earlier_one_of_any_kind() {
     every_kind(|out, before, now, way| {
         make(out, before, "old");
         let mut publication = publication(out, JOB, way);
-        assert!(!publication.start().unwrap());
+        publication.start().unwrap();
         make(&publication.ready(), now, "new");
         publication.publish().unwrap();
         assert_eq!(text(out), "new");
         publication.clean_up();
         assert_eq!(names(out.parent().unwrap()), ["out"]);
     });
-}
-
-#[test]
-fn a_job_that_fails_behind_its_publication_puts_the_earlier_result_back() {
-    every_kind(|out, before, now, way| {
-        make(out, before, "old");
-        drop(published(out, now, way));
-        // Killed before it could tell. What ran again was published again.
-        let mut second = publication(out, JOB, way);
-        assert!(second.start().unwrap(), "its own result stands there");
-        make(&second.ready(), now, "newer");
-        second.publish().unwrap();
-        assert_eq!(text(out), "newer");
-        drop(second);
-        let mut third = publication(out, JOB, way);
-        assert!(third.start().unwrap());
-        third.withdraw().unwrap();
-        third.clean_up();
-        assert_eq!(text(out), "old");
-        assert_eq!(names(out.parent().unwrap()), ["out"]);
-    });
-}
-
-#[test]
-fn where_nothing_stood_a_withdrawn_result_leaves_nothing() {
-    let tmp = tempfile::tempdir().unwrap();
-    let out = tmp.path().join("out");
-    drop(published(&out, false, exchange));
-    let mut second = publication(&out, JOB, exchange);
-    assert!(second.start().unwrap());
-    second.withdraw().unwrap();
-    second.clean_up();
-    assert!(names(tmp.path()).is_empty());
-}
-
-#[test]
-fn what_somebody_else_put_there_since_is_not_withdrawn() {
-    let tmp = tempfile::tempdir().unwrap();
-    let out = tmp.path().join("out");
-    let first = published(&out, false, exchange);
-    fs::write(tmp.path().join("theirs"), "theirs").unwrap();
-    fs::rename(tmp.path().join("theirs"), &out).unwrap();
-    first.withdraw().unwrap();
-    let mut second = publication(&out, JOB, exchange);
-    assert!(!second.start().unwrap());
-    assert_eq!(text(&out), "theirs");
-}
-
-#[test]
-fn a_kill_behind_the_exchange_keeps_both_results() {
-    let tmp = tempfile::tempdir().unwrap();
-    let out = tmp.path().join("out");
-    make(&out, true, "old");
-    let mut first = publication(&out, JOB, exchange);
-    first.start().unwrap();
-    make(&first.ready(), false, "new");
-    first.record(identity(&first.ready()).unwrap().unwrap()).unwrap();
-    exchange(&first.ready(), &out).unwrap();
-    drop(first);
-    let mut second = publication(&out, JOB, exchange);
-    assert!(second.start().unwrap());
-    assert_eq!(text(&out), "new");
-    second.withdraw().unwrap();
-    assert_eq!(text(&out), "old");
 }
 
 #[test]
@@ -149,7 +85,6 @@ fn a_kill_between_two_renames_loses_nothing() {
         let mut killed = publication(&out, JOB, no_exchange);
         killed.start().unwrap();
         make(&killed.ready(), true, "new");
-        killed.record(identity(&killed.ready()).unwrap().unwrap()).unwrap();
         fs::rename(&out, killed.earlier()).unwrap();
         if next == OTHER {
             // While the job lives it is not touched.
@@ -160,7 +95,7 @@ fn a_kill_between_two_renames_loses_nothing() {
         }
         drop(killed);
         let mut restarted = publication(&out, next, no_exchange);
-        assert!(!restarted.start().unwrap());
+        restarted.start().unwrap();
         assert_eq!(text(&out), "old");
         restarted.clean_up();
         assert_eq!(text(&out), "old");
@@ -254,7 +189,7 @@ fn staging_folders_of_jobs_that_are_gone_are_removed_after_a_day() {
     fs::create_dir(tmp.path().join(".out.flott-notes")).unwrap();
 
     published(&out, false, exchange).remove_stale();
-    assert!(alive.staging().exists(), "its coordinator lives");
+    assert!(alive.staging().exists(), "its committer lives");
     let left = paths.map(|path| path.exists());
     assert_eq!(left, [false, true, true, true]);
     assert!(linked.exists() && tmp.path().join(".out.flott-notes").exists());

@@ -1,0 +1,144 @@
+//! Output files in a folder of a local or mounted file system. The disk work runs on tokio's blocking threads.
+
+use super::{
+    IN_PROGRESS, OutputFile, OutputFolder, PENDING, PendingOutput, Published, Unpublished, hidden,
+    unpublished,
+};
+use crate::{
+    disk::DiskCalls,
+    objects::{StoreError, StoreFuture},
+};
+use bytes::Bytes;
+use std::{
+    fs::{self, File},
+    io::{self, ErrorKind, Write},
+    path::{Path, PathBuf},
+};
+
+const PIECE_BYTES: usize = 1 << 20;
+
+/// A folder of a local or mounted file system.
+#[derive(Debug)]
+pub(super) struct LocalFolder {
+    folder: PathBuf,
+    calls: DiskCalls,
+}
+
+impl LocalFolder {
+    pub(super) fn new(folder: PathBuf) -> Self {
+        Self { calls: DiskCalls::new(&folder), folder }
+    }
+}
+
+fn failed(path: &Path) -> impl FnOnce(io::Error) -> StoreError {
+    move |error| StoreError::from_io(path, &error)
+}
+
+/// Makes the names of a folder durable.
+fn sync(folder: &Path) -> Result<(), StoreError> {
+    File::open(folder).and_then(|opened| opened.sync_all()).map_err(failed(folder))
+}
+
+impl OutputFolder for LocalFolder {
+    fn create(&self, name: &str, owner: &str) -> StoreFuture<Box<dyn OutputFile>> {
+        let (folder, calls) = (self.folder.clone(), self.calls.clone());
+        let (name, hidden) = (name.to_owned(), hidden(name, owner));
+        self.calls.run(move || {
+            fs::create_dir_all(&folder).map_err(failed(&folder))?;
+            let path = folder.join(format!("{hidden}{IN_PROGRESS}"));
+            let file = File::create(&path).map_err(failed(&path))?;
+            let file = Some(file);
+            Ok(Box::new(LocalFile { folder, path, name, hidden, file, bytes: 0, calls })
+                as Box<dyn OutputFile>)
+        })
+    }
+
+    fn publish(&self, pending: PendingOutput) -> StoreFuture<Published> {
+        let folder = self.folder.clone();
+        self.calls.run(move || {
+            let (from, to) = (folder.join(&pending.hidden), folder.join(&pending.name));
+            match fs::rename(&from, &to) {
+                Ok(()) => {}
+                Err(error) if error.kind() == ErrorKind::NotFound => {
+                    let length = fs::metadata(&to).ok().map(|metadata| metadata.len());
+                    if length != Some(pending.bytes) {
+                        return Ok(Published::Missing);
+                    }
+                }
+                Err(error) => return Err(StoreError::from_io(&to, &error)),
+            }
+            sync(&folder).map(|()| Published::Done)
+        })
+    }
+
+    fn unpublished(&self, owner: &str) -> StoreFuture<Vec<Unpublished>> {
+        let (folder, owner) = (self.folder.clone(), owner.to_owned());
+        self.calls.run(move || {
+            let entries = match fs::read_dir(&folder) {
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+                entries => entries.map_err(failed(&folder))?,
+            };
+            let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+            Ok(names.filter_map(|name| unpublished(name, &owner)).collect())
+        })
+    }
+
+    fn discard(&self, file: Unpublished) -> StoreFuture<()> {
+        let path = self.folder.join(&file.hidden);
+        self.calls.run(move || match fs::remove_file(&path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(failed(&path)(error)),
+            _ => Ok(()),
+        })
+    }
+
+    fn piece_bytes(&self) -> usize {
+        PIECE_BYTES
+    }
+}
+
+struct LocalFile {
+    folder: PathBuf,
+    path: PathBuf,
+    name: String,
+    hidden: String,
+    /// `None` once the file is pending.
+    file: Option<File>,
+    bytes: u64,
+    calls: DiskCalls,
+}
+
+impl OutputFile for LocalFile {
+    fn write(mut self: Box<Self>, bytes: Bytes) -> StoreFuture<Box<dyn OutputFile>> {
+        self.calls.clone().run(move || {
+            if let Some(file) = &mut self.file {
+                file.write_all(&bytes).map_err(failed(&self.path))?;
+            }
+            self.bytes += bytes.len() as u64;
+            Ok(self as Box<dyn OutputFile>)
+        })
+    }
+
+    fn finish(mut self: Box<Self>) -> StoreFuture<PendingOutput> {
+        self.calls.clone().run(move || {
+            if let Some(file) = &self.file {
+                file.sync_data().map_err(failed(&self.path))?;
+            }
+            let hidden = format!("{}{PENDING}", self.hidden);
+            let path = self.folder.join(&hidden);
+            fs::rename(&self.path, &path).map_err(failed(&path))?;
+            self.file = None;
+            sync(&self.folder)?;
+            let name = std::mem::take(&mut self.name);
+            Ok(PendingOutput { name, hidden, parts: Vec::new(), bytes: self.bytes })
+        })
+    }
+}
+
+impl Drop for LocalFile {
+    fn drop(&mut self) {
+        if self.file.take().is_some() {
+            // A failure is ignored: the file is hidden, and a later attempt deletes it.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}

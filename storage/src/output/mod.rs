@@ -1,0 +1,119 @@
+//! Output files: written under hidden names, finished, and then published under their own names in one step. A folder is named
+//! by a URI: a local path or `file:`, `hdfs://` or `s3://`.
+//!
+//! A file is *in progress* while it is written, *pending* when it is written to its end and safe from the loss of a process, and
+//! *finished* when it is published. This module must never show a file that is not published, and never replace one that is.
+
+#[cfg(feature = "hdfs")]
+mod hdfs;
+mod local;
+#[cfg(feature = "s3")]
+mod s3;
+#[cfg(test)]
+mod tests;
+
+use crate::objects::{S3Settings, StoreError, StoreFuture, local_path, unknown_uri};
+use bytes::Bytes;
+use std::{fmt, sync::Arc};
+
+/// The end of a hidden name while the file is written, and afterwards.
+const IN_PROGRESS: &str = ".inprogress";
+const PENDING: &str = ".pending";
+
+/// A folder for output files.
+pub trait OutputFolder: Send + Sync + fmt::Debug {
+    /// Creates a file that is to become `name`, in progress, and the folder where it is absent. `owner` is a part of the hidden
+    /// name, so that [`OutputFolder::unpublished`] finds the files of one writer. Both consist of `A-Z a-z 0-9 . _ -`.
+    fn create(&self, name: &str, owner: &str) -> StoreFuture<Box<dyn OutputFile>>;
+    /// Publishes a pending file, unless that is done already.
+    fn publish(&self, file: PendingOutput) -> StoreFuture<Published>;
+    /// Lists the files of an owner that are in progress or pending. A system that cannot tell returns none.
+    fn unpublished(&self, owner: &str) -> StoreFuture<Vec<Unpublished>>;
+    /// Deletes a file that is not published; an absent one is no error.
+    fn discard(&self, file: Unpublished) -> StoreFuture<()>;
+    /// Returns how many bytes to write at once.
+    fn piece_bytes(&self) -> usize;
+}
+
+/// A file in progress. A local one is deleted when it is dropped.
+pub trait OutputFile: Send {
+    /// Appends bytes: [`OutputFolder::piece_bytes`] of them, fewer in the last call only.
+    fn write(self: Box<Self>, bytes: Bytes) -> StoreFuture<Box<dyn OutputFile>>;
+    /// Makes the file pending: its content is durable when the future returns `Ok`.
+    fn finish(self: Box<Self>) -> StoreFuture<PendingOutput>;
+}
+
+/// A file that is written to its end and not published.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PendingOutput {
+    /// The name that the file gets when it is published.
+    pub name: String,
+    /// Where the content is meanwhile: the hidden name, or the id of the upload.
+    pub hidden: String,
+    /// The tags of an upload's parts; empty where the content is a file.
+    pub parts: Vec<String>,
+    /// The length in bytes.
+    pub bytes: u64,
+}
+
+/// The outcome of [`OutputFolder::publish`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "a file that is missing was not published"]
+pub enum Published {
+    /// The file is visible under its name, now or since an earlier call.
+    Done,
+    /// Neither the pending file nor a finished one of its name and length is in the folder.
+    Missing,
+}
+
+/// The name of a file that is in progress or pending.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Unpublished {
+    /// The name that the file would have got.
+    pub name: String,
+    hidden: String,
+}
+
+/// Opens the folder that a URI names. Nothing is contacted or created.
+///
+/// # Errors
+/// [`StoreError::UnknownUri`], also if this program was built without the cargo feature that the URI needs, or if a local path
+/// is relative.
+pub fn open(uri: &str, s3: &S3Settings) -> Result<Arc<dyn OutputFolder>, StoreError> {
+    #[cfg(not(feature = "s3"))]
+    let _ = s3;
+    match uri.split_once("://") {
+        #[cfg(feature = "hdfs")]
+        Some(("hdfs", rest)) => Ok(Arc::new(hdfs::HdfsFolder::open(uri, rest)?)),
+        #[cfg(feature = "s3")]
+        Some(("s3", rest)) => Ok(Arc::new(s3::S3Folder::open(uri, rest, s3)?)),
+        #[cfg(not(all(feature = "hdfs", feature = "s3")))]
+        Some((scheme @ ("hdfs" | "s3"), _)) => Err(unknown_uri(
+            uri,
+            format!(
+                "this program was built without the cargo feature '{scheme}', build it with --features {scheme}"
+            ),
+        )),
+        _ => {
+            let path = local_path(uri)?;
+            if !path.is_absolute() {
+                return Err(unknown_uri(uri, "the path is relative".to_owned()));
+            }
+            Ok(Arc::new(local::LocalFolder::new(path)))
+        }
+    }
+}
+
+/// Returns the hidden name of a file in progress, without its end.
+fn hidden(name: &str, owner: &str) -> String {
+    format!(".{name}.{owner}")
+}
+
+/// Returns the unpublished file that an entry of a folder is, `None` if it is another file or another owner's.
+#[cfg_attr(not(feature = "hdfs"), allow(clippy::needless_pass_by_value, reason = "for iterators"))]
+fn unpublished(entry: String, owner: &str) -> Option<Unpublished> {
+    let rest = entry.strip_prefix('.')?;
+    let rest = rest.strip_suffix(IN_PROGRESS).or_else(|| rest.strip_suffix(PENDING))?;
+    let name = rest.strip_suffix(owner)?.strip_suffix('.')?.to_owned();
+    Some(Unpublished { name, hidden: entry })
+}

@@ -1,0 +1,73 @@
+//! Output files in a local folder, and the URIs of all folders.
+
+use super::*;
+use std::{fs, path::Path};
+
+const OWNER: &str = "job-1";
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap().flatten();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+async fn pending(folder: &dyn OutputFolder, name: &str, text: &'static str) -> PendingOutput {
+    let file = folder.create(name, OWNER).await.unwrap();
+    let file = file.write(text.into()).await.unwrap();
+    file.write(text.into()).await.unwrap().finish().await.unwrap()
+}
+
+#[tokio::test]
+async fn a_file_is_hidden_until_it_is_published_once_or_again() {
+    let tmp = tempfile::tempdir().unwrap();
+    let path = tmp.path().join("deep/er");
+    let folder = open(path.to_str().unwrap(), &S3Settings::default()).unwrap();
+    let file = folder.create("a", OWNER).await.unwrap();
+    assert_eq!(names(&path), [".a.job-1.inprogress"]);
+    drop(file);
+    assert_eq!(names(&path), [""; 0], "a file that is given up is deleted");
+    let file = pending(&*folder, "a", "x").await;
+    assert_eq!((names(&path), file.bytes), (vec![".a.job-1.pending".to_owned()], 2));
+    for _ in 0..2 {
+        assert_eq!(folder.publish(file.clone()).await, Ok(Published::Done));
+        assert_eq!(fs::read_to_string(path.join("a")).unwrap(), "xx");
+    }
+    assert_eq!(names(&path), ["a"]);
+    let longer = PendingOutput { bytes: 3, ..file.clone() };
+    assert_eq!(folder.publish(longer).await, Ok(Published::Missing), "another file of that name");
+    let elsewhere = tempfile::tempdir().unwrap();
+    let elsewhere = open(elsewhere.path().to_str().unwrap(), &S3Settings::default()).unwrap();
+    assert_eq!(elsewhere.publish(file).await, Ok(Published::Missing));
+}
+
+#[tokio::test]
+async fn the_files_of_an_owner_are_found_and_discarded() {
+    let tmp = tempfile::tempdir().unwrap();
+    let uri = format!("file://{}", tmp.path().display());
+    let folder = open(&uri, &S3Settings::default()).unwrap();
+    pending(&*folder, "a", "x").await;
+    let kept = folder.create("b.csv", OWNER).await.unwrap();
+    folder.create("c", "job-11").await.unwrap().finish().await.unwrap();
+    fs::write(tmp.path().join("d.job-1.pending"), "").unwrap();
+    let mut found = folder.unpublished(OWNER).await.unwrap();
+    found.sort();
+    let found_names: Vec<&str> = found.iter().map(|file| file.name.as_str()).collect();
+    assert_eq!(found_names, ["a", "b.csv"]);
+    for file in found.into_iter().chain([Unpublished { name: "e".into(), hidden: ".e".into() }]) {
+        folder.discard(file).await.unwrap();
+    }
+    assert_eq!(names(tmp.path()), [".c.job-11.pending", "d.job-1.pending"]);
+    drop(kept);
+    let absent = open("/nonexistent/flott", &S3Settings::default()).unwrap();
+    assert_eq!(absent.unpublished(OWNER).await, Ok(Vec::new()));
+}
+
+#[test]
+fn a_uri_that_names_no_folder_is_refused() {
+    for uri in ["out", "ftp://host/x", "file://host/x", "s3://", "hdfs://", "hdfs://service/"] {
+        let error = open(uri, &S3Settings::default()).err();
+        assert!(matches!(error, Some(StoreError::UnknownUri { .. })), "{uri}: {error:?}");
+    }
+}

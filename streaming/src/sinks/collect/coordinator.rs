@@ -1,0 +1,265 @@
+//! The coordinator of a collecting sink: keeps the lines of all subtasks until a client reads them. It must never show a line that
+//! a failure may make the job emit again.
+
+use super::{
+    Answer, Chunk, CollectChunk, CollectRequest, Encoded, INTERVAL, Origin, VERSION, origin_of,
+};
+use crate::{
+    seam::{Coordinator, CoordinatorContext, CoordinatorFactory, EventReply},
+    sinks::spool::{Kept, Spool},
+    types::{CodecError, Reader, decode_one, encode_one},
+};
+use model::ExecutionAttemptId;
+use std::collections::BTreeMap;
+
+/// The most bytes of results that a checkpoint keeps.
+const SNAPSHOT_BYTES_MAX: u64 = 16 << 20;
+/// Maximum number of bytes of results in memory. Further results of a bounded job go to a file, those of an unbounded job wait.
+const MEMORY_BYTES: usize = 8 << 20;
+
+/// A chunk that the coordinator has taken.
+#[derive(Debug)]
+struct Held {
+    origin: Origin,
+    sequence: u64,
+    after: u64,
+    lines: u64,
+    kept: Kept,
+}
+
+/// The coordinator's snapshot: the number of the first line, the newest chunk of each origin, and the chunks.
+type Snapshot = (u8, u64, Vec<(Origin, u64)>, Vec<Encoded>);
+
+/// The coordinator of a collecting sink: stores the chunks of all subtasks until a client reads them.
+///
+/// With periodic checkpoints a client sees a chunk of an unbounded job once a checkpoint is complete whose barrier came after
+/// the chunk's lines: what a failure makes the job emit again was not seen before.
+#[derive(Debug)]
+pub struct CollectCoordinator {
+    bounded: bool,
+    /// True if the job has periodic checkpoints.
+    periodic: bool,
+    spool: Spool,
+    chunks: Vec<Held>,
+    /// The number of the newest chunk of each origin that was taken.
+    newest: BTreeMap<Origin, u64>,
+    /// Number of the first line of the first stored chunk.
+    first: u64,
+    /// The newest checkpoint for which a snapshot was taken, and the newest one that is complete.
+    snapshot: u64,
+    complete: u64,
+    ended: bool,
+}
+
+impl CollectCoordinator {
+    /// Creates the coordinator; `bounded` tells whether the job ends by itself.
+    pub fn new(context: &CoordinatorContext, bounded: bool) -> Self {
+        let name = format!("collect-{}-{}", context.job_id, context.operator);
+        Self {
+            bounded,
+            periodic: context.options.contains_key(INTERVAL),
+            spool: Spool::new(context.tmp_dir.join(name), MEMORY_BYTES),
+            chunks: Vec::new(),
+            newest: BTreeMap::new(),
+            first: 0,
+            snapshot: 0,
+            complete: 0,
+            ended: false,
+        }
+    }
+
+    fn take(&mut self, chunk: Chunk) -> Result<Answer, String> {
+        if self.newest.get(&chunk.origin).is_some_and(|newest| *newest >= chunk.sequence) {
+            // The chunk was taken before, and the answer got lost.
+            return Ok(Some(self.snapshot));
+        }
+        let held_up = !self.bounded && self.spool.in_memory() > 0;
+        if held_up && self.spool.in_memory() + chunk.lines.len() > MEMORY_BYTES {
+            return Ok(None);
+        }
+        self.keep(chunk)?;
+        Ok(Some(self.snapshot))
+    }
+
+    fn keep(&mut self, chunk: Chunk) -> Result<(), String> {
+        let Chunk { origin, sequence, after, count: lines, lines: bytes } = chunk;
+        let kept =
+            self.spool.keep(bytes).map_err(|error| format!("cannot store results: {error}"))?;
+        self.newest.insert(origin, sequence);
+        self.chunks.push(Held { origin, sequence, after, lines, kept });
+        Ok(())
+    }
+
+    fn restore(&mut self, snapshot: &[u8]) -> Result<(), String> {
+        let wrong = |error: CodecError| format!("cannot decode the results to restore: {error}");
+        let (version, first, newest, chunks): Snapshot = decode_one(snapshot).map_err(wrong)?;
+        if version != VERSION {
+            return Err("the results to restore have an unknown version".into());
+        }
+        self.first = first;
+        // All of these lines were emitted before the barrier of a complete checkpoint.
+        for chunk in chunks {
+            self.keep(Chunk { after: 0, ..Chunk::of(chunk) })?;
+        }
+        self.newest = newest.into_iter().collect();
+        self.complete = self.complete.max(1);
+        Ok(())
+    }
+
+    fn write_snapshot(&mut self) -> Result<Vec<u8>, String> {
+        let bytes: u64 = self.chunks.iter().map(|held| held.kept.len() as u64).sum();
+        if bytes > SNAPSHOT_BYTES_MAX {
+            return Err(format!(
+                "{bytes} bytes are collected, and a checkpoint keeps at most {SNAPSHOT_BYTES_MAX} of them: write large results to files"
+            ));
+        }
+        let mut chunks: Vec<Encoded> = Vec::with_capacity(self.chunks.len());
+        for Held { origin, sequence, after, lines, kept } in &self.chunks {
+            let bytes =
+                self.spool.read(kept).map_err(|error| format!("results can't be read: {error}"))?;
+            chunks.push((*origin, *sequence, *after, *lines, bytes));
+        }
+        let newest = self.newest.iter().map(|(origin, newest)| (*origin, *newest)).collect();
+        let snapshot: Snapshot = (VERSION, self.first, newest, chunks);
+        Ok(encode_one(&snapshot))
+    }
+
+    /// Returns the number of chunks that a client may see, from the first one on.
+    fn visible(&self) -> usize {
+        let hidden = |held: &Held| self.periodic && !self.ended && held.after >= self.complete;
+        self.chunks.iter().position(hidden).unwrap_or(self.chunks.len())
+    }
+
+    /// Returns lines from the requested one on, all of the chunk that contains it.
+    fn read(&mut self, request: CollectRequest) -> Result<CollectChunk, String> {
+        let mut begins = self.first;
+        let wanted = request.offset.max(self.first);
+        let visible = self.visible();
+        for (index, held) in self.chunks.iter().take(visible).enumerate() {
+            if wanted >= begins + held.lines {
+                begins += held.lines;
+                continue;
+            }
+            let bytes = self
+                .spool
+                .read(&held.kept)
+                .map_err(|error| format!("results can't be read: {error}"))?;
+            let (lines, all) = cut(&bytes, wanted - begins, request.max_bytes)
+                .map_err(|error| format!("results can't be read: {error}"))?;
+            let last = all && index + 1 == self.chunks.len();
+            return Ok(CollectChunk { offset: wanted, lines, end: last && self.ended });
+        }
+        Ok(CollectChunk { offset: wanted, lines: Vec::new(), end: self.ended })
+    }
+
+    /// Drops the chunks whose lines are all before line `before`; for unbounded jobs.
+    fn forget(&mut self, before: u64) {
+        let mut gone = 0;
+        while let Some(held) = self.chunks.get(gone)
+            && self.first + held.lines <= before
+        {
+            self.first += held.lines;
+            gone += 1;
+        }
+        for held in self.chunks.drain(..gone) {
+            self.spool.release(held.kept);
+        }
+    }
+}
+
+/// Returns the lines of a chunk after the first `skip` ones, and whether they reach its end.
+fn cut(bytes: &[u8], skip: u64, max_bytes: u64) -> Result<(Vec<Vec<u8>>, bool), CodecError> {
+    let mut input = Reader::new(bytes);
+    let (mut lines, mut taken) = (Vec::new(), 0_u64);
+    let mut number = 0;
+    while input.remaining() > 0 {
+        if !lines.is_empty() && taken >= max_bytes {
+            return Ok((lines, false));
+        }
+        let len = input.count()?;
+        let line = input.take(len)?;
+        if number >= skip {
+            taken += line.len() as u64;
+            lines.push(line.to_vec());
+        }
+        number += 1;
+    }
+    Ok((lines, true))
+}
+
+impl Coordinator for CollectCoordinator {
+    fn start(&mut self, restore: Option<Vec<u8>>) -> Result<(), String> {
+        restore.map_or(Ok(()), |snapshot| self.restore(&snapshot))
+    }
+
+    fn handle_event(&mut self, _from: ExecutionAttemptId, event: &[u8]) -> Result<Vec<u8>, String> {
+        let (version, chunk): (u8, Encoded) =
+            decode_one(event).map_err(|error| format!("cannot decode results: {error}"))?;
+        if version != VERSION {
+            return Err("the results of a sink have an unknown version".into());
+        }
+        self.take(Chunk::of(chunk)).map(|answer| encode_one(&answer))
+    }
+
+    fn snapshot(&mut self, checkpoint: u64, reply: EventReply) {
+        self.snapshot = checkpoint;
+        reply.send(self.write_snapshot());
+    }
+
+    fn checkpoint_ended(&mut self, checkpoint: u64, complete: bool) -> Result<(), String> {
+        if complete {
+            self.complete = self.complete.max(checkpoint);
+        }
+        Ok(())
+    }
+
+    fn handle_request(&mut self, request: &[u8]) -> Result<Vec<u8>, String> {
+        let request = CollectRequest::decode(request)
+            .map_err(|error| format!("cannot decode a request for results: {error}"))?;
+        if !self.bounded {
+            self.forget(request.offset);
+        } else if !self.ended {
+            return Ok(
+                CollectChunk { offset: request.offset, lines: Vec::new(), end: false }.encode()
+            );
+        }
+        self.read(request).map(|chunk| chunk.encode())
+    }
+
+    fn attempts_ended(&mut self, attempts: &[ExecutionAttemptId]) {
+        if !self.bounded {
+            // A client may have read the attempt's lines already; what the next attempt replays comes again.
+            return;
+        }
+        let ended: Vec<Origin> = attempts.iter().map(|attempt| origin_of(*attempt)).collect();
+        let (gone, kept) = std::mem::take(&mut self.chunks)
+            .into_iter()
+            .partition(|held| ended.contains(&held.origin));
+        self.chunks = kept;
+        let gone: Vec<Held> = gone;
+        gone.into_iter().for_each(|held| self.spool.release(held.kept));
+    }
+
+    fn job_ended(&mut self, finished: bool) -> Result<(), String> {
+        if finished && !self.ended && self.bounded {
+            self.chunks.sort_by_key(|held| {
+                let (_, _, subtask, attempt) = held.origin;
+                (subtask, attempt, held.sequence)
+            });
+        }
+        self.ended |= finished;
+        Ok(())
+    }
+}
+
+/// Creates the coordinator of a collecting sink.
+pub(in crate::sinks) struct CollectFactory {
+    pub(in crate::sinks) bounded: std::sync::Arc<std::sync::atomic::AtomicBool>,
+}
+
+impl CoordinatorFactory for CollectFactory {
+    fn coordinator(&mut self, context: CoordinatorContext) -> Box<dyn Coordinator> {
+        let bounded = self.bounded.load(std::sync::atomic::Ordering::Relaxed);
+        Box::new(CollectCoordinator::new(&context, bounded))
+    }
+}

@@ -1,0 +1,63 @@
+//! What a client asks the coordinator of a collecting sink, and what it is answered. Values only.
+
+use super::VERSION;
+use crate::types::{CodecError, FlottType, decode_one, encode_one};
+
+/// A client's request for lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CollectRequest {
+    /// Number of the first line to return, from 0. In an unbounded job the lines before it are dropped.
+    pub offset: u64,
+    /// Bytes of lines after which no further line is returned. The first line is returned whatever its size.
+    pub max_bytes: u64,
+}
+
+impl CollectRequest {
+    /// Encodes the request.
+    pub fn encode(&self) -> Vec<u8> {
+        encode_one(&(VERSION, self.offset, self.max_bytes))
+    }
+    /// Decodes a request that [`CollectRequest::encode`] wrote.
+    ///
+    /// # Errors
+    /// Returns an error if the bytes are not a request, or one of another version.
+    pub fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
+        match decode_one(bytes)? {
+            (VERSION, offset, max_bytes) => Ok(Self { offset, max_bytes }),
+            _ => Err(CodecError::Invalid { what: "version of a request" }),
+        }
+    }
+}
+
+/// The answer to a [`CollectRequest`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CollectChunk {
+    /// Number of the first line returned. Greater than the requested one if earlier lines were dropped.
+    pub offset: u64,
+    /// The lines without their line ends. Empty if no line is available yet, or, with `end`, if there are no more.
+    pub lines: Vec<Vec<u8>>,
+    /// Whether the result ends after these lines.
+    pub end: bool,
+}
+
+impl CollectChunk {
+    /// Encodes the answer.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = vec![VERSION];
+        self.offset.encode(&mut out);
+        self.end.encode(&mut out);
+        self.lines.encode(&mut out);
+        out
+    }
+    /// Decodes an answer that [`CollectChunk::encode`] wrote.
+    ///
+    /// # Errors
+    /// Returns an error if the bytes are not an answer, or one of another version.
+    pub fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
+        let (version, offset, end, lines) = decode_one(bytes)?;
+        match version {
+            VERSION => Ok(Self { offset, lines, end }),
+            _ => Err(CodecError::Invalid { what: "version of a chunk" }),
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! The global committer of the file sink: publishes pending parts.
+
+use crate::{
+    graph::draft::lock,
+    sinks::{CommitError, CommitRequest, GlobalCommitter},
+};
+use futures::{StreamExt as _, stream};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
+use storage::{
+    objects::{S3Settings, StoreError},
+    output::{OutputFolder, PendingOutput, Published},
+};
+
+/// Maximum number of parts that are published at a time.
+const AT_ONCE: usize = 16;
+
+/// A part that is written to its end: the committable of the file sink.
+#[derive(Debug, Clone, PartialEq, Eq, derive::FlottType)]
+#[flott(crate = crate)]
+pub struct PendingPart {
+    folder: String,
+    /// The subtask that wrote the part, for messages.
+    subtask: u32,
+    name: String,
+    hidden: String,
+    /// The tags of an upload's parts.
+    tags: Vec<String>,
+    bytes: u64,
+}
+
+impl PendingPart {
+    pub(super) fn of(folder: &str, subtask: u32, pending: PendingOutput) -> Self {
+        let PendingOutput { name, hidden, parts, bytes } = pending;
+        Self { folder: folder.to_owned(), subtask, name, hidden, tags: parts, bytes }
+    }
+}
+
+/// Publishes pending parts.
+#[derive(Debug)]
+pub struct PartCommitter {
+    s3: S3Settings,
+    /// The folders of the parts so far, by URI: a restored part is in the folder that it was written to.
+    folders: Mutex<BTreeMap<String, Arc<dyn OutputFolder>>>,
+}
+
+impl PartCommitter {
+    pub(super) fn new(s3: S3Settings) -> Self {
+        Self { s3, folders: Mutex::default() }
+    }
+
+    fn folder(&self, uri: &str) -> Result<Arc<dyn OutputFolder>, StoreError> {
+        let mut folders = lock(&self.folders);
+        if let Some(folder) = folders.get(uri) {
+            return Ok(folder.clone());
+        }
+        let folder = storage::output::open(uri, &self.s3)?;
+        folders.insert(uri.to_owned(), folder.clone());
+        Ok(folder)
+    }
+
+    async fn publish(&self, part: PendingPart) -> Result<(), CommitError> {
+        let PendingPart { folder: uri, subtask, name, hidden, tags, bytes } = part;
+        let folder = self.folder(&uri).map_err(|error| CommitError::Failed(error.to_string()))?;
+        let missing = format!(
+            "neither '{hidden}' nor '{name}', which subtask {subtask} has written, is in the folder '{uri}' here: the \
+             TaskManagers do not share the folder, or the file was deleted. Use a folder that all TaskManagers share, \
+             hdfs:// or s3://"
+        );
+        match folder.publish(PendingOutput { name, hidden, parts: tags, bytes }).await {
+            Ok(Published::Done) => Ok(()),
+            Ok(Published::Missing) => Err(CommitError::Failed(missing)),
+            Err(error) => Err(CommitError::Retry(error.to_string())),
+        }
+    }
+}
+
+impl GlobalCommitter<PendingPart> for PartCommitter {
+    async fn commit(&self, request: CommitRequest<Vec<PendingPart>>) -> Result<(), CommitError> {
+        let parts = request.committable.into_iter().map(|part| self.publish(part));
+        let parts: Vec<_> = parts.collect();
+        let results: Vec<_> = stream::iter(parts).buffer_unordered(AT_ONCE).collect().await;
+        // A permanent failure comes first, whatever else would be repeated.
+        let failed =
+            |result: &Result<(), CommitError>| matches!(result, Err(CommitError::Failed(_)));
+        if let Some(failure) = results.iter().find(|result| failed(result)) {
+            return failure.clone();
+        }
+        results.into_iter().collect()
+    }
+}

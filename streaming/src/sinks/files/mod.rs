@@ -1,0 +1,223 @@
+//! The file sink: writes records to part files, which appear when the checkpoint is complete that they were finished for.
+//!
+//! Each subtask has one part in progress at most, with a hidden name. The part is *pending* when it has reached its size or age,
+//! or when a barrier comes; the pending part is a committable. The global committer publishes the pending parts of all subtasks
+//! when the checkpoint is complete. It runs in one process, so it notices a folder that the other processes do not share.
+//! Nothing here may show a part whose checkpoint is not complete.
+
+mod commit;
+pub(super) mod names;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+pub use commit::{PartCommitter, PendingPart};
+pub use writer::PartWriter;
+
+use super::{NoCommitter, Sink};
+use crate::{
+    operators::{BoxError, OperatorContext},
+    seam::TaskError,
+    types::ToLine,
+};
+use std::time::Duration;
+use storage::objects::S3Settings;
+
+/// Writes one record into the bytes of a file. Implemented for closures:
+/// `|order: &Order, out: &mut Vec<u8>| { out.extend_from_slice(&order.bytes); Ok(()) }`.
+pub trait Encoder<T>: Clone + Send + 'static {
+    /// Appends the record to `out`, with what separates it from the next one.
+    ///
+    /// # Errors
+    /// The task fails with the returned error.
+    fn encode(&mut self, record: &T, out: &mut Vec<u8>) -> Result<(), BoxError>;
+}
+
+impl<T, F> Encoder<T> for F
+where
+    F: FnMut(&T, &mut Vec<u8>) -> Result<(), BoxError> + Clone + Send + 'static,
+{
+    fn encode(&mut self, record: &T, out: &mut Vec<u8>) -> Result<(), BoxError> {
+        self(record, out)
+    }
+}
+
+/// Writes each record as a line.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Lines;
+
+impl<T: ToLine> Encoder<T> for Lines {
+    fn encode(&mut self, record: &T, out: &mut Vec<u8>) -> Result<(), BoxError> {
+        record.write_line(out);
+        out.push(b'\n');
+        Ok(())
+    }
+}
+
+/// When a subtask ends a part and begins another one. A checkpoint always ends the part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RollingPolicy {
+    max_part_bytes: u64,
+    rollover_interval: Option<Duration>,
+}
+
+impl Default for RollingPolicy {
+    /// Returns the policy that ends a part at 128 MiB and at an age of 60 s, as Flink's.
+    fn default() -> Self {
+        Self { max_part_bytes: 128 << 20, rollover_interval: Some(Duration::from_secs(60)) }
+    }
+}
+
+impl RollingPolicy {
+    /// Returns the policy that ends a part at checkpoints only.
+    pub fn on_checkpoint() -> Self {
+        Self { max_part_bytes: u64::MAX, rollover_interval: None }
+    }
+    /// Ends a part once it has this many bytes. The record that reaches the size is not divided.
+    pub fn max_part_bytes(self, max_part_bytes: u64) -> Self {
+        Self { max_part_bytes, ..self }
+    }
+    /// Ends a part at this age, whether records come or not.
+    pub fn rollover_interval(self, interval: Duration) -> Self {
+        Self { rollover_interval: Some(interval), ..self }
+    }
+}
+
+/// A sink that writes records to files in a folder, exactly once: a record is in one finished file, whatever failed meanwhile.
+///
+/// The folder is an absolute local path (or `file:` URI), `hdfs://` or `s3://`; with several TaskManagers a local folder must be
+/// one that all of them share, and the job fails if it is not. Files that appear have names like
+/// `part-00002-00017-5b1f0c6ad2e94f37` (subtask, number, attempt) and the suffix of [`FileSink::suffix`]; they never change
+/// again. A checkpoint ends every file, so that a short checkpoint interval makes many small files.
+///
+/// While a file is written, its name begins with a dot (and ends with `.inprogress` or `.pending`); on S3 it is an upload that
+/// nobody sees. What a failed attempt leaves over is deleted when the job has completed its next checkpoint; what a job leaves
+/// over that is cancelled can be deleted by hand, on S3 by a lifecycle rule of the bucket for incomplete uploads.
+///
+/// On S3 the job options `s3.endpoint`, `s3.region`, `s3.access-key`, `s3.secret-key` and `s3.path.style.access` count, else the
+/// environment variables `AWS_…`.
+///
+/// ```
+/// use std::time::Duration;
+/// use streaming::{
+///     Stream,
+///     sinks::{FileSink, RollingPolicy},
+///     testing,
+/// };
+///
+/// fn to_files(lines: &Stream<String>) {
+///     let policy = RollingPolicy::default()
+///         .max_part_bytes(1 << 30)
+///         .rollover_interval(Duration::from_secs(900));
+///     let sink = FileSink::lines("hdfs://cluster/data/lines").rolling(policy).suffix(".txt");
+///     lines.sink_to(sink).uid("lines").name("lines to HDFS");
+/// }
+///
+/// /// Two numbers of four bytes each.
+/// fn to_binary_files(pairs: &Stream<(u32, u32)>) {
+///     pairs.sink_to(FileSink::for_row_format("s3://bucket/pairs", |pair: &(u32, u32), out: &mut Vec<u8>| {
+///         out.extend_from_slice(&pair.0.to_le_bytes());
+///         out.extend_from_slice(&pair.1.to_le_bytes());
+///         Ok(())
+///     }));
+/// }
+///
+/// # fn test(folder: &std::path::Path) -> Result<(), streaming::TaskError> {
+/// let visible = || {
+///     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+///     entries.filter(|entry| !entry.file_name().to_string_lossy().starts_with('.')).count()
+/// };
+/// let mut test = testing::sink(FileSink::lines(folder.display().to_string())).open()?;
+/// test.push(0, "one".to_owned())?;
+/// test.barrier(1, false)?;
+/// assert_eq!(visible(), 0);
+/// test.notify_complete(1)?;
+/// assert_eq!(visible(), 1);
+/// # Ok(())
+/// # }
+/// # let tmp = std::env::temp_dir().join(format!("flott-doc-files-{}", std::process::id()));
+/// # test(&tmp).unwrap();
+/// # std::fs::remove_dir_all(tmp).unwrap();
+/// ```
+#[derive(Debug)]
+pub struct FileSink<E> {
+    uri: String,
+    encoder: E,
+    policy: RollingPolicy,
+    suffix: String,
+}
+
+impl FileSink<Lines> {
+    /// Creates a sink that writes each record as a line to files in the folder of this path or URI.
+    pub fn lines(uri: impl Into<String>) -> Self {
+        Self::for_row_format(uri, Lines)
+    }
+}
+
+impl<E> FileSink<E> {
+    /// Creates a sink that writes records one after another, as `encoder` encodes them, to files in the folder of this path or URI.
+    pub fn for_row_format(uri: impl Into<String>, encoder: E) -> Self {
+        let policy = RollingPolicy::default();
+        Self { uri: uri.into(), encoder, policy, suffix: String::new() }
+    }
+    /// Sets when a file is ended before a checkpoint ends it.
+    pub fn rolling(self, policy: RollingPolicy) -> Self {
+        Self { policy, ..self }
+    }
+    /// Sets the end of the files' names, such as `.csv`: of `A-Z a-z 0-9 . _ -`.
+    pub fn suffix(self, suffix: impl Into<String>) -> Self {
+        Self { suffix: suffix.into(), ..self }
+    }
+
+    /// Refuses what can never be written, with a failure that no restart repeats.
+    fn check(&self, context: &OperatorContext) -> Result<(), BoxError> {
+        let failed = |why: String| {
+            let what = format!("'{}' cannot be written: {why}", self.uri);
+            BoxError::from(TaskError::Output { operator: context.name().to_owned(), what })
+        };
+        let allowed = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        if self.suffix.len() > 100 || !self.suffix.chars().all(allowed) {
+            let suffix = &self.suffix;
+            return Err(failed(format!(
+                "a file name cannot end with '{suffix}', use A-Z a-z 0-9 . _ -"
+            )));
+        }
+        let opened = storage::output::open(&self.uri, &S3Settings::default());
+        opened.map(drop).map_err(|error| failed(error.to_string()))
+    }
+}
+
+impl<T: Send + 'static, E: Encoder<T>> Sink<T> for FileSink<E> {
+    type Committable = PendingPart;
+    type Writer = PartWriter<E>;
+    type Committer = NoCommitter;
+    type GlobalCommitter = PartCommitter;
+
+    fn create_writer(&self, context: &OperatorContext) -> Result<PartWriter<E>, BoxError> {
+        self.check(context)?;
+        let folder = storage::output::open(&self.uri, &s3_settings(context))?;
+        let names = names::Names::of(context, &self.suffix);
+        Ok(PartWriter::new(self.uri.clone(), folder, names, self.policy, self.encoder.clone()))
+    }
+    fn create_committer(&self, _context: &OperatorContext) -> Result<NoCommitter, BoxError> {
+        Ok(NoCommitter)
+    }
+    fn create_global_committer(
+        &self,
+        context: &OperatorContext,
+    ) -> Result<PartCommitter, BoxError> {
+        Ok(PartCommitter::new(s3_settings(context)))
+    }
+}
+
+/// Returns the settings for S3 among the options of the job.
+fn s3_settings(context: &OperatorContext) -> S3Settings {
+    let option = |key| context.option(key).map(str::to_owned);
+    S3Settings {
+        endpoint: option("s3.endpoint"),
+        region: option("s3.region"),
+        access_key: option("s3.access-key"),
+        secret_key: option("s3.secret-key"),
+        path_style_access: context.option("s3.path.style.access").map(str::trim) == Some("true"),
+    }
+}

@@ -1,0 +1,236 @@
+//! The file sink in a local folder: rolling, crashes, other parallelisms, and a folder that is not shared.
+
+use super::*;
+use crate::testing::{self, SinkHarness, SinkHarnessBuilder};
+use std::{fs, path::Path};
+
+type Files = FileSink<Lines>;
+
+fn sink(folder: &Path) -> SinkHarnessBuilder<String, Files> {
+    testing::sink(FileSink::lines(folder.to_str().unwrap()).rolling(RollingPolicy::on_checkpoint()))
+}
+
+fn names(folder: &Path, hidden: bool) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let names = entries.map(|entry| entry.file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.filter(|name| name.starts_with('.') == hidden).collect();
+    names.sort();
+    names
+}
+
+/// The lines of all finished files.
+fn finished(folder: &Path) -> Vec<String> {
+    let texts = names(folder, false).into_iter().map(|name| fs::read_to_string(folder.join(name)));
+    let mut lines: Vec<String> = texts
+        .flat_map(|text| text.unwrap().lines().map(str::to_owned).collect::<Vec<_>>())
+        .collect();
+    lines.sort();
+    lines
+}
+
+fn push(test: &mut SinkHarness<String, Files>, subtask: u32, lines: &[&str]) {
+    lines.iter().for_each(|line| test.push(subtask, (*line).to_owned()).unwrap());
+}
+
+#[test]
+fn a_part_is_in_progress_then_pending_then_finished() {
+    let tmp = tempfile::tempdir().unwrap();
+    let mut test = sink(tmp.path()).subtasks(2).open().unwrap();
+    push(&mut test, 1, &["a", "b"]);
+    let hidden = names(tmp.path(), true);
+    assert!(hidden.len() == 1 && hidden[0].ends_with(".inprogress"), "{hidden:?}");
+    test.barrier(1, false).unwrap();
+    let hidden = names(tmp.path(), true);
+    assert!(hidden.len() == 1 && hidden[0].ends_with(".pending"), "{hidden:?}");
+    assert_eq!(names(tmp.path(), false), [""; 0]);
+    test.notify_complete(1).unwrap();
+    assert_eq!(names(tmp.path(), true), [""; 0]);
+    let finished_names = names(tmp.path(), false);
+    assert!(finished_names[0].starts_with("part-00001-00000-"), "{finished_names:?}");
+    assert_eq!(finished(tmp.path()), ["a", "b"]);
+    push(&mut test, 1, &["c"]);
+    test.finish().unwrap();
+    assert_eq!(
+        finished(tmp.path()),
+        ["a", "b", "c"],
+        "and the last records by the final checkpoint"
+    );
+    assert_eq!(names(tmp.path(), false).len(), 2);
+}
+
+#[test]
+fn a_part_ends_at_its_size_and_at_its_age() {
+    let tmp = tempfile::tempdir().unwrap();
+    let policy = RollingPolicy::on_checkpoint()
+        .max_part_bytes(4)
+        .rollover_interval(Duration::from_millis(500));
+    let files = FileSink::lines(tmp.path().to_str().unwrap()).rolling(policy).suffix(".txt");
+    let mut test = testing::sink(files).open().unwrap();
+    push(&mut test, 0, &["a", "b", "c"]);
+    test.advance_clock_to(499).unwrap();
+    push(&mut test, 0, &["d", "e"]);
+    test.advance_clock_to(998).unwrap();
+    push(&mut test, 0, &["f"]);
+    test.advance_clock_to(999).unwrap();
+    push(&mut test, 0, &["g"]);
+    test.finish().unwrap();
+    let texts: Vec<String> = names(tmp.path(), false)
+        .into_iter()
+        .map(|name| {
+            assert!(name.ends_with(".txt"), "{name}");
+            fs::read_to_string(tmp.path().join(name)).unwrap().replace('\n', "")
+        })
+        .collect();
+    assert_eq!(texts, ["ab", "cd", "ef", "g"]);
+}
+
+#[test]
+fn a_record_larger_than_several_pieces_is_written_whole() {
+    let tmp = tempfile::tempdir().unwrap();
+    let large = "x".repeat(5 << 20);
+    let mut test = sink(tmp.path()).open().unwrap();
+    push(&mut test, 0, &["a", &large, "b"]);
+    test.finish().unwrap();
+    assert!(finished(tmp.path()) == ["a", "b", &large]);
+}
+
+#[test]
+fn a_crash_at_any_point_loses_and_repeats_nothing_at_any_parallelism() {
+    for (before, after) in [(1, 1), (2, 2), (3, 1), (1, 3), (4, 2)] {
+        for point in ["prepared", "committed", "records behind", "pending behind"] {
+            let tmp = tempfile::tempdir().unwrap();
+            let mut test = sink(tmp.path()).subtasks(before).open().unwrap();
+            for subtask in 0..before {
+                push(&mut test, subtask, &[&format!("first {subtask}")]);
+            }
+            let checkpoint = test.barrier(1, false).unwrap();
+            if point != "prepared" {
+                test.notify_complete(1).unwrap();
+            }
+            if point.ends_with("behind") {
+                (0..before).for_each(|subtask| push(&mut test, subtask, &["not in a checkpoint"]));
+            }
+            if point == "pending behind" {
+                test.barrier(2, false).unwrap();
+            }
+            test.fail();
+            let restored = sink(tmp.path()).subtasks(after).attempt(1).restore(checkpoint);
+            let mut restored = restored.open().unwrap();
+            let mut expected: Vec<String> = (0..before).map(|n| format!("first {n}")).collect();
+            assert_eq!(finished(tmp.path()), expected, "{before} -> {after}, {point}");
+            push(&mut restored, 0, &["second"]);
+            restored.finish().unwrap();
+            expected.push("second".to_owned());
+            assert_eq!(finished(tmp.path()), expected, "{before} -> {after}, {point}");
+            assert_eq!(names(tmp.path(), true), [""; 0], "{before} -> {after}, {point}");
+        }
+    }
+}
+
+#[test]
+fn what_is_in_progress_goes_with_its_attempt() {
+    let tmp = tempfile::tempdir().unwrap();
+    let mut test = sink(tmp.path()).open().unwrap();
+    push(&mut test, 0, &["a"]);
+    assert_eq!(names(tmp.path(), true).len(), 1);
+    test.fail();
+    assert_eq!(names(tmp.path(), true), [""; 0]);
+}
+
+#[test]
+fn leftovers_of_other_jobs_and_of_the_running_attempt_stay() {
+    let tmp = tempfile::tempdir().unwrap();
+    let mut other = sink(tmp.path()).job(7).open().unwrap();
+    push(&mut other, 0, &["other"]);
+    other.barrier(1, false).unwrap();
+    let mut dead = sink(tmp.path()).open().unwrap();
+    push(&mut dead, 0, &["dead"]);
+    dead.barrier(1, false).unwrap();
+    dead.fail();
+    let mut test = sink(tmp.path()).attempt(1).open().unwrap();
+    push(&mut test, 0, &["a"]);
+    test.barrier(1, false).unwrap();
+    push(&mut test, 0, &["b"]);
+    let before = names(tmp.path(), true).len();
+    test.notify_complete(1).unwrap();
+    assert_eq!(before, 4);
+    let hidden = names(tmp.path(), true);
+    assert_eq!(hidden.len(), 2, "of the other job, and in progress: {hidden:?}");
+    test.finish().unwrap();
+    other.notify_complete(1).unwrap();
+    assert_eq!(finished(tmp.path()), ["a", "b", "other"]);
+}
+
+#[test]
+fn the_parts_of_a_savepoint_are_finished_by_whoever_commits_first() {
+    let tmp = tempfile::tempdir().unwrap();
+    let mut old = sink(tmp.path()).open().unwrap();
+    push(&mut old, 0, &["a"]);
+    let savepoint = old.barrier(1, false).unwrap();
+    let restored = sink(tmp.path()).job(2).restore(savepoint).open().unwrap();
+    assert_eq!(finished(tmp.path()), ["a"]);
+    old.notify_complete(1).unwrap();
+    old.finish().unwrap();
+    restored.finish().unwrap();
+    assert_eq!(finished(tmp.path()), ["a"]);
+}
+
+#[test]
+fn a_folder_that_the_committer_does_not_share_fails_the_job_and_is_named() {
+    let tmp = tempfile::tempdir().unwrap();
+    let shared = tmp.path().join("out");
+    let mut test = sink(&shared).subtasks(2).open().unwrap();
+    push(&mut test, 1, &["a"]);
+    test.barrier(1, false).unwrap();
+    // The global committer's process has another folder under this path.
+    fs::rename(&shared, tmp.path().join("of another machine")).unwrap();
+    fs::create_dir(&shared).unwrap();
+    let error = test.notify_complete(1).unwrap_err().to_string();
+    for part in ["can never be committed", "subtask 1", "do not share", shared.to_str().unwrap()] {
+        assert!(error.contains(part), "{error}");
+    }
+}
+
+#[test]
+fn a_folder_that_cannot_be_used_now_is_tried_again() {
+    let tmp = tempfile::tempdir().unwrap();
+    let folder = tmp.path().join("out");
+    let mut test = sink(&folder).option("sink.committer.retries", "3").open().unwrap();
+    push(&mut test, 0, &["a"]);
+    test.barrier(1, false).unwrap();
+    // A folder stands where the file belongs.
+    let hidden = names(&folder, true).remove(0);
+    let name = hidden.split('.').nth(1).unwrap();
+    fs::create_dir_all(folder.join(name).join("x")).unwrap();
+    let error = test.notify_complete(1).unwrap_err().to_string();
+    assert!(error.contains("not committed after 3 retries"), "{error}");
+    assert!(test.is_committing());
+}
+
+#[test]
+fn what_can_never_be_written_fails_at_once() {
+    let unrecoverable = |files: Files, what: &str| {
+        let error = testing::sink::<String, _>(files).open().err().unwrap();
+        assert!(!error.is_recoverable() && error.to_string().contains(what), "{error}");
+    };
+    unrecoverable(FileSink::lines("out"), "relative");
+    unrecoverable(FileSink::lines("ftp://x/y"), "ftp");
+    unrecoverable(FileSink::lines("/tmp/out").suffix("/x"), "'/x'");
+}
+
+#[test]
+fn a_job_without_periodic_checkpoints_commits_by_its_final_one() {
+    for (fail_after, parallelism) in [(&[][..], 1), (&[7, 20][..], 3)] {
+        let tmp = tempfile::tempdir().unwrap();
+        let folder = tmp.path().join("out").display().to_string();
+        let built = crate::api::tests::built(parallelism, move |env| {
+            env.sequence(0..5_000).rebalance().sink_to(FileSink::lines(folder.clone()));
+        });
+        let harness = crate::harness::Harness::new(tmp.path()).budget(100).fail_after(fail_after);
+        harness.run(&built).unwrap();
+        let mut expected: Vec<String> = (0..5_000).map(|n: u32| n.to_string()).collect();
+        expected.sort();
+        assert!(finished(&tmp.path().join("out")) == expected, "{parallelism}");
+        assert_eq!(names(&tmp.path().join("out"), true), [""; 0]);
+    }
+}

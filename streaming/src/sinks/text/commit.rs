@@ -1,0 +1,156 @@
+//! The global committer of the text sink: publishes the parts of all subtasks as one result, at the final checkpoint. A commit
+//! may be repeated after a failure at any point, and recognises the result that it has published.
+
+use super::{
+    Identity, TextPart,
+    publish::{Publication, READY},
+};
+use crate::{
+    graph::draft::lock,
+    operators::{BoxError, OperatorContext},
+    seam::TaskError,
+    sinks::{CommitError, CommitRequest, GlobalCommitter},
+};
+use std::{
+    fs::{self, File},
+    io,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex},
+};
+
+/// Publishes the result.
+#[derive(Debug)]
+pub(crate) struct TextCommitter {
+    work: Arc<Mutex<Work>>,
+}
+
+/// The work of the committer, which blocks.
+#[derive(Debug)]
+struct Work {
+    destination: PathBuf,
+    publication: Publication,
+}
+
+impl TextCommitter {
+    /// Checks the destination, and creates the staging folder.
+    pub(super) fn start(destination: PathBuf, context: &OperatorContext) -> Result<Self, BoxError> {
+        check_destination(&destination).map_err(|why| TaskError::Output {
+            operator: context.name().to_owned(),
+            what: format!("'{}' {why}", destination.display()),
+        })?;
+        let mut publication = Publication::new(destination.clone(), context.job_id());
+        publication.start().map_err(|error| {
+            let what = format!("the output '{}' can't be written", destination.display());
+            context.io_error(what, error)
+        })?;
+        Ok(Self { work: Arc::new(Mutex::new(Work { destination, publication })) })
+    }
+}
+
+impl GlobalCommitter<TextPart> for TextCommitter {
+    const ONLY_AT_END: bool = true;
+
+    async fn commit(&self, request: CommitRequest<Vec<TextPart>>) -> Result<(), CommitError> {
+        let work = self.work.clone();
+        let done = storage::disk::blocking(move || lock(&work).commit(request.committable));
+        done.await.unwrap_or_else(|why| Err(CommitError::Retry(why)))
+    }
+}
+
+/// Checks that the destination is empty, a file, or a folder that contains only parts, as an earlier run leaves it. Returns what
+/// is wrong; the text continues the name of the destination.
+fn check_destination(destination: &Path) -> Result<(), String> {
+    if destination.file_name().is_none() {
+        return Err("does not end with a file name".to_owned());
+    }
+    let Ok(entries) = fs::read_dir(destination) else { return Ok(()) };
+    for entry in entries {
+        let entry = entry.map_err(|error| format!("can't be read: {error}"))?;
+        let name = entry.file_name();
+        if !name.to_string_lossy().starts_with("part-") {
+            return Err(format!(
+                "is a folder with other files than an earlier result ('{}'); it is not replaced",
+                name.to_string_lossy()
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the name of a part in the folder of the result.
+fn part_name(index: usize) -> String {
+    format!("part-{index:05}")
+}
+
+impl Work {
+    fn commit(&mut self, mut parts: Vec<TextPart>) -> Result<(), CommitError> {
+        parts.sort_by(|a, b| (a.subtask, &a.path).cmp(&(b.subtask, &b.path)));
+        let shown = self.destination.display().to_string();
+        let later =
+            |error: io::Error| CommitError::Retry(format!("'{shown}' can't be published: {error}"));
+        if self.stands(&parts).map_err(later)? {
+            self.publication.remove_stale();
+            self.publication.clean_up();
+            return Ok(());
+        }
+        check_destination(&self.destination)
+            .map_err(|why| CommitError::Failed(format!("'{shown}' {why}")))?;
+        if let Some(missing) = self.gather(&parts).map_err(later)? {
+            return Err(CommitError::Failed(format!(
+                "'{}' of '{shown}', which subtask {} has written, is not there: the TaskManagers do not share the \
+                 folder, or the file was deleted. Write to a folder that all TaskManagers share",
+                missing.path, missing.subtask
+            )));
+        }
+        self.publication.publish().map_err(later)?;
+        self.publication.remove_stale();
+        self.publication.clean_up();
+        Ok(())
+    }
+
+    /// Returns the paths that the parts have in a result.
+    fn places<'a>(
+        parts: &'a [TextPart],
+        result: &Path,
+    ) -> impl Iterator<Item = (&'a TextPart, PathBuf)> {
+        let (single, result) = (parts.len() == 1, result.to_owned());
+        parts.iter().enumerate().map(move |(index, part)| {
+            (part, if single { result.clone() } else { result.join(part_name(index)) })
+        })
+    }
+
+    /// Returns whether the destination is the result that is to be published: an earlier commit has done it.
+    fn stands(&self, parts: &[TextPart]) -> io::Result<bool> {
+        for (part, place) in Self::places(parts, &self.destination) {
+            match Identity::of(&place) {
+                Ok(found) if found == Some(part.identity) => {}
+                Err(error) if error.kind() != io::ErrorKind::NotADirectory => return Err(error),
+                _ => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Moves the parts to where the result is prepared, those that an earlier commit has not moved. Returns a part that is
+    /// neither there nor where its subtask wrote it.
+    fn gather<'a>(&self, parts: &'a [TextPart]) -> io::Result<Option<&'a TextPart>> {
+        let ready = self.publication.staging().join(READY);
+        fs::create_dir_all(self.publication.staging())?;
+        if parts.len() > 1 {
+            fs::create_dir_all(&ready)?;
+        }
+        for (part, place) in Self::places(parts, &ready) {
+            if Identity::of(&place)? == Some(part.identity) {
+                continue;
+            }
+            match fs::rename(&part.path, &place) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Some(part)),
+                renamed => renamed?,
+            }
+        }
+        if parts.len() > 1 {
+            File::open(&ready)?.sync_all()?;
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,74 @@
+//! The sink of [`Stream::write_text`](crate::Stream::write_text): the whole output of a bounded job replaces an earlier result
+//! in one step.
+//!
+//! Each subtask writes one part in the job's staging folder beside the destination, `.NAME.flott-JOBID`. The parts are the
+//! committables. The global committer publishes them at the final checkpoint, and only then: the part of a single subtask
+//! becomes the destination itself, those of several become the parts of a folder. Before that, nothing may be visible under the
+//! destination's name.
+
+mod commit;
+mod publish;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use super::{NoCommitter, Sink, files::names::Names};
+use crate::{
+    operators::{BoxError, OperatorContext},
+    types::ToLine,
+};
+use commit::TextCommitter;
+use std::path::PathBuf;
+use writer::TextWriter;
+
+/// A part that is written to its end: the committable of the sink.
+#[derive(Debug, Clone, PartialEq, Eq, derive::FlottType)]
+#[flott(crate = crate)]
+pub(crate) struct TextPart {
+    subtask: u32,
+    path: String,
+    identity: Identity,
+}
+
+/// What a file keeps when it is renamed: inode, length in bytes, and the time of its last change in nanoseconds since 1970. The
+/// device is not part of it, because it has another number on each machine that mounts the file system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, derive::FlottType)]
+#[flott(crate = crate)]
+struct Identity {
+    inode: u64,
+    bytes: u64,
+    modified_ns: u64,
+}
+
+/// Writes records as lines; the result appears when the job has finished.
+#[derive(Debug)]
+pub(crate) struct TextSink {
+    destination: PathBuf,
+}
+
+impl TextSink {
+    /// Creates a sink for a destination, which must be an absolute path.
+    pub(super) fn new(destination: PathBuf) -> Self {
+        Self { destination }
+    }
+}
+
+impl<T: ToLine + Send + 'static> Sink<T> for TextSink {
+    type Committable = TextPart;
+    type Writer = TextWriter;
+    type Committer = NoCommitter;
+    type GlobalCommitter = TextCommitter;
+
+    fn create_writer(&self, context: &OperatorContext) -> Result<TextWriter, BoxError> {
+        Ok(TextWriter::new(self.destination.clone(), context, Names::of(context, "")))
+    }
+    fn create_committer(&self, _context: &OperatorContext) -> Result<NoCommitter, BoxError> {
+        Ok(NoCommitter)
+    }
+    fn create_global_committer(
+        &self,
+        context: &OperatorContext,
+    ) -> Result<TextCommitter, BoxError> {
+        TextCommitter::start(self.destination.clone(), context)
+    }
+}

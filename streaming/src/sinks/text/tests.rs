@@ -1,0 +1,197 @@
+//! The text sink: restored at every point and parallelism, and commits that are repeated.
+
+use super::*;
+use crate::testing::{self, SinkHarness, SinkHarnessBuilder, SinkSnapshot};
+use std::{fs, path::Path};
+
+fn sink(out: &Path) -> SinkHarnessBuilder<String, TextSink> {
+    testing::sink(TextSink::new(out.to_owned()))
+}
+
+fn push(test: &mut SinkHarness<String, TextSink>, subtask: u32, lines: &[&str]) {
+    lines.iter().for_each(|line| test.push(subtask, (*line).to_owned()).unwrap());
+}
+
+/// The lines of the result, whether it is a file or a folder.
+fn lines(out: &Path) -> Vec<String> {
+    let mut files = vec![out.to_owned()];
+    if out.is_dir() {
+        files = fs::read_dir(out).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.sort();
+    }
+    let texts = files.iter().map(|file| fs::read_to_string(file).unwrap());
+    texts.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect()
+}
+
+fn entries(folder: &Path) -> usize {
+    fs::read_dir(folder).unwrap().count()
+}
+
+/// Runs a sink up to its final checkpoint, which is complete and not committed.
+fn ended(out: &Path, subtasks: u32) -> SinkSnapshot {
+    let mut test = sink(out).subtasks(subtasks).open().unwrap();
+    (0..subtasks).for_each(|subtask| push(&mut test, subtask, &["new"]));
+    test.end_of_input().unwrap();
+    let last = test.barrier(1, true).unwrap();
+    test.fail();
+    last
+}
+
+#[test]
+fn a_restored_part_goes_on_behind_the_checkpoint_at_any_parallelism() {
+    for (before, after) in [(1_u32, 1_u32), (2, 2), (3, 1), (1, 2), (4, 3)] {
+        let tmp = tempfile::tempdir().unwrap();
+        let out = tmp.path().join("out");
+        let mut test = sink(&out).subtasks(before).open().unwrap();
+        (0..before).for_each(|subtask| push(&mut test, subtask, &["first"]));
+        let checkpoint = test.barrier(1, false).unwrap();
+        test.notify_complete(1).unwrap();
+        (0..before).for_each(|subtask| push(&mut test, subtask, &["in no checkpoint"]));
+        test.fail();
+        assert!(!out.exists(), "not before the end");
+        let restored = sink(&out).subtasks(after).attempt(1).restore(checkpoint);
+        let mut restored = restored.open().unwrap();
+        let again = restored.barrier(2, false).unwrap();
+        restored.notify_complete(2).unwrap();
+        restored.fail();
+        let restored = sink(&out).subtasks(after).attempt(2).restore(again);
+        let mut restored = restored.open().unwrap();
+        push(&mut restored, 0, &["second"]);
+        restored.finish().unwrap();
+        let mut found = lines(&out);
+        found.sort();
+        let mut expected = vec!["first"; before as usize];
+        expected.push("second");
+        assert_eq!(found, expected, "{before} -> {after}");
+        assert_eq!(out.is_dir(), after > 1);
+        assert_eq!(entries(tmp.path()), 1, "no leftovers");
+    }
+}
+
+#[test]
+fn a_commit_that_is_repeated_after_a_crash_at_any_point_publishes_once() {
+    for subtasks in [1, 3] {
+        for earlier in [false, true] {
+            for point in ["parts moved", "exchanged", "published"] {
+                let tmp = tempfile::tempdir().unwrap();
+                let out = tmp.path().join("out");
+                if earlier {
+                    fs::write(&out, "old").unwrap();
+                }
+                let last = ended(&out, subtasks);
+                let staging = publish::staging(&out, model::JobId(0));
+                let ready = staging.join(publish::READY);
+                let mut parts: Vec<_> =
+                    fs::read_dir(&staging).unwrap().map(|entry| entry.unwrap().path()).collect();
+                parts.retain(|path| path.to_str().unwrap().contains("part-"));
+                parts.sort();
+                assert_eq!(parts.len() as u32, subtasks);
+                if point == "published" {
+                    sink(&out).subtasks(subtasks).restore(last.clone()).open().unwrap();
+                } else if subtasks == 1 {
+                    fs::rename(&parts[0], &ready).unwrap();
+                } else {
+                    fs::create_dir(&ready).unwrap();
+                    let all = if point == "exchanged" { 3 } else { 2 };
+                    for (index, part) in parts.iter().enumerate().take(all) {
+                        fs::rename(part, ready.join(format!("part-0000{index}"))).unwrap();
+                    }
+                }
+                if point == "exchanged" {
+                    let aside = tmp.path().join("aside");
+                    let stood = fs::rename(&out, &aside).is_ok();
+                    fs::rename(&ready, &out).unwrap();
+                    if stood {
+                        fs::rename(&aside, &ready).unwrap();
+                    }
+                }
+                for attempt in 1..3 {
+                    let restored = sink(&out).subtasks(subtasks).attempt(attempt);
+                    let test = restored.restore(last.clone()).open().unwrap();
+                    assert!(!test.is_committing());
+                    let expected = vec!["new"; subtasks as usize];
+                    assert_eq!(lines(&out), expected, "{subtasks} {earlier} {point}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn parts_that_the_committer_does_not_see_fail_the_job_and_keep_the_earlier_result() {
+    let tmp = tempfile::tempdir().unwrap();
+    let out = tmp.path().join("out");
+    fs::write(&out, "old").unwrap();
+    let mut test = sink(&out).subtasks(2).open().unwrap();
+    push(&mut test, 1, &["new"]);
+    test.end_of_input().unwrap();
+    test.barrier(1, true).unwrap();
+    // The part of subtask 1 is on another machine.
+    let staging = publish::staging(&out, model::JobId(0));
+    for entry in fs::read_dir(staging).unwrap().flatten() {
+        if entry.file_name().to_str().unwrap().starts_with("part-00001") {
+            fs::remove_file(entry.path()).unwrap();
+        }
+    }
+    let error = test.notify_complete(1).unwrap_err();
+    assert!(!error.is_recoverable());
+    let text = error.to_string();
+    assert!(text.contains("subtask 1") && text.contains("do not share"), "{text}");
+    assert_eq!(lines(&out), ["old"]);
+}
+
+#[test]
+fn a_destination_that_became_a_folder_of_somebody_else_fails_the_job() {
+    let tmp = tempfile::tempdir().unwrap();
+    let out = tmp.path().join("out");
+    let mut test = sink(&out).open().unwrap();
+    test.end_of_input().unwrap();
+    test.barrier(1, true).unwrap();
+    fs::create_dir(&out).unwrap();
+    fs::write(out.join("precious"), "x").unwrap();
+    let error = test.notify_complete(1).unwrap_err();
+    assert!(!error.is_recoverable() && error.to_string().contains("precious"), "{error}");
+    assert!(out.join("precious").exists());
+}
+
+#[test]
+fn a_job_that_is_cancelled_before_its_first_checkpoint_leaves_nothing() {
+    let tmp = tempfile::tempdir().unwrap();
+    let mut test = sink(&tmp.path().join("out")).subtasks(2).open().unwrap();
+    push(&mut test, 0, &["a"]);
+    assert_eq!(entries(tmp.path()), 1);
+    test.fail();
+    assert_eq!(entries(tmp.path()), 0);
+    let mut test = sink(&tmp.path().join("out")).open().unwrap();
+    test.end_of_input().unwrap();
+    test.fail();
+    assert_eq!(entries(tmp.path()), 0, "nor one that is cancelled behind its end");
+}
+
+#[test]
+fn an_old_job_and_one_restored_from_its_savepoint_do_not_disturb_each_other() {
+    let tmp = tempfile::tempdir().unwrap();
+    let out = tmp.path().join("out");
+    let mut old = sink(&out).open().unwrap();
+    push(&mut old, 0, &["a"]);
+    let savepoint = old.barrier(1, false).unwrap();
+    let mut restored = sink(&out).job(2).restore(savepoint).open().unwrap();
+    push(&mut restored, 0, &["of the restored one"]);
+    push(&mut old, 0, &["of the old one"]);
+    old.finish().unwrap();
+    assert_eq!(lines(&out), ["a", "of the old one"]);
+    restored.finish().unwrap();
+    assert_eq!(lines(&out), ["a", "of the restored one"]);
+    assert_eq!(entries(tmp.path()), 1);
+}
+
+#[test]
+fn a_savepoint_behind_the_end_is_committed_by_both_jobs() {
+    let tmp = tempfile::tempdir().unwrap();
+    let out = tmp.path().join("out");
+    let last = ended(&out, 2);
+    sink(&out).subtasks(2).job(2).restore(last.clone()).open().unwrap();
+    assert_eq!(lines(&out), ["new", "new"]);
+    sink(&out).subtasks(2).attempt(1).restore(last).open().unwrap();
+    assert_eq!(lines(&out), ["new", "new"]);
+}

@@ -1,0 +1,299 @@
+//! The operator that commits: collects committables, keeps them in its snapshots, and commits them when their checkpoint is
+//! complete, one checkpoint after another, beside the task. It must never let a barrier pass before everything that the restored
+//! checkpoint held is committed.
+
+use super::{failed, queue::Queue};
+use crate::{
+    batch::Batch,
+    graph::draft::lock,
+    operators::{BoxError, Collector, Flow, Operator, OperatorContext, OperatorMail},
+    seam::{StreamEvent, TaskError},
+    sinks::sink::{CommitError, CommitRequest, Committer, GlobalCommitter},
+    state::{Share, read_operator_state, write_operator_state},
+    types::Record,
+};
+use futures::{StreamExt as _, future::BoxFuture, stream};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+/// The job option for how often a commit is repeated; name and default are Flink's.
+const RETRIES: &str = "sink.committer.retries";
+const RETRIES_DEFAULT: u32 = 10;
+/// The pause before the first repetition, which doubles with each further one, and its maximum.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// Maximum number of commits of one committer that are under way.
+const AT_ONCE: usize = 64;
+/// The committer's tickets: of a commit under way, and of the timer to repeat it.
+const COMMIT: u32 = 0;
+const AGAIN: u32 = 1;
+
+/// What came of committing a group.
+#[derive(Debug)]
+pub struct Outcome<C> {
+    /// The committables that are to be committed again later.
+    left: Vec<C>,
+    /// The first reason, if not everything is committed.
+    error: Option<CommitError>,
+}
+
+impl<C> Outcome<C> {
+    fn add(&mut self, committables: impl IntoIterator<Item = C>, result: Result<(), CommitError>) {
+        let Err(error) = result else { return };
+        self.left.extend(committables);
+        // A permanent failure hides the others.
+        match &self.error {
+            Some(CommitError::Failed(_)) => {}
+            Some(_) if matches!(error, CommitError::Retry(_)) => {}
+            _ => self.error = Some(error),
+        }
+    }
+}
+
+/// Commits the committables of one checkpoint: what [`Committer`] and [`GlobalCommitter`] have in common.
+pub trait CommitGroup<C>: Send + 'static {
+    /// True if everything waits for the final checkpoint.
+    const ONLY_AT_END: bool;
+    /// Commits the committables of the request.
+    fn commit(&self, request: CommitRequest<Vec<C>>) -> BoxFuture<'static, Outcome<C>>;
+}
+
+/// Commits each committable by itself.
+pub struct EachAlone<K>(pub(super) K);
+/// Commits all committables of a checkpoint together.
+pub struct Together<K>(pub(super) K);
+
+impl<C: Record, K: Committer<C>> CommitGroup<C> for EachAlone<Arc<K>> {
+    const ONLY_AT_END: bool = false;
+    fn commit(&self, request: CommitRequest<Vec<C>>) -> BoxFuture<'static, Outcome<C>> {
+        let committer = self.0.clone();
+        let CommitRequest { committable: committables, checkpoint, retries } = request;
+        Box::pin(async move {
+            let one = |committable: &C| {
+                let committable = committable.clone();
+                committer.commit(CommitRequest { committable, checkpoint, retries })
+            };
+            let commits: Vec<_> = committables.iter().map(one).collect();
+            let results: Vec<_> = stream::iter(commits).buffered(AT_ONCE).collect().await;
+            let mut outcome = Outcome { left: Vec::new(), error: None };
+            for (committable, result) in committables.into_iter().zip(results) {
+                outcome.add([committable], result);
+            }
+            outcome
+        })
+    }
+}
+
+impl<C: Record, K: GlobalCommitter<C>> CommitGroup<C> for Together<Arc<K>> {
+    const ONLY_AT_END: bool = K::ONLY_AT_END;
+    fn commit(&self, request: CommitRequest<Vec<C>>) -> BoxFuture<'static, Outcome<C>> {
+        let committer = self.0.clone();
+        Box::pin(async move {
+            let result = committer.commit(request.clone()).await;
+            let mut outcome = Outcome { left: Vec::new(), error: None };
+            outcome.add(request.committable, result);
+            outcome
+        })
+    }
+}
+
+type Create<K> = Box<dyn FnMut(&OperatorContext) -> Result<K, BoxError> + Send>;
+
+/// Runs a [`Committer`] or [`GlobalCommitter`].
+pub struct CommitterOperator<C, K> {
+    create: Create<K>,
+    /// Made when the task opens.
+    committer: Option<K>,
+    queue: Queue<C>,
+    most_retries: u32,
+    /// Receives the outcome of the commit that is under way; `None` while none is.
+    under_way: Option<Arc<Mutex<Option<Outcome<C>>>>>,
+    /// True while a timer is set for a repetition.
+    pausing: bool,
+    /// True until everything is committed that the restored checkpoint held.
+    restoring: bool,
+    /// True once the end of input has come.
+    ended: bool,
+}
+
+impl<C: Record, K: CommitGroup<C>> CommitterOperator<C, K> {
+    /// Makes the operator of one subtask. `create` makes the committer when the task opens.
+    pub(super) fn new(
+        create: impl FnMut(&OperatorContext) -> Result<K, BoxError> + Send + 'static,
+    ) -> Self {
+        Self {
+            create: Box::new(create),
+            committer: None,
+            queue: Queue::new(K::ONLY_AT_END),
+            most_retries: RETRIES_DEFAULT,
+            under_way: None,
+            pausing: false,
+            restoring: false,
+            ended: false,
+        }
+    }
+
+    /// Begins to commit the next group, unless a commit is under way or a pause lasts.
+    fn commit_next(&mut self, context: &OperatorContext) {
+        if self.under_way.is_some() || self.pausing {
+            return;
+        }
+        let (Some(committer), Some(group)) = (&self.committer, self.queue.next()) else {
+            self.restoring = false;
+            return;
+        };
+        let commit = committer.commit(CommitRequest {
+            committable: group.committables.clone(),
+            checkpoint: group.checkpoint,
+            retries: group.retries,
+        });
+        let slot = Arc::new(Mutex::new(None));
+        self.under_way = Some(slot.clone());
+        let work = async move {
+            let outcome = commit.await;
+            *lock(&slot) = Some(outcome);
+            Ok(Vec::new())
+        };
+        context.spawn_io(Box::pin(work), COMMIT);
+    }
+
+    /// Takes the outcome of the commit that was under way.
+    fn committed(
+        &mut self,
+        outcome: Outcome<C>,
+        context: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        let checkpoint = self.queue.next().map_or(0, |group| group.checkpoint);
+        let retries = self.queue.committed(outcome.left);
+        match outcome.error {
+            None => {}
+            Some(CommitError::Failed(why)) => {
+                let what = format!("of checkpoint {checkpoint} can never be committed: {why}");
+                return Err(TaskError::Output { operator: context.name().to_owned(), what });
+            }
+            Some(CommitError::Retry(why)) if retries > self.most_retries => {
+                let what = format!(
+                    "the output of checkpoint {checkpoint} is not committed after {} retries",
+                    self.most_retries
+                );
+                return Err(context.io_error(what, why));
+            }
+            Some(CommitError::Retry(why)) => {
+                tracing::warn!(operator = context.name(), checkpoint, retries, %why, "cannot commit yet");
+                let doubled = 2_u32.saturating_pow(retries.saturating_sub(1));
+                context.wake_after(FIRST_PAUSE.saturating_mul(doubled).min(LONGEST_PAUSE), AGAIN);
+                self.pausing = true;
+            }
+        }
+        self.commit_next(context);
+        Ok(())
+    }
+}
+
+impl<C: Record, K: CommitGroup<C>> Operator<C> for CommitterOperator<C, K> {
+    type Out = ();
+
+    fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
+        if let Some(text) = context.option(RETRIES) {
+            let wrong = |_| {
+                let why = format!("job option '{RETRIES}': '{text}' is not a number from 0 on");
+                TaskError::Deployment(why)
+            };
+            self.most_retries = text.trim().parse().map_err(wrong)?;
+        }
+        // Then the operator does not see the end of input again.
+        self.ended = context.shared().restored_at_end;
+        let created = (self.create)(context);
+        self.committer = Some(created.map_err(|error| failed(context, error))?);
+        if context.restore().is_empty() {
+            return Ok(());
+        }
+        let share = Share::new(context.subtask(), context.parallelism());
+        let kept =
+            read_operator_state::<super::queue::KeptCommittables<C>>(context.restore(), share);
+        let kept = kept.and_then(|mut kept| kept.list.take());
+        self.queue.restore(kept.map_err(|error| failed(context, error.into()))?);
+        self.restoring = true;
+        self.commit_next(context);
+        Ok(())
+    }
+
+    fn process(
+        &mut self,
+        batch: &mut Batch<C>,
+        _out: &mut Collector<()>,
+        _context: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        batch.each(|committable, _| self.queue.add([committable]));
+        Ok(())
+    }
+
+    fn event(
+        &mut self,
+        event: StreamEvent,
+        _out: &mut Collector<()>,
+        _context: &OperatorContext,
+    ) -> Result<Flow, TaskError> {
+        match event {
+            StreamEvent::EndOfInput => self.ended = true,
+            StreamEvent::Barrier(_) if self.restoring => return Ok(Flow::Waiting),
+            StreamEvent::Barrier(barrier) => {
+                self.queue.barrier(barrier.checkpoint, barrier.last && self.ended);
+            }
+            StreamEvent::Watermark(_) | StreamEvent::Idle(_) => {}
+        }
+        Ok(Flow::Done)
+    }
+
+    fn mail(
+        &mut self,
+        mail: OperatorMail,
+        _out: &mut Collector<()>,
+        context: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        match mail {
+            OperatorMail::Timer { .. } => {
+                self.pausing = false;
+                self.commit_next(context);
+                Ok(())
+            }
+            OperatorMail::Reply { result, .. } => {
+                result.map_err(|why| context.io_error("a commit was interrupted", why))?;
+                let outcome = self.under_way.take().and_then(|slot| lock(&slot).take());
+                match outcome {
+                    Some(outcome) => self.committed(outcome, context),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+
+    fn full(&self) -> bool {
+        self.restoring
+    }
+
+    fn snapshot(
+        &mut self,
+        _checkpoint: u64,
+        context: &OperatorContext,
+    ) -> Result<Option<Vec<u8>>, TaskError> {
+        let bytes = write_operator_state(&self.queue.kept());
+        bytes.map(Some).map_err(|error| failed(context, error.into()))
+    }
+
+    fn notify_complete(
+        &mut self,
+        checkpoint: u64,
+        context: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        self.queue.complete(checkpoint);
+        self.commit_next(context);
+        Ok(())
+    }
+
+    fn is_committing(&self) -> bool {
+        self.queue.next().is_some()
+    }
+}

@@ -1,0 +1,63 @@
+//! The operators of a [`Sink`]: the writer, the committer and the global committer.
+//!
+//! The committables of a checkpoint are those that reach a committer before the checkpoint's barrier. A committer keeps them,
+//! with the number of their checkpoint, in its snapshots until they are committed. Nothing here may commit before the checkpoint
+//! is complete, and nothing may be dropped that is not committed.
+
+mod committer;
+mod queue;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+pub use committer::{CommitGroup, CommitterOperator, EachAlone, Together};
+pub(crate) use queue::declare;
+pub use writer::SinkWriterOperator;
+
+use super::sink::{Committer, GlobalCommitter, Sink};
+use crate::{
+    graph::draft::lock,
+    operators::{BoxError, OperatorContext},
+    seam::TaskError,
+};
+use std::sync::{Arc, Mutex};
+
+/// A sink that the operators of all subtasks share.
+pub type Shared<S> = Arc<Mutex<S>>;
+
+/// Makes the task's failure of an error of a sink; a [`TaskError`] stays what it is.
+fn failed(context: &OperatorContext, error: BoxError) -> TaskError {
+    match error.downcast::<TaskError>() {
+        Ok(error) => *error,
+        Err(error) => context.user_error(error),
+    }
+}
+
+/// Returns whether a sink has committers, and whether it has a global committer.
+pub(crate) fn commits<T, S: Sink<T>>() -> (bool, bool) {
+    (
+        <S::Committer as Committer<S::Committable>>::COMMITS,
+        <S::GlobalCommitter as GlobalCommitter<S::Committable>>::COMMITS,
+    )
+}
+
+/// The operator of the committers of a sink.
+pub type CommitterOf<T, S> =
+    CommitterOperator<<S as Sink<T>>::Committable, EachAlone<Arc<<S as Sink<T>>::Committer>>>;
+/// The operator of the global committer of a sink.
+pub type GlobalCommitterOf<T, S> =
+    CommitterOperator<<S as Sink<T>>::Committable, Together<Arc<<S as Sink<T>>::GlobalCommitter>>>;
+
+/// Makes the operator of a sink's committers.
+pub(crate) fn committer<T, S: Sink<T>>(sink: Shared<S>) -> CommitterOf<T, S> {
+    CommitterOperator::new(move |context| {
+        lock(&sink).create_committer(context).map(|made| EachAlone(Arc::new(made)))
+    })
+}
+
+/// Makes the operator of a sink's global committer.
+pub(crate) fn global_committer<T, S: Sink<T>>(sink: Shared<S>) -> GlobalCommitterOf<T, S> {
+    CommitterOperator::new(move |context| {
+        lock(&sink).create_global_committer(context).map(|made| Together(Arc::new(made)))
+    })
+}

@@ -1,0 +1,159 @@
+//! The operator that runs a sink's writer: hands on what the writer prepares before each barrier, and at the end of input.
+
+use super::{Shared, failed};
+use crate::{
+    batch::{Batch, NO_TIME},
+    graph::draft::lock,
+    operators::{Collector, Flow, Operator, OperatorContext, OperatorMail},
+    seam::{StreamEvent, TaskError},
+    sinks::sink::{CommittingSinkWriter, Sink, SinkWriter, WriterContext},
+    state::{Share, State, read_operator_state, write_operator_state},
+};
+
+/// Runs the [`SinkWriter`] of one subtask. Emits the writer's committables.
+pub struct SinkWriterOperator<T, S: Sink<T>> {
+    sink: Shared<S>,
+    /// Made when the task opens.
+    writer: Option<S::Writer>,
+    watermark: Option<i64>,
+    /// True while the writer flushes for the event at hand.
+    flushing: bool,
+    /// True once the end of input was seen: everything is prepared, and no committable may be emitted any more, because nothing
+    /// follows the end of input on an edge.
+    ended: bool,
+    /// True once the writer was told to abort what earlier attempts left over.
+    aborted: bool,
+}
+
+impl<T, S: Sink<T>> SinkWriterOperator<T, S> {
+    /// Makes the operator of one subtask. The writer is created when the task opens.
+    pub fn new(sink: Shared<S>) -> Self {
+        Self { sink, writer: None, watermark: None, flushing: false, ended: false, aborted: false }
+    }
+
+    /// Flushes the writer, and emits what it prepares.
+    fn prepare(
+        &mut self,
+        end_of_input: bool,
+        out: &mut Collector<S::Committable>,
+        context: &OperatorContext,
+    ) -> Result<Flow, TaskError> {
+        let Some(writer) = &mut self.writer else { return Ok(Flow::Done) };
+        if !std::mem::replace(&mut self.flushing, true) {
+            writer.flush(end_of_input, context).map_err(|error| failed(context, error))?;
+        }
+        if writer.is_flushing() {
+            return Ok(Flow::Waiting);
+        }
+        self.flushing = false;
+        self.ended |= end_of_input;
+        out.collect_all(writer.prepare_commit().map_err(|error| failed(context, error))?);
+        Ok(Flow::Done)
+    }
+
+    fn close_writer(&mut self) {
+        if let Some(mut writer) = self.writer.take() {
+            writer.close();
+        }
+    }
+}
+
+impl<T: Send + 'static, S: Sink<T>> Operator<T> for SinkWriterOperator<T, S> {
+    type Out = S::Committable;
+
+    fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
+        // Then the operator does not see the end of input again, and may emit nothing.
+        self.ended = context.shared().restored_at_end;
+        let created = lock(&self.sink).create_writer(context);
+        let writer = self.writer.insert(created.map_err(|error| failed(context, error))?);
+        writer.open(context).map_err(|error| failed(context, error))?;
+        if context.restore().is_empty() {
+            return Ok(());
+        }
+        let share = Share::new(context.subtask(), context.parallelism());
+        let state = read_operator_state(context.restore(), share);
+        let state = state.map_err(|error| failed(context, error.into()))?;
+        writer.restore_state(state, context).map_err(|error| failed(context, error))
+    }
+
+    fn process(
+        &mut self,
+        batch: &mut Batch<T>,
+        out: &mut Collector<S::Committable>,
+        context: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        let Some(writer) = &mut self.writer else { return Ok(()) };
+        let mut at =
+            WriterContext { operator: context, timestamp: None, watermark: self.watermark };
+        batch.try_each_while(|record, time| {
+            at.timestamp = (time != NO_TIME).then_some(time);
+            writer.write(record, &at).map_err(|error| failed(context, error))?;
+            Ok(out.goes_on() && !writer.is_full())
+        })
+    }
+
+    fn event(
+        &mut self,
+        event: StreamEvent,
+        out: &mut Collector<S::Committable>,
+        context: &OperatorContext,
+    ) -> Result<Flow, TaskError> {
+        match event {
+            StreamEvent::Watermark(ms) => self.watermark = Some(ms),
+            StreamEvent::Barrier(_) if !self.ended => return self.prepare(false, out, context),
+            StreamEvent::EndOfInput if !self.ended => return self.prepare(true, out, context),
+            StreamEvent::Idle(_) | StreamEvent::Barrier(_) | StreamEvent::EndOfInput => {}
+        }
+        Ok(Flow::Done)
+    }
+
+    fn mail(
+        &mut self,
+        mail: OperatorMail,
+        _out: &mut Collector<S::Committable>,
+        context: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        let Some(writer) = &mut self.writer else { return Ok(()) };
+        writer.mail(mail, context).map_err(|error| failed(context, error))
+    }
+
+    fn full(&self) -> bool {
+        self.writer.as_ref().is_some_and(|writer| writer.is_full())
+    }
+
+    fn snapshot(
+        &mut self,
+        checkpoint: u64,
+        context: &OperatorContext,
+    ) -> Result<Option<Vec<u8>>, TaskError> {
+        let Some(writer) = &mut self.writer else { return Ok(None) };
+        if <S::Writer as CommittingSinkWriter<T>>::State::declare().is_empty() {
+            return Ok(None);
+        }
+        let state = writer.snapshot_state(checkpoint).map_err(|error| failed(context, error))?;
+        let bytes = write_operator_state(&state).map_err(|error| failed(context, error.into()))?;
+        Ok(Some(bytes))
+    }
+
+    fn notify_complete(
+        &mut self,
+        _checkpoint: u64,
+        context: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        match &mut self.writer {
+            Some(writer) if !std::mem::replace(&mut self.aborted, true) => {
+                writer.abort_leftovers(context).map_err(|error| failed(context, error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn close(&mut self, _context: &OperatorContext) -> Result<(), TaskError> {
+        self.close_writer();
+        Ok(())
+    }
+
+    fn dispose(&mut self, _context: &OperatorContext) {
+        self.close_writer();
+    }
+}

@@ -1,0 +1,276 @@
+//! The test of a sink: its writers, committers and global committer, connected as in a job. It must drive each of them by the
+//! link of a chain only, as a task does.
+
+use super::{HarnessBuilder, OperatorHarness};
+use crate::{
+    batch::NO_TIME,
+    seam::TaskError,
+    sinks::{
+        Sink,
+        two_phase::{
+            self, CommitterOf, GlobalCommitterOf, Shared, SinkWriterOperator, committer,
+            global_committer,
+        },
+    },
+};
+use model::JobId;
+use std::{
+    collections::BTreeMap,
+    marker::PhantomData,
+    sync::{Arc, Mutex},
+};
+
+/// The snapshots of a sink in one checkpoint, of which [`SinkHarnessBuilder::restore`] restores a sink.
+#[derive(Debug, Clone, Default)]
+pub struct SinkSnapshot {
+    writers: Vec<Vec<u8>>,
+    committers: Vec<Vec<u8>>,
+    global_committer: Vec<Vec<u8>>,
+}
+
+/// The test of a sink before it is opened.
+pub struct SinkHarnessBuilder<T, S> {
+    sink: Shared<S>,
+    job: JobId,
+    parallelism: u32,
+    attempt: u32,
+    options: BTreeMap<String, String>,
+    restore: SinkSnapshot,
+    record: PhantomData<fn(T)>,
+}
+
+/// Prepares the test of a [`Sink`]. The test passes in records, barriers and notifications, fails, and restores the sink, also
+/// with another number of subtasks.
+///
+/// ```
+/// use streaming::{
+///     sinks::Sink,
+///     testing::{self, SinkHarness, SinkHarnessBuilder, SinkSnapshot},
+/// };
+///
+/// /// Fails after the first checkpoint was taken, and ends with another number of subtasks.
+/// fn rescaled<S: Sink<u64>>(before: S, after: S) -> Result<(), streaming::TaskError> {
+///     let builder: SinkHarnessBuilder<u64, S> = testing::sink(before).subtasks(2);
+///     let mut test: SinkHarness<u64, S> = builder.open()?;
+///     test.push(1, 10)?;
+///     let checkpoint: SinkSnapshot = test.barrier(1, false)?;
+///     test.push(0, 11)?;
+///     test.fail();
+///
+///     let builder = testing::sink(after).subtasks(3).attempt(1);
+///     let builder = builder.option("sink.committer.retries", "2").restore(checkpoint);
+///     let mut restored = builder.open()?;
+///     restored.push_at(2, 11, 1_000)?;
+///     restored.barrier(2, false)?;
+///     restored.notify_complete(2)?;
+///     assert!(!restored.is_committing());
+///     restored.finish()
+/// }
+/// ```
+pub fn sink<T, S: Sink<T>>(sink: S) -> SinkHarnessBuilder<T, S> {
+    SinkHarnessBuilder {
+        sink: Arc::new(Mutex::new(sink)),
+        job: JobId(0),
+        parallelism: 1,
+        attempt: 0,
+        options: BTreeMap::new(),
+        restore: SinkSnapshot::default(),
+        record: PhantomData,
+    }
+}
+
+impl<T: Send + 'static, S: Sink<T>> SinkHarnessBuilder<T, S> {
+    /// Sets the number of subtasks, 1 by default.
+    pub fn subtasks(self, parallelism: u32) -> Self {
+        Self { parallelism: parallelism.max(1), ..self }
+    }
+    /// Sets the number of the execution attempts, from 0, which is 0 by default. After a failure it is greater.
+    pub fn attempt(self, attempt: u32) -> Self {
+        Self { attempt, ..self }
+    }
+    /// Makes the sink one of another job, as one that is restored from a savepoint. By default all are of the same job.
+    pub fn job(self, job: u128) -> Self {
+        Self { job: JobId(job), ..self }
+    }
+    /// Sets an option of the job.
+    pub fn option(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.options.insert(key.into(), value.into());
+        self
+    }
+    /// Restores the sink from a snapshot, of any number of subtasks.
+    pub fn restore(self, restore: SinkSnapshot) -> Self {
+        Self { restore, ..self }
+    }
+
+    fn prepared<R: Send + 'static, Op: crate::operators::Operator<R>>(
+        &self,
+        operator: Op,
+        place: (u32, u32),
+        restore: &[Vec<u8>],
+    ) -> HarnessBuilder<R, Op> {
+        let builder = HarnessBuilder::new(operator).subtask(place.0, place.1).job(self.job);
+        let builder = builder.attempt(self.attempt).restore(restore.to_vec());
+        self.options.iter().fold(builder, |builder, (key, value)| builder.option(key, value))
+    }
+
+    /// Opens the sink and returns its test. What a restored snapshot holds is committed when this returns.
+    ///
+    /// # Errors
+    /// Fails with the sink's own error.
+    pub fn open(self) -> Result<SinkHarness<T, S>, TaskError> {
+        let (commits, commits_globally) = two_phase::commits::<T, S>();
+        let places = || (0..self.parallelism).map(|subtask| (subtask, self.parallelism));
+        let (mut writers, mut committers) = (Vec::new(), Vec::new());
+        // As in a job, the last operators are opened first.
+        let global = commits_globally.then(|| {
+            let operator = global_committer::<T, S>(self.sink.clone());
+            self.prepared(operator, (0, 1), &self.restore.global_committer).open()
+        });
+        for place in places().filter(|_| commits) {
+            let operator = committer::<T, S>(self.sink.clone());
+            committers.push(self.prepared(operator, place, &self.restore.committers).open()?);
+        }
+        for place in places() {
+            let operator = SinkWriterOperator::<T, S>::new(self.sink.clone());
+            writers.push(self.prepared(operator, place, &self.restore.writers).open()?);
+        }
+        let mut test =
+            SinkHarness { writers, committers, global: global.transpose()?, checkpoint: 0 };
+        test.commit()?;
+        Ok(test)
+    }
+}
+
+/// The opened test of a sink. Everything that is passed in is processed before the call returns.
+pub struct SinkHarness<T: Send + 'static, S: Sink<T>> {
+    writers: Vec<OperatorHarness<T, SinkWriterOperator<T, S>>>,
+    committers: Vec<OperatorHarness<S::Committable, CommitterOf<T, S>>>,
+    global: Option<OperatorHarness<S::Committable, GlobalCommitterOf<T, S>>>,
+    checkpoint: u64,
+}
+
+impl<T: Send + 'static, S: Sink<T>> SinkHarness<T, S> {
+    /// Passes a record without an event time to the writer of a subtask, from 0.
+    ///
+    /// # Errors
+    /// Fails with the error of the sink, or if there is no such subtask.
+    pub fn push(&mut self, subtask: u32, record: T) -> Result<(), TaskError> {
+        self.push_at(subtask, record, NO_TIME)
+    }
+    /// Passes a record to the writer of a subtask, from 0, with an event time in milliseconds since 1970.
+    ///
+    /// # Errors
+    /// Fails with the error of the sink, or if there is no such subtask.
+    pub fn push_at(&mut self, subtask: u32, record: T, timestamp: i64) -> Result<(), TaskError> {
+        let writer = self.writers.get_mut(subtask as usize).ok_or_else(|| {
+            TaskError::Deployment(format!("the sink under test has no subtask {subtask}"))
+        })?;
+        writer.push_at(record, timestamp)?;
+        self.pass_on()
+    }
+    /// Moves the clock of all subtasks to `ms` milliseconds since 1970, and fires each timer that is due on the way.
+    ///
+    /// # Errors
+    /// Fails with the error of the sink.
+    pub fn advance_clock_to(&mut self, ms: u64) -> Result<(), TaskError> {
+        self.writers.iter_mut().try_for_each(|writer| writer.advance_clock_to(ms))?;
+        self.pass_on()?;
+        self.committers.iter_mut().try_for_each(|committer| committer.advance_clock_to(ms))?;
+        self.global.iter_mut().try_for_each(|committer| committer.advance_clock_to(ms))
+    }
+    /// Passes in the final watermark, then the end of bounded input.
+    ///
+    /// # Errors
+    /// Fails with the error of the sink.
+    pub fn end_of_input(&mut self) -> Result<(), TaskError> {
+        self.writers.iter_mut().try_for_each(OperatorHarness::end_of_input)?;
+        self.pass_on()?;
+        self.committers.iter_mut().try_for_each(OperatorHarness::end_of_input)?;
+        self.global.iter_mut().try_for_each(OperatorHarness::end_of_input)
+    }
+    /// Passes in the barrier of a checkpoint and returns the snapshots of all operators. `last` marks the job's final checkpoint,
+    /// which comes after [`SinkHarness::end_of_input`].
+    ///
+    /// # Errors
+    /// Fails with the error of the sink.
+    pub fn barrier(&mut self, checkpoint: u64, last: bool) -> Result<SinkSnapshot, TaskError> {
+        self.checkpoint = checkpoint;
+        let mut snapshot = SinkSnapshot::default();
+        for writer in &mut self.writers {
+            snapshot.writers.extend(writer.barrier(checkpoint, last)?);
+        }
+        self.pass_on()?;
+        for committer in &mut self.committers {
+            snapshot.committers.extend(committer.barrier(checkpoint, last)?);
+        }
+        if let Some(committer) = &mut self.global {
+            snapshot.global_committer.extend(committer.barrier(checkpoint, last)?);
+        }
+        Ok(snapshot)
+    }
+    /// Tells the sink that a checkpoint is complete, and waits for the commits: the clock moves where one is to be repeated.
+    ///
+    /// # Errors
+    /// Fails with the error of the sink.
+    pub fn notify_complete(&mut self, checkpoint: u64) -> Result<(), TaskError> {
+        self.writers.iter_mut().try_for_each(|writer| writer.notify_complete(checkpoint))?;
+        for committer in &mut self.committers {
+            committer.notify_complete(checkpoint)?;
+        }
+        if let Some(committer) = &mut self.global {
+            committer.notify_complete(checkpoint)?;
+        }
+        self.commit()
+    }
+    /// Returns whether a committer still commits what a complete checkpoint has released.
+    pub fn is_committing(&self) -> bool {
+        self.committers.iter().any(OperatorHarness::is_committing)
+            || self.global.as_ref().is_some_and(OperatorHarness::is_committing)
+    }
+    /// Ends the sink as a job does that finishes: the end of input, the final checkpoint, its commits, and then the operators are
+    /// closed.
+    ///
+    /// # Errors
+    /// Fails with the error of the sink.
+    pub fn finish(mut self) -> Result<(), TaskError> {
+        self.end_of_input()?;
+        let last = self.checkpoint + 1;
+        self.barrier(last, true)?;
+        self.notify_complete(last)?;
+        self.writers.into_iter().try_for_each(OperatorHarness::close)?;
+        self.committers.into_iter().try_for_each(OperatorHarness::close)?;
+        self.global.into_iter().try_for_each(OperatorHarness::close)
+    }
+    /// Ends the sink as a job does that fails or is cancelled: the operators are disposed of.
+    pub fn fail(self) {
+        self.writers.into_iter().for_each(OperatorHarness::fail);
+        self.committers.into_iter().for_each(OperatorHarness::fail);
+        self.global.into_iter().for_each(OperatorHarness::fail);
+    }
+
+    /// Passes what the writers emitted to the committers.
+    fn pass_on(&mut self) -> Result<(), TaskError> {
+        for (subtask, writer) in self.writers.iter_mut().enumerate() {
+            for committable in writer.output() {
+                if let Some(global) = &mut self.global {
+                    global.push(committable.clone())?;
+                }
+                if let Some(committer) = self.committers.get_mut(subtask) {
+                    committer.push(committable)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Fires the timers of repeated commits until none is left to be done.
+    fn commit(&mut self) -> Result<(), TaskError> {
+        for committer in &mut self.committers {
+            while committer.is_committing() && committer.fire_next_timer()? {}
+        }
+        if let Some(committer) = &mut self.global {
+            while committer.is_committing() && committer.fire_next_timer()? {}
+        }
+        Ok(())
+    }
+}

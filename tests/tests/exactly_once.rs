@@ -1,0 +1,184 @@
+//! A job with checkpoints is killed again and again; what it has committed in the end is what an undisturbed run commits.
+
+#![allow(clippy::indexing_slicing, reason = "functions of tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    reason = "a test fails loudly, and measures real time"
+)]
+
+mod common;
+
+use common::{Cluster, Process, bin, eventually, request};
+use nix::sys::signal::Signal;
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+const FILES: u64 = 6;
+const MINUTE_MS: u64 = 60_000;
+/// Each file holds this many minutes, which follow those of the file before it.
+const MINUTES: u64 = 3;
+const PAGES: u64 = 7;
+const LINES: u64 = 4_000;
+const WITHIN: Duration = Duration::from_secs(120);
+
+/// Numbers that look random, from a seed (SplitMix64).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % end
+    }
+}
+
+/// Writes the visits, and returns the lines that the job has to commit, sorted.
+fn visits(folder: &Path, random: &mut Random) -> Vec<String> {
+    std::fs::create_dir_all(folder).unwrap();
+    let mut counts: BTreeMap<(u64, u64), u64> = BTreeMap::new();
+    for file in 0..FILES {
+        let mut text = String::new();
+        for line in 0..LINES {
+            let at = (file * MINUTES * MINUTE_MS) + line * MINUTES * MINUTE_MS / LINES;
+            let page = random.below(PAGES);
+            *counts.entry((page, at / MINUTE_MS)).or_default() += 1;
+            writeln!(text, "{at} page{page}").unwrap();
+        }
+        std::fs::write(folder.join(format!("{file}.txt")), text).unwrap();
+    }
+    let mut lines: Vec<String> =
+        counts.iter().map(|((page, minute), n)| format!("page{page}\t{minute}\t{n}")).collect();
+    lines.sort();
+    lines
+}
+
+/// The lines of the files that are visible.
+fn committed(folder: &Path) -> Vec<String> {
+    let mut lines = Vec::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        if !entry.file_name().to_string_lossy().starts_with('.') {
+            let text = std::fs::read_to_string(entry.path()).unwrap();
+            lines.extend(text.lines().map(str::to_owned));
+        }
+    }
+    lines.sort();
+    lines
+}
+
+struct Run {
+    cluster: Cluster,
+    job: String,
+    out: PathBuf,
+    expected: Vec<String>,
+    random: Random,
+    _data: tempfile::TempDir,
+}
+
+impl Run {
+    fn start(seed: u64, more: &[(&str, &str)]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let checkpoints = folder.path().join("checkpoints").display().to_string();
+        let mut options = vec![
+            ("execution.checkpointing.interval", "100ms"),
+            ("execution.checkpointing.dir", checkpoints.as_str()),
+            // Everything but the smallest state goes through files.
+            ("execution.checkpointing.data-inline-threshold", "64"),
+            ("restart-strategy.type", "fixed-delay"),
+            ("restart-strategy.fixed-delay.attempts", "1000"),
+            ("restart-strategy.fixed-delay.delay", "50ms"),
+            ("taskmanager.numberOfTaskSlots", "2"),
+        ];
+        options.extend_from_slice(more);
+        let mut random = Random(seed);
+        let expected = visits(&folder.path().join("in"), &mut random);
+        let cluster = Cluster::start(&options, 3);
+        let (input, out) = (folder.path().join("in"), folder.path().join("out"));
+        let work = if cfg!(debug_assertions) { "20000" } else { "400000" };
+        let args =
+            ["--input", input.to_str().unwrap(), "--output", out.to_str().unwrap(), "--work", work];
+        let job = cluster.submit(&bin("visits"), &request(&args, 2));
+        Self { cluster, job, out, expected, random, _data: folder }
+    }
+
+    /// How many checkpoints the JobManagers have completed so far.
+    fn checkpoints(logs: &[&Process]) -> usize {
+        logs.iter().map(|process| process.log().matches("checkpoint complete").count()).sum()
+    }
+
+    fn await_checkpoints(&self, more: usize) {
+        let jobmanager = self.cluster.jobmanager.as_ref().unwrap();
+        let before = Self::checkpoints(&[jobmanager]);
+        eventually(WITHIN, "checkpoints", || {
+            let ended = self.status() == "FINISHED";
+            (ended || Self::checkpoints(&[jobmanager]) >= before + more).then_some(())
+        });
+    }
+
+    fn status(&self) -> String {
+        let status = self.cluster.block_on(self.cluster.client().job_status(&self.job));
+        status.map(|status| status.status).unwrap_or_default()
+    }
+
+    fn assert_exact(&self, seed: u64) {
+        self.cluster.await_state(&self.job, "FINISHED", WITHIN);
+        assert_eq!(committed(&self.out), self.expected, "seed {seed}");
+    }
+}
+
+fn seeds() -> impl Iterator<Item = u64> {
+    let count = std::env::var("EXACTLY_ONCE_SEEDS").ok().and_then(|count| count.parse().ok());
+    1..=count.unwrap_or(3)
+}
+
+#[test]
+fn killed_taskmanagers_change_nothing_in_what_is_committed() {
+    for seed in seeds() {
+        let mut run = Run::start(seed, &[]);
+        let mut kills = 0;
+        while kills < 4 && run.status() != "FINISHED" {
+            let more = run.random.below(4) as usize;
+            run.await_checkpoints(more);
+            let place = run.random.below(3) as usize;
+            run.cluster.taskmanagers[place].kill();
+            run.cluster.taskmanagers.remove(place);
+            run.cluster.start_taskmanager(&[]);
+            kills += 1;
+        }
+        run.assert_exact(seed);
+        let done = Run::checkpoints(&[run.cluster.jobmanager.as_ref().unwrap()]);
+        eprintln!("seed {seed}: {kills} TaskManagers killed, {done} checkpoints");
+        assert!(kills >= 2 && done >= 3, "seed {seed}: {kills} kills, {done} checkpoints");
+    }
+}
+
+#[test]
+fn a_killed_jobmanager_goes_on_from_the_checkpoint_in_the_jobs_log() {
+    let storage = tempfile::tempdir().unwrap();
+    let storage_dir = storage.path().display().to_string();
+    let high_availability = [
+        ("high-availability.type", "filesystem"),
+        ("high-availability.storageDir", storage_dir.as_str()),
+        ("high-availability.cluster-id", "test"),
+    ];
+    for seed in seeds().take(2) {
+        let mut run = Run::start(seed, &high_availability);
+        run.await_checkpoints(3);
+        let mut dead = run.cluster.jobmanager.take().unwrap();
+        dead.signal(Signal::SIGKILL);
+        dead.wait(WITHIN);
+        run.cluster.start_jobmanager();
+        run.assert_exact(seed);
+        let log = run.cluster.jobmanager.as_ref().unwrap().log();
+        assert!(log.contains("the job continues from a checkpoint"), "{log}");
+    }
+}
