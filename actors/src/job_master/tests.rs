@@ -1,3 +1,5 @@
+mod savepoints;
+
 use super::*;
 use crate::job_testing::{
     Deployments, HostsDouble, ManagerDouble, WorkerDouble, graph, log_of, program, until,

@@ -45,6 +45,8 @@ pub struct ChainTask {
     last_barrier: Option<u64>,
     /// True once the checkpoint that the task ends with is complete.
     final_complete: bool,
+    /// Timers of operators that were due after the barrier of a stop. They are handed over if a sink commits, which may have set one.
+    held: Vec<(NodeId, u32)>,
     /// True once the task was cancelled, has failed, or was closed or disposed of: no user code runs any more.
     over: bool,
 }
@@ -63,6 +65,7 @@ impl ChainTask {
             timer: false,
             last_barrier: None,
             final_complete: false,
+            held: Vec::new(),
             over: false,
         }
     }
@@ -109,6 +112,9 @@ impl ChainTask {
         for PassedBarrier { barrier, ended } in self.head.passed_barriers() {
             let operators = self.shared.take_snapshots(barrier.checkpoint);
             self.last_barrier = barrier.last.then_some(barrier.checkpoint);
+            if barrier.last && !ended {
+                self.shared.stopped.store(true, Ordering::Relaxed);
+            }
             self.shared.upcalls.acknowledge(barrier.checkpoint, TaskSnapshot { ended, operators });
         }
         match progress {
@@ -211,12 +217,26 @@ impl Subtask for ChainTask {
                     task.timer = false;
                     return Ok(());
                 }
+                if task.shared.is_stopped() && !(task.final_complete && task.head.is_committing()) {
+                    task.held.push((node, ticket));
+                    return Ok(());
+                }
                 task.head.deliver(node, OperatorMail::Timer { ticket })
+            }
+            Mail::Drain => {
+                task.head.drain();
+                Ok(())
             }
             Mail::Trigger(barrier) => task.head.trigger(barrier),
             Mail::NotifyComplete(checkpoint) => {
                 task.final_complete |= task.last_barrier == Some(checkpoint);
-                task.head.notify_complete(checkpoint)
+                task.head.notify_complete(checkpoint)?;
+                if task.final_complete && task.head.is_committing() {
+                    for (node, ticket) in std::mem::take(&mut task.held) {
+                        task.head.deliver(node, OperatorMail::Timer { ticket })?;
+                    }
+                }
+                Ok(())
             }
             Mail::Cancel => {
                 task.over = true;

@@ -156,7 +156,8 @@ pub(super) fn context_of(
         interrupt,
         restored_at_end: false,
         ends_with_checkpoint: false,
-        snapshots: Mutex::default(),
+        stopped: false.into(),
+            snapshots: Mutex::default(),
     };
     OperatorContext {
         node: NODE,
