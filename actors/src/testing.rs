@@ -426,5 +426,5 @@ never_answers! { JobMasterActor:
     job_master::FailSlot, job_master::DisconnectTaskManager, job_master::OperatorEvent,
     job_master::CheckpointAnswer,
     job_master::CoordinationRequest, job_master::CoordinatorFailed, job_master::Cancel,
-    job_master::RequestDetails, job_master::RequestStatus, job_master::RequestSummary,
+    job_master::RequestCheckpoints, job_master::TakeSavepoint, job_master::RequestDetails, job_master::RequestStatus, job_master::RequestSummary,
 }

@@ -5,7 +5,10 @@
 
 use crate::gateway;
 use crate::job_master::{CoordinationError, JobDetails};
-use model::{DispatcherId, FailureCause, JobGraph, JobId, JobStatus, OperatorId};
+use model::{
+    CheckpointKind, CheckpointReport, DispatcherId, FailureCause, JobGraph, JobId, JobStatus,
+    OperatorId, TriggerId,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use thiserror::Error;
@@ -18,9 +21,13 @@ gateway! {
     PlanProgram => JobGraph, SubmitError;
     CancelJob => (), JobError;
     ClientHeartbeat => (), JobError;
+    TriggerSavepoint => (), JobError;
+    RequestSavepoint => OperationState, OperationUnknown;
+    DisposeSavepoint => (), crate::Never;
     RequestJobStatus => JobStatus, JobError;
     RequestJobResult => JobResult, JobError;
     RequestJobDetails => JobDetails, JobError;
+    RequestJobCheckpoints => CheckpointReport, JobError;
     RequestJobsOverview => Vec<JobSummary>, crate::Never;
     DeliverCoordinationRequest => serde_bytes::ByteBuf, CoordinationError;
     ShutDownCluster => (), crate::Never;
@@ -129,6 +136,59 @@ pub struct ClientHeartbeat {
     pub timeout_ms: u64,
 }
 
+/// Take a savepoint. Answered once the operation is known under its id, which [`RequestSavepoint`] asks about; a repeated call with
+/// the same id changes nothing.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct TriggerSavepoint {
+    /// The job.
+    pub job_id: JobId,
+    /// The id of the operation.
+    pub trigger_id: TriggerId,
+    /// A savepoint, or a stop.
+    pub kind: CheckpointKind,
+    /// The directory; `None`: the configured one.
+    pub directory: Option<String>,
+    /// Whether the job is cancelled when the savepoint is complete.
+    pub cancel: bool,
+}
+
+/// How an operation on savepoints stands.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RequestSavepoint {
+    /// The job; `None` for a disposal.
+    pub job_id: Option<JobId>,
+    /// The id of the operation.
+    pub trigger_id: TriggerId,
+}
+
+/// Delete a savepoint. Answered like [`TriggerSavepoint`].
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct DisposeSavepoint {
+    /// The id of the operation.
+    pub trigger_id: TriggerId,
+    /// The URI of the savepoint's folder.
+    pub path: String,
+}
+
+/// How an operation stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum OperationState {
+    /// It runs.
+    InProgress,
+    /// It is done. For a savepoint: the URI of its folder.
+    Done(String),
+    /// It has failed.
+    Failed(FailureCause),
+}
+
+/// No operation of this id is known: it was never triggered here, the Dispatcher's leadership has changed since, or many others have
+/// ended since.
+#[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
+#[error(
+    "no operation with trigger id {0} is known here; it is forgotten when the JobManager changes"
+)]
+pub struct OperationUnknown(pub TriggerId);
+
 /// The state of a job.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestJobStatus {
@@ -163,6 +223,13 @@ pub struct JobResult {
 /// Everything about one job that REST shows; archived for ended jobs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestJobDetails {
+    /// Which.
+    pub job_id: JobId,
+}
+
+/// The checkpoints of one job; archived with the details of ended jobs.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RequestJobCheckpoints {
     /// Which.
     pub job_id: JobId,
 }

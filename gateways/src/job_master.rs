@@ -8,8 +8,9 @@ pub use model::job::{
     FailureRecord, JobDetails, SlotOffer, SubtaskDetails, TaskIo, TaskStateUpdate, VertexDetails,
 };
 use model::{
-    AllocationId, ExecutionAttemptId, FailureCause, InstanceId, JobId, JobMasterId, JobStatus,
-    OperatorId, ResourceId, ResourceManagerId, ResourceRequirement, SubtaskSnapshot,
+    AllocationId, CheckpointKind, CheckpointReport, ExecutionAttemptId, FailureCause, InstanceId,
+    JobId, JobMasterId, JobStatus, OperatorId, ResourceId, ResourceManagerId, ResourceRequirement,
+    SubtaskSnapshot,
 };
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -30,9 +31,11 @@ gateway! {
     CoordinatorFailed => (), crate::Never;
     CheckpointAnswer => (), crate::Never;
     Cancel => (), crate::Never;
+    TakeSavepoint => String, SavepointError;
     RequestStatus => JobStatus, crate::Never;
     RequestSummary => crate::dispatcher::JobSummary, crate::Never;
     RequestDetails => JobDetails, crate::Never;
+    RequestCheckpoints => CheckpointReport, crate::Never;
 }
 
 /// A TaskExecutor that has slots for this job introduces itself.
@@ -223,6 +226,34 @@ pub struct CheckpointAnswer {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Cancel {}
 
+/// Take a savepoint. Answered with the URI of its folder when it is complete; for a stop, when the job has finished as well.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct TakeSavepoint {
+    /// A savepoint, or a stop.
+    pub kind: CheckpointKind,
+    /// The directory in which the savepoint's folder is made; `None`: `execution.checkpointing.savepoint-dir`.
+    pub directory: Option<String>,
+}
+
+/// Why there is no savepoint.
+#[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
+pub enum SavepointError {
+    /// The request names no directory, nor does the configuration.
+    #[error(
+        "no directory for the savepoint is given; name one in the request, or set execution.checkpointing.savepoint-dir"
+    )]
+    NoDirectory,
+    /// The directory can't be used; nothing was begun.
+    #[error("{0}")]
+    Directory(String),
+    /// The job takes no savepoint now; nothing was begun.
+    #[error("{0}")]
+    Refused(String),
+    /// It was begun and has failed.
+    #[error("{0}")]
+    Failed(String),
+}
+
 /// The job's state.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestStatus {}
@@ -234,6 +265,10 @@ pub struct RequestSummary {}
 /// Everything about the job.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestDetails {}
+
+/// The job's checkpoints.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RequestCheckpoints {}
 
 /// Why the JobMaster refuses a call from a TaskExecutor.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]

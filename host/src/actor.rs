@@ -197,9 +197,12 @@ impl Handler<Ask<TriggerOnHost>> for ProgramHost {
 
     fn handle(&mut self, ask: Ask<TriggerOnHost>, _: &mut Self::Context) -> Self::Result {
         let TriggerOnHost { attempts, barrier } = ask.body;
-        let CheckpointBarrier { checkpoint, triggered_ms, last } = barrier;
+        let CheckpointBarrier { checkpoint, triggered_ms, last, drain } = barrier;
         if let Some(worker) = self.worker.up() {
             let barrier = Barrier { checkpoint, triggered_ms, last };
+            if drain {
+                worker.deliver(&attempts, || Mail::Drain);
+            }
             worker.deliver(&attempts, || Mail::Trigger(barrier));
         }
         Ok(())

@@ -43,8 +43,12 @@ pub struct CheckpointBarrier {
     pub checkpoint: u64,
     /// When the checkpoint was triggered, in Unix milliseconds.
     pub triggered_ms: u64,
-    /// True if the task that takes this barrier ends once the checkpoint is complete: its sources have no more data.
+    /// True if the task that takes this barrier ends once the checkpoint is complete: its sources have no more data, or the job is
+    /// stopped.
     pub last: bool,
+    /// True if sources that have data left emit the final watermark and the end of input before the barrier.
+    #[serde(default)]
+    pub drain: bool,
 }
 
 /// The part of a checkpoint that one subtask has written.
@@ -107,6 +111,17 @@ impl CheckpointMetadata {
     /// Returns the size of all state in bytes.
     pub fn state_bytes(&self) -> u64 {
         self.handles().map(StateHandle::bytes).sum()
+    }
+    /// Gives all objects that the checkpoint refers to new names.
+    pub fn rename_objects(&mut self, new_name: impl Fn(&str) -> String) {
+        for operator in self.operators.values_mut() {
+            let subtasks = operator.subtasks.iter_mut().filter_map(|s| s.state.as_mut());
+            for handle in subtasks.chain(&mut operator.coordinator) {
+                if let StateHandle::Object { name, .. } = handle {
+                    *name = new_name(name);
+                }
+            }
+        }
     }
     /// Iterates over all handles.
     fn handles(&self) -> impl Iterator<Item = &StateHandle> {

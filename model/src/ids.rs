@@ -73,6 +73,9 @@ hex_id!(
     /// One submitted job.
     JobId, "job id");
 hex_id!(
+    /// One asynchronous operation that a client has triggered, and asks about by this id.
+    TriggerId, "trigger id");
+hex_id!(
     /// One incarnation of a TaskExecutor: a new one with every registration at a ResourceManager.
     InstanceId, "instance id");
 hex_id!(

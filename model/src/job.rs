@@ -2,6 +2,7 @@
 //! people see it.
 
 use crate::{
+    checkpoint_stats::CheckpointReport,
     execution::{ExecutionState, FailureCause, JobStatus},
     graph::JobGraph,
     ids::{AllocationId, ExecutionAttemptId, JobVertexId, ResourceId},
@@ -79,6 +80,9 @@ pub struct JobDetails {
     pub failures: Vec<FailureRecord>,
     /// Restarts so far.
     pub restarts: u32,
+    /// The checkpoints so far.
+    #[serde(default)]
+    pub checkpoints: Arc<CheckpointReport>,
 }
 
 /// One vertex.

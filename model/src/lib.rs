@@ -5,6 +5,7 @@
 
 pub mod blob;
 pub mod checkpoint;
+pub mod checkpoint_stats;
 pub mod duration;
 pub mod epoch;
 pub mod execution;
@@ -20,6 +21,10 @@ pub use checkpoint::{
     CheckpointBarrier, CheckpointMetadata, CheckpointPointer, OperatorState, OperatorSubtaskState,
     StateHandle, SubtaskSnapshot,
 };
+pub use checkpoint_stats::{
+    CheckpointCounts, CheckpointKind, CheckpointReport, CheckpointSettings, CheckpointStats,
+    CheckpointStatus, RestoredCheckpoint, Spread, VertexCheckpointStats,
+};
 pub use duration::{parse_duration, show_duration};
 pub use epoch::{
     DispatcherId, Epoch, Fence, JobMasterId, LeaderSession, ProcessSession, ResourceManagerId,
@@ -29,7 +34,7 @@ pub use execution::{ExecutionState, FailureCause, JobStatus};
 pub use graph::{JobEdge, JobGraph, JobVertex, ProgramRef, ShipStrategy};
 pub use ids::{
     AllocationId, ClusterId, EdgeId, ExecutionAttemptId, InstanceId, JobId, JobVertexId, NodeId,
-    OperatorId, ResourceId, SlotId,
+    OperatorId, ResourceId, SlotId, TriggerId,
 };
 pub use memory::MemorySize;
 pub use resources::{Devices, ResourceProfile, TaskManagerFacts, WorkerResourceSpec};

@@ -3,11 +3,14 @@
 //! Nothing here may panic or allocate more than a small multiple of its input.
 
 use crate::error::ApiError;
-use crate::messages::{BlockNodeBody, ClientHeartbeatBody, CoordinationRequestBody, JarRequest};
+use crate::messages::{
+    BlockNodeBody, ClientHeartbeatBody, CoordinationRequestBody, DisposalBody, JarRequest,
+    SavepointBody, StopBody,
+};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use conf::execution;
-use model::{JobId, OperatorId};
+use model::{JobId, OperatorId, TriggerId};
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 
@@ -93,6 +96,64 @@ pub fn block_request(body: &[u8]) -> Result<BlockRequest, ApiError> {
         return Err(ApiError::bad_request(format!("the cause is longer than {CAUSE_MAX} bytes")));
     }
     Ok(BlockRequest { for_ms, cause })
+}
+
+/// What `POST /jobs/:jobid/savepoints` and `…/stop` are asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SavepointRequest {
+    /// The directory; `None`: the configured one.
+    pub directory: Option<String>,
+    /// The id of the operation; `None`: drawn.
+    pub trigger_id: Option<TriggerId>,
+    /// Whether the job is cancelled when the savepoint is complete.
+    pub cancel: bool,
+}
+
+/// Decodes the body of `POST /jobs/:jobid/savepoints`.
+pub fn savepoint_request(body: &[u8]) -> Result<SavepointRequest, ApiError> {
+    let SavepointBody { target_directory, cancel_job, format_type, trigger_id } = or_default(body)?;
+    check_format(format_type.as_deref())?;
+    Ok(SavepointRequest {
+        directory: target_directory,
+        trigger_id: trigger_id.as_deref().map(self::trigger_id).transpose()?,
+        cancel: cancel_job.unwrap_or(false),
+    })
+}
+
+/// Decodes the body of `POST /jobs/:jobid/stop`. Returns also whether the job is drained.
+pub fn stop_request(body: &[u8]) -> Result<(SavepointRequest, bool), ApiError> {
+    let StopBody { target_directory, drain, format_type, trigger_id } = or_default(body)?;
+    check_format(format_type.as_deref())?;
+    let request = SavepointRequest {
+        directory: target_directory,
+        trigger_id: trigger_id.as_deref().map(self::trigger_id).transpose()?,
+        cancel: false,
+    };
+    Ok((request, drain.unwrap_or(false)))
+}
+
+/// Decodes the body of `POST /savepoint-disposal`. Returns the folder.
+pub fn disposal_request(body: &[u8]) -> Result<String, ApiError> {
+    let DisposalBody { savepoint_path } = or_default(body)?;
+    match savepoint_path.is_empty() {
+        true => Err(ApiError::bad_request("savepoint-path is missing: the savepoint's folder")),
+        false => Ok(savepoint_path),
+    }
+}
+
+/// There is one format; both of Flink's names for a format mean it.
+fn check_format(format: Option<&str>) -> Result<(), ApiError> {
+    match format {
+        None | Some("CANONICAL" | "NATIVE") => Ok(()),
+        Some(other) => Err(ApiError::bad_request(format!(
+            "formatType '{other}' is not known; possible: CANONICAL, NATIVE"
+        ))),
+    }
+}
+
+/// Decodes the id of an operation.
+pub fn trigger_id(text: &str) -> Result<TriggerId, ApiError> {
+    text.parse().map_err(|e: model::ids::ParseIdError| ApiError::bad_request(e.to_string()))
 }
 
 fn merge_query(body: &mut JarRequest, key: &str, value: &str) -> Result<(), ApiError> {

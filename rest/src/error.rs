@@ -7,7 +7,7 @@ use crate::messages::{ErrorBody, Usage};
 use actix_web::http::{StatusCode, header};
 use actix_web::{HttpResponse, ResponseError};
 use gateways::blob_server::BlobError;
-use gateways::dispatcher::{JobError, SubmitError};
+use gateways::dispatcher::{JobError, OperationUnknown, SubmitError};
 use gateways::job_master::CoordinationError;
 use gateways::resource_manager::BlockNodeError;
 use gateways::task_executor::LogError;
@@ -124,6 +124,12 @@ impl AnswerStatus for JobError {
             Self::Terminated { .. } => StatusCode::CONFLICT,
             Self::DetailsGone { .. } => StatusCode::GONE,
         }
+    }
+}
+
+impl AnswerStatus for OperationUnknown {
+    fn http_status(&self) -> StatusCode {
+        StatusCode::NOT_FOUND
     }
 }
 

@@ -11,6 +11,8 @@
 
 #[path = "endpoint/access.rs"]
 mod access;
+#[path = "endpoint/checkpoints.rs"]
+mod checkpoints;
 #[path = "endpoint/limits.rs"]
 mod limits;
 #[path = "endpoint/nodes.rs"]
@@ -138,6 +140,7 @@ fn details() -> JobDetails {
         cause: None,
         failures: Vec::new(),
         restarts: 0,
+        checkpoints: Arc::new(checkpoints::report()),
     }
 }
 
@@ -184,6 +187,12 @@ answers! { Dispatcher:
         (JOB, other) => panic!("a beat for {other} ms"),
         (job, _) => Err(JobError::Terminated { job, status: JobStatus::Finished }),
     };
+    TriggerSavepoint => |ask| checkpoints::trigger(ask.body);
+    RequestSavepoint => |ask| checkpoints::operation(&ask.body);
+    DisposeSavepoint => |ask| {
+        assert_eq!(ask.body.path, "/s/savepoint-1");
+        Ok(())
+    };
     RequestJobStatus => |ask| match ask.body.job_id {
         JOB => Ok(JobStatus::Running),
         job => Err(JobError::NotFound { job }),
@@ -200,6 +209,10 @@ answers! { Dispatcher:
         ENDED => JobDetails { status: JobStatus::Finished, end_ms: Some(3_000), ..details() },
         _ => details(),
     });
+    RequestJobCheckpoints => |ask| match ask.body.job_id {
+        JOB => Ok(checkpoints::report()),
+        job => Err(JobError::NotFound { job }),
+    };
     RequestJobsOverview => |_ask| Ok(vec![JobSummary {
         job_id: JOB,
         name: "words".to_owned(),

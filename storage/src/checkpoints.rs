@@ -197,7 +197,7 @@ pub fn parse_metadata_name(name: &str) -> Option<(JobId, u64)> {
 ///
 /// # Errors
 /// The encoder's message.
-fn encode(metadata: &CheckpointMetadata) -> Result<Bytes, String> {
+pub(crate) fn encode(metadata: &CheckpointMetadata) -> Result<Bytes, String> {
     use serde::Serialize;
     let mut bytes = MAGIC.to_vec();
     let mut out = rmp_serde::Serializer::new(&mut bytes).with_struct_map();

@@ -9,5 +9,6 @@ pub mod ha;
 pub mod jobs;
 pub mod objects;
 pub mod output;
+pub mod savepoints;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

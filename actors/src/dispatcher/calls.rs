@@ -7,8 +7,9 @@ use actix::{AsyncContext, Context, Handler, ResponseFuture};
 use control::dispatcher::Origin;
 use futures::future::join_all;
 use gateways::dispatcher::{
-    CancelJob, DeliverCoordinationRequest, JobError, JobSummary, RequestJobDetails,
-    RequestJobResult, RequestJobStatus, RequestJobsOverview, ShutDownCluster, SubmitJob,
+    CancelJob, DeliverCoordinationRequest, JobError, JobSummary, RequestJobCheckpoints,
+    RequestJobDetails, RequestJobResult, RequestJobStatus, RequestJobsOverview, ShutDownCluster,
+    SubmitJob,
 };
 use gateways::job_master::{Cancel, CoordinationError, CoordinationRequest};
 use gateways::job_services::FindHost;
@@ -101,6 +102,24 @@ impl Handler<Ask<RequestJobDetails>> for Dispatcher {
                 Box::pin(async move { asked.details(deadline).await })
             }
             None => self.ended_details(job),
+        }
+    }
+}
+
+impl Handler<Ask<RequestJobCheckpoints>> for Dispatcher {
+    type Result = ResponseFuture<Answer<RequestJobCheckpoints>>;
+
+    fn handle(&mut self, ask: Ask<RequestJobCheckpoints>, _: &mut Context<Self>) -> Self::Result {
+        let job = ask.body.job_id;
+        match self.asked(job) {
+            Some(asked) => {
+                let deadline = ask.caller.deadline;
+                Box::pin(async move { asked.checkpoints(deadline).await })
+            }
+            None => {
+                let details = self.ended_details(job);
+                Box::pin(async move { Ok((*details.await?.checkpoints).clone()) })
+            }
         }
     }
 }

@@ -10,7 +10,7 @@ use actix::fut::ActorFutureExt;
 use actix::{
     Actor, ActorContext, AsyncContext, Context, Handler, ResponseActFuture, SpawnHandle, WrapFuture,
 };
-use control::dispatcher::{AttachedClients, JobTable, Mode, Retention};
+use control::dispatcher::{AttachedClients, JobTable, Mode, Operations, Retention};
 use gateways::Remote;
 use gateways::dispatcher::DispatcherGateway;
 use gateways::job_services::JobManagerRunnerGateway;
@@ -81,6 +81,8 @@ pub struct Dispatcher {
     /// True if the last that is known of a bound client is that it is gone.
     pub(super) client_gone: bool,
     pub(super) stopping: bool,
+    /// Savepoints and disposals that clients have triggered.
+    pub(super) operations: Operations,
     /// True once another leader was found to own a job: from then on that leader knows which blobs are needed.
     pub(super) superseded: bool,
 }
@@ -124,6 +126,7 @@ pub(super) fn start(deps: DispatcherDeps, session: DispatcherId) -> Running<Disp
         client_timer: None,
         client_gone: false,
         stopping: false,
+        operations: Operations::default(),
         superseded: false,
     };
     let addr = dispatcher.start();

@@ -15,6 +15,7 @@ mod programs;
 mod questions;
 mod recovery;
 mod runner;
+mod savepoints;
 #[cfg(test)]
 mod tests;
 

@@ -5,11 +5,11 @@ use super::ended::{details_of, result_of, summary_of};
 use super::leader::Dispatcher;
 use gateways::dispatcher::{JobError, JobResult, JobSummary};
 use gateways::job_master::{
-    JobDetails, JobMasterGateway, RequestDetails, RequestStatus, RequestSummary,
+    JobDetails, JobMasterGateway, RequestCheckpoints, RequestDetails, RequestStatus, RequestSummary,
 };
 use gateways::job_services::{JobManagerRunnerGateway, RequestJobMaster};
 use gateways::{Call, Deadline, Remote, RpcService};
-use model::{JobId, JobStatus};
+use model::{CheckpointReport, JobId, JobStatus};
 use platform::watch;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -108,6 +108,20 @@ impl Asked {
         }
     }
 
+    /// Returns the report of the job's checkpoints.
+    pub(super) async fn checkpoints(
+        &self,
+        deadline: Deadline,
+    ) -> Result<CheckpointReport, JobError> {
+        match (self.ask(RequestCheckpoints {}, deadline).await, self.end()) {
+            (Ok(report), _) => Ok(report),
+            (Err(_), Some(end)) => {
+                Ok((*details_of(&end, &self.details).await?.checkpoints).clone())
+            }
+            (Err(error), None) => Err(error),
+        }
+    }
+
     /// Returns all details of the job.
     pub(super) async fn details(&self, deadline: Deadline) -> Result<JobDetails, JobError> {
         match (self.ask(RequestDetails {}, deadline).await, self.end()) {
@@ -193,6 +207,7 @@ mod tests {
             vertices: Vec::new(),
             failures: Vec::new(),
             restarts: 0,
+            checkpoints: Arc::default(),
         }
     }
 

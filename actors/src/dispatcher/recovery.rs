@@ -124,6 +124,7 @@ impl Dispatcher {
             cause: Some(cause),
             failures: vec![failure],
             restarts: 0,
+            checkpoints: Arc::default(),
         });
         self.job_ended(details, log, ctx);
     }

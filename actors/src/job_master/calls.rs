@@ -7,8 +7,8 @@ use gateways::dispatcher::JobSummary;
 use gateways::job_master::{
     Cancel, CoordinationRequest, CoordinatorFailed, DisconnectResourceManager,
     DisconnectTaskManager, FailSlot, GiveWay, JobMasterError, NotifyNotEnoughResources, OfferSlots,
-    OperatorEvent, RegisterTaskManager, RequestDetails, RequestStatus, RequestSummary,
-    UpdateTaskStates,
+    OperatorEvent, RegisterTaskManager, RequestCheckpoints, RequestDetails, RequestStatus,
+    RequestSummary, UpdateTaskStates,
 };
 use gateways::leader_election::Component;
 use gateways::program_host::{HandleCoordinationRequest, HandleOperatorEvent};
@@ -235,5 +235,17 @@ impl Handler<Ask<RequestDetails>> for JobMaster {
 
     fn handle(&mut self, _: Ask<RequestDetails>, _: &mut Context<Self>) -> Answer<RequestDetails> {
         Ok(self.core.details(self.now()))
+    }
+}
+
+impl Handler<Ask<RequestCheckpoints>> for JobMaster {
+    type Result = Answer<RequestCheckpoints>;
+
+    fn handle(
+        &mut self,
+        _: Ask<RequestCheckpoints>,
+        _: &mut Context<Self>,
+    ) -> Answer<RequestCheckpoints> {
+        Ok(self.core.checkpoint_report())
     }
 }

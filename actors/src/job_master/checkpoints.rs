@@ -169,10 +169,10 @@ impl JobMaster {
 
     /// Deletes the checkpoints of a job that has ended, unless they are to be kept.
     pub(super) fn delete_checkpoints(&self) -> impl Future<Output = ()> + use<> {
-        let retention = self.deps.options.get(&checkpointing::RETENTION);
+        let (if_failed, if_canceled) = kept(self.deps.options.get(&checkpointing::RETENTION));
         let keeps = match self.core.status() {
-            JobStatus::Failed => retention != Retention::NoExternalizedCheckpoints,
-            JobStatus::Canceled => retention == Retention::RetainOnCancellation,
+            JobStatus::Failed => if_failed,
+            JobStatus::Canceled => if_canceled,
             _ => false,
         };
         let directory = self.directory.clone().filter(|_| !keeps);
@@ -187,6 +187,15 @@ impl JobMaster {
             }
         };
         tokio::time::timeout(DELETE_WITHIN, delete).map(drop)
+    }
+}
+
+/// Returns whether checkpoints outlive a job that fails, and one that is cancelled.
+pub(super) fn kept(retention: Retention) -> (bool, bool) {
+    match retention {
+        Retention::DeleteOnCancellation => (true, false),
+        Retention::RetainOnCancellation => (true, true),
+        Retention::NoExternalizedCheckpoints => (false, false),
     }
 }
 
@@ -209,7 +218,7 @@ fn unreadable(error: &CheckpointError) -> FailureCause {
     FailureCause::recoverable("CheckpointUnreadable", error.to_string())
 }
 
-fn s3_settings(options: &conf::Options) -> S3Settings {
+pub(crate) fn s3_settings(options: &conf::Options) -> S3Settings {
     S3Settings {
         endpoint: options.get(&conf::s3::ENDPOINT),
         region: options.get(&conf::s3::REGION),
@@ -228,10 +237,18 @@ async fn open_directory(
     let Some(uri) = uri else {
         return Ok(CheckpointDirectory::beside_logs(log.logs().objects().clone()));
     };
-    let (platform, s3, place) = (platform.clone(), s3.clone(), uri.clone());
+    Ok(CheckpointDirectory::new(open_store(uri, platform.clone(), s3.clone()).await?))
+}
+
+/// Opens a store; local directories are made.
+pub(crate) async fn open_store(
+    uri: String,
+    platform: platform::Platform,
+    s3: S3Settings,
+) -> Result<Arc<dyn objects::ObjectStore>, objects::StoreError> {
+    let place = uri.clone();
     let opened = storage::disk::blocking(move || objects::open(&uri, &platform, &s3)).await;
-    let failed = |why| objects::StoreError::Io { path: place, why };
-    Ok(CheckpointDirectory::new(opened.map_err(failed)??))
+    opened.map_err(|why| objects::StoreError::Io { path: place, why })?
 }
 
 /// Reads metadata; a store that does not answer is tried again.
@@ -296,7 +313,7 @@ impl Handler<CheckpointRead> for JobMaster {
                 if let Some(restored) = restored {
                     let (job, checkpoint) = (self.job_id(), restored.checkpoint);
                     tracing::info!(%job, checkpoint, "the job continues from a checkpoint");
-                    self.core.restore(Arc::new(restored));
+                    self.core.restore(now, Arc::new(restored));
                 }
                 self.core.start(now);
             }

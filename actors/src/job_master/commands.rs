@@ -74,6 +74,10 @@ impl JobMaster {
                 self.trigger_checkpoint(&worker.resource_id, attempts, barrier);
             }
             Command::PersistCheckpoint(metadata) => self.persist_checkpoint(metadata, ctx),
+            Command::StoreSavepoint { number, metadata } => {
+                self.store_savepoint(number, metadata, ctx);
+            }
+            Command::SavepointEnded { number, outcome } => self.answer_savepoint(number, outcome),
             Command::NotifyCheckpoint { worker, attempts, checkpoint, complete } => {
                 self.notify_checkpoint(&worker.resource_id, attempts, checkpoint, complete);
             }

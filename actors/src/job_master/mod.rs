@@ -6,11 +6,12 @@
 //! It must never outlive its leadership, and never wait inside a turn.
 
 mod calls;
-mod checkpoints;
+pub(crate) mod checkpoints;
 mod commands;
 mod config;
 mod coordinators;
 mod resource_manager;
+mod savepoints;
 mod task_managers;
 #[cfg(test)]
 mod tests;
@@ -112,6 +113,8 @@ pub struct JobMaster {
     ended: bool,
     /// Where the job's checkpoints are; `None` until the log was read.
     directory: Option<CheckpointDirectory>,
+    /// Savepoints that were asked for, by the number of the request.
+    savepoints: BTreeMap<u64, savepoints::Asked>,
 }
 
 impl fmt::Debug for JobMaster {
@@ -141,6 +144,7 @@ impl JobMaster {
             timer: None,
             ended: false,
             directory: None,
+            savepoints: BTreeMap::new(),
             deps,
         }
     }

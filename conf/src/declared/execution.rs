@@ -74,6 +74,7 @@ static OF_JOBS: &[&dyn Declaration] = &[
     &network::AUTO_WATERMARK_INTERVAL,
     &resourcemanager::SLOT_REQUEST_TIMEOUT,
     &rest::EXCEPTION_HISTORY_SIZE,
+    &rest::CHECKPOINT_HISTORY_SIZE,
 ];
 
 /// Whether an option makes a difference to a job that is submitted with it. The others are those of the cluster's

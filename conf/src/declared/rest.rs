@@ -32,6 +32,8 @@ options! {
     MAX_UPLOAD_SIZE: MemorySize = "web.max-upload-size" => MemorySize::from_mib(1024);
     /// How many of a job's failures are kept and shown.
     EXCEPTION_HISTORY_SIZE: u32 = "web.exception-history-size" => 16;
+    /// How many of a job's checkpoints are shown.
+    CHECKPOINT_HISTORY_SIZE: u32 = "web.checkpoints.history" => 10;
     /// How long what is shown may be old.
     REFRESH_INTERVAL: Duration = "web.refresh-interval" => Duration::from_secs(3), must be_longer_than_zero;
 }

@@ -6,16 +6,23 @@
 //! appended to the job's log. Only then is the checkpoint complete, and its subtasks are told, so that they commit. This module
 //! must never report a checkpoint as complete before its pointer is persisted.
 
+mod config;
+mod history;
 mod restore;
 #[cfg(test)]
 mod tests;
 
+pub use config::CheckpointConfig;
 pub use restore::{assemble, coordinator_state, part_of, restore_of};
 
 use crate::execution_graph::TaskIndex;
-use crate::mutation::{Mutation, Rule};
+use crate::mutation::Rule;
 use crate::registration::backoff;
-use model::{CheckpointMetadata, OperatorId, StateHandle, SubtaskSnapshot};
+use history::History;
+use model::{
+    CheckpointKind, CheckpointMetadata, CheckpointReport, JobVertexId, OperatorId,
+    RestoredCheckpoint, StateHandle, SubtaskSnapshot,
+};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
@@ -25,37 +32,6 @@ use std::{
 /// The first and the longest pause before a final checkpoint that failed is tried again.
 const FINAL_RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 
-/// The settings of a job's checkpoints, `execution.checkpointing.*`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CheckpointConfig {
-    /// The time between the beginnings of two checkpoints; `None`: there are no periodic checkpoints.
-    pub interval: Option<Duration>,
-    /// The time after which a checkpoint is aborted.
-    pub timeout: Duration,
-    /// The shortest time between the end of a checkpoint and the beginning of the next one.
-    pub min_pause: Duration,
-    /// The number of failures in a row that do not fail the job.
-    pub tolerable_failures: u32,
-    /// The number of complete checkpoints that are kept.
-    pub retained: usize,
-    /// A rule that is broken on purpose, in simulations.
-    pub mutation: Mutation,
-}
-
-impl Default for CheckpointConfig {
-    /// Returns Flink's defaults; no periodic checkpoints.
-    fn default() -> Self {
-        Self {
-            interval: None,
-            timeout: Duration::from_secs(600),
-            min_pause: Duration::ZERO,
-            tolerable_failures: 0,
-            retained: 1,
-            mutation: Mutation::None,
-        }
-    }
-}
-
 /// What is to be done, in order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CheckpointStep {
@@ -63,17 +39,12 @@ pub enum CheckpointStep {
     SnapshotCoordinators(u64),
     /// The barrier is given to the sources.
     Trigger(u64),
+    /// Every part of a savepoint has arrived: it is stored in its own folder. The answer is [`Checkpoints::savepoint_stored`].
+    StoreSavepoint(Parts),
     /// Every part has arrived: the metadata and then its pointer are stored. The answer is [`Checkpoints::persisted`].
-    Persist {
-        /// The number of the checkpoint.
-        checkpoint: u64,
-        /// When it was triggered, in Unix milliseconds.
-        triggered_ms: u64,
-        /// The parts of the subtasks.
-        parts: BTreeMap<TaskIndex, SubtaskSnapshot>,
-        /// The states of the coordinators.
-        coordinators: BTreeMap<OperatorId, StateHandle>,
-    },
+    Persist(Parts),
+    /// A savepoint is complete and the job goes on. Its sinks commit with a later checkpoint.
+    SavepointComplete(u64),
     /// The checkpoint is complete: its subtasks and the coordinators are told.
     Complete {
         /// The number of the checkpoint.
@@ -92,8 +63,21 @@ pub enum CheckpointStep {
     },
     /// No checkpoint refers to these objects any more.
     Discard(BTreeSet<String>),
-    /// More checkpoints in a row have failed than the job tolerates.
+    /// More checkpoints in a row have failed than the job tolerates, or a stop has failed: the tasks are restarted.
     TooManyFailures(String),
+}
+
+/// All parts of a checkpoint.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Parts {
+    /// The number of the checkpoint.
+    pub checkpoint: u64,
+    /// When it was triggered, in Unix milliseconds.
+    pub triggered_ms: u64,
+    /// The parts of the subtasks.
+    pub tasks: BTreeMap<TaskIndex, SubtaskSnapshot>,
+    /// The states of the coordinators.
+    pub coordinators: BTreeMap<OperatorId, StateHandle>,
 }
 
 /// Where a checkpoint stands.
@@ -101,23 +85,33 @@ pub enum CheckpointStep {
 enum Phase {
     Coordinators,
     Tasks,
+    /// The parts are copied into the folder of the savepoint.
+    Storing,
+    /// The pointer is appended to the job's log.
     Persisting,
 }
 
 #[derive(Debug, Clone)]
 struct Pending {
-    checkpoint: u64,
-    triggered_ms: u64,
+    kind: CheckpointKind,
     deadline: Duration,
     phase: Phase,
+    /// The folder of a savepoint that is stored.
+    folder: Option<String>,
     /// The subtasks that have to acknowledge.
     tasks: BTreeSet<TaskIndex>,
     /// Those of them that have not acknowledged.
     waiting: BTreeSet<TaskIndex>,
     /// The subtasks that end with this checkpoint.
     last: BTreeSet<TaskIndex>,
-    parts: BTreeMap<TaskIndex, SubtaskSnapshot>,
-    coordinators: BTreeMap<OperatorId, StateHandle>,
+    parts: Parts,
+}
+
+impl Pending {
+    /// Returns true while a store is written whose outcome decides about the checkpoint.
+    fn is_being_stored(&self) -> bool {
+        matches!(self.phase, Phase::Storing | Phase::Persisting)
+    }
 }
 
 /// The subtasks that a checkpoint is about.
@@ -148,6 +142,7 @@ pub struct Checkpoints {
     complete: VecDeque<Arc<CheckpointMetadata>>,
     /// The number of failures since a checkpoint was complete.
     failures: u32,
+    history: History,
     out: Vec<CheckpointStep>,
 }
 
@@ -158,6 +153,7 @@ impl Checkpoints {
         Self {
             due: now.saturating_add(config.interval.unwrap_or_default()),
             final_due: now,
+            history: History::new(&config),
             config,
             next: 1,
             pending: None,
@@ -167,12 +163,35 @@ impl Checkpoints {
         }
     }
 
+    /// Sets the vertices of the job with their parallelisms, in the order of the subtasks' indices, for the report.
+    pub fn set_vertices(&mut self, vertices: impl Iterator<Item = (JobVertexId, u32)>) {
+        self.history.set_vertices(vertices);
+    }
+
     /// The job continues from a checkpoint; called before the first one begins. Numbers go on after that checkpoint's.
-    pub fn restore(&mut self, restored: Arc<CheckpointMetadata>) {
+    pub fn restore(&mut self, now_unix_ms: u64, restored: Arc<CheckpointMetadata>) {
         if self.config.mutation.keeps(Rule::NumbersGoOn) {
             self.next = self.next.max(restored.checkpoint.saturating_add(1));
         }
         self.complete.push_back(restored);
+        self.note_restored(now_unix_ms);
+    }
+
+    /// Subtasks are deployed with the state of the newest complete checkpoint, if there is one.
+    pub fn note_restored(&mut self, now_unix_ms: u64) {
+        if let Some(latest) = self.complete.back() {
+            self.history.restored(RestoredCheckpoint {
+                checkpoint: latest.checkpoint,
+                restored_ms: now_unix_ms,
+                is_savepoint: false,
+                external_path: None,
+            });
+        }
+    }
+
+    /// Returns what people are told of the checkpoints.
+    pub fn report(&self) -> CheckpointReport {
+        self.history.report()
     }
 
     /// Returns the newest complete checkpoint.
@@ -203,37 +222,56 @@ impl Checkpoints {
         self.pending.is_none() && (periodic || (ends && now >= self.final_due))
     }
 
-    /// Begins a checkpoint.
-    pub fn begin(&mut self, now: Duration, now_unix_ms: u64, scope: Scope) {
+    /// Returns true if no checkpoint is pending.
+    pub fn is_idle(&self) -> bool {
+        self.pending.is_none()
+    }
+
+    /// Begins a checkpoint and returns its number.
+    pub fn begin(
+        &mut self,
+        now: Duration,
+        now_unix_ms: u64,
+        kind: CheckpointKind,
+        scope: Scope,
+    ) -> u64 {
         let checkpoint = self.next;
         self.next = self.next.saturating_add(1);
-        self.due = now.saturating_add(self.config.interval.unwrap_or_default());
+        if !kind.is_savepoint() {
+            self.due = now.saturating_add(self.config.interval.unwrap_or_default());
+        }
         let phase = if scope.coordinated { Phase::Coordinators } else { Phase::Tasks };
+        self.history.begin((now, now_unix_ms), checkpoint, kind, &scope.others);
         self.pending = Some(Pending {
-            checkpoint,
-            triggered_ms: now_unix_ms,
+            kind,
             deadline: now.saturating_add(self.config.timeout),
             phase,
+            folder: None,
             waiting: scope.tasks.clone(),
             tasks: scope.tasks,
             last: scope.last,
-            parts: scope.others,
-            coordinators: BTreeMap::new(),
+            parts: Parts {
+                checkpoint,
+                triggered_ms: now_unix_ms,
+                tasks: scope.others,
+                coordinators: BTreeMap::new(),
+            },
         });
-        self.out.push(match phase {
-            Phase::Coordinators => CheckpointStep::SnapshotCoordinators(checkpoint),
-            Phase::Tasks | Phase::Persisting => CheckpointStep::Trigger(checkpoint),
+        self.out.push(match scope.coordinated {
+            true => CheckpointStep::SnapshotCoordinators(checkpoint),
+            false => CheckpointStep::Trigger(checkpoint),
         });
+        checkpoint
     }
 
-    /// Returns when the pending checkpoint was triggered (in Unix milliseconds), which subtasks have to acknowledge it, and which of
-    /// these end with it.
+    /// Returns the kind of the pending checkpoint, when it was triggered (in Unix milliseconds), which subtasks have to acknowledge
+    /// it, and which of these end with it.
     pub fn pending(
         &self,
         checkpoint: u64,
-    ) -> Option<(u64, &BTreeSet<TaskIndex>, &BTreeSet<TaskIndex>)> {
-        let pending = self.pending.as_ref().filter(|pending| pending.checkpoint == checkpoint)?;
-        Some((pending.triggered_ms, &pending.tasks, &pending.last))
+    ) -> Option<(CheckpointKind, u64, &BTreeSet<TaskIndex>, &BTreeSet<TaskIndex>)> {
+        let pending = self.pending.as_ref().filter(|p| p.parts.checkpoint == checkpoint)?;
+        Some((pending.kind, pending.parts.triggered_ms, &pending.tasks, &pending.last))
     }
 
     /// The coordinators have taken their snapshots, or failed to.
@@ -246,7 +284,7 @@ impl Checkpoints {
         let Some(pending) = self.in_phase(checkpoint, Phase::Coordinators) else { return };
         match answer {
             Ok(states) => {
-                pending.coordinators = states;
+                pending.parts.coordinators = states;
                 pending.phase = Phase::Tasks;
                 self.out.push(CheckpointStep::Trigger(checkpoint));
             }
@@ -255,28 +293,67 @@ impl Checkpoints {
     }
 
     /// A subtask's barrier has passed. What a late acknowledgement refers to is discarded.
-    pub fn acknowledge(&mut self, checkpoint: u64, task: TaskIndex, part: SubtaskSnapshot) {
-        let waits = |pending: &Pending| pending.waiting.contains(&task);
-        let pending = self.in_phase(checkpoint, Phase::Tasks).filter(|pending| waits(pending));
-        let Some(pending) = pending else {
+    pub fn acknowledge(
+        &mut self,
+        now: Duration,
+        checkpoint: u64,
+        task: TaskIndex,
+        part: SubtaskSnapshot,
+    ) {
+        let waits = |p: &&mut Pending| {
+            let open = p.parts.checkpoint == checkpoint && p.phase == Phase::Tasks;
+            open && p.waiting.contains(&task)
+        };
+        let Some(pending) = self.pending.as_mut().filter(waits) else {
             return self.discard_part(&part);
         };
+        self.history.acknowledged(now, task, &part);
         pending.waiting.remove(&task);
-        pending.parts.insert(task, part);
+        pending.parts.tasks.insert(task, part);
         if pending.waiting.is_empty() {
-            pending.phase = Phase::Persisting;
-            let (tasks, last) = (pending.tasks.clone(), pending.last.clone());
-            let step = CheckpointStep::Persist {
-                checkpoint,
-                triggered_ms: pending.triggered_ms,
-                parts: pending.parts.clone(),
-                coordinators: pending.coordinators.clone(),
+            let parts = pending.parts.clone();
+            let (phase, step) = match pending.kind.is_savepoint() {
+                true => (Phase::Storing, CheckpointStep::StoreSavepoint(parts)),
+                false => (Phase::Persisting, CheckpointStep::Persist(parts)),
             };
-            if !self.config.mutation.keeps(Rule::PersistedBeforeAnnounced) {
+            pending.phase = phase;
+            let (tasks, last) = (pending.tasks.clone(), pending.last.clone());
+            let announces_early = !self.config.mutation.keeps(Rule::PersistedBeforeAnnounced);
+            if announces_early && phase == Phase::Persisting {
                 self.out.push(CheckpointStep::Complete { checkpoint, tasks, last });
             }
             self.out.push(step);
         }
+    }
+
+    /// A savepoint is in its folder, whose URI is given, or could not be stored. The one of a stop then becomes the newest
+    /// checkpoint of the job as well: its sinks commit with it, so the job must not be restored from an older one.
+    pub fn savepoint_stored(
+        &mut self,
+        now: Duration,
+        checkpoint: u64,
+        outcome: Result<String, String>,
+    ) {
+        let Some(pending) = self.in_phase(checkpoint, Phase::Storing) else { return };
+        let folder = match outcome {
+            Ok(folder) => folder,
+            Err(why) => return self.fail(now, why),
+        };
+        if pending.kind.stops() {
+            pending.folder = Some(folder);
+            pending.phase = Phase::Persisting;
+            let parts = pending.parts.clone();
+            return self.out.push(CheckpointStep::Persist(parts));
+        }
+        let Some(pending) = self.pending.take() else { return };
+        let states = pending.parts.tasks.values().flat_map(|part| &part.operators);
+        let bytes = states.map(|(_, state)| state.bytes());
+        let bytes = bytes.chain(pending.parts.coordinators.values().map(StateHandle::bytes)).sum();
+        self.history.completed(now, bytes, Some(folder));
+        self.due = self.due.max(now.saturating_add(self.config.min_pause));
+        self.out.push(CheckpointStep::SavepointComplete(checkpoint));
+        // The folder has copies of all that the subtasks have stored for it.
+        pending.parts.tasks.values().for_each(|part| self.discard_part(part));
     }
 
     /// A subtask can't take part in a checkpoint, for instance because its state could not be stored.
@@ -295,18 +372,21 @@ impl Checkpoints {
     ) {
         let Some(pending) = self.in_phase(checkpoint, Phase::Persisting) else { return };
         let (tasks, last) = (pending.tasks.clone(), pending.last.clone());
+        let folder = pending.folder.clone();
         let metadata = match outcome {
             Ok(metadata) => metadata,
             Err(why) => return self.fail(now, why),
         };
         self.pending = None;
         self.failures = 0;
+        self.history.completed(now, metadata.state_bytes(), folder);
         self.due = self.due.max(now.saturating_add(self.config.min_pause));
         self.complete.push_back(metadata);
         self.out.push(CheckpointStep::Complete { checkpoint, tasks, last });
         let mut subsumed = BTreeSet::new();
         while self.complete.len() > self.config.retained.max(1) {
             if let Some(old) = self.complete.pop_front() {
+                self.history.discarded(old.checkpoint);
                 subsumed.extend(old.objects());
                 subsumed.insert(old.object_name());
             }
@@ -316,9 +396,9 @@ impl Checkpoints {
 
     /// Subtasks have failed or were cancelled: the pending checkpoint can't become complete. A checkpoint whose pointer is being
     /// written goes on, because it may be in the log already; who restores must wait for it ([`Checkpoints::is_persisting`]).
-    pub fn tasks_lost(&mut self, why: &str) {
-        if self.pending.as_ref().is_some_and(|pending| pending.phase != Phase::Persisting) {
-            self.abort(why.to_owned());
+    pub fn tasks_lost(&mut self, now: Duration, why: &str) {
+        if self.pending.as_ref().is_some_and(|p| p.phase != Phase::Persisting) {
+            self.abort(now, why.to_owned());
         }
     }
 
@@ -332,7 +412,7 @@ impl Checkpoints {
     /// [`Checkpoints::may_begin`].
     pub fn next_deadline(&self, ready: bool, ends: bool) -> Option<Duration> {
         match &self.pending {
-            Some(pending) if pending.phase == Phase::Persisting => None,
+            Some(pending) if pending.is_being_stored() => None,
             Some(pending) => Some(pending.deadline),
             None => {
                 let periodic = (ready && self.is_periodic()).then_some(self.due);
@@ -343,7 +423,7 @@ impl Checkpoints {
 
     /// Time has passed: a checkpoint that takes too long is aborted. The pointer that is being written is waited for.
     pub fn tick(&mut self, now: Duration) {
-        let late = |p: &Pending| p.phase != Phase::Persisting && p.deadline <= now;
+        let late = |p: &Pending| !p.is_being_stored() && p.deadline <= now;
         if self.pending.as_ref().is_some_and(late) {
             let limit = self.config.timeout.as_secs();
             let missing = self.pending.as_ref().map_or(0, |pending| pending.waiting.len());
@@ -357,14 +437,24 @@ impl Checkpoints {
     }
 
     fn in_phase(&mut self, checkpoint: u64, phase: Phase) -> Option<&mut Pending> {
-        self.pending.as_mut().filter(|p| p.checkpoint == checkpoint && p.phase == phase)
+        let of = |p: &&mut Pending| p.parts.checkpoint == checkpoint && p.phase == phase;
+        self.pending.as_mut().filter(of)
     }
 
     /// Aborts the pending checkpoint for a reason that counts as a failure. A final checkpoint is tried again however often it
     /// failed: starting the job again would repeat all work since the checkpoint before, only to arrive at the same point.
     fn fail(&mut self, now: Duration, why: String) {
-        let ends = self.pending.as_ref().is_some_and(|pending| !pending.last.is_empty());
-        self.abort(why.clone());
+        let Some(pending) = &self.pending else { return };
+        let (kind, began) = (pending.kind, pending.phase != Phase::Coordinators);
+        let ends = !pending.last.is_empty();
+        self.abort(now, why.clone());
+        if kind.is_savepoint() {
+            // Sources that have taken the barrier of a stop read nothing more: only a restart makes them.
+            if kind.stops() && began {
+                self.out.push(CheckpointStep::TooManyFailures(why));
+            }
+            return;
+        }
         if ends {
             let pause = backoff(FINAL_RETRY.0, FINAL_RETRY.1, self.failures);
             self.final_due = now.saturating_add(pause);
@@ -376,10 +466,11 @@ impl Checkpoints {
         }
     }
 
-    fn abort(&mut self, why: String) {
+    fn abort(&mut self, now: Duration, why: String) {
         let Some(pending) = self.pending.take() else { return };
-        self.out.push(CheckpointStep::Aborted { checkpoint: pending.checkpoint, why });
-        let parts = pending.parts.values().flat_map(|part| &part.operators);
+        self.history.failed(now, &why);
+        self.out.push(CheckpointStep::Aborted { checkpoint: pending.parts.checkpoint, why });
+        let parts = pending.parts.tasks.values().flat_map(|part| &part.operators);
         let objects = parts.filter_map(|(_, state)| state.object()).map(str::to_owned).collect();
         self.discard(objects);
     }
@@ -396,7 +487,7 @@ impl Checkpoints {
             let kept = kept.objects();
             objects.retain(|object| !kept.contains(object));
         }
-        let parts = self.pending.iter().flat_map(|pending| pending.parts.values());
+        let parts = self.pending.iter().flat_map(|pending| pending.parts.tasks.values());
         for (_, state) in parts.flat_map(|part| &part.operators) {
             if let Some(object) = state.object() {
                 objects.remove(object);

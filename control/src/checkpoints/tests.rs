@@ -2,6 +2,7 @@ use super::*;
 use model::{JobId, OperatorState, OperatorSubtaskState};
 use proptest::prelude::*;
 
+const CHECKPOINT: CheckpointKind = CheckpointKind::Checkpoint;
 const SECOND: Duration = Duration::from_secs(1);
 
 fn at(ms: u64) -> Duration {
@@ -56,8 +57,8 @@ fn finished(checkpoint: u64, tasks: impl IntoIterator<Item = u32>) -> Checkpoint
 /// Takes the step of a checkpoint that is to be persisted.
 fn to_persist(steps: Vec<CheckpointStep>) -> Arc<CheckpointMetadata> {
     let step = steps.into_iter().find_map(|step| match step {
-        CheckpointStep::Persist { checkpoint, parts, .. } => {
-            Some(Arc::new(metadata(checkpoint, &parts)))
+        CheckpointStep::Persist(Parts { checkpoint, tasks, .. }) => {
+            Some(Arc::new(metadata(checkpoint, &tasks)))
         }
         _ => None,
     });
@@ -66,11 +67,11 @@ fn to_persist(steps: Vec<CheckpointStep>) -> Arc<CheckpointMetadata> {
 
 /// Takes a checkpoint of one task from its beginning to its end; the task's state is in this object.
 fn complete(checkpoints: &mut Checkpoints, now: Duration, object: &str) -> Vec<CheckpointStep> {
-    checkpoints.begin(now, 5, scope(1));
+    checkpoints.begin(now, 5, CHECKPOINT, scope(1));
     let [CheckpointStep::Trigger(number)] = checkpoints.take_steps()[..] else {
         panic!("no trigger");
     };
-    checkpoints.acknowledge(number, TaskIndex(0), part(object));
+    checkpoints.acknowledge(now, number, TaskIndex(0), part(object));
     let metadata = to_persist(checkpoints.take_steps());
     checkpoints.persisted(now, number, Ok(metadata));
     checkpoints.take_steps()
@@ -81,23 +82,23 @@ fn a_checkpoint_is_complete_when_its_pointer_is_persisted_and_not_before() {
     let mut c = Checkpoints::new(config(), at(0));
     assert!(!c.may_begin(at(999), false));
     assert!(c.may_begin(at(1000), false));
-    c.begin(at(1000), 5, Scope { coordinated: true, ..scope(2) });
+    c.begin(at(1000), 5, CHECKPOINT, Scope { coordinated: true, ..scope(2) });
     assert_eq!(c.take_steps(), [CheckpointStep::SnapshotCoordinators(1)]);
     assert!(!c.may_begin(at(9000), true), "one at a time");
     let states: BTreeMap<_, _> = [(OperatorId(3), StateHandle::Inline(vec![1]))].into();
     c.coordinators_answered(at(1001), 1, Ok(states.clone()));
     assert_eq!(c.take_steps(), [CheckpointStep::Trigger(1)]);
-    c.acknowledge(1, TaskIndex(0), part("a"));
-    c.acknowledge(1, TaskIndex(0), part("a"));
+    c.acknowledge(at(0), 1, TaskIndex(0), part("a"));
+    c.acknowledge(at(0), 1, TaskIndex(0), part("a"));
     assert_eq!(c.take_steps(), [], "one is missing, and a repeated answer is not another one");
-    c.acknowledge(1, TaskIndex(1), part("b"));
+    c.acknowledge(at(0), 1, TaskIndex(1), part("b"));
     let parts: BTreeMap<_, _> = [(TaskIndex(0), part("a")), (TaskIndex(1), part("b"))].into();
-    let persist = CheckpointStep::Persist {
+    let persist = CheckpointStep::Persist(Parts {
         checkpoint: 1,
         triggered_ms: 5,
-        parts: parts.clone(),
+        tasks: parts.clone(),
         coordinators: states,
-    };
+    });
     assert_eq!(c.take_steps(), [persist]);
     assert_eq!((c.latest(), c.next_deadline(true, false)), (None, None));
     let stored = Arc::new(metadata(1, &parts));
@@ -124,16 +125,16 @@ fn a_newer_checkpoint_replaces_the_older_ones_and_their_objects() {
 #[test]
 fn a_checkpoint_that_fails_is_aborted_and_what_it_stored_is_deleted() {
     let mut c = Checkpoints::new(CheckpointConfig { tolerable_failures: 1, ..config() }, at(0));
-    c.begin(at(0), 5, scope(2));
-    c.acknowledge(1, TaskIndex(0), part("a"));
+    c.begin(at(0), 5, CHECKPOINT, scope(2));
+    c.acknowledge(at(0), 1, TaskIndex(0), part("a"));
     c.decline(at(1), 1, "the disk is full".into());
     let aborted = CheckpointStep::Aborted { checkpoint: 1, why: "the disk is full".into() };
     let discard = |object: &str| CheckpointStep::Discard([object.to_owned()].into());
     assert_eq!(c.take_steps(), [CheckpointStep::Trigger(1), aborted, discard("a")]);
-    c.acknowledge(1, TaskIndex(1), part("late"));
+    c.acknowledge(at(0), 1, TaskIndex(1), part("late"));
     assert_eq!(c.take_steps(), [discard("late")]);
     // The second failure in a row is one too many.
-    c.begin(at(0), 5, scope(2));
+    c.begin(at(0), 5, CHECKPOINT, scope(2));
     assert_eq!(c.next_deadline(true, false), Some(Duration::from_secs(600)));
     c.tick(Duration::from_secs(600));
     let steps = c.take_steps();
@@ -149,7 +150,7 @@ fn a_final_checkpoint_that_failed_is_tried_again_after_a_pause() {
     let mut c = Checkpoints::new(CheckpointConfig::default(), at(0));
     assert!(!c.may_begin(at(5_000), false), "there is no interval");
     assert!(c.may_begin(at(0), true));
-    c.begin(at(0), 5, Scope { last: tasks(1), ..scope(1) });
+    c.begin(at(0), 5, CHECKPOINT, Scope { last: tasks(1), ..scope(1) });
     c.decline(at(10), 1, "no".into());
     assert!(!c.may_begin(at(109), true));
     assert_eq!(c.next_deadline(true, true), Some(at(110)));
@@ -167,25 +168,25 @@ fn a_final_checkpoint_that_failed_is_tried_again_after_a_pause() {
 #[test]
 fn numbers_go_on_after_a_restore() {
     let mut c = Checkpoints::new(config(), at(0));
-    c.restore(Arc::new(metadata(41, &BTreeMap::new())));
-    c.begin(at(0), 5, scope(1));
+    c.restore(7, Arc::new(metadata(41, &BTreeMap::new())));
+    c.begin(at(0), 5, CHECKPOINT, scope(1));
     assert_eq!(c.take_steps(), [CheckpointStep::Trigger(42)]);
 }
 
 #[test]
 fn a_pointer_that_is_being_written_outlives_the_tasks() {
     let mut c = Checkpoints::new(config(), at(0));
-    c.begin(at(0), 5, scope(1));
-    c.acknowledge(1, TaskIndex(0), part("a"));
+    c.begin(at(0), 5, CHECKPOINT, scope(1));
+    c.acknowledge(at(0), 1, TaskIndex(0), part("a"));
     let stored = to_persist(c.take_steps());
-    c.tasks_lost("a task failed");
+    c.tasks_lost(at(0), "a task failed");
     assert!(c.is_persisting());
     assert_eq!(c.take_steps(), []);
     c.persisted(at(1), 1, Ok(stored));
     assert_eq!(c.take_steps(), [finished(1, 0..1)]);
-    c.begin(at(1), 5, scope(1));
+    c.begin(at(1), 5, CHECKPOINT, scope(1));
     c.take_steps();
-    c.tasks_lost("a task failed");
+    c.tasks_lost(at(0), "a task failed");
     assert!(matches!(c.take_steps()[..], [CheckpointStep::Aborted { checkpoint: 2, .. }]));
 }
 
@@ -222,12 +223,12 @@ proptest! {
         for event in events {
             match event {
                 Event::Begin if c.may_begin(at(now), true) => {
-                    c.begin(at(now), now, scope(3));
+                    c.begin(at(now), now, CHECKPOINT, scope(3));
                 }
                 Event::Begin => now += 500,
                 Event::Acknowledge(back, task) => {
                     let number = u64::saturating_sub(newest, back);
-                    c.acknowledge(number, TaskIndex(task), part(&format!("{number}-{task}")));
+                    c.acknowledge(at(now), number, TaskIndex(task), part(&format!("{number}-{task}")));
                 }
                 Event::Decline(back) => c.decline(at(now), u64::saturating_sub(newest, back), "no".into()),
                 Event::Persisted(back, ok) => {
@@ -235,7 +236,7 @@ proptest! {
                     let outcome = to_store.get(&number).filter(|_| ok).cloned().ok_or("no".to_owned());
                     c.persisted(at(now), number, outcome);
                 }
-                Event::TasksLost => c.tasks_lost("lost"),
+                Event::TasksLost => c.tasks_lost(at(0), "lost"),
                 Event::Tick(ms) => {
                     now += ms;
                     c.tick(at(now));
@@ -247,9 +248,9 @@ proptest! {
                         prop_assert!(number > newest);
                         newest = number;
                     }
-                    CheckpointStep::Persist { checkpoint, parts, .. } => {
-                        prop_assert_eq!(parts.len(), 3);
-                        to_store.insert(checkpoint, Arc::new(metadata(checkpoint, &parts)));
+                    CheckpointStep::Persist(Parts { checkpoint, tasks, .. }) => {
+                        prop_assert_eq!(tasks.len(), 3);
+                        to_store.insert(checkpoint, Arc::new(metadata(checkpoint, &tasks)));
                     }
                     CheckpointStep::Complete { checkpoint: number, .. } => {
                         prop_assert!(number > done && to_store.contains_key(&number));
@@ -262,9 +263,63 @@ proptest! {
                             prop_assert!(kept.objects().is_disjoint(&objects));
                         }
                     }
-                    CheckpointStep::SnapshotCoordinators(_) | CheckpointStep::TooManyFailures(_) => {}
+                    CheckpointStep::SnapshotCoordinators(_)
+                    | CheckpointStep::TooManyFailures(_)
+                    | CheckpointStep::StoreSavepoint(_)
+                    | CheckpointStep::SavepointComplete(_) => {}
                 }
             }
         }
     }
+}
+
+#[test]
+fn people_are_told_of_the_newest_checkpoints_and_how_they_ended() {
+    use model::CheckpointStatus::{Completed, Failed, InProgress};
+    let config = CheckpointConfig { tolerable_failures: 9, history: 3, ..config() };
+    let mut c = Checkpoints::new(config, at(0));
+    c.set_vertices([(JobVertexId(1), 2), (JobVertexId(2), 1)].into_iter());
+    c.begin(
+        at(1000),
+        50_000,
+        CHECKPOINT,
+        Scope { finished: [(TaskIndex(0), part("a"))].into(), ..scope(0) },
+    );
+    c.begin(at(1000), 50_000, CHECKPOINT, scope(3));
+    c.acknowledge(at(1010), 2, TaskIndex(1), part("b"));
+    c.acknowledge(at(1020), 2, TaskIndex(1), part("b"));
+    let report = c.report();
+    let running = &report.history[0];
+    assert_eq!((running.checkpoint, running.status, running.triggered_ms), (2, InProgress, 50_000));
+    assert_eq!((running.subtasks(), running.acknowledged(), running.state_bytes), (3, 1, 7));
+    assert_eq!(running.vertices[0].latest_ack_ms, Some(50_010), "a repeated answer does not count");
+    // The part of a subtask that has finished is there from the beginning, without a time.
+    let first = &report.history[1].vertices[0];
+    assert_eq!((first.acknowledged, first.latest_ack_ms), (1, None));
+
+    c.acknowledge(at(1030), 2, TaskIndex(0), part("a"));
+    c.acknowledge(at(1030), 2, TaskIndex(2), part("c"));
+    let stored = to_persist(c.take_steps());
+    c.persisted(at(1050), 2, Ok(stored));
+    c.begin(at(2000), 51_000, CHECKPOINT, scope(3));
+    c.decline(at(2005), 3, "the disk is full".into());
+    let report = c.report();
+    let shown: Vec<_> = report.history.iter().map(|s| (s.checkpoint, s.status)).collect();
+    assert_eq!(shown, [(3, Failed), (2, Completed), (1, InProgress)]);
+    let failed = report.latest_failed.as_ref().unwrap();
+    assert_eq!(failed.failure.as_deref(), Some("the disk is full"));
+    assert_eq!((failed.ended_ms, failed.duration_ms()), (Some(51_005), Some(5)));
+    let complete = report.latest_completed.as_ref().unwrap();
+    assert_eq!((complete.duration_ms(), complete.state_bytes), (Some(50), 21));
+    assert_eq!((report.duration_ms.max, report.state_bytes.percentiles[0]), (50, 21));
+    // A newer one replaces it.
+    complete_another(&mut c);
+    assert!(c.report().find(2).is_some_and(|stats| stats.discarded));
+    assert_eq!(c.report().find(1), None, "only so many are listed");
+    assert_eq!((c.report().counts.completed, c.report().counts.failed), (2, 1));
+}
+
+fn complete_another(c: &mut Checkpoints) {
+    c.take_steps();
+    complete(c, at(3000), "d");
 }

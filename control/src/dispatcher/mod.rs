@@ -7,12 +7,14 @@
 
 mod clients;
 mod ended;
+mod operations;
 mod recovery;
 #[cfg(test)]
 mod tests;
 
 pub use clients::AttachedClients;
 pub use ended::{EndedJob, EndedJobs, Retention};
+pub use operations::{OperationKey, Operations};
 pub use recovery::{Found, Recovered};
 
 use crate::job_graph;

@@ -2,13 +2,13 @@
 //! steps into commands for the places where the subtasks run.
 
 use super::{Command, Coordinators, JobCore, Now, Phase, RegionState};
-use crate::checkpoints::{self, CheckpointStep, Scope};
+use crate::checkpoints::{self, CheckpointStep, Parts, Scope};
 use crate::execution_graph::{TaskIndex, Worker};
 use crate::mutation::Rule;
 use crate::scheduler::RegionIndex;
 use model::{
-    CheckpointBarrier, CheckpointMetadata, ExecutionAttemptId, ExecutionState, FailureCause,
-    JobStatus, OperatorId, ResourceId, StateHandle, SubtaskSnapshot,
+    CheckpointBarrier, CheckpointKind, CheckpointMetadata, CheckpointReport, ExecutionAttemptId,
+    ExecutionState, FailureCause, JobStatus, OperatorId, ResourceId, StateHandle, SubtaskSnapshot,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,9 +21,9 @@ type OfWorker = (Arc<Worker>, Vec<ExecutionAttemptId>);
 
 impl JobCore {
     /// Returns true if the tasks of this job wait, after the end of their data, for a final checkpoint: the job has periodic
-    /// checkpoints, or sinks that commit.
+    /// checkpoints, or sinks that commit, or reads without end, so that it may be stopped with a savepoint.
     pub fn ends_with_checkpoint(&self) -> bool {
-        self.checkpoints.is_periodic() || self.commits
+        self.checkpoints.is_periodic() || self.commits || !self.exec.graph().bounded
     }
 
     /// Returns true if tasks are told to wait for a final checkpoint.
@@ -32,8 +32,13 @@ impl JobCore {
     }
 
     /// The job continues from a checkpoint; called before [`JobCore::start`].
-    pub fn restore(&mut self, restored: Arc<CheckpointMetadata>) {
-        self.checkpoints.restore(restored);
+    pub fn restore(&mut self, now: Now, restored: Arc<CheckpointMetadata>) {
+        self.checkpoints.restore(now.unix_ms, restored);
+    }
+
+    /// Returns what people are told of the job's checkpoints.
+    pub fn checkpoint_report(&self) -> CheckpointReport {
+        self.checkpoints.report()
     }
 
     /// Begins a checkpoint if one is due and every subtask runs or has finished, and carries out the coordinator's steps. A final
@@ -43,15 +48,17 @@ impl JobCore {
         self.do_checkpoint_steps(now);
         let ends = self.some_region_ends();
         let may = if ends { self.may_take_final() } else { self.may_checkpoint() };
-        if may && self.checkpoints.may_begin(now.mono, ends) {
+        if self.may_checkpoint() && self.begin_savepoint(now) {
+            self.do_checkpoint_steps(now);
+        } else if may && self.checkpoints.may_begin(now.mono, ends) {
             let scope = self.checkpoint_scope();
-            self.checkpoints.begin(now.mono, now.unix_ms, scope);
+            self.checkpoints.begin(now.mono, now.unix_ms, CheckpointKind::Checkpoint, scope);
             self.do_checkpoint_steps(now);
         }
     }
 
     /// Returns true if every subtask runs or has finished, and some still run.
-    fn may_checkpoint(&self) -> bool {
+    pub(super) fn may_checkpoint(&self) -> bool {
         self.waiting_tasks() == 0 && self.may_take_final()
     }
 
@@ -75,7 +82,7 @@ impl JobCore {
 
     /// Returns true if the final checkpoint of a region is complete and not all of its tasks have finished. Those that have pass no
     /// further barrier on.
-    fn some_region_is_finishing(&self) -> bool {
+    pub(super) fn some_region_is_finishing(&self) -> bool {
         self.finishing.iter().any(|region| self.region_runs(*region))
     }
 
@@ -105,7 +112,7 @@ impl JobCore {
         self.exec.graph().vertices.get(place).is_some_and(|vertex| vertex.source)
     }
 
-    fn checkpoint_scope(&self) -> Scope {
+    pub(super) fn checkpoint_scope(&self) -> Scope {
         let mut scope =
             Scope { coordinated: self.coordinators == Coordinators::Up, ..Scope::default() };
         for (index, region) in self.regions.iter() {
@@ -143,17 +150,27 @@ impl JobCore {
                     self.out.push(Command::SnapshotCoordinators { checkpoint });
                 }
                 CheckpointStep::Trigger(checkpoint) => self.trigger(checkpoint),
-                CheckpointStep::Persist { checkpoint, triggered_ms, parts, coordinators } => {
-                    let times = (checkpoint, triggered_ms, now.unix_ms);
-                    let metadata = checkpoints::assemble(&self.exec, times, &parts, coordinators);
-                    self.out.push(Command::PersistCheckpoint(Arc::new(metadata)));
+                CheckpointStep::Persist(parts) => {
+                    let metadata = Arc::new(self.assemble(parts, now));
+                    self.out.push(Command::PersistCheckpoint(metadata));
+                }
+                CheckpointStep::StoreSavepoint(parts) => {
+                    let metadata = self.assemble(parts, now);
+                    self.store_savepoint(metadata);
+                }
+                CheckpointStep::SavepointComplete(checkpoint) => {
+                    // For the coordinators it is as if it had been aborted: no restart of this job begins from it.
+                    self.notify(checkpoint, false, |_| true);
+                    self.savepoint_complete(checkpoint);
                 }
                 CheckpointStep::Complete { checkpoint, tasks, last } => {
                     let over = last.iter().filter_map(|task| self.regions.of_task(*task));
                     self.finishing.extend(over);
                     self.notify(checkpoint, true, |task| tasks.contains(task));
+                    self.savepoint_complete(checkpoint);
                 }
                 CheckpointStep::Aborted { checkpoint, why } => {
+                    self.savepoint_aborted(checkpoint, &why);
                     self.out.push(Command::CheckpointAborted { checkpoint, why });
                     self.notify(checkpoint, false, |_| true);
                 }
@@ -170,14 +187,21 @@ impl JobCore {
         }
     }
 
+    fn assemble(&self, parts: Parts, now: Now) -> CheckpointMetadata {
+        let Parts { checkpoint, triggered_ms, tasks, coordinators } = parts;
+        let times = (checkpoint, triggered_ms, now.unix_ms);
+        checkpoints::assemble(&self.exec, times, &tasks, coordinators)
+    }
+
     /// Gives the barrier to the sources.
     fn trigger(&mut self, checkpoint: u64) {
-        let Some((triggered_ms, scope, last)) = self.checkpoints.pending(checkpoint) else {
+        let Some((kind, triggered_ms, scope, last)) = self.checkpoints.pending(checkpoint) else {
             return;
         };
         let (scope, last) = (scope.clone(), last.clone());
+        let drain = kind == CheckpointKind::Stop { drain: true };
         for is_last in [false, true] {
-            let barrier = CheckpointBarrier { checkpoint, triggered_ms, last: is_last };
+            let barrier = CheckpointBarrier { checkpoint, triggered_ms, last: is_last, drain };
             let sources = |task: &TaskIndex| {
                 self.is_source(*task) && last.contains(task) == is_last && !self.has_finished(*task)
             };
@@ -239,8 +263,9 @@ impl JobCore {
 
     /// Subtasks were lost: no checkpoint that needs them can become complete.
     pub(super) fn abort_checkpoint(&mut self, why: &str, now: Now) {
-        self.checkpoints.tasks_lost(why);
+        self.checkpoints.tasks_lost(now.mono, why);
         self.do_checkpoint_steps(now);
+        self.abort_savepoints(why);
     }
 
     /// The coordinators have taken their snapshots, or failed to.
@@ -263,7 +288,7 @@ impl JobCore {
         part: SubtaskSnapshot,
     ) {
         match self.exec.locate(attempt) {
-            Some(task) => self.checkpoints.acknowledge(checkpoint, task, part),
+            Some(task) => self.checkpoints.acknowledge(now.mono, checkpoint, task, part),
             None => self.checkpoints.discard_part(&part),
         }
         self.settle(now);

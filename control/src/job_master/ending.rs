@@ -139,6 +139,10 @@ impl JobCore {
         if status != JobStatus::Finished && self.coordinators != Coordinators::Absent {
             self.out.push(Command::AbandonResults);
         }
+        match status {
+            JobStatus::Finished => self.answer_stop(),
+            _ => self.abort_savepoints("the job has ended"),
+        }
         self.advance_status(status, now);
         self.out.push(Command::Ended(status));
     }

@@ -8,12 +8,14 @@ mod ending;
 mod failover;
 mod giving;
 mod reports;
+mod savepoints;
 mod schedule;
 mod slots;
 #[cfg(test)]
 mod tests;
 
 pub use reports::Unroutable;
+pub use savepoints::{SavepointRefused, SavepointRequest};
 pub use slots::NotRegistered;
 
 use crate::checkpoints::{CheckpointConfig, Checkpoints};
@@ -107,6 +109,20 @@ pub enum Command {
     /// Store a checkpoint's metadata, then append its pointer to the job's log. The answer is
     /// [`JobCore::checkpoint_persisted`].
     PersistCheckpoint(Arc<CheckpointMetadata>),
+    /// Copy the parts of a savepoint into its folder, then store its metadata there. The answer is [`JobCore::savepoint_stored`].
+    StoreSavepoint {
+        /// The number of the request.
+        number: u64,
+        /// The parts, as the subtasks have stored them.
+        metadata: Arc<CheckpointMetadata>,
+    },
+    /// A savepoint that was asked for is complete, or will never be. The one of a stop ends with the job.
+    SavepointEnded {
+        /// The number of the request.
+        number: u64,
+        /// The URI of the savepoint's folder, or the reason why there is none.
+        outcome: Result<String, String>,
+    },
     /// Tell subtasks how a checkpoint has ended. If it is complete they commit, so they must all hear it.
     NotifyCheckpoint {
         /// Where.
@@ -231,6 +247,7 @@ pub struct JobCore {
     restarts: u32,
     random: u64,
     checkpoints: Checkpoints,
+    savepoints: savepoints::Savepoints,
     /// Regions whose final checkpoint is complete: their tasks finish, or have finished.
     finishing: BTreeSet<RegionIndex>,
     /// Whether some sink's results are committed by a checkpoint.
@@ -246,6 +263,9 @@ impl JobCore {
         let regions = Regions::of(&exec);
         let plan = SlotPlan::of(&exec);
         let states = region_states(&exec, &regions, &plan);
+        let mut checkpoints = Checkpoints::new(config.checkpoints.clone(), now.mono);
+        let vertices = exec.graph().vertices.iter();
+        checkpoints.set_vertices(vertices.map(|vertex| (vertex.id, vertex.parallelism)));
         let coordinators =
             if coordinated.is_empty() { Coordinators::Absent } else { Coordinators::Down };
         Self {
@@ -266,7 +286,8 @@ impl JobCore {
             owed: 0,
             freed: BTreeSet::new(),
             restarts: 0,
-            checkpoints: Checkpoints::new(config.checkpoints.clone(), now.mono),
+            checkpoints,
+            savepoints: savepoints::Savepoints::default(),
             finishing: BTreeSet::new(),
             commits: checkpointing::commits(exec.graph()),
             out: Vec::new(),
@@ -360,6 +381,7 @@ impl JobCore {
             cause: self.root_cause.clone(),
             failures: self.failures.iter().cloned().collect(),
             restarts: self.restarts,
+            checkpoints: Arc::new(self.checkpoint_report()),
         }
     }
 

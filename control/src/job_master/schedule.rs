@@ -127,8 +127,10 @@ impl JobCore {
             self.exec.advance(task, ExecutionState::Deploying, now.unix_ms);
             placed.push(task);
         }
-        if let Some(state) = self.region_state(region) {
-            state.deployed_once = true;
+        if let Some(state) = self.region_state(region)
+            && std::mem::replace(&mut state.deployed_once, true)
+        {
+            self.checkpoints.note_restored(now.unix_ms);
         }
         self.enter_phase(region, Phase::Active);
     }

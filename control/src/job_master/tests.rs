@@ -1,4 +1,5 @@
 mod checkpoints;
+mod savepoints;
 
 use super::*;
 use crate::checkpoints::CheckpointConfig;

@@ -11,11 +11,12 @@ pub use transport::ClientError;
 use crate::access::BearerToken;
 use crate::decode;
 use crate::messages::{
-    BlockNodeBody, BlockedNodeInfo, BlockedNodes, ClientHeartbeatBody, ClusterOverview,
-    ConfigurationEntry, CoordinationRequestBody, CoordinationResponseBody, DashboardConfiguration,
+    BlockNodeBody, BlockedNodeInfo, BlockedNodes, CheckpointConfigInfo, CheckpointInfo,
+    CheckpointingStatistics, ClientHeartbeatBody, ClusterOverview, ConfigurationEntry,
+    CoordinationRequestBody, CoordinationResponseBody, DashboardConfiguration, DisposalBody,
     EmptyBody, ExecutionResult, JarList, JarRequest, JarRunResponse, JarUploaded, JobDetailsInfo,
-    JobExceptions, JobStatusInfo, JobsOverview, LogList, PlanResponse, TaskManagerInfo,
-    TaskManagers, VertexDetailsInfo,
+    JobExceptions, JobStatusInfo, JobsOverview, LogList, OperationInfo, PlanResponse,
+    SavepointBody, StopBody, TaskManagerInfo, TaskManagers, TriggerResponse, VertexDetailsInfo,
 };
 use hyper::Method;
 use serde::Serialize;
@@ -152,6 +153,18 @@ impl RestClient {
     pub async fn job_exceptions(&self, job: &str) -> Result<JobExceptions, ClientError> {
         self.get(&format!("/jobs/{}/exceptions", escape(job))).await
     }
+    /// `GET /jobs/:jobid/checkpoints`.
+    pub async fn checkpoints(&self, job: &str) -> Result<CheckpointingStatistics, ClientError> {
+        self.get(&format!("/jobs/{}/checkpoints", escape(job))).await
+    }
+    /// `GET /jobs/:jobid/checkpoints/config`.
+    pub async fn checkpoint_config(&self, job: &str) -> Result<CheckpointConfigInfo, ClientError> {
+        self.get(&format!("/jobs/{}/checkpoints/config", escape(job))).await
+    }
+    /// `GET /jobs/:jobid/checkpoints/details/:checkpointid`.
+    pub async fn checkpoint(&self, job: &str, id: u64) -> Result<CheckpointInfo, ClientError> {
+        self.get(&format!("/jobs/{}/checkpoints/details/{id}", escape(job))).await
+    }
     /// `GET /jobs/:jobid/vertices/:vertexid`.
     pub async fn vertex(&self, job: &str, vertex: &str) -> Result<VertexDetailsInfo, ClientError> {
         self.get(&format!("/jobs/{}/vertices/{}", escape(job), escape(vertex))).await
@@ -196,6 +209,40 @@ impl RestClient {
             self.call(Method::POST, &path, Some(&body), self.timeouts.answer).await?;
         decode::from_base64(&answer.serialized_coordination_result)
             .map_err(|e| ClientError::Malformed { what: path, why: e.errors.join("; ") })
+    }
+    /// `POST /jobs/:jobid/savepoints`. Returns the id of the operation.
+    pub async fn savepoint(&self, job: &str, body: &SavepointBody) -> Result<String, ClientError> {
+        let path = format!("/jobs/{}/savepoints", escape(job));
+        let begun: TriggerResponse =
+            self.call(Method::POST, &path, Some(body), self.timeouts.answer).await?;
+        Ok(begun.request_id)
+    }
+    /// `POST /jobs/:jobid/stop`. Returns the id of the operation.
+    pub async fn stop(&self, job: &str, body: &StopBody) -> Result<String, ClientError> {
+        let path = format!("/jobs/{}/stop", escape(job));
+        let begun: TriggerResponse =
+            self.call(Method::POST, &path, Some(body), self.timeouts.answer).await?;
+        Ok(begun.request_id)
+    }
+    /// `GET /jobs/:jobid/savepoints/:triggerid`.
+    pub async fn savepoint_status(
+        &self,
+        job: &str,
+        trigger: &str,
+    ) -> Result<OperationInfo, ClientError> {
+        self.get(&format!("/jobs/{}/savepoints/{}", escape(job), escape(trigger))).await
+    }
+    /// `POST /savepoint-disposal`. Returns the id of the operation.
+    pub async fn dispose_savepoint(&self, path: &str) -> Result<String, ClientError> {
+        let body = DisposalBody { savepoint_path: path.to_owned() };
+        let within = self.timeouts.answer;
+        let begun: TriggerResponse =
+            self.call(Method::POST, "/savepoint-disposal", Some(&body), within).await?;
+        Ok(begun.request_id)
+    }
+    /// `GET /savepoint-disposal/:triggerid`.
+    pub async fn disposal_status(&self, trigger: &str) -> Result<OperationInfo, ClientError> {
+        self.get(&format!("/savepoint-disposal/{}", escape(trigger))).await
     }
     /// `GET /taskmanagers`.
     pub async fn task_managers(&self) -> Result<TaskManagers, ClientError> {

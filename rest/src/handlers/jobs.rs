@@ -165,7 +165,7 @@ fn check_protected(state: &State) -> Result<(), ApiError> {
     }
 }
 
-fn check_cancel_allowed(state: &State) -> Result<(), ApiError> {
+pub(super) fn check_cancel_allowed(state: &State) -> Result<(), ApiError> {
     match state.settings.cancel_allowed {
         true => Ok(()),
         false => Err(ApiError::forbidden("cancelling by REST is switched off (web.cancel.enable)")),

@@ -1,5 +1,6 @@
 //! One handler per path: decode, ask the component, render. No decision about jobs is made here.
 
+mod checkpoints;
 mod cluster;
 mod jars;
 mod jobs;
@@ -7,6 +8,7 @@ mod log_urls;
 mod logs;
 mod metrics;
 mod nodes;
+mod savepoints;
 mod taskmanagers;
 
 use crate::error::ApiError;
@@ -28,12 +30,14 @@ pub(crate) fn ok(body: &impl Serialize) -> Answer {
 
 /// All paths, as they stand at `/` and at `/v1/`.
 pub(crate) fn routes(config: &mut ServiceConfig) {
+    checkpoints::routes(config);
     cluster::routes(config);
     jars::routes(config);
     jobs::routes(config);
     log_urls::routes(config);
     metrics::routes(config);
     nodes::routes(config);
+    savepoints::routes(config);
     taskmanagers::routes(config);
 }
 

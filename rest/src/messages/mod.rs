@@ -3,11 +3,13 @@
 //! Shapes only. A field keeps Flink's name and meaning; what Flink has and this runtime has not is left
 //! out, or 0 (ports: -1) where there truly is none of it; never made up.
 
+mod checkpoints;
 mod cluster;
 mod jars;
 mod jobs;
 mod taskmanagers;
 
+pub use checkpoints::*;
 pub use cluster::*;
 pub use jars::*;
 pub use jobs::*;

@@ -1,9 +1,11 @@
 //! From the components' answers to Flink's JSON: pure functions, no clock, no I/O.
 
+mod checkpoints;
 mod jobs;
 mod metrics;
 mod taskmanagers;
 
+pub use checkpoints::{checkpoint, checkpoint_config, checkpoints, operation};
 pub use jobs::{
     execution_result, job_details, job_exceptions, job_ids, job_overview, jobs_overview, plan,
     vertex_details,

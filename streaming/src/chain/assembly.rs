@@ -76,6 +76,7 @@ impl Assembly {
             interrupt: context.interrupt,
             restored_at_end: context.restored_at_end,
             ends_with_checkpoint: context.ends_with_checkpoint,
+            stopped: false.into(),
             snapshots: Mutex::default(),
         };
         Ok(Self {

@@ -41,6 +41,9 @@ pub trait Head: Send {
     /// # Errors
     /// [`TaskError`] if the task has failed.
     fn trigger(&mut self, barrier: Barrier) -> Result<(), TaskError>;
+    /// Ends the data of a source here: the final watermark and the end of input follow what was read. Does nothing for other heads,
+    /// and at the end of the data.
+    fn drain(&mut self) {}
     /// Hands mail to the operator that it is for.
     ///
     /// # Errors

@@ -24,4 +24,6 @@ pub use source::SourceHead;
 #[cfg(test)]
 mod interrupt_tests;
 #[cfg(test)]
+mod stop_tests;
+#[cfg(test)]
 mod tests;

@@ -64,6 +64,8 @@ pub struct ChainTask {
     last_barrier: Option<u64>,
     /// True once the checkpoint that the task ends with is complete.
     final_complete: bool,
+    /// Timers of operators that were due after the barrier of a stop. They are handed over if a sink commits, which may have set one.
+    held: Vec<(NodeId, u32)>,
     /// True once the task was cancelled, has failed, or was closed or disposed of: no user code runs any more.
     over: bool,
 }
@@ -85,6 +87,7 @@ impl ChainTask {
             stored_timer: false,
             last_barrier: None,
             final_complete: false,
+            held: Vec::new(),
             over: false,
         }
     }
@@ -128,7 +131,12 @@ impl ChainTask {
             // Whatever the step returned: records are left for which nobody would wake the task.
             progress = Progress::Busy;
         }
-        self.passed.extend(self.head.passed_barriers());
+        let passed = self.head.passed_barriers();
+        // The barrier of a stop: nothing is read and no timer fires after it.
+        if passed.iter().any(|passed| passed.barrier.last && !passed.ended) {
+            self.shared.stopped.store(true, Ordering::Relaxed);
+        }
+        self.passed.extend(passed);
         self.acknowledge();
         match progress {
             // Not before the snapshot is complete, which makes another step due.
@@ -283,12 +291,26 @@ impl Subtask for ChainTask {
                     }
                     return Ok(());
                 }
+                if task.shared.is_stopped() && !(task.final_complete && task.head.is_committing()) {
+                    task.held.push((node, ticket));
+                    return Ok(());
+                }
                 task.head.deliver(node, OperatorMail::Timer { ticket })
+            }
+            Mail::Drain => {
+                task.head.drain();
+                Ok(())
             }
             Mail::Trigger(barrier) => task.head.trigger(barrier),
             Mail::NotifyComplete(checkpoint) => {
                 task.final_complete |= task.last_barrier == Some(checkpoint);
-                task.head.notify_complete(checkpoint)
+                task.head.notify_complete(checkpoint)?;
+                if task.final_complete && task.head.is_committing() {
+                    for (node, ticket) in std::mem::take(&mut task.held) {
+                        task.head.deliver(node, OperatorMail::Timer { ticket })?;
+                    }
+                }
+                Ok(())
             }
             Mail::Cancel => {
                 task.over = true;

@@ -49,6 +49,8 @@ pub struct SourceHead<R: SourceReader> {
     /// The number of the newest checkpoint that was triggered.
     triggered: u64,
     read_to_end: bool,
+    /// The checkpoint with which the source stops before the end of its data: nothing is read any more.
+    stops_with: Option<u64>,
     ended: bool,
     /// True once the reader was closed.
     closed: bool,
@@ -85,6 +87,7 @@ impl<R: SourceReader> SourceHead<R> {
             passed: Vec::new(),
             triggered: 0,
             read_to_end: false,
+            stops_with: None,
             ended: false,
             closed: false,
             ask_every: None,
@@ -216,7 +219,7 @@ impl<R: SourceReader> SourceHead<R> {
                 self.context.wake_after(POLL_AGAIN, POLL);
             }
             // After the final watermark only the end of input follows.
-            ASK | LOOK if self.read_to_end => {}
+            ASK | LOOK if self.read_to_end || self.stops_with.is_some() => {}
             ASK => {
                 self.out.set_clock(|| self.context.now_unix_ms());
                 self.out.ask();
@@ -295,6 +298,9 @@ impl<R: SourceReader> Head for SourceHead<R> {
         if self.ended {
             return Ok(Progress::Finished);
         }
+        if self.stops_with.is_some() {
+            return Ok(Progress::Starved);
+        }
         if self.read_to_end {
             self.events.extend(last_events(&mut self.out));
             return Ok(Progress::Busy);
@@ -339,10 +345,23 @@ impl<R: SourceReader> Head for SourceHead<R> {
         let chunks = vec![encode_one(&snapshot).into()];
         self.context.shared.add_snapshot(barrier.checkpoint, self.context.operator, chunks);
         self.events.push_back(StreamEvent::Barrier(barrier));
+        if barrier.last && !self.read_to_end {
+            self.stops_with = Some(barrier.checkpoint);
+        }
         if let Some(link) = &mut self.link {
             link.checkpoint_passed(barrier.checkpoint);
         }
         self.handle_messages()
+    }
+
+    fn drain(&mut self) {
+        if self.stops_with.is_none()
+            && !self.ended
+            && !self.events.contains(&StreamEvent::EndOfInput)
+        {
+            self.read_to_end = true;
+            self.events.extend(last_events(&mut self.out));
+        }
     }
 
     fn deliver(&mut self, to: NodeId, mail: OperatorMail) -> Result<(), TaskError> {
@@ -353,6 +372,10 @@ impl<R: SourceReader> Head for SourceHead<R> {
     }
     fn notify_complete(&mut self, checkpoint: u64) -> Result<(), TaskError> {
         self.call(|reader, _| reader.notify_checkpoint_complete(checkpoint))?;
+        if self.stops_with == Some(checkpoint) {
+            // The operators are stopped; it only tells the tasks behind this one that nothing follows.
+            self.events.push_back(StreamEvent::EndOfInput);
+        }
         self.out.collector().next_mut().notify_complete(checkpoint)
     }
     fn flush(&mut self, partial: bool) -> Result<bool, TaskError> {

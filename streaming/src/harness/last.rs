@@ -20,6 +20,28 @@ pub(super) struct FinalCheckpoint {
 }
 
 impl FinalCheckpoint {
+    /// Triggers the checkpoint before the end of the data, unless it was triggered. Returns true if it did.
+    pub(super) fn stop(
+        &mut self,
+        world: &World,
+        tasks: &mut [Running],
+        drain: bool,
+    ) -> Result<bool, HarnessError> {
+        if self.number.is_some() {
+            return Ok(false);
+        }
+        if drain {
+            for running in tasks.iter_mut().filter(|running| running.source) {
+                let told = running.task.deliver(Mail::Drain);
+                told.map_err(|error| failed(running, error))?;
+            }
+        }
+        let checkpoint = world.next_checkpoint();
+        self.number = Some(checkpoint);
+        trigger(tasks, Barrier { checkpoint, triggered_ms: 0, last: true })?;
+        Ok(true)
+    }
+
     /// Triggers the checkpoint once all sources are at their ends, and tells the tasks that it is complete once all of them have
     /// acknowledged it. Returns true if the tasks have something to do.
     pub(super) fn advance(

@@ -16,7 +16,7 @@ use crate::{
     sinks::{CollectChunk, CollectRequest},
 };
 use last::{FinalCheckpoint, commits};
-use model::{ExecutionAttemptId, JobEdge, JobVertex, OperatorId, ShipStrategy};
+use model::{ExecutionAttemptId, JobEdge, JobGraph, JobVertex, OperatorId, ShipStrategy};
 use ports::{Channel, MemoryInput, MemoryOutput};
 use std::{
     collections::BTreeMap,
@@ -75,6 +75,8 @@ pub struct Harness {
     fail_after: Vec<u64>,
     cancel_after: Option<u64>,
     checkpoint_after: Vec<u64>,
+    /// When the job is stopped, and whether it is drained.
+    stop_after: Option<(u64, bool)>,
     interrupt: Interrupt,
 }
 
@@ -101,6 +103,7 @@ impl Harness {
             fail_after: Vec::new(),
             cancel_after: None,
             checkpoint_after: Vec::new(),
+            stop_after: None,
             interrupt: Interrupt::default(),
         }
     }
@@ -142,6 +145,12 @@ impl Harness {
         self
     }
 
+    /// Stops the job with a last checkpoint after that number of steps; `drain`: the sources end their data first.
+    pub fn stop_after(mut self, steps: u64, drain: bool) -> Self {
+        self.stop_after = Some((steps, drain));
+        self
+    }
+
     /// Runs a job to its end.
     ///
     /// # Errors
@@ -155,7 +164,7 @@ impl Harness {
             let mut coordinators = self.coordinators(job, &world)?;
             let mut tasks = self.deploy(job, &world, attempt)?;
             let fail_at = failures.next();
-            let mut last = commits(job.graph()).then(FinalCheckpoint::default);
+            let mut last = self.ends_with_checkpoint(job.graph()).then(FinalCheckpoint::default);
             let ended = self.drive(
                 &world,
                 &mut tasks,
@@ -187,6 +196,10 @@ impl Harness {
             return Ok(outcome);
         }
         Ok(outcome)
+    }
+
+    fn ends_with_checkpoint(&self, graph: &JobGraph) -> bool {
+        self.stop_after.is_some() || commits(graph)
     }
 
     fn coordinators(
@@ -315,7 +328,7 @@ impl Harness {
             devices: Arc::default(),
             restore: BTreeMap::new(),
             restored_at_end: false,
-            ends_with_checkpoint: commits(graph),
+            ends_with_checkpoint: self.ends_with_checkpoint(graph),
             counters: Arc::new(TaskCounters::default()),
             interrupt: self.interrupt.clone(),
         }
@@ -361,6 +374,9 @@ impl Harness {
                 moved = true;
             }
             if let Some(last) = last {
+                if self.stop_after.is_some_and(|(at, _)| steps >= at) {
+                    moved |= last.stop(world, tasks, self.stop_after.is_some_and(|s| s.1))?;
+                }
                 moved |= last.advance(world, tasks)?;
             }
             if tasks.iter().all(|running| running.finished) {

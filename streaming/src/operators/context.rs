@@ -10,7 +10,10 @@ use std::{
     fmt,
     ops::Range,
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -45,11 +48,19 @@ pub struct ChainShared {
     pub restored_at_end: bool,
     /// True if the task waits, after the end of its data, for the job's final checkpoint.
     pub ends_with_checkpoint: bool,
+    /// True once the barrier of a stop has passed through the chain before the end of its data: see [`ChainShared::is_stopped`].
+    pub(crate) stopped: AtomicBool,
     /// Snapshots of operators for barriers that are still in the chain, by checkpoint id.
     pub(crate) snapshots: Mutex<BTreeMap<u64, Snapshots>>,
 }
 
 impl ChainShared {
+    /// Returns true once the job is stopped without the end of its data. The snapshot of the stop is all that remains of the chain: its
+    /// operators are called no more, and the end of input passes them by, so that they emit nothing of what they hold.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+
     /// Returns a job option as a duration, such as `100 ms`: the first of `keys` that is set; `default` if none is set.
     ///
     /// # Errors

@@ -177,8 +177,9 @@ impl<In: Send + 'static, Op: Operator<In>> Consumer<In> for Link<In, Op> {
             self.out.set_time(NO_TIME);
             // The operator has seen its end of input before the checkpoint that it is restored from: what it emitted then must not
             // be emitted again.
-            let over =
-                self.context.shared.restored_at_end && !matches!(event, StreamEvent::Barrier(_));
+            let shared = &self.context.shared;
+            let over = (shared.restored_at_end || shared.is_stopped())
+                && !matches!(event, StreamEvent::Barrier(_));
             if !over {
                 let flow = self.operator.event(event, &mut self.out, &self.context)?;
                 self.out.flush()?;

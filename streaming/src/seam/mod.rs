@@ -38,7 +38,8 @@ pub struct Barrier {
     pub checkpoint: u64,
     /// When the checkpoint was triggered, in milliseconds since 1970.
     pub triggered_ms: u64,
-    /// Whether this is the job's final checkpoint: sources end after it.
+    /// Whether the task ends after this checkpoint: it is the job's final one, or the savepoint of a stop. After that one no channel
+    /// delivers anything but, once it is complete, its end.
     pub last: bool,
 }
 
@@ -249,6 +250,8 @@ pub enum Mail {
         /// Ticket of the upcall.
         ticket: u64,
     },
+    /// Ends the data of a source where it is; sent to sources only, before the trigger of a stop that drains the job.
+    Drain,
     /// Starts a checkpoint; sent to sources only.
     Trigger(Barrier),
     /// Reports that the checkpoint with this id is complete everywhere.

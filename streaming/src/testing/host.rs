@@ -156,6 +156,7 @@ pub(super) fn context_of(
         interrupt,
         restored_at_end: false,
         ends_with_checkpoint: false,
+        stopped: false.into(),
         snapshots: Mutex::default(),
     };
     OperatorContext {

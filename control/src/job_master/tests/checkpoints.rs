@@ -3,11 +3,11 @@ use crate::scheduler::TaskPlacement;
 use model::{OperatorSubtaskState, SubtaskSnapshot};
 
 /// A pipeline of two vertices with two subtasks each, in a job with a checkpoint every second.
-fn checkpointed() -> World {
+pub(super) fn checkpointed() -> World {
     checkpointed_every(Duration::from_secs(1))
 }
 
-fn checkpointed_every(interval: Duration) -> World {
+pub(super) fn checkpointed_every(interval: Duration) -> World {
     let mut graph = pair(2);
     graph.vertices[0].source = true;
     let config = JobConfig {
@@ -20,7 +20,7 @@ fn checkpointed_every(interval: Duration) -> World {
 
 impl World {
     /// Registers a TaskExecutor with two slots, and lets every task that is deployed there run.
-    fn run_all(&mut self) -> Vec<ExecutionAttemptId> {
+    pub(super) fn run_all(&mut self) -> Vec<ExecutionAttemptId> {
         let tasks: Vec<_> = deployed(&self.commands()).into_iter().map(|(_, task)| task).collect();
         for task in &tasks {
             self.report(1, *task, ExecutionState::Running);
@@ -28,7 +28,7 @@ impl World {
         tasks
     }
 
-    fn reach_end(&mut self, attempt: ExecutionAttemptId) {
+    pub(super) fn reach_end(&mut self, attempt: ExecutionAttemptId) {
         let update = TaskStateUpdate {
             attempt,
             state: ExecutionState::Running,
@@ -40,7 +40,12 @@ impl World {
         self.core.update_tasks(now, &tm_name(1), InstanceId(1), vec![update]).unwrap();
     }
 
-    fn acknowledge(&mut self, checkpoint: u64, attempt: ExecutionAttemptId, ended: bool) {
+    pub(super) fn acknowledge(
+        &mut self,
+        checkpoint: u64,
+        attempt: ExecutionAttemptId,
+        ended: bool,
+    ) {
         let object = format!("{checkpoint}-{}-{}", attempt.vertex, attempt.subtask);
         let operator = OperatorId(attempt.vertex.0);
         let state = StateHandle::Object { name: object, bytes: 1 };
@@ -50,7 +55,7 @@ impl World {
     }
 
     /// Has every task acknowledge and the checkpoint persisted.
-    fn complete(&mut self, checkpoint: u64, tasks: &[ExecutionAttemptId], ended: bool) {
+    pub(super) fn complete(&mut self, checkpoint: u64, tasks: &[ExecutionAttemptId], ended: bool) {
         for task in tasks {
             self.acknowledge(checkpoint, *task, ended);
         }
@@ -60,7 +65,7 @@ impl World {
         self.core.checkpoint_persisted(now, checkpoint, Ok(metadata));
     }
 
-    fn awaiting_persistence(&mut self) -> Arc<CheckpointMetadata> {
+    pub(super) fn awaiting_persistence(&mut self) -> Arc<CheckpointMetadata> {
         let commands = self.commands();
         let found = commands.iter().find_map(|command| match command {
             Command::PersistCheckpoint(metadata) => Some(metadata.clone()),
@@ -71,7 +76,7 @@ impl World {
 }
 
 /// The barriers that were given to sources: number, whether it is the last one, how many sources.
-fn triggered(commands: &[Command]) -> Vec<(u64, bool, usize)> {
+pub(super) fn triggered(commands: &[Command]) -> Vec<(u64, bool, usize)> {
     let trigger = |command: &Command| match command {
         Command::TriggerCheckpoint { attempts, barrier, .. } => {
             Some((barrier.checkpoint, barrier.last, attempts.len()))
@@ -81,7 +86,7 @@ fn triggered(commands: &[Command]) -> Vec<(u64, bool, usize)> {
     commands.iter().filter_map(trigger).collect()
 }
 
-fn notified(commands: &[Command]) -> Vec<(u64, bool, usize)> {
+pub(super) fn notified(commands: &[Command]) -> Vec<(u64, bool, usize)> {
     let notify = |command: &Command| match command {
         Command::NotifyCheckpoint { attempts, checkpoint, complete, .. } => {
             Some((*checkpoint, *complete, attempts.len()))
@@ -91,7 +96,7 @@ fn notified(commands: &[Command]) -> Vec<(u64, bool, usize)> {
     commands.iter().filter_map(notify).collect()
 }
 
-fn placements(commands: &[Command]) -> Vec<TaskPlacement> {
+pub(super) fn placements(commands: &[Command]) -> Vec<TaskPlacement> {
     let deploy = |command: &Command| match command {
         Command::Deploy(deployment) => Some(deployment.tasks.clone()),
         _ => None,

@@ -129,7 +129,7 @@ mod tests {
     fn recorded(store: u64, number: u64, checkpoint: Option<u64>) -> Noticed {
         Noticed::Recorded {
             job_id: JOB,
-            log: LogId(1),
+            log: LogId { creator: session(1), count: 0 },
             number,
             session: session(store),
             result: checkpoint.is_none(),

@@ -85,7 +85,8 @@ mod tests {
             observer.notice(&Noticed::TaskAcknowledges { job_id, attempt, checkpoint, last });
         }
         if let Some(store) = recorded_by {
-            let (log, number, result) = (LogId(1), 1, false);
+            let log = LogId { creator: session(1), count: 0 };
+            let (number, result) = (1, false);
             let (session, checkpoint, program) = (session(store), Some(3), None);
             observer.notice(&Noticed::Recorded {
                 job_id,

@@ -1,0 +1,132 @@
+//! Savepoints and their disposal, which take longer than a call: a client triggers them, and then asks how they stand.
+
+use super::leader::Dispatcher;
+use super::questions::Asked;
+use crate::job_master::checkpoints::{open_store, s3_settings};
+use actix::{AsyncContext, Context, Handler};
+use control::dispatcher::OperationKey;
+use gateways::dispatcher::{
+    DisposeSavepoint, JobError, OperationState, OperationUnknown, RequestSavepoint,
+    TriggerSavepoint,
+};
+use gateways::job_master::{Cancel, TakeSavepoint};
+use gateways::{Answer, Ask, Deadline};
+use model::FailureCause;
+use std::time::Duration;
+use storage::savepoints::{self, SavepointFolder};
+
+/// Longest an operation may take. The checkpoint's own time-out (`execution.checkpointing.timeout`) is what ends a slow savepoint; this
+/// one only ends the wait for a JobMaster that never answers.
+const OPERATION_WITHIN: Duration = Duration::from_secs(6 * 3600);
+/// Longest an operation waits for the job's JobMaster, for its cancellation, or until the end of a stopped job is recorded.
+const STEP_WITHIN: Duration = Duration::from_secs(60);
+
+fn failed(why: &impl ToString) -> FailureCause {
+    FailureCause::recoverable("SavepointFailed", why.to_string())
+}
+
+/// Takes a savepoint and does what has to follow it. Returns the URI of its folder.
+async fn take(asked: Asked, ask: TriggerSavepoint) -> Result<String, FailureCause> {
+    let deadline = Deadline::after(STEP_WITHIN);
+    let job_master = asked.job_master(deadline).await.map_err(|error| failed(&error))?;
+    let take = TakeSavepoint { kind: ask.kind, directory: ask.directory };
+    let taken = job_master.ask_within(take, OPERATION_WITHIN).await;
+    let folder = taken.map_err(|error| failed(&error))?;
+    if ask.kind.stops() {
+        // So that who hears of the stop finds the job finished.
+        asked.result(STEP_WITHIN, || 0).await;
+    } else if ask.cancel {
+        let cancelled = asked.ask(Cancel {}, Deadline::after(STEP_WITHIN)).await;
+        cancelled.map_err(|error| {
+            failed(&format!(
+                "the savepoint {folder} is complete, but the job is not cancelled: {error}"
+            ))
+        })?;
+    }
+    Ok(folder)
+}
+
+impl Handler<Ask<TriggerSavepoint>> for Dispatcher {
+    type Result = Answer<TriggerSavepoint>;
+
+    fn handle(&mut self, ask: Ask<TriggerSavepoint>, ctx: &mut Context<Self>) -> Self::Result {
+        let (job, trigger_id) = (ask.body.job_id, ask.body.trigger_id);
+        let Some(asked) = self.asked(job) else {
+            return Err(JobError::Terminated { job, status: self.ended_result(job)?.status });
+        };
+        self.operate((Some(job), trigger_id), take(asked, ask.body), ctx);
+        Ok(())
+    }
+}
+
+impl Handler<Ask<DisposeSavepoint>> for Dispatcher {
+    type Result = Answer<DisposeSavepoint>;
+
+    fn handle(&mut self, ask: Ask<DisposeSavepoint>, ctx: &mut Context<Self>) -> Self::Result {
+        let DisposeSavepoint { trigger_id, path } = ask.body;
+        let services = &self.deps.services;
+        let (platform, s3) = (services.platform.clone(), s3_settings(&services.options));
+        let dispose = async move {
+            let (parent, name) = savepoints::split(&path).ok_or_else(|| {
+                failed(&format!(
+                    "'{path}' is not the path of a savepoint; name its folder, as it was printed"
+                ))
+            })?;
+            let objects = open_store(parent.to_owned(), platform, s3).await;
+            let folder = SavepointFolder::new(objects.map_err(|error| failed(&error))?, name);
+            folder.delete().await.map_err(|error| failed(&error))?;
+            Ok(path)
+        };
+        self.operate((None, trigger_id), dispose, ctx);
+        Ok(())
+    }
+}
+
+impl Handler<Ask<RequestSavepoint>> for Dispatcher {
+    type Result = Answer<RequestSavepoint>;
+
+    fn handle(&mut self, ask: Ask<RequestSavepoint>, _: &mut Context<Self>) -> Self::Result {
+        let RequestSavepoint { job_id, trigger_id } = ask.body;
+        match self.operations.get(&(job_id, trigger_id)) {
+            None => Err(OperationUnknown(trigger_id)),
+            Some(None) => Ok(OperationState::InProgress),
+            Some(Some(Ok(folder))) => Ok(OperationState::Done(folder.clone())),
+            Some(Some(Err(cause))) => Ok(OperationState::Failed(cause.clone())),
+        }
+    }
+}
+
+impl Dispatcher {
+    /// Runs an operation unless it was begun before.
+    fn operate(
+        &mut self,
+        key: OperationKey,
+        operation: impl Future<Output = Result<String, FailureCause>> + 'static,
+        ctx: &mut Context<Self>,
+    ) {
+        if !self.operations.begin(key) {
+            return;
+        }
+        let addr = ctx.address();
+        actix::spawn(async move {
+            let outcome = operation.await;
+            let _ = addr.send(OperationEnded { key, outcome }).await;
+        });
+    }
+}
+
+/// An operation has ended.
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+struct OperationEnded {
+    key: OperationKey,
+    outcome: Result<String, FailureCause>,
+}
+
+impl Handler<OperationEnded> for Dispatcher {
+    type Result = ();
+
+    fn handle(&mut self, OperationEnded { key, outcome }: OperationEnded, _: &mut Context<Self>) {
+        self.operations.end(key, outcome);
+    }
+}

@@ -1,0 +1,128 @@
+//! Savepoints: their folders are opened before the job is asked to take them, so that a bad directory is refused before a source
+//! stops. When they are taken is decided in `control::job_master`.
+
+use super::JobMaster;
+use super::checkpoints::{open_store, s3_settings};
+use actix::fut::ActorFutureExt;
+use actix::{AsyncContext, Context, Handler, ResponseActFuture, WrapFuture};
+use conf::checkpointing::SAVEPOINT_DIRECTORY;
+use control::job_master::SavepointRequest;
+use futures::FutureExt;
+use futures::channel::oneshot;
+use gateways::job_master::{SavepointError, TakeSavepoint};
+use gateways::{Answer, Ask};
+use model::{CheckpointKind, CheckpointMetadata};
+use std::sync::Arc;
+use storage::objects::{self, ObjectStore, StoreError};
+use storage::savepoints::{SavepointFolder, folder_name};
+
+/// A savepoint that was asked for, until it is answered.
+pub(super) struct Asked {
+    folder: SavepointFolder,
+    answer: oneshot::Sender<Answer<TakeSavepoint>>,
+}
+
+impl JobMaster {
+    /// Asks the core for a savepoint in this directory. Returns the receiver of the answer.
+    fn ask_savepoint(
+        &mut self,
+        kind: CheckpointKind,
+        directory: &str,
+        opened: Result<Arc<dyn ObjectStore>, StoreError>,
+        ctx: &mut Context<Self>,
+    ) -> Result<oneshot::Receiver<Answer<TakeSavepoint>>, SavepointError> {
+        let objects = opened.map_err(|error| SavepointError::Directory(error.to_string()))?;
+        let name = folder_name(self.job_id(), self.deps.services.platform.random_u64());
+        let (number, now) = (self.next_number(), self.now());
+        let folder = objects::below(directory, &name);
+        let (answer, answered) = oneshot::channel();
+        let asked = Asked { folder: SavepointFolder::new(objects, name), answer };
+        self.savepoints.insert(number, asked);
+        let request = SavepointRequest { number, kind, folder };
+        let taken = self.core.take_savepoint(now, request);
+        self.turn(ctx);
+        match taken {
+            Ok(()) => Ok(answered),
+            Err(refused) => {
+                self.savepoints.remove(&number);
+                Err(SavepointError::Refused(refused.to_string()))
+            }
+        }
+    }
+
+    /// Copies the parts of a savepoint into its folder.
+    pub(super) fn store_savepoint(
+        &self,
+        number: u64,
+        metadata: Arc<CheckpointMetadata>,
+        ctx: &mut Context<Self>,
+    ) {
+        let folder = self.savepoints.get(&number).map(|asked| asked.folder.clone());
+        let (Some(folder), Some(directory)) = (folder, self.directory.clone()) else { return };
+        let addr = ctx.address();
+        actix::spawn(async move {
+            let outcome = folder.write(&directory, &metadata).await;
+            let outcome = outcome.map_err(|error| format!("it is not stored: {error}"));
+            let checkpoint = metadata.checkpoint;
+            let _ = addr.send(SavepointStored { checkpoint, outcome }).await;
+        });
+    }
+
+    /// Answers who has asked for a savepoint.
+    pub(super) fn answer_savepoint(&mut self, number: u64, outcome: Result<String, String>) {
+        let job = self.job_id();
+        match &outcome {
+            Ok(folder) => tracing::info!(%job, folder, "savepoint complete"),
+            Err(why) => tracing::warn!(%job, why, "a savepoint has failed"),
+        }
+        if let Some(asked) = self.savepoints.remove(&number) {
+            // Whoever asked may have gone.
+            let _ = asked.answer.send(outcome.map_err(SavepointError::Failed));
+        }
+    }
+}
+
+/// A savepoint is in its folder, or could not be stored.
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+struct SavepointStored {
+    checkpoint: u64,
+    outcome: Result<(), String>,
+}
+
+impl Handler<SavepointStored> for JobMaster {
+    type Result = ();
+
+    fn handle(&mut self, stored: SavepointStored, ctx: &mut Context<Self>) {
+        let SavepointStored { checkpoint, outcome } = stored;
+        let now = self.now();
+        self.core.savepoint_stored(now, checkpoint, outcome);
+        self.turn(ctx);
+    }
+}
+
+impl Handler<Ask<TakeSavepoint>> for JobMaster {
+    type Result = ResponseActFuture<Self, Answer<TakeSavepoint>>;
+
+    fn handle(&mut self, ask: Ask<TakeSavepoint>, _: &mut Context<Self>) -> Self::Result {
+        let TakeSavepoint { kind, directory } = ask.body;
+        let options = &self.deps.options;
+        let Some(directory) = directory.or_else(|| options.get(&SAVEPOINT_DIRECTORY)) else {
+            return Box::pin(async { Err(SavepointError::NoDirectory) }.into_actor(self));
+        };
+        let (platform, s3) = (self.deps.services.platform.clone(), s3_settings(options));
+        let opened = open_store(directory.clone(), platform, s3).into_actor(self);
+        Box::pin(opened.then(move |opened, actor, ctx| {
+            let asked = actor.ask_savepoint(kind, &directory, opened, ctx);
+            let answer = async move {
+                match asked {
+                    Ok(answered) => answered.await.unwrap_or_else(|_| {
+                        Err(SavepointError::Failed("the JobMaster has given the job up".to_owned()))
+                    }),
+                    Err(error) => Err(error),
+                }
+            };
+            answer.boxed_local().into_actor(actor)
+        }))
+    }
+}

@@ -1,0 +1,69 @@
+//! Operations that clients trigger and then ask about.
+
+use model::{FailureCause, JobId, TriggerId};
+use std::collections::{BTreeMap, VecDeque};
+
+/// The number of ended operations that are remembered.
+const ENDED_MAX: usize = 256;
+
+/// The name of an operation: its job, if it concerns one, and its id.
+pub type OperationKey = (Option<JobId>, TriggerId);
+
+/// The operations of one leadership: those that run, and the newest that have ended.
+#[derive(Debug, Default)]
+pub struct Operations {
+    /// The outcome of each operation; `None` while it runs.
+    known: BTreeMap<OperationKey, Option<Result<String, FailureCause>>>,
+    /// Those that have ended, the oldest first.
+    ended: VecDeque<OperationKey>,
+}
+
+impl Operations {
+    /// Adds an operation. Returns false if it is known already; it must not be begun a second time then.
+    pub fn begin(&mut self, key: OperationKey) -> bool {
+        if self.known.contains_key(&key) {
+            return false;
+        }
+        self.known.insert(key, None);
+        true
+    }
+
+    /// An operation has ended. Beyond 256 ended operations the oldest is forgotten.
+    pub fn end(&mut self, key: OperationKey, outcome: Result<String, FailureCause>) {
+        self.known.insert(key, Some(outcome));
+        self.ended.push_back(key);
+        if self.ended.len() > ENDED_MAX
+            && let Some(oldest) = self.ended.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+    }
+
+    /// Returns the outcome of an operation, `Some(None)` while it runs, or `None` if it is not known.
+    pub fn get(&self, key: &OperationKey) -> Option<Option<&Result<String, FailureCause>>> {
+        self.known.get(key).map(Option::as_ref)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_operation_is_begun_once_and_the_oldest_ended_ones_are_forgotten() {
+        let key = |n| (Some(JobId(1)), TriggerId(n));
+        let mut operations = Operations::default();
+        assert!(operations.begin(key(0)));
+        assert!(!operations.begin(key(0)));
+        assert!(operations.begin((None, TriggerId(0))), "that of another job is another one");
+        assert_eq!(operations.get(&key(0)), Some(None));
+        for n in 1..=ENDED_MAX as u128 {
+            operations.begin(key(n));
+            operations.end(key(n), Ok(n.to_string()));
+        }
+        assert_eq!(operations.get(&key(1)), Some(Some(&Ok("1".to_owned()))));
+        operations.end(key(0), Ok("0".to_owned()));
+        assert_eq!(operations.get(&key(1)), None);
+        assert_eq!(operations.get(&key(0)), Some(Some(&Ok("0".to_owned()))));
+    }
+}

@@ -1,0 +1,167 @@
+//! Savepoints: checkpoints that a user asks for and owns. They are taken one at a time, and wait for a checkpoint that runs. The
+//! savepoint of a stop ends the job: when it is complete its sinks commit, and all tasks finish.
+
+use super::{Command, JobCore, Now};
+use model::{CheckpointKind, CheckpointMetadata, JobStatus};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use thiserror::Error;
+
+/// The most savepoints that may wait for one another.
+const WAITING_MAX: usize = 16;
+
+/// A savepoint that is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SavepointRequest {
+    /// Names the request in [`Command::SavepointEnded`].
+    pub number: u64,
+    /// Whether the job stops with the savepoint.
+    pub kind: CheckpointKind,
+    /// The URI of the savepoint's folder.
+    pub folder: String,
+}
+
+/// The reason why a savepoint is not begun.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum SavepointRefused {
+    /// Some tasks do not run.
+    #[error(
+        "the job is {0}, and a savepoint needs all of its tasks to run; ask again when they do"
+    )]
+    NotRunning(JobStatus),
+    /// Tasks of the job end without a final checkpoint, so that no checkpoint could say which of them have ended.
+    #[error(
+        "the job reads bounded input without checkpoints; set execution.checkpointing.interval to take savepoints of it"
+    )]
+    WithoutCheckpoints,
+    /// The job stops already, or has reached the end of its data.
+    #[error("the job is about to finish")]
+    Finishing,
+    /// Others wait already.
+    #[error("{0} savepoints of the job wait already")]
+    TooMany(usize),
+}
+
+/// The savepoints of one job that have not ended.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Savepoints {
+    waiting: VecDeque<SavepointRequest>,
+    /// The one that is taken, with the number of its checkpoint.
+    running: Option<(u64, SavepointRequest)>,
+    /// The one of a stop that is complete while tasks still have to finish.
+    stopped: Option<SavepointRequest>,
+}
+
+impl JobCore {
+    /// Asks for a savepoint. The answer is [`Command::SavepointEnded`].
+    ///
+    /// # Errors
+    /// [`SavepointRefused`] if it can't be taken now; then nothing has changed.
+    pub fn take_savepoint(
+        &mut self,
+        now: Now,
+        request: SavepointRequest,
+    ) -> Result<(), SavepointRefused> {
+        let savepoints = &self.savepoints;
+        let running = savepoints.running.iter().map(|(_, request)| request);
+        let stops = running.chain(&savepoints.waiting).any(|request| request.kind.stops());
+        if !self.ends_with_checkpoint() {
+            return Err(SavepointRefused::WithoutCheckpoints);
+        }
+        if self.status() == JobStatus::Running && (stops || self.some_region_is_finishing()) {
+            return Err(SavepointRefused::Finishing);
+        }
+        if !self.may_checkpoint() {
+            return Err(SavepointRefused::NotRunning(self.status()));
+        }
+        if savepoints.waiting.len() >= WAITING_MAX {
+            return Err(SavepointRefused::TooMany(WAITING_MAX));
+        }
+        self.savepoints.waiting.push_back(request);
+        self.settle(now);
+        Ok(())
+    }
+
+    /// Begins the savepoint that has waited longest, if no checkpoint runs. Returns true if it did.
+    pub(super) fn begin_savepoint(&mut self, now: Now) -> bool {
+        if !self.checkpoints.is_idle() || self.savepoints.running.is_some() {
+            return false;
+        }
+        let Some(request) = self.savepoints.waiting.pop_front() else { return false };
+        let kind = request.kind;
+        let mut scope = self.checkpoint_scope();
+        if kind.stops() {
+            scope.last.clone_from(&scope.tasks);
+        }
+        let checkpoint = self.checkpoints.begin(now.mono, now.unix_ms, kind, scope);
+        self.savepoints.running = Some((checkpoint, request));
+        true
+    }
+
+    /// Has the parts of a savepoint stored in its folder.
+    pub(super) fn store_savepoint(&mut self, metadata: CheckpointMetadata) {
+        let running = self.savepoints.running.as_ref();
+        if let Some((_, request)) = running.filter(|(number, _)| *number == metadata.checkpoint) {
+            let (number, metadata) = (request.number, Arc::new(metadata));
+            self.out.push(Command::StoreSavepoint { number, metadata });
+        }
+    }
+
+    /// A savepoint is stored in its folder, or could not be.
+    pub fn savepoint_stored(&mut self, now: Now, checkpoint: u64, outcome: Result<(), String>) {
+        let running = self.savepoints.running.as_ref();
+        let running = running.filter(|(number, _)| *number == checkpoint);
+        let folder = running.map(|(_, request)| request.folder.clone()).unwrap_or_default();
+        self.checkpoints.savepoint_stored(now.mono, checkpoint, outcome.map(|()| folder));
+        self.settle(now);
+    }
+
+    /// The checkpoint of a savepoint is complete.
+    pub(super) fn savepoint_complete(&mut self, checkpoint: u64) {
+        match self.savepoints.running.take() {
+            Some((number, request)) if number == checkpoint => match request.kind.stops() {
+                // The answer follows when the job has finished.
+                true => self.savepoints.stopped = Some(request),
+                false => self.savepoint_ended(&request, Ok(())),
+            },
+            other => self.savepoints.running = other,
+        }
+    }
+
+    /// The checkpoint of a savepoint will never be complete.
+    pub(super) fn savepoint_aborted(&mut self, checkpoint: u64, why: &str) {
+        match self.savepoints.running.take() {
+            Some((number, request)) if number == checkpoint => {
+                self.savepoint_ended(&request, Err(why.to_owned()));
+            }
+            other => self.savepoints.running = other,
+        }
+    }
+
+    /// Tasks of the job have failed, or the job ends otherwise than by a stop: no savepoint that waits is taken.
+    pub(super) fn abort_savepoints(&mut self, why: &str) {
+        for request in std::mem::take(&mut self.savepoints.waiting) {
+            self.savepoint_ended(&request, Err(why.to_owned()));
+        }
+        if let Some(request) = self.savepoints.stopped.take() {
+            let why = format!(
+                "the savepoint {} is complete, but the job has not finished with it: {why}",
+                request.folder
+            );
+            self.savepoint_ended(&request, Err(why));
+        }
+    }
+
+    /// The job has finished: a stop is done.
+    pub(super) fn answer_stop(&mut self) {
+        if let Some(request) = self.savepoints.stopped.take() {
+            self.savepoint_ended(&request, Ok(()));
+        }
+        self.abort_savepoints("the job has finished");
+    }
+
+    fn savepoint_ended(&mut self, request: &SavepointRequest, outcome: Result<(), String>) {
+        let outcome = outcome.map(|()| request.folder.clone());
+        self.out.push(Command::SavepointEnded { number: request.number, outcome });
+    }
+}

@@ -1,0 +1,185 @@
+use super::checkpoints::{checkpointed, notified, placements, triggered};
+use super::*;
+use model::CheckpointKind;
+
+const SAVEPOINT: CheckpointKind = CheckpointKind::Savepoint;
+const STOP: CheckpointKind = CheckpointKind::Stop { drain: false };
+
+fn running() -> (World, Vec<ExecutionAttemptId>) {
+    let mut w = checkpointed();
+    w.core.start(at(0));
+    w.tm(1, 2);
+    let tasks = w.run_all();
+    w.commands();
+    (w, tasks)
+}
+
+impl World {
+    fn ask(&mut self, number: u64, kind: CheckpointKind) -> Result<(), SavepointRefused> {
+        let request = SavepointRequest { number, kind, folder: format!("/s/{number}") };
+        let now = self.now();
+        self.core.take_savepoint(now, request)
+    }
+
+    /// Has every task acknowledge, and returns what is to be copied, and for which request.
+    fn to_store(
+        &mut self,
+        checkpoint: u64,
+        tasks: &[ExecutionAttemptId],
+    ) -> (Arc<CheckpointMetadata>, u64) {
+        for task in tasks {
+            self.acknowledge(checkpoint, *task, false);
+        }
+        let commands = self.commands();
+        let found = commands.iter().find_map(|command| match command {
+            Command::StoreSavepoint { number, metadata } => Some((metadata.clone(), *number)),
+            _ => None,
+        });
+        found.unwrap_or_else(|| panic!("nothing to store: {commands:?}"))
+    }
+
+    fn stored(&mut self, checkpoint: u64, outcome: Result<(), String>) {
+        let now = self.now();
+        self.core.savepoint_stored(now, checkpoint, outcome);
+    }
+}
+
+fn ended(commands: &[Command]) -> Vec<(u64, Result<String, String>)> {
+    let ended = |command: &Command| match command {
+        Command::SavepointEnded { number, outcome } => Some((*number, outcome.clone())),
+        _ => None,
+    };
+    commands.iter().filter_map(ended).collect()
+}
+
+#[test]
+fn a_savepoint_waits_for_the_checkpoint_that_runs_and_does_not_replace_the_jobs_own() {
+    let (mut w, tasks) = running();
+    w.pass(1000);
+    assert_eq!(triggered(&w.commands()), [(1, false, 2)]);
+    w.ask(7, SAVEPOINT).unwrap();
+    w.ask(8, SAVEPOINT).unwrap();
+    assert_eq!(triggered(&w.commands()), [], "one at a time");
+    w.complete(1, &tasks, false);
+    assert_eq!(triggered(&w.commands()), [(2, false, 2)]);
+    let (metadata, number) = w.to_store(2, &tasks);
+    assert_eq!((metadata.checkpoint, number), (2, 7));
+    assert_eq!(ended(&w.seen), []);
+    w.stored(2, Ok(()));
+    let sent = w.commands();
+    assert_eq!(ended(&sent), [(7, Ok("/s/7".to_owned()))]);
+    assert_eq!(notified(&sent), [(2, false, 4)], "its sinks commit with the next checkpoint");
+    // What the tasks have stored for it is in the folder now; the parts of checkpoint 1 stay.
+    let gone = sent.iter().filter_map(|command| match command {
+        Command::DiscardObjects(objects) => Some(objects.clone()),
+        _ => None,
+    });
+    let gone: BTreeSet<String> = gone.flatten().collect();
+    assert_eq!(gone, metadata.objects());
+    assert_eq!(triggered(&sent), [(3, false, 2)], "the other one follows");
+    assert_eq!(w.core.latest_checkpoint().unwrap().checkpoint, 1);
+    let report = w.core.checkpoint_report();
+    assert_eq!(report.latest_savepoint.unwrap().external_path.as_deref(), Some("/s/7"));
+    assert_eq!(report.latest_completed.unwrap().checkpoint, 1);
+}
+
+#[test]
+fn a_savepoint_that_fails_is_reported_and_the_job_goes_on() {
+    let (mut w, tasks) = running();
+    w.ask(7, SAVEPOINT).unwrap();
+    w.to_store(1, &tasks);
+    w.stored(1, Err("the disk is full".into()));
+    assert_eq!(ended(&w.commands()), [(7, Err("the disk is full".to_owned()))]);
+    assert_eq!(w.core.status(), JobStatus::Running, "no failure is tolerated of checkpoints");
+    w.pass(1000);
+    assert_eq!(triggered(&w.commands()), [(2, false, 2)]);
+    w.ask(8, SAVEPOINT).unwrap();
+    w.report(1, tasks[0], ExecutionState::Failed);
+    let ended = ended(&w.commands());
+    assert!(matches!(&ended[..], [(8, Err(why))] if why.contains("failed")), "{ended:?}");
+    assert_eq!(w.ask(9, SAVEPOINT), Err(SavepointRefused::NotRunning(JobStatus::Restarting)));
+}
+
+#[test]
+fn a_stop_commits_and_finishes_the_job_with_its_savepoint() {
+    let (mut w, tasks) = running();
+    w.ask(7, CheckpointKind::Stop { drain: true }).unwrap();
+    let sent = w.commands();
+    assert_eq!(triggered(&sent), [(1, true, 2)]);
+    let drains =
+        |c: &Command| matches!(c, Command::TriggerCheckpoint { barrier, .. } if barrier.drain);
+    assert!(sent.iter().any(drains));
+    assert_eq!(w.ask(8, SAVEPOINT), Err(SavepointRefused::Finishing));
+    w.to_store(1, &tasks);
+    w.stored(1, Ok(()));
+    // It becomes the newest checkpoint of the job before anything is committed.
+    let metadata = w.awaiting_persistence();
+    assert_eq!(notified(&w.seen), []);
+    let now = w.now();
+    w.core.checkpoint_persisted(now, 1, Ok(metadata));
+    let sent = w.commands();
+    assert_eq!(notified(&sent), [(1, true, 4)]);
+    assert_eq!(ended(&sent), [], "the tasks have to finish first");
+    w.pass(5000);
+    assert_eq!(triggered(&w.commands()), []);
+    for task in &tasks {
+        w.report(1, *task, ExecutionState::Finished);
+    }
+    let sent = w.commands();
+    assert_eq!(ended(&sent), [(7, Ok("/s/7".to_owned()))]);
+    assert!(sent.contains(&Command::Ended(JobStatus::Finished)));
+}
+
+#[test]
+fn a_stop_that_fails_restarts_the_tasks_because_their_sources_have_stopped() {
+    let (mut w, tasks) = running();
+    w.ask(7, STOP).unwrap();
+    w.commands();
+    let now = w.now();
+    w.core.declined(now, &tasks[0], 1, "no");
+    assert_eq!(w.core.status(), JobStatus::Restarting);
+    assert!(matches!(ended(&w.commands())[..], [(7, Err(_))]));
+    for task in &tasks {
+        w.report(1, *task, ExecutionState::Canceled);
+    }
+    w.pass(1000);
+    assert_eq!(placements(&w.commands()).len(), 4);
+}
+
+#[test]
+fn a_failure_after_the_savepoint_of_a_stop_restores_from_it_and_says_so() {
+    let (mut w, tasks) = running();
+    w.ask(7, STOP).unwrap();
+    w.to_store(1, &tasks);
+    w.stored(1, Ok(()));
+    let metadata = w.awaiting_persistence();
+    let now = w.now();
+    w.core.checkpoint_persisted(now, 1, Ok(metadata));
+    w.commands();
+    w.report(1, tasks[0], ExecutionState::Failed);
+    let told = ended(&w.commands());
+    assert!(matches!(&told[..], [(7, Err(why))] if why.contains("/s/7 is complete")), "{told:?}");
+    for task in &tasks[1..] {
+        w.report(1, *task, ExecutionState::Canceled);
+    }
+    w.pass(1000);
+    let again = placements(&w.commands());
+    assert!(again.len() == 4 && again.iter().all(|task| !task.restore.is_empty() && !task.ended));
+}
+
+#[test]
+fn a_bounded_job_without_checkpoints_takes_no_savepoint_and_one_without_end_does() {
+    let mut graph = pair(1);
+    graph.vertices[0].source = true;
+    let mut unbounded = graph.clone();
+    unbounded.bounded = false;
+    let mut w = World::started(graph, patient());
+    w.tm(1, 1);
+    w.run_all();
+    assert_eq!(w.ask(1, SAVEPOINT), Err(SavepointRefused::WithoutCheckpoints));
+    let mut w = World::started(unbounded, patient());
+    w.tm(1, 1);
+    let tasks = w.run_all();
+    w.ask(1, SAVEPOINT).unwrap();
+    w.to_store(1, &tasks);
+}

@@ -1,0 +1,75 @@
+//! Savepoints, stops and disposals: operations that are triggered, and then asked about by their id.
+
+use super::jobs::check_cancel_allowed;
+use super::{Answer, State, ok, on, resource};
+use crate::decode;
+use crate::messages::TriggerResponse;
+use crate::render;
+use actix_web::HttpResponse;
+use actix_web::web::{Bytes, Path, ServiceConfig};
+use gateways::dispatcher::{DisposeSavepoint, RequestSavepoint, TriggerSavepoint};
+use model::{CheckpointKind, JobId, TriggerId};
+
+pub(super) fn routes(config: &mut ServiceConfig) {
+    config
+        .service(resource("/jobs/{job}/savepoints", [on!(POST savepoint)]))
+        .service(resource("/jobs/{job}/savepoints/{trigger}", [on!(GET status)]))
+        .service(resource("/jobs/{job}/stop", [on!(POST stop)]))
+        .service(resource("/savepoint-disposal", [on!(POST dispose)]))
+        .service(resource("/savepoint-disposal/{trigger}", [on!(GET disposal_status)]));
+}
+
+async fn savepoint(state: State, job: Path<String>, body: Bytes) -> Answer {
+    let job_id = decode::job_id(&job)?;
+    let asked = decode::savepoint_request(&body)?;
+    if asked.cancel {
+        check_cancel_allowed(&state)?;
+    }
+    trigger(&state, job_id, CheckpointKind::Savepoint, asked).await
+}
+
+async fn stop(state: State, job: Path<String>, body: Bytes) -> Answer {
+    check_cancel_allowed(&state)?;
+    let job_id = decode::job_id(&job)?;
+    let (asked, drain) = decode::stop_request(&body)?;
+    trigger(&state, job_id, CheckpointKind::Stop { drain }, asked).await
+}
+
+async fn trigger(
+    state: &State,
+    job_id: JobId,
+    kind: CheckpointKind,
+    asked: decode::SavepointRequest,
+) -> Answer {
+    let trigger_id = asked.trigger_id.unwrap_or_else(|| TriggerId(state.platform.random_u128()));
+    let decode::SavepointRequest { directory, cancel, .. } = asked;
+    let call = TriggerSavepoint { job_id, trigger_id, kind, directory, cancel };
+    state.dispatcher()?.ask_within(call, state.settings.answer_within).await?;
+    let request_id = trigger_id.to_string();
+    Ok(HttpResponse::Accepted().json(TriggerResponse { request_id }))
+}
+
+async fn status(state: State, path: Path<(String, String)>) -> Answer {
+    let (job, trigger) = path.into_inner();
+    let call = RequestSavepoint {
+        job_id: Some(decode::job_id(&job)?),
+        trigger_id: decode::trigger_id(&trigger)?,
+    };
+    let within = state.settings.answer_within;
+    ok(&render::operation(&state.dispatcher()?.ask_within(call, within).await?, true))
+}
+
+async fn dispose(state: State, body: Bytes) -> Answer {
+    check_cancel_allowed(&state)?;
+    let path = decode::disposal_request(&body)?;
+    let trigger_id = TriggerId(state.platform.random_u128());
+    let call = DisposeSavepoint { trigger_id, path };
+    state.dispatcher()?.ask_within(call, state.settings.answer_within).await?;
+    ok(&TriggerResponse { request_id: trigger_id.to_string() })
+}
+
+async fn disposal_status(state: State, trigger: Path<String>) -> Answer {
+    let call = RequestSavepoint { job_id: None, trigger_id: decode::trigger_id(&trigger)? };
+    let within = state.settings.answer_within;
+    ok(&render::operation(&state.dispatcher()?.ask_within(call, within).await?, false))
+}

@@ -1,0 +1,285 @@
+//! Bodies about checkpoints and savepoints.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// `GET /jobs/:jobid/checkpoints`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckpointingStatistics {
+    /// How many there were.
+    pub counts: CheckpointCountsInfo,
+    /// Spreads over the newest complete ones.
+    pub summary: CheckpointSummary,
+    /// The newest one of each kind.
+    pub latest: LatestCheckpoints,
+    /// The newest ones, newest first.
+    pub history: Vec<CheckpointInfo>,
+}
+
+/// Numbers of checkpoints since the JobMaster started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckpointCountsInfo {
+    /// Restores.
+    pub restored: u64,
+    /// All that were triggered.
+    pub total: u64,
+    /// Those that run.
+    pub in_progress: u64,
+    /// Those that were complete.
+    pub completed: u64,
+    /// Those that failed.
+    pub failed: u64,
+}
+
+/// The spread of one number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SpreadInfo {
+    /// Smallest.
+    pub min: u64,
+    /// Largest.
+    pub max: u64,
+    /// Mean.
+    pub avg: u64,
+    /// Median.
+    pub p50: u64,
+    /// 90th percentile.
+    pub p90: u64,
+    /// 95th percentile.
+    pub p95: u64,
+    /// 99th percentile.
+    pub p99: u64,
+    /// 99.9th percentile.
+    pub p999: u64,
+}
+
+/// Spreads over the newest complete checkpoints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckpointSummary {
+    /// Bytes that were written; equal to `state_size`, because every checkpoint is whole.
+    pub checkpointed_size: SpreadInfo,
+    /// Bytes of state.
+    pub state_size: SpreadInfo,
+    /// Milliseconds from the trigger to the end.
+    pub end_to_end_duration: SpreadInfo,
+    /// 0.
+    pub alignment_buffered: SpreadInfo,
+    /// 0: it is not counted.
+    pub processed_data: SpreadInfo,
+    /// 0: no data in flight is stored.
+    pub persisted_data: SpreadInfo,
+}
+
+/// The newest checkpoint of each kind.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LatestCheckpoints {
+    /// Complete, no savepoint.
+    pub completed: Option<CheckpointInfo>,
+    /// A complete savepoint.
+    pub savepoint: Option<CheckpointInfo>,
+    /// One that failed.
+    pub failed: Option<CheckpointInfo>,
+    /// The one that the job was restored from.
+    pub restored: Option<RestoredCheckpointInfo>,
+}
+
+/// The checkpoint that a job was restored from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RestoredCheckpointInfo {
+    /// Its number.
+    pub id: u64,
+    /// Unix milliseconds.
+    pub restore_timestamp: i64,
+    /// Whether it is a savepoint.
+    pub is_savepoint: bool,
+    /// Its folder, if users know it.
+    pub external_path: Option<String>,
+}
+
+/// `GET /jobs/:jobid/checkpoints/details/:checkpointid`, and an entry of the history.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckpointInfo {
+    /// `completed`, `failed` or `in_progress`: Flink's clients choose the class by it.
+    #[serde(rename = "className")]
+    pub class_name: String,
+    /// Its number.
+    pub id: u64,
+    /// `COMPLETED`, `FAILED` or `IN_PROGRESS`.
+    pub status: String,
+    /// Whether it is a savepoint.
+    pub is_savepoint: bool,
+    /// `CANONICAL` for savepoints.
+    #[serde(rename = "savepointFormat")]
+    pub savepoint_format: Option<String>,
+    /// Unix milliseconds.
+    pub trigger_timestamp: i64,
+    /// Unix milliseconds; -1: nobody has acknowledged.
+    pub latest_ack_timestamp: i64,
+    /// Bytes that were written.
+    pub checkpointed_size: u64,
+    /// Bytes of state.
+    pub state_size: u64,
+    /// Milliseconds; -1: nobody has acknowledged.
+    pub end_to_end_duration: i64,
+    /// 0.
+    pub alignment_buffered: u64,
+    /// 0: it is not counted.
+    pub processed_data: u64,
+    /// 0: no data in flight is stored.
+    pub persisted_data: u64,
+    /// Subtasks that take part.
+    pub num_subtasks: u32,
+    /// Subtasks that have acknowledged.
+    pub num_acknowledged_subtasks: u32,
+    /// `CHECKPOINT`, `SAVEPOINT` or `SYNC_SAVEPOINT` (the one of `stop`).
+    pub checkpoint_type: String,
+    /// By vertex; empty in the history.
+    pub tasks: BTreeMap<String, TaskCheckpointInfo>,
+    /// Of a complete one: its folder, if users know it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub external_path: Option<String>,
+    /// Of a complete one: whether it is deleted already.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub discarded: Option<bool>,
+    /// Of a failed one: Unix milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure_timestamp: Option<i64>,
+    /// Of a failed one: why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure_message: Option<String>,
+}
+
+/// The part of one vertex in a checkpoint.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskCheckpointInfo {
+    /// The checkpoint's number.
+    pub id: u64,
+    /// The checkpoint's state.
+    pub status: String,
+    /// Unix milliseconds; -1: nobody has acknowledged.
+    pub latest_ack_timestamp: i64,
+    /// Bytes that were written.
+    pub checkpointed_size: u64,
+    /// Bytes of state.
+    pub state_size: u64,
+    /// Milliseconds; -1: nobody has acknowledged.
+    pub end_to_end_duration: i64,
+    /// 0.
+    pub alignment_buffered: u64,
+    /// 0: it is not counted.
+    pub processed_data: u64,
+    /// 0: no data in flight is stored.
+    pub persisted_data: u64,
+    /// Subtasks.
+    pub num_subtasks: u32,
+    /// Subtasks that have acknowledged.
+    pub num_acknowledged_subtasks: u32,
+}
+
+/// `GET /jobs/:jobid/checkpoints/config`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckpointConfigInfo {
+    /// `exactly_once`.
+    pub mode: String,
+    /// Milliseconds; the largest signed number where there are no periodic checkpoints.
+    pub interval: i64,
+    /// Milliseconds.
+    pub timeout: i64,
+    /// Milliseconds.
+    pub min_pause: i64,
+    /// 1.
+    pub max_concurrent: u32,
+    /// What becomes of checkpoints at the end of the job.
+    pub externalization: ExternalizationInfo,
+    /// The checkpoint directory; `JobManager` where the JobManager keeps the state.
+    pub checkpoint_storage: String,
+    /// `false`: barriers never overtake records.
+    pub unaligned_checkpoints: bool,
+    /// Failures in a row that the job tolerates.
+    pub tolerable_failed_checkpoints: u32,
+    /// Milliseconds: 0, barriers never overtake records.
+    pub aligned_checkpoint_timeout: i64,
+    /// `true`.
+    pub checkpoints_after_tasks_finish: bool,
+}
+
+/// What becomes of checkpoints at the end of the job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExternalizationInfo {
+    /// Whether they are kept in some case.
+    pub enabled: bool,
+    /// Whether they are deleted if the job is cancelled.
+    pub delete_on_cancellation: bool,
+}
+
+/// Body of `POST /jobs/:jobid/savepoints`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SavepointBody {
+    /// The directory; absent: the configured one.
+    #[serde(rename = "target-directory", default, skip_serializing_if = "Option::is_none")]
+    pub target_directory: Option<String>,
+    /// Whether the job is cancelled when the savepoint is complete.
+    #[serde(rename = "cancel-job", default)]
+    pub cancel_job: Option<bool>,
+    /// `CANONICAL` or `NATIVE`, as Flink's clients send it; there is one format.
+    #[serde(rename = "formatType", default, skip_serializing_if = "Option::is_none")]
+    pub format_type: Option<String>,
+    /// The id of the operation; absent: drawn.
+    #[serde(rename = "triggerId", default, skip_serializing_if = "Option::is_none")]
+    pub trigger_id: Option<String>,
+}
+
+/// Body of `POST /jobs/:jobid/stop`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StopBody {
+    /// The directory; absent: the configured one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_directory: Option<String>,
+    /// Whether operators emit what they hold, as at the end of the data.
+    #[serde(default)]
+    pub drain: Option<bool>,
+    /// `CANONICAL` or `NATIVE`, as Flink's clients send it; there is one format.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub format_type: Option<String>,
+    /// The id of the operation; absent: drawn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trigger_id: Option<String>,
+}
+
+/// Body of `POST /savepoint-disposal`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct DisposalBody {
+    /// The savepoint's folder.
+    #[serde(rename = "savepoint-path")]
+    pub savepoint_path: String,
+}
+
+/// The answer to a request that begins an operation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TriggerResponse {
+    /// The id of the operation.
+    #[serde(rename = "request-id")]
+    pub request_id: String,
+}
+
+/// `GET /jobs/:jobid/savepoints/:triggerid` and `/savepoint-disposal/:triggerid`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OperationInfo {
+    /// `IN_PROGRESS` or `COMPLETED`; a failed operation is completed too.
+    pub status: super::QueueStatus,
+    /// The result, once it is completed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<OperationResult>,
+}
+
+/// The result of an operation.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct OperationResult {
+    /// The folder of a savepoint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub location: Option<String>,
+    /// Why the operation has failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure_cause: Option<super::FailureBody>,
+}
