@@ -354,7 +354,9 @@ impl<R: SourceReader> Head for SourceHead<R> {
     }
 
     fn drain(&mut self) {
-        if self.stops_with.is_none() && !self.ended && !self.events.contains(&StreamEvent::EndOfInput)
+        if self.stops_with.is_none()
+            && !self.ended
+            && !self.events.contains(&StreamEvent::EndOfInput)
         {
             self.read_to_end = true;
             self.events.extend(last_events(&mut self.out));

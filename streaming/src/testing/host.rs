@@ -157,7 +157,7 @@ pub(super) fn context_of(
         restored_at_end: false,
         ends_with_checkpoint: false,
         stopped: false.into(),
-            snapshots: Mutex::default(),
+        snapshots: Mutex::default(),
     };
     OperatorContext {
         node: NODE,
