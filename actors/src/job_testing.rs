@@ -608,6 +608,11 @@ impl WorkerDouble {
         self.job_master.ask(update).await.expect("registered")
     }
 
+    /// Everything that was deployed here runs.
+    pub(crate) async fn run_all(&self) {
+        self.report(&self.attempts(), ExecutionState::Running).await;
+    }
+
     /// Everything that was deployed here runs and finishes.
     pub(crate) async fn finish_all(&self) {
         let attempts = self.attempts();

@@ -110,6 +110,9 @@ impl Handler<Ask<TakeSavepoint>> for JobMaster {
         let Some(directory) = directory.or_else(|| options.get(&SAVEPOINT_DIRECTORY)) else {
             return Box::pin(async { Err(SavepointError::NoDirectory) }.into_actor(self));
         };
+        if let Err(error) = check(&directory) {
+            return Box::pin(async { Err(error) }.into_actor(self));
+        }
         let (platform, s3) = (self.deps.services.platform.clone(), s3_settings(options));
         let opened = open_store(directory.clone(), platform, s3).into_actor(self);
         Box::pin(opened.then(move |opened, actor, ctx| {
@@ -124,5 +127,20 @@ impl Handler<Ask<TakeSavepoint>> for JobMaster {
             };
             answer.boxed_local().into_actor(actor)
         }))
+    }
+}
+
+/// Refuses a relative path, which would depend on the folder that the JobManager was started in.
+fn check(directory: &str) -> Result<(), SavepointError> {
+    if objects::is_remote(directory) {
+        return Ok(());
+    }
+    match objects::local_path(directory) {
+        Ok(path) if path.is_absolute() => Ok(()),
+        Ok(path) => Err(SavepointError::Directory(format!(
+            "'{}' is a relative path; the directory for savepoints must be an absolute path or a URI",
+            path.display()
+        ))),
+        Err(error) => Err(SavepointError::Directory(error.to_string())),
     }
 }

@@ -119,11 +119,16 @@ impl JobCore {
     /// The checkpoint of a savepoint is complete.
     pub(super) fn savepoint_complete(&mut self, checkpoint: u64) {
         match self.savepoints.running.take() {
-            Some((number, request)) if number == checkpoint => match request.kind.stops() {
+            Some((number, request)) if number == checkpoint => {
+                if !request.kind.stops() {
+                    return self.savepoint_ended(&request, Ok(()));
+                }
                 // The answer follows when the job has finished.
-                true => self.savepoints.stopped = Some(request),
-                false => self.savepoint_ended(&request, Ok(())),
-            },
+                self.savepoints.stopped = Some(request);
+                if self.status() != JobStatus::Running {
+                    self.abort_savepoints("tasks of the job have failed");
+                }
+            }
             other => self.savepoints.running = other,
         }
     }

@@ -1,5 +1,6 @@
 //! The command line, declared: subcommands, flags, examples. No behaviour.
 
+use super::savepoint_args::{SAVEPOINT_EXAMPLES, STOP_EXAMPLES, Savepoint, Stop};
 use super::session_args::YarnSession;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use model::JobId;
@@ -31,6 +32,8 @@ Examples:
   flott run -d -p 4 -m jobmanager:8081 ./word_count --input /data/text --output /data/counts
   flott list --output json
   flott cancel 5f3c1c1e2f4b4d0e9a7b6c5d4e3f2a1b
+  flott savepoint 5f3c1c1e2f4b4d0e9a7b6c5d4e3f2a1b /data/savepoints
+  flott stop -p /data/savepoints 5f3c1c1e2f4b4d0e9a7b6c5d4e3f2a1b
   flott block-node --for 2h node-3
   flott info ./word_count --input /data/text
   flott run-application -t standalone ./word_count --input /data/text
@@ -86,6 +89,12 @@ pub enum Command {
     /// Cancel a job
     #[command(after_help = CANCEL_EXAMPLES)]
     Cancel(Cancel),
+    /// Take a savepoint of a job, which goes on, or delete one
+    #[command(after_help = SAVEPOINT_EXAMPLES)]
+    Savepoint(Savepoint),
+    /// Stop a job with a savepoint
+    #[command(after_help = STOP_EXAMPLES)]
+    Stop(Stop),
     /// Show the logs of a cluster's processes
     #[command(after_help = LOGS_EXAMPLES)]
     Logs(Logs),

@@ -16,6 +16,8 @@ pub(crate) mod logs;
 pub(crate) mod output;
 mod run;
 mod run_application;
+mod savepoint;
+mod savepoint_args;
 mod session_args;
 #[cfg(feature = "yarn")]
 mod yarn_session;
@@ -163,6 +165,8 @@ fn dispatch(cli: Cli) -> Outcome {
         Command::List(args) => block_on(list::list(&context, args)),
         Command::Info(args) => block_on(info::info(&context, args)),
         Command::Cancel(args) => block_on(cancel::cancel(&context, args)),
+        Command::Savepoint(args) => block_on(savepoint::savepoint(&context, args)),
+        Command::Stop(args) => block_on(savepoint::stop(&context, args)),
         Command::Logs(args) => block_on(logs::logs(&context, args)),
         Command::BlockNode(args) => block_on(block_node::block_node(&context, args)),
         Command::MakeSecret => make_secret(&context),

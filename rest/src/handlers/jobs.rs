@@ -5,7 +5,7 @@ use crate::decode::{self, OperatorName};
 use crate::error::ApiError;
 use crate::messages::{CoordinationResponseBody, EmptyBody, JobStatusInfo, PlanResponse};
 use crate::render;
-use actix_web::http::{Method, StatusCode};
+use actix_web::http::Method;
 use actix_web::web::{self, Bytes, Path, ServiceConfig};
 use actix_web::{HttpRequest, HttpResponse};
 use gateways::dispatcher::{
@@ -146,12 +146,10 @@ async fn yarn_cancel(state: State, job: Path<String>) -> Answer {
     cancel_job(&state, &job).await
 }
 
-async fn yarn_stop(state: State) -> Answer {
+/// Stops in answer to GET, with a savepoint in the configured directory.
+async fn yarn_stop(state: State, job: Path<String>) -> Answer {
     check_protected(&state)?;
-    Err(ApiError::new(
-        StatusCode::NOT_IMPLEMENTED,
-        "a job cannot be stopped with a savepoint yet; yarn-cancel cancels it",
-    ))
+    super::savepoints::stop_job(&state, &job, decode::SavepointRequest::default(), false).await
 }
 
 /// A GET that changes something exists only where a token, or the proxy's cookie, is asked for: any page could make a

@@ -29,10 +29,18 @@ async fn savepoint(state: State, job: Path<String>, body: Bytes) -> Answer {
 }
 
 async fn stop(state: State, job: Path<String>, body: Bytes) -> Answer {
-    check_cancel_allowed(&state)?;
-    let job_id = decode::job_id(&job)?;
     let (asked, drain) = decode::stop_request(&body)?;
-    trigger(&state, job_id, CheckpointKind::Stop { drain }, asked).await
+    stop_job(&state, &job, asked, drain).await
+}
+
+pub(super) async fn stop_job(
+    state: &State,
+    job: &str,
+    asked: decode::SavepointRequest,
+    drain: bool,
+) -> Answer {
+    check_cancel_allowed(state)?;
+    trigger(state, decode::job_id(job)?, CheckpointKind::Stop { drain }, asked).await
 }
 
 async fn trigger(

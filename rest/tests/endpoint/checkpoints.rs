@@ -97,8 +97,8 @@ pub(super) fn trigger(call: TriggerSavepoint) -> Result<(), JobError> {
             );
             Ok(())
         }
-        (JOB, CheckpointKind::Stop { drain: true }) => {
-            assert_eq!((directory, cancel), (None, false));
+        (JOB, CheckpointKind::Stop { .. }) => {
+            assert_eq!((directory, cancel), (None, false), "{kind:?}");
             Ok(())
         }
         _ => Err(JobError::Terminated { job: job_id, status: JobStatus::Finished }),

@@ -91,7 +91,10 @@ async fn a_savepoint_that_cannot_be_stored_is_refused_before_a_source_hears_of_i
         std::fs::write(&file, "").unwrap();
         let (f, worker) = running(&[]).await;
         let stop = CheckpointKind::Stop { drain: false };
-        let refused = |ask| async { f.gateway.ask(ask).await.unwrap_err().refused().unwrap() };
+        let refused = async |ask| match f.gateway.ask(ask).await {
+            Err(CallError::Refused(error)) => error,
+            other => panic!("{other:?}"),
+        };
         assert_eq!(refused(take(stop, None)).await, SavepointError::NoDirectory);
         for bad in [file.display().to_string(), "relative/path".to_owned()] {
             let error = refused(take(stop, Some(bad))).await;

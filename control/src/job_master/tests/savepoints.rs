@@ -183,3 +183,17 @@ fn a_bounded_job_without_checkpoints_takes_no_savepoint_and_one_without_end_does
     w.ask(1, SAVEPOINT).unwrap();
     w.to_store(1, &tasks);
 }
+
+#[test]
+fn a_failure_while_the_pointer_of_a_stop_is_written_is_told_when_it_is() {
+    let (mut w, tasks) = running();
+    w.ask(7, STOP).unwrap();
+    w.to_store(1, &tasks);
+    w.stored(1, Ok(()));
+    let metadata = w.to_persist();
+    w.report(1, tasks[0], ExecutionState::Failed);
+    assert_eq!(ended(&w.commands()), [], "it is not known yet whether it is complete");
+    let now = w.now();
+    w.core.checkpoint_persisted(now, 1, Ok(metadata));
+    assert!(matches!(ended(&w.commands())[..], [(7, Err(_))]));
+}
