@@ -44,6 +44,10 @@ const MUST_HAPPEN: &[&str] = &[
     "restarts for want of slots",
     "shortages after the start-up time",
     "registrations that timed out",
+    "checkpoints complete",
+    "final barriers",
+    "tasks restored",
+    "coordinators restored",
 ];
 /// Number of seeds of a run that names no number.
 const SEEDS: u64 = 50;

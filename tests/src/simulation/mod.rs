@@ -129,7 +129,13 @@ pub fn run(
 }
 
 /// Seeds that once found something that was then put right, and what.
-pub const RECORDED: &[(u64, &str)] = &[(
-    397,
-    "a program host that replaced a crashed one under the same address got a deployment without the graph, and ran it",
-)];
+pub const RECORDED: &[(u64, &str)] = &[
+    (
+        39,
+        "subtasks at the end of their data waited for a final checkpoint that waited for subtasks without slots, and kept their own",
+    ),
+    (
+        397,
+        "a program host that replaced a crashed one under the same address got a deployment without the graph, and ran it",
+    ),
+];

@@ -12,9 +12,9 @@ use storage::jobs::LogId;
 pub enum Restored {
     /// There is no state: it starts from the beginning.
     Nothing,
-    /// All state is of this checkpoint, or of tasks that had ended with an earlier one.
+    /// The newest state is of this checkpoint; older state is of tasks that did not run when it was taken.
     Checkpoint(u64),
-    /// Parts of the state are of different checkpoints.
+    /// Parts of the state of one region are of different checkpoints.
     Mixed,
 }
 

@@ -62,7 +62,8 @@ impl HostDouble {
             StateHandle::Inline(bytes) => Some(&bytes[..]),
             StateHandle::Object { .. } => None,
         });
-        let (job_id, attempt, from) = (self.job, task.attempt, checkpoint_of(bytes));
+        let (job_id, attempt) = (self.job, task.attempt);
+        let from = checkpoint_of(bytes, self.is_one_region());
         self.observer.notice(&Noticed::TaskRestored { job_id, attempt, job_master, from });
         Part { ends_with_checkpoint, ended: task.ended, ..Part::default() }
     }
@@ -104,6 +105,13 @@ impl HostDouble {
     fn is_source(&self, attempt: ExecutionAttemptId) -> bool {
         let graph = self.graph.iter().flat_map(|graph| &graph.vertices);
         graph.filter(|vertex| vertex.id == attempt.vertex).any(|vertex| vertex.source)
+    }
+
+    /// Returns true if all tasks of the job are one region.
+    fn is_one_region(&self) -> bool {
+        self.graph.as_ref().is_none_or(|graph| {
+            !graph.edges.is_empty() || graph.nodes.iter().any(|node| node.coordinated)
+        })
     }
 
     fn sources(&self) -> u32 {
@@ -167,8 +175,9 @@ fn state_of(attempt: ExecutionAttemptId, barrier: CheckpointBarrier) -> String {
     format!("{} {last} {attempt}", barrier.checkpoint)
 }
 
-/// Returns the checkpoint that states are from. State of a task that has ended stays as it is in later checkpoints.
-fn checkpoint_of<'a>(states: impl Iterator<Item = &'a [u8]>) -> Restored {
+/// Returns the checkpoint that states are from. State of a task that has ended stays as it is in later checkpoints, and so does that
+/// of a region that waits for slots while another one ends; within one region all other state is of one checkpoint.
+fn checkpoint_of<'a>(states: impl Iterator<Item = &'a [u8]>, one_region: bool) -> Restored {
     let mut named: Vec<(u64, bool)> = Vec::new();
     for state in states {
         let text = std::str::from_utf8(state).unwrap_or_default();
@@ -181,10 +190,8 @@ fn checkpoint_of<'a>(states: impl Iterator<Item = &'a [u8]>) -> Restored {
     let Some(newest) = named.iter().map(|(checkpoint, _)| *checkpoint).max() else {
         return Restored::Nothing;
     };
-    match named.iter().all(|(checkpoint, last)| *checkpoint == newest || *last) {
-        true => Restored::Checkpoint(newest),
-        false => Restored::Mixed,
-    }
+    let same = named.iter().all(|(checkpoint, last)| *checkpoint == newest || *last);
+    if same || !one_region { Restored::Checkpoint(newest) } else { Restored::Mixed }
 }
 
 impl Handler<Ask<TriggerOnHost>> for HostDouble {
@@ -228,7 +235,7 @@ impl Handler<Ask<StartCoordinators>> for HostDouble {
         _: &mut Context<Self>,
     ) -> Answer<StartCoordinators> {
         let StartCoordinators { graph, job_master_id, restore, .. } = ask.body;
-        let from = checkpoint_of(restore.iter().map(|(_, state)| &state[..]));
+        let from = checkpoint_of(restore.iter().map(|(_, state)| &state[..]), true);
         let (job_id, job_master) = (self.job, job_master_id.session());
         self.observer.notice(&Noticed::CoordinatorsRestored { job_id, job_master, from });
         self.graph = Some(graph);
@@ -255,7 +262,7 @@ mod tests {
     use super::*;
 
     fn from(states: &[&str]) -> Restored {
-        checkpoint_of(states.iter().map(|state| state.as_bytes()))
+        checkpoint_of(states.iter().map(|state| state.as_bytes()), true)
     }
 
     #[test]
@@ -265,5 +272,7 @@ mod tests {
         assert_eq!(from(&["5 last a", "7 - b"]), Restored::Checkpoint(7));
         assert_eq!(from(&["5 - a", "7 - b"]), Restored::Mixed);
         assert_eq!(from(&["7 - a", "nothing"]), Restored::Mixed);
+        let apart = ["5 - a", "7 - b"].into_iter().map(str::as_bytes);
+        assert_eq!(checkpoint_of(apart, false), Restored::Checkpoint(7));
     }
 }

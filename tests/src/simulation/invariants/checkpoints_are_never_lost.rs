@@ -2,6 +2,8 @@
 //! restored afterwards is restored from it or from a newer one, and all of it from the same one. Until the job has ended, the
 //! metadata of the newest complete checkpoint exists.
 //!
+//! A subtask that waited for slots while a checkpoint was taken may be restored from an older one: its part is the same in both.
+//!
 //! A superseded JobMaster whose deployment arrives late is judged by what was complete in its own time: nothing that it deploys
 //! can complete a checkpoint any more.
 
@@ -9,7 +11,7 @@ use super::Invariant;
 use crate::simulation::observer::{Noticed, Restored, Seen, What};
 #[cfg(feature = "mutants")]
 use control::mutation::Mutation;
-use model::{JobId, LeaderSession};
+use model::{JobId, JobVertexId, LeaderSession};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The broken rules that this invariant must find, and a seed in which it does.
@@ -19,8 +21,10 @@ pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::PreviousRestored, 1)];
 /// The checkpoints of one job.
 #[derive(Default)]
 struct OfJob {
-    /// The newest complete checkpoint of each leader, by the leader's number in the store.
-    complete: BTreeMap<u64, u64>,
+    /// The complete checkpoints of each leader, by the leader's number in the store.
+    complete: BTreeMap<u64, BTreeSet<u64>>,
+    /// The checkpoints in which each subtask took part.
+    parts: BTreeMap<(JobVertexId, u32), BTreeSet<u64>>,
     /// The checkpoints whose metadata exists.
     stored: BTreeSet<u64>,
     ended: bool,
@@ -34,23 +38,37 @@ pub struct CheckpointsAreNeverLost {
 
 impl OfJob {
     fn complete(&mut self, by: LeaderSession, checkpoint: u64) {
-        let newest = self.complete.entry(by.epoch.store).or_default();
-        *newest = checkpoint.max(*newest);
+        self.complete.entry(by.epoch.store).or_default().insert(checkpoint);
     }
 
-    /// Judges what a JobMaster has restored.
-    fn restored(&self, by: LeaderSession, from: Restored) -> Result<(), String> {
-        let before = self.complete.range(..=by.epoch.store);
-        let newest = before.map(|(_, checkpoint)| *checkpoint).max();
+    /// Returns the newest checkpoint that is complete.
+    fn newest(&self) -> Option<u64> {
+        self.complete.values().filter_map(|complete| complete.last().copied()).max()
+    }
+
+    /// Judges what a JobMaster has restored. `part`: the subtask; `None`: the coordinators.
+    fn restored(
+        &self,
+        by: LeaderSession,
+        part: Option<(JobVertexId, u32)>,
+        from: Restored,
+    ) -> Result<(), String> {
+        let took_part = |checkpoint: &&u64| {
+            let parts = part.map(|part| self.parts.get(&part));
+            parts.is_none_or(|parts| parts.is_some_and(|parts| parts.contains(*checkpoint)))
+        };
+        let before = self.complete.range(..=by.epoch.store).flat_map(|(_, complete)| complete);
+        let known = |number| before.clone().any(|checkpoint| *checkpoint == number);
+        let newest = before.clone().filter(took_part).max();
         match (from, newest) {
             (Restored::Mixed, _) => Err("restored from several checkpoints at once".to_owned()),
             (Restored::Nothing, Some(newest)) => {
                 Err(format!("started from the beginning, though checkpoint {newest} is complete"))
             }
-            (Restored::Checkpoint(from), Some(newest)) if from < newest => {
+            (Restored::Checkpoint(from), Some(newest)) if from < *newest => {
                 Err(format!("restored from checkpoint {from}, though {newest} is complete"))
             }
-            (Restored::Checkpoint(from), None) => {
+            (Restored::Checkpoint(from), _) if !known(from) => {
                 Err(format!("restored from checkpoint {from}, which is not complete"))
             }
             _ => Ok(()),
@@ -72,7 +90,7 @@ impl Invariant for CheckpointsAreNeverLost {
             Noticed::MetadataDropped { job_id, checkpoint } => {
                 let job = self.jobs.entry(*job_id).or_default();
                 job.stored.remove(checkpoint);
-                if !job.ended && job.complete.values().max() == Some(checkpoint) {
+                if !job.ended && job.newest() == Some(*checkpoint) {
                     return Err(format!(
                         "job {job_id}: the metadata of checkpoint {checkpoint} is deleted, and no newer one is complete"
                     ));
@@ -90,17 +108,22 @@ impl Invariant for CheckpointsAreNeverLost {
                     }
                 }
             }
+            Noticed::TaskAcknowledges { job_id, attempt, checkpoint, .. } => {
+                let parts = &mut self.jobs.entry(*job_id).or_default().parts;
+                parts.entry((attempt.vertex, attempt.subtask)).or_default().insert(*checkpoint);
+            }
             Noticed::CompletionHeard { job_id, job_master, checkpoint, .. } => {
                 self.jobs.entry(*job_id).or_default().complete(*job_master, *checkpoint);
             }
             Noticed::TaskRestored { job_id, attempt, job_master, from } => {
                 let job = self.jobs.entry(*job_id).or_default();
-                let judged = job.restored(*job_master, *from);
+                let part = Some((attempt.vertex, attempt.subtask));
+                let judged = job.restored(*job_master, part, *from);
                 return judged.map_err(|what| format!("job {job_id}: {attempt} is {what}"));
             }
             Noticed::CoordinatorsRestored { job_id, job_master, from } => {
                 let job = self.jobs.entry(*job_id).or_default();
-                let judged = job.restored(*job_master, *from);
+                let judged = job.restored(*job_master, None, *from);
                 return judged.map_err(|what| format!("job {job_id}: its coordinators are {what}"));
             }
             _ => {}
@@ -113,7 +136,7 @@ impl Invariant for CheckpointsAreNeverLost {
 mod tests {
     use super::*;
     use crate::simulation::observer::{Observer, Trace};
-    use model::{ContentHash, Epoch, ExecutionAttemptId, JobVertexId};
+    use model::{ContentHash, Epoch, ExecutionAttemptId};
     use storage::jobs::LogId;
 
     const JOB: JobId = JobId(7);
@@ -144,6 +167,12 @@ mod tests {
         Noticed::TaskRestored { job_id: JOB, attempt, job_master: session(store), from }
     }
 
+    fn acknowledged(store: u64, checkpoint: u64) -> Noticed {
+        let vertex = JobVertexId(1);
+        let attempt = ExecutionAttemptId { graph: store, vertex, subtask: 0, attempt: 0 };
+        Noticed::TaskAcknowledges { job_id: JOB, attempt, checkpoint, last: false }
+    }
+
     fn found(all: &[Noticed]) -> usize {
         let observer = Observer::new(Trace::Hashed);
         all.iter().for_each(|noticed| observer.notice(noticed));
@@ -161,8 +190,18 @@ mod tests {
     fn a_restore_from_an_older_checkpoint_from_several_or_from_nothing_is_found() {
         for from in [Restored::Checkpoint(1), Restored::Mixed, Restored::Nothing] {
             let complete = [stored(1), recorded(1, 1, Some(1)), stored(2), recorded(1, 2, Some(2))];
-            assert_eq!(found(&[&complete[..], &[restored(2, from)]].concat()), 1, "{from:?}");
+            let took_part = [acknowledged(1, 1), acknowledged(1, 2)];
+            let restores = [restored(2, from)];
+            let all = [&took_part[..], &complete[..], &restores[..]].concat();
+            assert_eq!(found(&all), 1, "{from:?}");
         }
+    }
+
+    #[test]
+    fn a_subtask_without_part_in_the_newest_checkpoint_may_have_its_part_of_the_one_before() {
+        let complete = [stored(1), recorded(1, 1, Some(1)), stored(2), recorded(1, 2, Some(2))];
+        let restores = [acknowledged(1, 1), restored(1, Restored::Checkpoint(1))];
+        assert_eq!(found(&[&complete[..], &restores[..]].concat()), 0);
     }
 
     #[test]

@@ -21,8 +21,8 @@ pub const MUTANTS: &[(Mutation, u64)] = &[
     (Mutation::FenceIgnored, 1),
     (Mutation::WithdrawalIgnored, 33),
     (Mutation::StaleJobMasterDeclares, 1),
-    (Mutation::StaleManagerObeyed, 1),
-    (Mutation::StaleJobMasterAnnounces, 1),
+    (Mutation::StaleManagerObeyed, 4),
+    (Mutation::StaleJobMasterAnnounces, 4),
 ];
 
 /// See the module.

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The broken rules that this invariant must find, and a seed in which it does.
 #[cfg(feature = "mutants")]
 pub const MUTANTS: &[(Mutation, u64)] =
-    &[(Mutation::AnnouncedBeforePersisted, 1), (Mutation::RestartDuringPersist, 1)];
+    &[(Mutation::AnnouncedBeforePersisted, 1), (Mutation::RestartDuringPersist, 3)];
 
 /// The state of this invariant; see the module.
 #[derive(Default)]
