@@ -135,13 +135,8 @@ impl Snapshots {
             let bytes = state.len() as u64;
             let handle = match &self.directory {
                 Some(directory) if bytes > self.inline_max => {
-                    let stored = directory.put_state(
-                        self.job_id,
-                        checkpoint,
-                        attempt,
-                        operator,
-                        state,
-                    );
+                    let stored =
+                        directory.put_state(self.job_id, checkpoint, attempt, operator, state);
                     stored.await.map_err(|error| error.to_string())?
                 }
                 _ => {
