@@ -157,7 +157,7 @@ fn a_final_checkpoint_that_failed_is_tried_again_after_a_pause() {
     assert!(c.may_begin(at(110), true));
     // However often it fails, and though no failure is tolerated, the job goes on trying.
     for pause in [200, 400, 800] {
-        c.begin(at(1000), 5, Scope { last: tasks(1), ..scope(1) });
+        c.begin(at(1000), 5, CHECKPOINT, Scope { last: tasks(1), ..scope(1) });
         let CheckpointStep::Trigger(number) = c.take_steps().pop().unwrap() else { panic!() };
         c.decline(at(1000), number, "no".into());
         assert!(!c.take_steps().iter().any(|s| matches!(s, CheckpointStep::TooManyFailures(_))));
@@ -283,7 +283,7 @@ fn people_are_told_of_the_newest_checkpoints_and_how_they_ended() {
         at(1000),
         50_000,
         CHECKPOINT,
-        Scope { finished: [(TaskIndex(0), part("a"))].into(), ..scope(0) },
+        Scope { others: [(TaskIndex(0), part("a"))].into(), ..scope(0) },
     );
     c.begin(at(1000), 50_000, CHECKPOINT, scope(3));
     c.acknowledge(at(1010), 2, TaskIndex(1), part("b"));

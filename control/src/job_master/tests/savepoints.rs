@@ -190,7 +190,7 @@ fn a_failure_while_the_pointer_of_a_stop_is_written_is_told_when_it_is() {
     w.ask(7, STOP).unwrap();
     w.to_store(1, &tasks);
     w.stored(1, Ok(()));
-    let metadata = w.to_persist();
+    let metadata = w.awaiting_persistence();
     w.report(1, tasks[0], ExecutionState::Failed);
     assert_eq!(ended(&w.commands()), [], "it is not known yet whether it is complete");
     let now = w.now();
