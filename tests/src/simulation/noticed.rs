@@ -96,6 +96,8 @@ pub enum Noticed {
         job_id: JobId,
         /// The attempt.
         attempt: ExecutionAttemptId,
+        /// The JobMaster that deployed it.
+        job_master: LeaderSession,
         /// The number of the checkpoint.
         checkpoint: u64,
         /// Whether the task ends with the checkpoint.

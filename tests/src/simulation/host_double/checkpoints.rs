@@ -136,12 +136,18 @@ impl HostDouble {
         }
         task.part.passed = checkpoint;
         task.part.last = last.then_some(checkpoint);
-        let ended = task.part.at_end;
+        let (ended, job_master) = (task.part.at_end, task.job_master);
         if self.is_source(attempt) {
             self.barriers.pass(attempt, barrier);
         }
         let job_id = self.job;
-        self.observer.notice(&Noticed::TaskAcknowledges { job_id, attempt, checkpoint, last });
+        self.observer.notice(&Noticed::TaskAcknowledges {
+            job_id,
+            attempt,
+            job_master,
+            checkpoint,
+            last,
+        });
         let state = StateHandle::Inline(state_of(attempt, barrier).into_bytes());
         let operators = vec![(operator_of(attempt), state)];
         let answer = Ok(SubtaskSnapshot { ended, operators });

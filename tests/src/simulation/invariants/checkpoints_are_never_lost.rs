@@ -23,8 +23,9 @@ pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::PreviousRestored, 1)];
 struct OfJob {
     /// The complete checkpoints of each leader, by the leader's number in the store.
     complete: BTreeMap<u64, BTreeSet<u64>>,
-    /// The checkpoints in which each subtask took part.
-    parts: BTreeMap<(JobVertexId, u32), BTreeSet<u64>>,
+    /// The subtasks that took part in each checkpoint of a leader. Numbers of checkpoints that were never complete come again
+    /// under the next leader.
+    parts: BTreeMap<(u64, u64), BTreeSet<(JobVertexId, u32)>>,
     /// The checkpoints whose metadata exists.
     stored: BTreeSet<u64>,
     ended: bool,
@@ -53,19 +54,21 @@ impl OfJob {
         part: Option<(JobVertexId, u32)>,
         from: Restored,
     ) -> Result<(), String> {
-        let took_part = |checkpoint: &&u64| {
-            let parts = part.map(|part| self.parts.get(&part));
-            parts.is_none_or(|parts| parts.is_some_and(|parts| parts.contains(*checkpoint)))
+        let took_part = |(leader, checkpoint): &(u64, u64)| {
+            let parts = self.parts.get(&(*leader, *checkpoint));
+            part.is_none_or(|part| parts.is_some_and(|parts| parts.contains(&part)))
         };
-        let before = self.complete.range(..=by.epoch.store).flat_map(|(_, complete)| complete);
-        let known = |number| before.clone().any(|checkpoint| *checkpoint == number);
-        let newest = before.clone().filter(took_part).max();
+        let before = self.complete.range(..=by.epoch.store).flat_map(|(leader, complete)| {
+            complete.iter().map(|checkpoint| (*leader, *checkpoint))
+        });
+        let known = |number| before.clone().any(|(_, checkpoint)| checkpoint == number);
+        let newest = before.clone().filter(took_part).map(|(_, checkpoint)| checkpoint).max();
         match (from, newest) {
             (Restored::Mixed, _) => Err("restored from several checkpoints at once".to_owned()),
             (Restored::Nothing, Some(newest)) => {
                 Err(format!("started from the beginning, though checkpoint {newest} is complete"))
             }
-            (Restored::Checkpoint(from), Some(newest)) if from < *newest => {
+            (Restored::Checkpoint(from), Some(newest)) if from < newest => {
                 Err(format!("restored from checkpoint {from}, though {newest} is complete"))
             }
             (Restored::Checkpoint(from), _) if !known(from) => {
@@ -108,9 +111,10 @@ impl Invariant for CheckpointsAreNeverLost {
                     }
                 }
             }
-            Noticed::TaskAcknowledges { job_id, attempt, checkpoint, .. } => {
+            Noticed::TaskAcknowledges { job_id, attempt, job_master, checkpoint, .. } => {
                 let parts = &mut self.jobs.entry(*job_id).or_default().parts;
-                parts.entry((attempt.vertex, attempt.subtask)).or_default().insert(*checkpoint);
+                let of = parts.entry((job_master.epoch.store, *checkpoint)).or_default();
+                of.insert((attempt.vertex, attempt.subtask));
             }
             Noticed::CompletionHeard { job_id, job_master, checkpoint, .. } => {
                 self.jobs.entry(*job_id).or_default().complete(*job_master, *checkpoint);
@@ -170,7 +174,8 @@ mod tests {
     fn acknowledged(store: u64, checkpoint: u64) -> Noticed {
         let vertex = JobVertexId(1);
         let attempt = ExecutionAttemptId { graph: store, vertex, subtask: 0, attempt: 0 };
-        Noticed::TaskAcknowledges { job_id: JOB, attempt, checkpoint, last: false }
+        let job_master = session(store);
+        Noticed::TaskAcknowledges { job_id: JOB, attempt, job_master, checkpoint, last: false }
     }
 
     fn found(all: &[Noticed]) -> usize {

@@ -45,10 +45,10 @@ impl FinishedAfterFinalCheckpoint {
             Noticed::TaskAcknowledges { attempt, checkpoint, last: true, .. } => {
                 self.last.insert((*attempt, *checkpoint));
             }
-            Noticed::CompletionHeard { attempt, checkpoint, .. } => {
-                if self.last.contains(&(*attempt, *checkpoint)) {
-                    self.committed.insert(*attempt);
-                }
+            Noticed::CompletionHeard { attempt, checkpoint, .. }
+                if self.last.contains(&(*attempt, *checkpoint)) =>
+            {
+                self.committed.insert(*attempt);
             }
             Noticed::JobInTheEnd { job_id, status: Some(JobStatus::Running), .. } => {
                 let since = self.deployed.get(job_id).copied().unwrap_or_default();
@@ -102,7 +102,7 @@ mod tests {
         let (subtasks, checkpoints, bounded) = (1, true, true);
         let all = [
             Noticed::JobWanted { job_id, subtasks, checkpoints, bounded },
-            Noticed::TaskAcknowledges { job_id, attempt, checkpoint: 3, last },
+            Noticed::TaskAcknowledges { job_id, attempt, job_master, checkpoint: 3, last },
             Noticed::CompletionHeard { job_id, attempt, job_master, checkpoint: heard },
         ];
         for noticed in &all {

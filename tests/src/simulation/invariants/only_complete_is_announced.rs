@@ -81,8 +81,14 @@ mod tests {
         let (job_id, attempt, content) = (JOB, ATTEMPT, model::ContentHash([1; 32]));
         observer.notice(&Noticed::MetadataStored { job_id, checkpoint: 3, content });
         if let Some(checkpoint) = acknowledged {
-            let last = false;
-            observer.notice(&Noticed::TaskAcknowledges { job_id, attempt, checkpoint, last });
+            let (job_master, last) = (session(1), false);
+            observer.notice(&Noticed::TaskAcknowledges {
+                job_id,
+                attempt,
+                job_master,
+                checkpoint,
+                last,
+            });
         }
         if let Some(store) = recorded_by {
             let log = LogId { creator: session(1), count: 0 };
