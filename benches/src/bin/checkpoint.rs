@@ -25,13 +25,14 @@ use std::{
         atomic::{AtomicBool, AtomicU64, Ordering},
         mpsc,
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 use streaming::{
     Barrier, BuildInputs, Element, ErasedBatch, InputPort, Interrupt, Mail, Polled, Progress,
     StreamEvent, Subtask, SubtaskContext, TaskSnapshot, TaskUpcalls, batch::Batch, build,
     operators::BoxError,
 };
+use tokio::time::Instant;
 
 /// The most updates that come at once.
 const BATCH: u64 = 1_024;
@@ -357,7 +358,7 @@ fn main() -> Result<()> {
     let path = cli.directory.join(format!("flott-checkpoint-{}", std::process::id()));
     let file = File::create(&path)?;
     let of_writer = Arc::clone(&world);
-    let writer = std::thread::spawn(move || store(&of_writer, file, &receiver));
+    let writer = std::thread::Builder::new().spawn(move || store(&of_writer, file, &receiver))?;
     let measured = measure(&cli, &world);
     fs::remove_file(&path)?;
     measured?;

@@ -9,7 +9,8 @@ use model::JobId;
 use rest::client::{ClientError, RestClient};
 use rest::messages::{OperationInfo, SavepointBody, StopBody};
 use serde_json::json;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// The first and the longest pause between two questions about an operation.
 const ASK_AGAIN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));

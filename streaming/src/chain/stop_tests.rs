@@ -21,7 +21,7 @@ fn stopped(steps: u64, drain: bool, serialize: bool) -> Outcome {
 }
 
 /// The number of records in a line of a checksum.
-fn count(line: &Vec<u8>) -> u64 {
+fn count(line: &[u8]) -> u64 {
     let text = String::from_utf8_lossy(line);
     text.split('\t').next().and_then(|count| count.parse().ok()).expect("a count")
 }
@@ -42,7 +42,7 @@ proptest! {
     ) {
         let outcome = stopped(steps, drain, serialize);
         prop_assert_eq!(outcome.acknowledged.len() as u64, 1);
-        let counts = outcome.collected.iter().map(|lines| lines.iter().map(count).sum());
+        let counts = outcome.collected.iter().map(|lines| lines.iter().map(|line| count(line)).sum());
         let counts: Vec<u64> = counts.collect();
         prop_assert!(read(&outcome) < 2 * RECORDS, "it was stopped before the end");
         prop_assert!(steps < 20 || read(&outcome) > 0);

@@ -155,7 +155,7 @@ impl<K: Key, V: Kept> Table<K, V> {
         &mut self,
         at: KeyAddress,
         mut same: impl FnMut(&K) -> bool,
-    ) -> Result<Place<OccupiedEntry<'_, (K, V)>, Vacant<'_, K, V>>, StateError> {
+    ) -> Result<PlaceInTable<'_, K, V>, StateError> {
         let number = self.place_of_part(at);
         if number >= self.parts.len() {
             self.make_parts();
@@ -180,6 +180,9 @@ impl<K: Key, V: Kept> Table<K, V> {
         })
     }
 }
+
+/// The place of a key in a table.
+type PlaceInTable<'a, K, V> = Place<OccupiedEntry<'a, (K, V)>, Vacant<'a, K, V>>;
 
 /// The place of a key that has no state.
 #[derive(Debug)]

@@ -22,7 +22,7 @@ impl World {
     }
 
     /// Has every task acknowledge, and returns what is to be copied, and for which request.
-    fn to_store(
+    fn copied(
         &mut self,
         checkpoint: u64,
         tasks: &[ExecutionAttemptId],
@@ -62,7 +62,7 @@ fn a_savepoint_waits_for_the_checkpoint_that_runs_and_does_not_replace_the_jobs_
     assert_eq!(triggered(&w.commands()), [], "one at a time");
     w.complete(1, &tasks, false);
     assert_eq!(triggered(&w.commands()), [(2, false, 2)]);
-    let (metadata, number) = w.to_store(2, &tasks);
+    let (metadata, number) = w.copied(2, &tasks);
     assert_eq!((metadata.checkpoint, number), (2, 7));
     assert_eq!(ended(&w.seen), []);
     w.stored(2, Ok(()));
@@ -87,7 +87,7 @@ fn a_savepoint_waits_for_the_checkpoint_that_runs_and_does_not_replace_the_jobs_
 fn a_savepoint_that_fails_is_reported_and_the_job_goes_on() {
     let (mut w, tasks) = running();
     w.ask(7, SAVEPOINT).unwrap();
-    w.to_store(1, &tasks);
+    w.copied(1, &tasks);
     w.stored(1, Err("the disk is full".into()));
     assert_eq!(ended(&w.commands()), [(7, Err("the disk is full".to_owned()))]);
     assert_eq!(w.core.status(), JobStatus::Running, "no failure is tolerated of checkpoints");
@@ -110,7 +110,7 @@ fn a_stop_commits_and_finishes_the_job_with_its_savepoint() {
         |c: &Command| matches!(c, Command::TriggerCheckpoint { barrier, .. } if barrier.drain);
     assert!(sent.iter().any(drains));
     assert_eq!(w.ask(8, SAVEPOINT), Err(SavepointRefused::Finishing));
-    w.to_store(1, &tasks);
+    w.copied(1, &tasks);
     w.stored(1, Ok(()));
     // It becomes the newest checkpoint of the job before anything is committed.
     let metadata = w.awaiting_persistence();
@@ -150,7 +150,7 @@ fn a_stop_that_fails_restarts_the_tasks_because_their_sources_have_stopped() {
 fn a_failure_after_the_savepoint_of_a_stop_restores_from_it_and_says_so() {
     let (mut w, tasks) = running();
     w.ask(7, STOP).unwrap();
-    w.to_store(1, &tasks);
+    w.copied(1, &tasks);
     w.stored(1, Ok(()));
     let metadata = w.awaiting_persistence();
     let now = w.now();
@@ -181,14 +181,14 @@ fn a_bounded_job_without_checkpoints_takes_no_savepoint_and_one_without_end_does
     w.tm(1, 1);
     let tasks = w.run_all();
     w.ask(1, SAVEPOINT).unwrap();
-    w.to_store(1, &tasks);
+    w.copied(1, &tasks);
 }
 
 #[test]
 fn a_failure_while_the_pointer_of_a_stop_is_written_is_told_when_it_is() {
     let (mut w, tasks) = running();
     w.ask(7, STOP).unwrap();
-    w.to_store(1, &tasks);
+    w.copied(1, &tasks);
     w.stored(1, Ok(()));
     let metadata = w.awaiting_persistence();
     w.report(1, tasks[0], ExecutionState::Failed);
