@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 /// The broken rule that this invariant must find, and a seed in which it does.
 #[cfg(feature = "mutants")]
-pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::RestartBeforeEnd, 1)];
+pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::RestartBeforeEnd, 6)];
 
 /// A subtask of one JobMaster.
 type Subtask = (LeaderSession, JobId, JobVertexId, u32);
