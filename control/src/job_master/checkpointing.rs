@@ -225,7 +225,8 @@ impl JobCore {
         }
     }
 
-    fn by_worker(&self, tasks: impl Iterator<Item = TaskIndex>) -> Vec<OfWorker> {
+    /// Returns the current attempts of subtasks, by the TaskExecutors that they are placed on.
+    pub(super) fn by_worker(&self, tasks: impl IntoIterator<Item = TaskIndex>) -> Vec<OfWorker> {
         let mut by_worker: BTreeMap<ResourceId, OfWorker> = BTreeMap::new();
         for index in tasks {
             let placement = self.exec.task(index).and_then(|task| task.placement.as_ref());

@@ -2,13 +2,12 @@
 //! started again.
 
 use super::{Command, Coordinators, JobCore, Now, Phase, RegionState};
-use crate::execution_graph::{TaskIndex, Worker};
+use crate::execution_graph::TaskIndex;
 use crate::restart::Verdict;
 use crate::scheduler::RegionIndex;
 use model::job::FailureRecord;
-use model::{ExecutionAttemptId, ExecutionState, FailureCause, JobStatus, ResourceId};
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use model::{ExecutionState, FailureCause, JobStatus};
+use std::collections::BTreeSet;
 
 /// How many failures are kept beside the one that is shown first.
 const CONCURRENT: usize = 16;
@@ -174,8 +173,7 @@ impl JobCore {
 
     /// Stops subtasks: those that were not deployed end at once, the others are told to.
     pub(super) fn cancel_tasks(&mut self, tasks: &[TaskIndex], now: Now) {
-        let mut by_worker: BTreeMap<ResourceId, (Arc<Worker>, Vec<ExecutionAttemptId>)> =
-            BTreeMap::new();
+        let mut told = Vec::new();
         for index in tasks {
             let Some(task) = self.exec.task(*index) else { continue };
             match task.state {
@@ -186,21 +184,13 @@ impl JobCore {
                 ExecutionState::Deploying
                 | ExecutionState::Initializing
                 | ExecutionState::Running => {
-                    let worker = task.placement.as_ref().map(|p| p.worker.clone());
                     self.exec.advance(*index, ExecutionState::Canceling, now.unix_ms);
-                    if let (Some(worker), Some(attempt)) = (worker, self.exec.attempt_id(*index)) {
-                        let resource = worker.resource_id.clone();
-                        by_worker
-                            .entry(resource)
-                            .or_insert_with(|| (worker, Vec::new()))
-                            .1
-                            .push(attempt);
-                    }
+                    told.push(*index);
                 }
                 _ => {}
             }
         }
-        for (worker, attempts) in by_worker.into_values() {
+        for (worker, attempts) in self.by_worker(told) {
             self.out.push(Command::CancelTasks { worker, attempts });
         }
     }
