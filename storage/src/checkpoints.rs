@@ -47,7 +47,7 @@ pub enum CheckpointError {
 pub struct CheckpointDirectory {
     objects: Arc<dyn ObjectStore>,
     /// What every name in the store begins with.
-    prefix: &'static str,
+    prefix: String,
 }
 
 impl fmt::Debug for CheckpointDirectory {
@@ -59,19 +59,30 @@ impl fmt::Debug for CheckpointDirectory {
 impl CheckpointDirectory {
     /// Returns the directory `execution.checkpointing.dir`, which `objects` was opened from.
     pub fn new(objects: Arc<dyn ObjectStore>) -> Self {
-        Self { objects, prefix: "" }
+        Self { objects, prefix: String::new() }
     }
 
     /// Returns the part of the store of job logs in which metadata is kept if no directory is configured.
     pub fn beside_logs(objects: Arc<dyn ObjectStore>) -> Self {
-        Self { objects, prefix: BESIDE_LOGS }
+        Self { objects, prefix: BESIDE_LOGS.to_owned() }
+    }
+
+    /// Returns the folder of this name in a store.
+    pub(crate) fn below(objects: Arc<dyn ObjectStore>, folder: &str) -> Self {
+        Self { objects, prefix: format!("{folder}/") }
     }
 
     fn full(&self, name: &str) -> String {
         format!("{}{name}", self.prefix)
     }
 
-    fn shown(&self, name: &str) -> String {
+    /// Creates or replaces an object.
+    pub(crate) async fn put(&self, name: &str, bytes: Bytes) -> Result<(), StoreError> {
+        self.objects.put(&self.full(name), bytes).await
+    }
+
+    /// Returns the place of an object, for messages.
+    pub(crate) fn shown(&self, name: &str) -> String {
         format!("{}/{}", self.objects.location(), self.full(name))
     }
 
@@ -80,7 +91,7 @@ impl CheckpointDirectory {
     /// # Errors
     /// The store's error.
     pub async fn mark_shared(&self, job: JobId) -> Result<(), CheckpointError> {
-        Ok(self.objects.put(&self.full(&format!("{job}/{SHARED}")), Bytes::new()).await?)
+        Ok(self.put(&format!("{job}/{SHARED}"), Bytes::new()).await?)
     }
 
     /// Returns true if the JobMaster of the job has marked this directory.
@@ -176,7 +187,7 @@ impl CheckpointDirectory {
         keep: &BTreeSet<String>,
     ) -> Result<(), StoreError> {
         for name in self.objects.list(&self.full(&format!("{job}/"))).await? {
-            let own = name.strip_prefix(self.prefix).unwrap_or(&name);
+            let own = name.strip_prefix(self.prefix.as_str()).unwrap_or(&name);
             if !keep.contains(own) {
                 self.objects.delete(&name).await?;
             }

@@ -1,10 +1,10 @@
 //! Savepoints: a folder with the metadata of one checkpoint and all of its objects, which belongs to a user. Names of objects in
 //! the metadata are relative to the folder, so that it can be moved.
 
-use crate::checkpoints::{CheckpointDirectory, CheckpointError, decode, encode};
-use crate::objects::{ObjectStore, StoreError};
+use crate::checkpoints::{CheckpointDirectory, CheckpointError, encode};
+use crate::objects::ObjectStore;
 use model::{CheckpointMetadata, JobId, StateHandle};
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
 /// The name of the metadata in the folder.
 const METADATA: &str = "_metadata";
@@ -27,20 +27,12 @@ pub fn split(uri: &str) -> Option<(&str, &str)> {
 
 /// The folder of one savepoint.
 #[derive(Debug, Clone)]
-pub struct SavepointFolder {
-    /// The parent directory.
-    objects: Arc<dyn ObjectStore>,
-    name: String,
-}
+pub struct SavepointFolder(CheckpointDirectory);
 
 impl SavepointFolder {
     /// Returns the folder of this name below the directory that `objects` was opened from.
-    pub fn new(objects: Arc<dyn ObjectStore>, name: impl Into<String>) -> Self {
-        Self { objects, name: name.into() }
-    }
-
-    fn full(&self, file: &str) -> String {
-        format!("{}/{file}", self.name)
+    pub fn new(objects: Arc<dyn ObjectStore>, name: impl AsRef<str>) -> Self {
+        Self(CheckpointDirectory::below(objects, name.as_ref()))
     }
 
     /// Copies the objects of a checkpoint into the folder, one by one, then writes the metadata: a folder with metadata is
@@ -56,7 +48,8 @@ impl SavepointFolder {
         let outcome = self.copy(from, metadata).await;
         if outcome.is_err() {
             // Best effort: the folder may be unreachable now.
-            let _ = self.delete_all(metadata.objects().iter().map(|name| base(name))).await;
+            let copies = metadata.objects().iter().map(|name| base(name).to_owned()).collect();
+            let _ = self.0.delete(&copies).await;
         }
         outcome
     }
@@ -68,13 +61,13 @@ impl SavepointFolder {
     ) -> Result<(), CheckpointError> {
         for name in metadata.objects() {
             let state = from.read(&StateHandle::Object { name: name.clone(), bytes: 0 }).await?;
-            self.objects.put(&self.full(base(&name)), state).await?;
+            self.0.put(base(&name), state).await?;
         }
         let mut own = metadata.clone();
         own.rename_objects(|name| base(name).to_owned());
         let bytes = encode(&own)
-            .map_err(|why| CheckpointError::Metadata { name: self.shown(METADATA), why })?;
-        Ok(self.objects.put(&self.full(METADATA), bytes).await?)
+            .map_err(|why| CheckpointError::Metadata { name: self.0.shown(METADATA), why })?;
+        Ok(self.0.put(METADATA, bytes).await?)
     }
 
     /// Reads the metadata. Names of objects are relative to the folder.
@@ -82,9 +75,7 @@ impl SavepointFolder {
     /// # Errors
     /// The store's error, [`CheckpointError::Missing`] if the folder has no metadata, or [`CheckpointError::Metadata`].
     pub async fn metadata(&self) -> Result<CheckpointMetadata, CheckpointError> {
-        let bytes = self.objects.get(&self.full(METADATA)).await?;
-        let bytes = bytes.ok_or_else(|| CheckpointError::Missing(self.shown(METADATA)))?;
-        decode(&bytes).map_err(|why| CheckpointError::Metadata { name: self.shown(METADATA), why })
+        self.0.metadata(METADATA).await
     }
 
     /// Deletes the savepoint: its metadata first, then its objects. Other files of the folder stay.
@@ -92,20 +83,9 @@ impl SavepointFolder {
     /// # Errors
     /// See [`SavepointFolder::metadata`]; objects that were deleted before a failure stay deleted.
     pub async fn delete(&self) -> Result<(), CheckpointError> {
-        let objects: BTreeSet<String> = self.metadata().await?.objects();
-        self.objects.delete(&self.full(METADATA)).await?;
-        Ok(self.delete_all(objects.iter().map(String::as_str)).await?)
-    }
-
-    async fn delete_all(&self, names: impl Iterator<Item = &str>) -> Result<(), StoreError> {
-        for name in names {
-            self.objects.delete(&self.full(name)).await?;
-        }
-        Ok(())
-    }
-
-    fn shown(&self, name: &str) -> String {
-        format!("{}/{}", self.objects.location(), self.full(name))
+        let objects = self.metadata().await?.objects();
+        self.0.delete(&[METADATA.to_owned()].into()).await?;
+        Ok(self.0.delete(&objects).await?)
     }
 }
 
@@ -120,6 +100,7 @@ mod tests {
     use crate::objects::MemoryObjects;
     use bytes::Bytes;
     use model::{ExecutionAttemptId, JobVertexId, OperatorId, OperatorState, OperatorSubtaskState};
+    use std::collections::BTreeSet;
 
     async fn checkpoint(directory: &CheckpointDirectory) -> CheckpointMetadata {
         let mut subtasks = Vec::new();
