@@ -16,6 +16,7 @@ pub mod program_hosts;
 pub mod resource_manager;
 pub mod services;
 pub mod slot_manager;
+pub mod stores;
 pub mod task_executor;
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ pub(super) const DETAILS_BYTES_MAX: u64 = 64 << 20;
 /// A job that runs or whose end steps are being done.
 pub(super) struct Job {
     pub(super) graph: Arc<JobGraph>,
-    /// The position of the next record in the job's log.
+    /// The job's log, which its JobMaster appends to as well.
     pub(super) log: OpenJobLog,
     pub(super) submitted_ms: u64,
     pub(super) runner: Running<JobManagerRunner>,

@@ -4,9 +4,9 @@
 
 use super::ended::{Ended, ended_job};
 use super::leader::Dispatcher;
+use crate::stores::retried;
 use actix::{AsyncContext, Context, Handler};
 use control::dispatcher::{Found, Recovered};
-use control::registration::backoff;
 use futures::StreamExt as _;
 use gateways::job_master::{FailureRecord, JobDetails};
 use model::{ContentHash, FailureCause, JobGraph, JobId, JobStatus, LeaderSession, ProgramRef};
@@ -29,7 +29,7 @@ impl Dispatcher {
     pub(super) fn recover(&mut self, ctx: &mut Context<Self>) {
         let (logs, session, addr) = (self.logs.clone(), self.writer.session, ctx.address());
         actix::spawn(async move {
-            let listed = retried("the jobs of this cluster", || {
+            let listed = read_again("the jobs of this cluster", || {
                 let logs = logs.clone();
                 async move {
                     let mark = logs.clone().newest_mark(session).await?;
@@ -154,22 +154,12 @@ fn nameless(job_id: JobId) -> JobGraph {
 }
 
 /// Repeats a read after pauses until it succeeds or fails for another reason than a store error.
-async fn retried<T, F>(what: &str, read: impl Fn() -> F) -> Result<T, AppendError>
+async fn read_again<T, F>(what: &str, read: impl Fn() -> F) -> Result<T, AppendError>
 where
     F: Future<Output = Result<T, AppendError>>,
 {
-    let mut failures = 0;
-    loop {
-        match read().await {
-            Err(AppendError::Store(error)) => {
-                let pause = backoff(READ_RETRY.0, READ_RETRY.1, failures);
-                tracing::error!(%error, retry_after = ?pause, "cannot read {what}");
-                failures = failures.saturating_add(1);
-                tokio::time::sleep(pause).await;
-            }
-            outcome => return outcome,
-        }
-    }
+    let may_pass = |error: &AppendError| matches!(error, AppendError::Store(_));
+    retried(&format!("read {what}"), READ_RETRY, may_pass, read).await
 }
 
 async fn take_over(
@@ -180,7 +170,7 @@ async fn take_over(
 ) -> LogRead {
     let what = format!("the log of job {job}");
     let read = || logs.clone().take_over(job, mark, writer.clone());
-    LogRead { job, outcome: retried(&what, read).await }
+    LogRead { job, outcome: read_again(&what, read).await }
 }
 
 /// The jobs that have logs, and the newest mark of an earlier leader.

@@ -2,7 +2,7 @@
 
 use super::leader::Dispatcher;
 use super::questions::Asked;
-use crate::job_master::checkpoints::{open_store, s3_settings};
+use crate::stores::{open_store, s3_settings};
 use actix::{AsyncContext, Context, Handler};
 use control::dispatcher::OperationKey;
 use gateways::dispatcher::{

@@ -5,9 +5,9 @@
 //! record may be there: the append is repeated until its outcome is known.
 
 use super::JobMaster;
+use crate::stores::{open_store, retried, s3_settings};
 use actix::{AsyncContext, Context, Handler};
 use conf::checkpointing::{self, Retention};
-use control::registration::backoff;
 use futures::FutureExt as _;
 use gateways::job_master::CheckpointAnswer;
 use gateways::program_host::{CoordinatorsCheckpointEnded, SnapshotCoordinators};
@@ -115,12 +115,7 @@ impl JobMaster {
     }
 
     /// Tells the coordinators how a checkpoint has ended. One that fails on it fails the job's region.
-    pub(super) fn tell_coordinators(
-        &self,
-        checkpoint: u64,
-        complete: bool,
-        _ctx: &mut Context<Self>,
-    ) {
+    pub(super) fn tell_coordinators(&self, checkpoint: u64, complete: bool) {
         if let Some(host) = &self.host {
             host.gateway.insist(CoordinatorsCheckpointEnded { checkpoint, complete });
         }
@@ -218,16 +213,6 @@ fn unreadable(error: &CheckpointError) -> FailureCause {
     FailureCause::recoverable("CheckpointUnreadable", error.to_string())
 }
 
-pub(crate) fn s3_settings(options: &conf::Options) -> S3Settings {
-    S3Settings {
-        endpoint: options.get(&conf::s3::ENDPOINT),
-        region: options.get(&conf::s3::REGION),
-        access_key: options.get(&conf::s3::ACCESS_KEY),
-        secret_key: options.get(&conf::s3::SECRET_KEY),
-        path_style_access: options.get(&conf::s3::PATH_STYLE_ACCESS),
-    }
-}
-
 async fn open_directory(
     uri: Option<String>,
     log: &OpenJobLog,
@@ -240,38 +225,16 @@ async fn open_directory(
     Ok(CheckpointDirectory::new(open_store(uri, platform.clone(), s3.clone()).await?))
 }
 
-/// Opens a store; local directories are made.
-pub(crate) async fn open_store(
-    uri: String,
-    platform: platform::Platform,
-    s3: S3Settings,
-) -> Result<Arc<dyn objects::ObjectStore>, objects::StoreError> {
-    let place = uri.clone();
-    let opened = storage::disk::blocking(move || objects::open(&uri, &platform, &s3)).await;
-    opened.map_err(|why| objects::StoreError::Io { path: place, why })?
-}
-
 /// Reads metadata; a store that does not answer is tried again.
 async fn read_metadata(
     directory: &CheckpointDirectory,
     name: &str,
 ) -> Result<CheckpointMetadata, CheckpointError> {
-    let mut failures = 0;
-    loop {
-        match directory.metadata(name).await {
-            Err(CheckpointError::Store(error)) if may_pass(&error) => {
-                let pause = backoff(STORE_RETRY.0, STORE_RETRY.1, failures);
-                tracing::error!(%error, retry_after = ?pause, "cannot read the job's checkpoint");
-                failures = failures.saturating_add(1);
-                tokio::time::sleep(pause).await;
-            }
-            outcome => return outcome,
-        }
-    }
-}
-
-fn may_pass(error: &objects::StoreError) -> bool {
-    matches!(error, objects::StoreError::Unreachable { .. } | objects::StoreError::Io { .. })
+    let may_pass = |error: &CheckpointError| {
+        use objects::StoreError::{Io, Unreachable};
+        matches!(error, CheckpointError::Store(Unreachable { .. } | Io { .. }))
+    };
+    retried("read the job's checkpoint", STORE_RETRY, may_pass, || directory.metadata(name)).await
 }
 
 /// Records a checkpoint; repeats the append until its outcome is known.
@@ -280,18 +243,9 @@ async fn record(
     session: model::LeaderSession,
     pointer: &CheckpointPointer,
 ) -> Result<(), AppendError> {
-    let mut failures = 0;
-    loop {
-        match log.record_checkpoint(session, pointer.clone()).await {
-            Err(AppendError::Store(error)) => {
-                let pause = backoff(STORE_RETRY.0, STORE_RETRY.1, failures);
-                tracing::error!(%error, retry_after = ?pause, "cannot record a checkpoint");
-                failures = failures.saturating_add(1);
-                tokio::time::sleep(pause).await;
-            }
-            outcome => return outcome,
-        }
-    }
+    let may_pass = |error: &AppendError| matches!(error, AppendError::Store(_));
+    let append = || log.record_checkpoint(session, pointer.clone());
+    retried("record a checkpoint", STORE_RETRY, may_pass, append).await
 }
 
 /// The checkpoint that the job continues from was read, or can't be.

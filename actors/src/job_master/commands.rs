@@ -82,7 +82,7 @@ impl JobMaster {
                 self.notify_checkpoint(&worker.resource_id, attempts, checkpoint, complete);
             }
             Command::CoordinatorsCheckpointEnded { checkpoint, complete } => {
-                self.tell_coordinators(checkpoint, complete, ctx);
+                self.tell_coordinators(checkpoint, complete);
             }
             Command::CheckpointAborted { checkpoint, why } => {
                 tracing::warn!(job = %self.job_id(), checkpoint, why, "checkpoint aborted");

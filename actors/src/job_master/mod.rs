@@ -6,7 +6,7 @@
 //! It must never outlive its leadership, and never wait inside a turn.
 
 mod calls;
-pub(crate) mod checkpoints;
+mod checkpoints;
 mod commands;
 mod config;
 mod coordinators;

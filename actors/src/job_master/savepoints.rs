@@ -2,7 +2,7 @@
 //! stops. When they are taken is decided in `control::job_master`.
 
 use super::JobMaster;
-use super::checkpoints::{open_store, s3_settings};
+use crate::stores::{open_store, s3_settings};
 use actix::fut::ActorFutureExt;
 use actix::{AsyncContext, Context, Handler, ResponseActFuture, WrapFuture};
 use conf::checkpointing::SAVEPOINT_DIRECTORY;

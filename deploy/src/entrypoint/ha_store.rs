@@ -1,13 +1,13 @@
 //! The cluster's part of `high-availability.storageDir`. This module must never put an S3 key into an error or a log.
 
 use super::{StartError, opened};
+use conf::Options;
 use conf::high_availability as ha;
-use conf::{Options, s3};
 use platform::Platform;
 use std::sync::Arc;
 use std::time::Duration;
 use storage::ha::FileElectionSettings;
-use storage::objects::{self, ObjectStore, S3Settings, StoreError};
+use storage::objects::{self, ObjectStore, StoreError};
 
 /// Shortest lease: below it, ordinary delays of a disk or of the scheduler end leaderships.
 const LEASE_MIN: Duration = Duration::from_millis(200);
@@ -19,13 +19,7 @@ pub(super) async fn open(
     platform: &Platform,
 ) -> Result<Arc<dyn ObjectStore>, StartError> {
     let uri = storage_dir(options)?;
-    let settings = S3Settings {
-        endpoint: options.get(&s3::ENDPOINT),
-        region: options.get(&s3::REGION),
-        access_key: options.get(&s3::ACCESS_KEY),
-        secret_key: options.get(&s3::SECRET_KEY),
-        path_style_access: options.get(&s3::PATH_STYLE_ACCESS),
-    };
+    let settings = actors::stores::s3_settings(options);
     let uri = objects::below(&uri, &options.get(&ha::CLUSTER_ID));
     let platform = platform.clone();
     opened(ha::STORAGE_DIR.key(), move || objects::open(&uri, &platform, &settings)).await

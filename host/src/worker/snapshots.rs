@@ -57,7 +57,8 @@ impl Snapshots {
         let objects = {
             // The client of a remote system belongs to the runtime that polls its sockets.
             let _runtime = runtime.enter();
-            objects::open(uri, platform, &s3_settings(options))
+            let s3 = S3Settings::from_texts(|key| options.get(key).cloned());
+            objects::open(uri, platform, &s3)
         };
         let directory =
             CheckpointDirectory::new(objects.map_err(|error| wrong(error.to_string()))?);
@@ -184,16 +185,5 @@ async fn tell(parent: &Remote<TaskExecutorGateway>, answer: ForwardCheckpointAns
         tracing::debug!(error, "a part of a checkpoint is sent again");
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(RETRY_LAST);
-    }
-}
-
-fn s3_settings(options: &BTreeMap<String, String>) -> S3Settings {
-    let option = |key: &str| options.get(key).cloned();
-    S3Settings {
-        endpoint: option("s3.endpoint"),
-        region: option("s3.region"),
-        access_key: option("s3.access-key"),
-        secret_key: option("s3.secret-key"),
-        path_style_access: options.get("s3.path.style.access").is_some_and(|v| v.trim() == "true"),
     }
 }

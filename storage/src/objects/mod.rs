@@ -177,6 +177,19 @@ pub struct S3Settings {
     pub path_style_access: bool,
 }
 
+impl S3Settings {
+    /// Returns the settings among options that are texts, `s3.endpoint` and so on. `option` returns the value of a key.
+    pub fn from_texts(option: impl Fn(&str) -> Option<String>) -> Self {
+        Self {
+            endpoint: option("s3.endpoint"),
+            region: option("s3.region"),
+            access_key: option("s3.access-key"),
+            secret_key: option("s3.secret-key"),
+            path_style_access: option("s3.path.style.access").is_some_and(|v| v.trim() == "true"),
+        }
+    }
+}
+
 impl fmt::Debug for S3Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { endpoint, region, path_style_access, .. } = self;

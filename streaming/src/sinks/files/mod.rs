@@ -212,12 +212,5 @@ impl<T: Send + 'static, E: Encoder<T>> Sink<T> for FileSink<E> {
 
 /// Returns the settings for S3 among the options of the job.
 fn s3_settings(context: &OperatorContext) -> S3Settings {
-    let option = |key| context.option(key).map(str::to_owned);
-    S3Settings {
-        endpoint: option("s3.endpoint"),
-        region: option("s3.region"),
-        access_key: option("s3.access-key"),
-        secret_key: option("s3.secret-key"),
-        path_style_access: context.option("s3.path.style.access").map(str::trim) == Some("true"),
-    }
+    S3Settings::from_texts(|key| context.option(key).map(str::to_owned))
 }

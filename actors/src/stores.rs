@@ -1,0 +1,56 @@
+//! Object stores as actors open and call them: from the cluster's options, without waiting inside a turn. This module must never
+//! put an S3 key into an error or a log.
+
+use control::registration::backoff;
+use platform::Platform;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use storage::objects::{self, ObjectStore, S3Settings, StoreError};
+
+/// Returns the settings for S3 among the cluster's options.
+pub fn s3_settings(options: &conf::Options) -> S3Settings {
+    S3Settings {
+        endpoint: options.get(&conf::s3::ENDPOINT),
+        region: options.get(&conf::s3::REGION),
+        access_key: options.get(&conf::s3::ACCESS_KEY),
+        secret_key: options.get(&conf::s3::SECRET_KEY),
+        path_style_access: options.get(&conf::s3::PATH_STYLE_ACCESS),
+    }
+}
+
+/// Opens a store; a local directory is created.
+pub(crate) async fn open_store(
+    uri: String,
+    platform: Platform,
+    s3: S3Settings,
+) -> Result<Arc<dyn ObjectStore>, StoreError> {
+    let place = uri.clone();
+    let opened = storage::disk::blocking(move || objects::open(&uri, &platform, &s3)).await;
+    opened.map_err(|why| StoreError::Io { path: place, why })?
+}
+
+/// Makes a call again, after pauses that double from `pauses.0` to `pauses.1`, until it succeeds or fails with an error for which
+/// `may_pass` is false. `what` names in the log what cannot be done.
+pub(crate) async fn retried<T, E: fmt::Display, F>(
+    what: &str,
+    pauses: (Duration, Duration),
+    may_pass: impl Fn(&E) -> bool,
+    call: impl Fn() -> F,
+) -> Result<T, E>
+where
+    F: Future<Output = Result<T, E>>,
+{
+    let mut failures = 0;
+    loop {
+        match call().await {
+            Err(error) if may_pass(&error) => {
+                let pause = backoff(pauses.0, pauses.1, failures);
+                tracing::error!(%error, retry_after = ?pause, "cannot {what}");
+                failures = failures.saturating_add(1);
+                tokio::time::sleep(pause).await;
+            }
+            outcome => return outcome,
+        }
+    }
+}
