@@ -1,4 +1,4 @@
-//! Which state of a checkpoint each subtask gets, and how a checkpoint is put together from the parts of subtasks.
+//! Selects the state of a checkpoint that each subtask gets, and puts a checkpoint together from the parts of subtasks.
 
 use crate::execution_graph::{ExecutionGraph, TaskIndex};
 use model::graph::GraphNode;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 pub fn assemble(
     exec: &ExecutionGraph,
     (checkpoint, triggered_ms, completed_ms): (u64, u64, u64),
-    parts: &BTreeMap<TaskIndex, SubtaskSnapshot>,
+    mut parts: BTreeMap<TaskIndex, SubtaskSnapshot>,
     mut coordinators: BTreeMap<OperatorId, StateHandle>,
 ) -> CheckpointMetadata {
     let graph = exec.graph();
@@ -20,12 +20,12 @@ pub fn assemble(
     for (place, vertex) in graph.vertices.iter().enumerate() {
         for node in nodes_of(graph, vertex) {
             let subtasks = exec.tasks_of(place).map(|task| {
-                let part = parts.get(&TaskIndex(task));
-                let state = part.and_then(|part| {
-                    let mut states = part.operators.iter();
-                    states.find(|(id, _)| *id == node.operator_id).map(|(_, state)| state.clone())
-                });
-                OperatorSubtaskState { ended: part.is_some_and(|part| part.ended), state }
+                let Some(part) = parts.get_mut(&TaskIndex(task)) else {
+                    return OperatorSubtaskState::default();
+                };
+                let place = part.operators.iter().position(|(id, _)| *id == node.operator_id);
+                let state = place.map(|place| part.operators.swap_remove(place).1);
+                OperatorSubtaskState { ended: part.ended, state }
             });
             let state = OperatorState {
                 name: node.name.clone(),

@@ -190,7 +190,7 @@ impl JobCore {
     fn assemble(&self, parts: Parts, now: Now) -> CheckpointMetadata {
         let Parts { checkpoint, triggered_ms, tasks, coordinators } = parts;
         let times = (checkpoint, triggered_ms, now.unix_ms);
-        checkpoints::assemble(&self.exec, times, &tasks, coordinators)
+        checkpoints::assemble(&self.exec, times, tasks, coordinators)
     }
 
     /// Gives the barrier to the sources.
