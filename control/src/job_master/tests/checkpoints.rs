@@ -10,6 +10,10 @@ pub(super) fn checkpointed() -> World {
 pub(super) fn checkpointed_every(interval: Duration) -> World {
     let mut graph = pair(2);
     graph.vertices[0].source = true;
+    with_checkpoints(graph, interval)
+}
+
+fn with_checkpoints(graph: JobGraph, interval: Duration) -> World {
     let config = JobConfig {
         checkpoints: CheckpointConfig { interval: Some(interval), ..CheckpointConfig::default() },
         ..config(patient())
@@ -257,15 +261,7 @@ fn a_region_that_has_finished_is_part_of_later_checkpoints_with_its_last_state()
     // Two pipelines that are not connected.
     let mut graph = graph(vec![vertex(1, 1), vertex(2, 1)], vec![]);
     graph.vertices.iter_mut().for_each(|vertex| vertex.source = true);
-    let config = JobConfig {
-        checkpoints: CheckpointConfig {
-            interval: Some(Duration::from_secs(1)),
-            ..CheckpointConfig::default()
-        },
-        ..config(patient())
-    };
-    let core = JobCore::new(Arc::new(graph), config, at(0));
-    let mut w = World { core, now: 0, seen: Vec::new(), next_allocation: 0 };
+    let mut w = with_checkpoints(graph, Duration::from_secs(1));
     w.core.start(at(0));
     w.tm(1, 2);
     let tasks = w.run_all();
@@ -297,15 +293,7 @@ fn a_region_ends_with_a_final_checkpoint_while_others_wait_for_its_slot() {
     // Two subtasks that are not connected, and one slot.
     let mut graph = graph(vec![vertex(1, 2)], vec![]);
     graph.vertices[0].source = true;
-    let config = JobConfig {
-        checkpoints: CheckpointConfig {
-            interval: Some(Duration::from_secs(1)),
-            ..CheckpointConfig::default()
-        },
-        ..config(patient())
-    };
-    let core = JobCore::new(Arc::new(graph), config, at(0));
-    let mut w = World { core, now: 0, seen: Vec::new(), next_allocation: 0 };
+    let mut w = with_checkpoints(graph, Duration::from_secs(1));
     w.core.start(at(0));
     w.tm(1, 1);
     let tasks = w.run_all();
