@@ -230,7 +230,7 @@ pub struct RequestJobDetails {
 /// The checkpoints of one job; archived with the details of ended jobs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestJobCheckpoints {
-    /// Which.
+    /// The job.
     pub job_id: JobId,
 }
 

@@ -214,7 +214,7 @@ pub struct CoordinatorFailed {
 /// A task has completed its part of a checkpoint, or says why it can't. It may be repeated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointAnswer {
-    /// Which attempt.
+    /// The attempt that answers.
     pub attempt: ExecutionAttemptId,
     /// The number of the checkpoint.
     pub checkpoint: u64,
@@ -235,7 +235,7 @@ pub struct TakeSavepoint {
     pub directory: Option<String>,
 }
 
-/// Why there is no savepoint.
+/// The reason why there is no savepoint.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum SavepointError {
     /// The request names no directory, nor does the configuration.

@@ -149,7 +149,7 @@ pub struct ReleaseSlot {
 /// The barrier of a checkpoint, for tasks with sources.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TriggerOnHost {
-    /// Which tasks.
+    /// The attempts of tasks with sources.
     pub attempts: Vec<ExecutionAttemptId>,
     /// The barrier.
     pub barrier: CheckpointBarrier,
@@ -158,7 +158,7 @@ pub struct TriggerOnHost {
 /// How a checkpoint has ended, for tasks.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NotifyOnHost {
-    /// Which tasks.
+    /// The attempts that are told.
     pub attempts: Vec<ExecutionAttemptId>,
     /// The number of the checkpoint.
     pub checkpoint: u64,

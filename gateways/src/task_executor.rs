@@ -179,7 +179,7 @@ pub struct CancelTasks {
 pub struct TriggerCheckpoint {
     /// The job.
     pub job_id: JobId,
-    /// Which tasks.
+    /// The attempts of tasks with sources.
     pub attempts: Vec<ExecutionAttemptId>,
     /// The barrier.
     pub barrier: CheckpointBarrier,
@@ -190,7 +190,7 @@ pub struct TriggerCheckpoint {
 pub struct NotifyCheckpoint {
     /// The job.
     pub job_id: JobId,
-    /// Which tasks.
+    /// The attempts that are told.
     pub attempts: Vec<ExecutionAttemptId>,
     /// The number of the checkpoint.
     pub checkpoint: u64,
@@ -207,7 +207,7 @@ pub struct ForwardCheckpointAnswer {
     pub answer: CheckpointAnswer,
 }
 
-/// Why an answer did not reach the JobMaster.
+/// The reason why an answer did not reach the JobMaster.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum CheckpointAnswerError {
     /// The task does not run here any more: nobody waits for its answer.

@@ -26,7 +26,7 @@ impl CheckpointStatus {
     }
 }
 
-/// What a checkpoint is taken for.
+/// The purpose of a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CheckpointKind {
     /// The job's recovery; newer checkpoints replace it.
@@ -71,7 +71,7 @@ pub struct VertexCheckpointStats {
 pub struct CheckpointStats {
     /// The number of the checkpoint.
     pub checkpoint: u64,
-    /// What it is taken for.
+    /// The purpose of the checkpoint.
     pub kind: CheckpointKind,
     /// How it stands.
     pub status: CheckpointStatus,

@@ -98,7 +98,7 @@ pub fn block_request(body: &[u8]) -> Result<BlockRequest, ApiError> {
     Ok(BlockRequest { for_ms, cause })
 }
 
-/// What `POST /jobs/:jobid/savepoints` and `…/stop` are asked for.
+/// The request of `POST /jobs/:jobid/savepoints` and `…/stop`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SavepointRequest {
     /// The directory; `None`: the configured one.

@@ -11,7 +11,7 @@ use std::{collections::BTreeSet, fmt, sync::Arc};
 use thiserror::Error;
 
 const MAGIC: &[u8; 4] = b"FCK1";
-/// What names begin with in the store of job logs.
+/// The beginning of names in the store of job logs.
 const BESIDE_LOGS: &str = "checkpoints/";
 /// The last part of the name of the object that marks the directory.
 const SHARED: &str = "_shared";
@@ -37,7 +37,7 @@ pub enum CheckpointError {
     Metadata {
         /// The object.
         name: String,
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
 }
@@ -46,7 +46,7 @@ pub enum CheckpointError {
 #[derive(Clone)]
 pub struct CheckpointDirectory {
     objects: Arc<dyn ObjectStore>,
-    /// What every name in the store begins with.
+    /// The beginning of every name in the store.
     prefix: String,
 }
 

@@ -220,7 +220,7 @@ struct Bench {
     world: Arc<World>,
 }
 
-/// What was measured in some time.
+/// The measurements of one stretch of time.
 struct Measured {
     gap: Duration,
     latencies: Vec<u64>,

@@ -5,7 +5,7 @@ use model::MemorySize;
 use std::time::Duration;
 
 choices! {
-    /// What becomes of a job's checkpoints when the job ends without having finished. A finished job's are always deleted.
+    /// The fate of a job's checkpoints when the job ends without having finished. A finished job's are always deleted.
     pub enum Retention {
         /// Kept if the job fails, deleted if it is cancelled.
         DeleteOnCancellation = "delete_on_cancellation" | "delete-on-cancellation",

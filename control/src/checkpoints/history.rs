@@ -1,4 +1,4 @@
-//! What people are told of a job's checkpoints. Nothing here decides anything.
+//! The report of a job's checkpoints, for people. Nothing here decides anything.
 
 use super::CheckpointConfig;
 use crate::execution_graph::TaskIndex;

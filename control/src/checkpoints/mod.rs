@@ -32,7 +32,7 @@ use std::{
 /// The first and the longest pause before a final checkpoint that failed is tried again.
 const FINAL_RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 
-/// What is to be done, in order.
+/// An action that the coordinator asks for; actions are done in order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CheckpointStep {
     /// The coordinators of the job take their snapshots. The answer is [`Checkpoints::coordinators_answered`].

@@ -89,7 +89,7 @@ pub enum Command {
     StartCoordinators {
         /// Names this start.
         round: u64,
-        /// What the coordinators are restored with.
+        /// The states that the coordinators are restored with.
         restore: Vec<(OperatorId, StateHandle)>,
     },
     /// The coordinators take their snapshots. The answer is [`JobCore::coordinators_snapshotted`].
@@ -101,7 +101,7 @@ pub enum Command {
     TriggerCheckpoint {
         /// Where.
         worker: Arc<Worker>,
-        /// Which.
+        /// The attempts of tasks with sources.
         attempts: Vec<ExecutionAttemptId>,
         /// The barrier.
         barrier: CheckpointBarrier,
@@ -127,7 +127,7 @@ pub enum Command {
     NotifyCheckpoint {
         /// Where.
         worker: Arc<Worker>,
-        /// Which.
+        /// The attempts that are told.
         attempts: Vec<ExecutionAttemptId>,
         /// The number of the checkpoint.
         checkpoint: u64,
@@ -145,7 +145,7 @@ pub enum Command {
     CheckpointAborted {
         /// The number of the checkpoint.
         checkpoint: u64,
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// Delete objects of the checkpoint directory that no checkpoint refers to any more.

@@ -35,7 +35,7 @@ pub struct Savepoint {
     pub cluster: ClusterArgs,
 }
 
-/// What else can be done with savepoints.
+/// The other operations on savepoints.
 #[derive(Debug, Subcommand)]
 pub enum SavepointAction {
     /// Delete a savepoint and its state

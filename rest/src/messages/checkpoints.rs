@@ -134,16 +134,16 @@ pub struct CheckpointInfo {
     pub checkpoint_type: String,
     /// By vertex; empty in the history.
     pub tasks: BTreeMap<String, TaskCheckpointInfo>,
-    /// Of a complete one: its folder, if users know it.
+    /// The folder of a complete checkpoint, if users know it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external_path: Option<String>,
-    /// Of a complete one: whether it is deleted already.
+    /// Whether a complete checkpoint is deleted already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub discarded: Option<bool>,
-    /// Of a failed one: Unix milliseconds.
+    /// The end of a failed checkpoint in Unix milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_timestamp: Option<i64>,
-    /// Of a failed one: why.
+    /// The reason why a checkpoint failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_message: Option<String>,
 }
@@ -188,7 +188,7 @@ pub struct CheckpointConfigInfo {
     pub min_pause: i64,
     /// 1.
     pub max_concurrent: u32,
-    /// What becomes of checkpoints at the end of the job.
+    /// The fate of checkpoints at the end of the job.
     pub externalization: ExternalizationInfo,
     /// The checkpoint directory; `JobManager` where the JobManager keeps the state.
     pub checkpoint_storage: String,
@@ -202,7 +202,7 @@ pub struct CheckpointConfigInfo {
     pub checkpoints_after_tasks_finish: bool,
 }
 
-/// What becomes of checkpoints at the end of the job.
+/// The fate of checkpoints at the end of the job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExternalizationInfo {
     /// Whether they are kept in some case.
@@ -279,7 +279,7 @@ pub struct OperationResult {
     /// The folder of a savepoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub location: Option<String>,
-    /// Why the operation has failed.
+    /// The reason why the operation has failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_cause: Option<super::FailureBody>,
 }

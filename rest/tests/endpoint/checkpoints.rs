@@ -1,4 +1,4 @@
-//! What is told of a job's checkpoints, in Flink's shapes.
+//! The report of a job's checkpoints, in Flink's shapes.
 
 use super::*;
 use model::{

@@ -97,7 +97,7 @@ impl OpenJobLog {
     /// Appends the job's last fact, after every append that is under way. Returns the position after it.
     ///
     /// # Errors
-    /// As [`JobLogs::append`].
+    /// See [`JobLogs::append`].
     pub async fn append_last(&self, fact: JobFact) -> Result<LogEnd, AppendError> {
         let mut state = self.0.state.lock().await;
         state.master = None;

@@ -14,7 +14,7 @@ use hdfs_native::{Client, ClientBuilder, WriteOptions, file::FileWriter};
 use std::sync::{Arc, OnceLock};
 
 const PIECE_BYTES: usize = 4 << 20;
-/// As Hadoop's own clients with the usual umask: output is for others to read.
+/// The permissions that Hadoop's own clients set with the usual umask: output is for others to read.
 const FOLDER_MODE: u32 = 0o755;
 
 /// A folder of HDFS.

@@ -32,7 +32,7 @@ const OPEN_BATCHES: usize = 16;
 /// The lower bound of a batch's maximum number of records, however many channels there are.
 const FEWEST_RECORDS: usize = 32;
 
-/// What waits in front of the partitioner because the step was interrupted.
+/// The records that wait in front of the partitioner because the step was interrupted.
 enum Left<T> {
     Batch(Batch<T>),
     Event(StreamEvent),
@@ -43,7 +43,7 @@ pub struct EdgeWriter<T> {
     port: Box<dyn OutputPort>,
     partitioner: Box<dyn Partitioner<T>>,
     interrupt: Interrupt,
-    /// What came in and was not partitioned, in order, because the step was interrupted.
+    /// Batches that came in and were not partitioned, in order, because the step was interrupted.
     rest: VecDeque<Left<T>>,
     /// The records that are not sent yet, by channel.
     buffers: Vec<Batch<T>>,

@@ -11,7 +11,7 @@ use crate::{
 };
 use std::sync::{Arc, Mutex};
 
-/// What a port has sent, in order: records of a channel, or an event.
+/// Everything that a port has sent, in order: records of a channel, or an event.
 type Sent = Arc<Mutex<Vec<(usize, Result<Vec<u64>, StreamEvent>)>>>;
 
 /// A port of two channels that takes everything.

@@ -369,7 +369,7 @@ mod tests {
         /// The chain has ended after its next step, its output is full, and this many records are left in a side output.
         left: Option<u32>,
         full: bool,
-        /// What steps return; [`Progress::Starved`] after the last one.
+        /// The results of steps, the last one first; [`Progress::Starved`] after the last one.
         steps: Vec<Progress>,
         passed: Vec<PassedBarrier>,
         /// The slices that are left to be written of the snapshot for checkpoint 1.

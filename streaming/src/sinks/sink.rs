@@ -300,7 +300,7 @@ pub trait Sink<T>: Send + 'static {
 ///
 /// A commit must be idempotent. It is repeated if the process ends before the next checkpoint is complete, also by a job that
 /// was restored from the checkpoint elsewhere: then the first commit may be done already, and the second one must succeed too.
-/// What the committables of one checkpoint name is committed concurrently; all commits of a checkpoint are done before those of
+/// The committables of one checkpoint are committed concurrently; all commits of a checkpoint are done before those of
 /// the next one begin.
 pub trait Committer<C>: Send + Sync + 'static {
     /// False for [`NoCommitter`](super::NoCommitter) only.
@@ -342,7 +342,7 @@ pub trait GlobalCommitter<C>: Send + Sync + 'static {
 /// A request to commit.
 #[derive(Debug, Clone)]
 pub struct CommitRequest<C> {
-    /// What is to be committed.
+    /// The committable, or the committables of a group.
     pub committable: C,
     /// The checkpoint that it was prepared for.
     pub checkpoint: u64,

@@ -11,7 +11,7 @@ use crate::{
 use futures::future::BoxFuture;
 use std::{collections::VecDeque, path::Path, time::Duration};
 
-/// What a reader has emitted for a split, with the split's id, while it waits for records before it to get their event times.
+/// The output of a reader for a split, with the split's id, while it waits for records before it to get their event times.
 enum Left<T> {
     Records(String, Batch<T>),
     Watermark(String, i64),
@@ -28,7 +28,7 @@ pub struct ReaderOutput<T> {
     times: Option<Box<dyn SplitTimes<T>>>,
     /// Records of the current split that have not got their event times; unused without a watermark strategy.
     pending: Batch<T>,
-    /// What was emitted and has not been passed on, in order, because the step was interrupted while records got their times.
+    /// The output that has not been passed on, in order, because the step was interrupted while records got their times.
     left: VecDeque<Left<T>>,
     /// Id of the current split; empty for records without a split.
     split: String,

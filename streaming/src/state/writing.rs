@@ -33,7 +33,7 @@ pub(super) struct Writing {
     output: Output,
 }
 
-/// Which entries of one hash table are written.
+/// The entries of one hash table that are written.
 #[derive(Debug, Default)]
 pub(super) struct Marks {
     /// One bit per bucket: true for an entry that is written or did not exist at the barrier.

@@ -1,4 +1,4 @@
-//! What tests see of a keyed operator.
+//! The view of a keyed operator that tests have.
 
 use super::{KeyedOperator, KeyedProcessFunction};
 use crate::operators::{

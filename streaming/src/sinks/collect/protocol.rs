@@ -1,4 +1,4 @@
-//! What a client asks the coordinator of a collecting sink, and what it is answered. Values only.
+//! The questions of a client to the coordinator of a collecting sink, and the answers. Values only.
 
 use super::VERSION;
 use crate::types::{CodecError, FlottType, decode_one, encode_one};

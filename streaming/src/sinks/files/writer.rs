@@ -29,7 +29,7 @@ enum Step {
     Finish,
 }
 
-/// What a step has come to.
+/// The outcome of a step.
 enum Stepped {
     /// The part is in progress.
     File(Box<dyn OutputFile>),

@@ -30,7 +30,7 @@ const AT_ONCE: usize = 64;
 const COMMIT: u32 = 0;
 const AGAIN: u32 = 1;
 
-/// What came of committing a group.
+/// The outcome of committing a group.
 #[derive(Debug)]
 pub struct Outcome<C> {
     /// The committables that are to be committed again later.

@@ -17,7 +17,7 @@ use futures::{FutureExt as _, future::BoxFuture};
 use model::OperatorId;
 use std::{collections::VecDeque, time::Duration};
 
-/// What the sinks of a test have done, and how their next commits end.
+/// Everything that the sinks of a test have done, and how their next commits end.
 #[derive(Default)]
 struct World {
     log: Vec<String>,
