@@ -14,6 +14,8 @@ mod common;
 
 use common::{Cluster, Process, bin, eventually, request};
 use nix::sys::signal::Signal;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 use std::{
     collections::BTreeMap,
     fmt::Write as _,
@@ -29,28 +31,15 @@ const PAGES: u64 = 7;
 const LINES: u64 = 4_000;
 const WITHIN: Duration = Duration::from_secs(120);
 
-/// Numbers that look random, from a seed (SplitMix64).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % end
-    }
-}
-
 /// Writes the visits, and returns the lines that the job has to commit, sorted.
-fn visits(folder: &Path, random: &mut Random) -> Vec<String> {
+fn visits(folder: &Path, random: &mut ChaCha8Rng) -> Vec<String> {
     std::fs::create_dir_all(folder).unwrap();
     let mut counts: BTreeMap<(u64, u64), u64> = BTreeMap::new();
     for file in 0..FILES {
         let mut text = String::new();
         for line in 0..LINES {
             let at = (file * MINUTES * MINUTE_MS) + line * MINUTES * MINUTE_MS / LINES;
-            let page = random.below(PAGES);
+            let page = random.random_range(0..PAGES);
             *counts.entry((page, at / MINUTE_MS)).or_default() += 1;
             writeln!(text, "{at} page{page}").unwrap();
         }
@@ -80,7 +69,7 @@ struct Run {
     job: String,
     out: PathBuf,
     expected: Vec<String>,
-    random: Random,
+    random: ChaCha8Rng,
     _data: tempfile::TempDir,
 }
 
@@ -99,7 +88,7 @@ impl Run {
             ("taskmanager.numberOfTaskSlots", "2"),
         ];
         options.extend_from_slice(more);
-        let mut random = Random(seed);
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
         let expected = visits(&folder.path().join("in"), &mut random);
         let cluster = Cluster::start(&options, 3);
         let (input, out) = (folder.path().join("in"), folder.path().join("out"));
@@ -146,9 +135,9 @@ fn killed_taskmanagers_change_nothing_in_what_is_committed() {
         let mut run = Run::start(seed, &[]);
         let mut kills = 0;
         while kills < 4 && run.status() != "FINISHED" {
-            let more = run.random.below(4) as usize;
+            let more = run.random.random_range(0..4);
             run.await_checkpoints(more);
-            let place = run.random.below(3) as usize;
+            let place = run.random.random_range(0..3);
             run.cluster.taskmanagers[place].kill();
             run.cluster.taskmanagers.remove(place);
             run.cluster.start_taskmanager(&[]);
