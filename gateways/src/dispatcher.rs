@@ -111,6 +111,9 @@ pub enum SubmitError {
     /// The graph is malformed.
     #[error("the job graph is invalid: {0}")]
     InvalidGraph(String),
+    /// The job can't start from the savepoint that it names.
+    #[error("the job can't start from its savepoint: {0}")]
+    Restore(String),
     /// The graph could not be persisted.
     #[error("the job graph could not be stored: {0}")]
     Storage(String),

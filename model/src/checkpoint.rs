@@ -1,6 +1,7 @@
 //! Checkpoints as the control plane sees them: handles of state, never the state itself, which is opaque bytes in an object
 //! store.
 
+use crate::graph::StateDeclaration;
 use crate::ids::{JobId, OperatorId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,6 +18,13 @@ pub enum StateHandle {
         /// Its length in bytes.
         bytes: u64,
     },
+    /// In an object outside of the checkpoint directory, which the job does not own: it was started from a savepoint.
+    External {
+        /// The object's URI.
+        uri: String,
+        /// Its length in bytes.
+        bytes: u64,
+    },
 }
 
 impl StateHandle {
@@ -24,13 +32,13 @@ impl StateHandle {
     pub fn bytes(&self) -> u64 {
         match self {
             Self::Inline(bytes) => bytes.len() as u64,
-            Self::Object { bytes, .. } => *bytes,
+            Self::Object { bytes, .. } | Self::External { bytes, .. } => *bytes,
         }
     }
-    /// Returns the name of the object, if the bytes are in one.
+    /// Returns the name of the object, if the bytes are in one that belongs to the job.
     pub fn object(&self) -> Option<&str> {
         match self {
-            Self::Inline(_) => None,
+            Self::Inline(_) | Self::External { .. } => None,
             Self::Object { name, .. } => Some(name),
         }
     }
@@ -78,6 +86,9 @@ pub struct OperatorState {
     pub uid: Option<String>,
     /// The number of key groups.
     pub max_parallelism: u32,
+    /// The states that the operator declares. Empty in metadata of a version that did not write them.
+    #[serde(default)]
+    pub states: Vec<StateDeclaration>,
     /// The state of each former subtask, by index.
     pub subtasks: Vec<OperatorSubtaskState>,
     /// The state of the operator's coordinator, if it has one.
@@ -112,19 +123,15 @@ impl CheckpointMetadata {
     pub fn state_bytes(&self) -> u64 {
         self.handles().map(StateHandle::bytes).sum()
     }
-    /// Gives all objects that the checkpoint refers to new names.
-    pub fn rename_objects(&mut self, new_name: impl Fn(&str) -> String) {
-        for operator in self.operators.values_mut() {
+    /// Iterates over all handles, to change them.
+    pub fn handles_mut(&mut self) -> impl Iterator<Item = &mut StateHandle> {
+        self.operators.values_mut().flat_map(|operator| {
             let subtasks = operator.subtasks.iter_mut().filter_map(|s| s.state.as_mut());
-            for handle in subtasks.chain(&mut operator.coordinator) {
-                if let StateHandle::Object { name, .. } = handle {
-                    *name = new_name(name);
-                }
-            }
-        }
+            subtasks.chain(&mut operator.coordinator)
+        })
     }
     /// Iterates over all handles.
-    fn handles(&self) -> impl Iterator<Item = &StateHandle> {
+    pub fn handles(&self) -> impl Iterator<Item = &StateHandle> {
         self.operators.values().flat_map(|operator| {
             let subtasks = operator.subtasks.iter().filter_map(|subtask| subtask.state.as_ref());
             subtasks.chain(&operator.coordinator)

@@ -9,7 +9,7 @@ use crate::messages::{
 };
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use conf::execution;
+use conf::{execution, state_recovery};
 use model::{JobId, OperatorId, TriggerId};
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -177,7 +177,17 @@ fn merge_query(body: &mut JarRequest, key: &str, value: &str) -> Result<(), ApiE
         "savepointPath" => {
             body.savepoint_path.get_or_insert_with(|| value.to_owned());
         }
-        "allowNonRestoredState" => {}
+        "allowNonRestoredState" => {
+            let allowed = value.parse().map_err(|_| {
+                ApiError::bad_request(format!(
+                    "allowNonRestoredState '{value}' is not true or false"
+                ))
+            })?;
+            body.allow_non_restored_state.get_or_insert(allowed);
+        }
+        "claimMode" => {
+            body.claim_mode.get_or_insert_with(|| value.to_owned());
+        }
         other => {
             return Err(ApiError::bad_request(format!("unknown query parameter '{other}'")));
         }
@@ -186,11 +196,7 @@ fn merge_query(body: &mut JarRequest, key: &str, value: &str) -> Result<(), ApiE
 }
 
 fn check_request(body: JarRequest) -> Result<ProgramRequest, ApiError> {
-    if body.savepoint_path.is_some() {
-        return Err(ApiError::bad_request(
-            "savepointPath: this version cannot start a job from a savepoint",
-        ));
-    }
+    let options = with_recovery(&body);
     let args = match (body.program_args_list, body.program_args) {
         (Some(_), Some(_)) => {
             return Err(ApiError::bad_request("give programArgsList or programArgs, not both"));
@@ -219,7 +225,6 @@ fn check_request(body: JarRequest) -> Result<ProgramRequest, ApiError> {
             )));
         }
     };
-    let options = body.flink_configuration.unwrap_or_default();
     let job_id = body.job_id.or_else(|| option(&options, &execution::JOB_ID));
     let entry = body.entry_class.filter(|name| !name.is_empty());
     Ok(ProgramRequest {
@@ -229,6 +234,29 @@ fn check_request(body: JarRequest) -> Result<ProgramRequest, ApiError> {
         job_id: job_id.as_deref().map(self::job_id).transpose()?,
         options,
     })
+}
+
+/// Returns the job's options; the fields of the body about a savepoint stand above options of the same meaning.
+fn with_recovery(body: &JarRequest) -> BTreeMap<String, String> {
+    let mut options = body.flink_configuration.clone().unwrap_or_default();
+    let claim_mode = body.claim_mode.as_ref().or(body.restore_mode.as_ref());
+    let given: [(&dyn conf::Declaration, Option<String>); 3] = [
+        (&state_recovery::PATH, body.savepoint_path.clone().filter(|path| !path.is_empty())),
+        (
+            &state_recovery::IGNORE_UNCLAIMED_STATE,
+            body.allow_non_restored_state.map(|allowed| allowed.to_string()),
+        ),
+        (&state_recovery::CLAIM_MODE, claim_mode.cloned()),
+    ];
+    for (declaration, value) in given {
+        if let Some(value) = value {
+            for name in declaration.other_names() {
+                options.remove(*name);
+            }
+            options.insert(declaration.key().to_owned(), value);
+        }
+    }
+    options
 }
 
 /// What the job's own options say where the request has a field for it, too. Whether an option exists is checked

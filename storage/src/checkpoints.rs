@@ -32,6 +32,12 @@ pub enum CheckpointError {
         "{0} does not exist: it was deleted, or the directory is not the same one on all machines (execution.checkpointing.dir)"
     )]
     Missing(String),
+    /// State is in the checkpoint directory, and the job has none any more.
+    #[error("state is in the object {0}, and execution.checkpointing.dir is not set")]
+    NoDirectory(String),
+    /// The path of a savepoint or a retained checkpoint names neither.
+    #[error("{0}")]
+    NoSnapshot(String),
     /// The metadata cannot be decoded.
     #[error("{name} is no checkpoint of a version that this program knows: {why}")]
     Metadata {
@@ -129,6 +135,7 @@ impl CheckpointDirectory {
         let name = match handle {
             StateHandle::Inline(bytes) => return Ok(Bytes::copy_from_slice(bytes)),
             StateHandle::Object { name, .. } => name,
+            StateHandle::External { uri, .. } => return Err(CheckpointError::Missing(uri.clone())),
         };
         let found = self.objects.get(&self.full(name)).await?;
         found.ok_or_else(|| CheckpointError::Missing(self.shown(name)))

@@ -10,5 +10,6 @@ pub mod jobs;
 pub mod objects;
 pub mod output;
 pub mod savepoints;
+pub mod state_reader;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

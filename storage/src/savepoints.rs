@@ -3,6 +3,7 @@
 
 use crate::checkpoints::{CheckpointDirectory, CheckpointError, encode};
 use crate::objects::ObjectStore;
+use crate::state_reader::StateReader;
 use model::{CheckpointMetadata, JobId, StateHandle};
 use std::sync::Arc;
 
@@ -13,16 +14,6 @@ const METADATA: &str = "_metadata";
 pub fn folder_name(job: JobId, random: u64) -> String {
     let job = job.to_string();
     format!("savepoint-{}-{:012x}", job.get(..6).unwrap_or(&job), random & 0xffff_ffff_ffff)
-}
-
-/// Splits the URI of a savepoint into the URI of its parent directory and the folder's name. The URI may name the `_metadata` in the
-/// folder, as Flink's may. Returns `None` if it names no folder.
-pub fn split(uri: &str) -> Option<(&str, &str)> {
-    let uri = uri.trim().trim_end_matches('/');
-    let uri = uri.strip_suffix(METADATA).map_or(uri, |uri| uri.trim_end_matches('/'));
-    let (parent, name) = uri.rsplit_once('/')?;
-    let parent = if parent.is_empty() { "/" } else { parent };
-    (!name.is_empty() && !parent.ends_with([':', '/']) || parent == "/").then_some((parent, name))
 }
 
 /// The folder of one savepoint.
@@ -42,50 +33,46 @@ impl SavepointFolder {
     /// The store's error, [`CheckpointError::Missing`], or [`CheckpointError::Metadata`] if the metadata can't be encoded.
     pub async fn write(
         &self,
-        from: &CheckpointDirectory,
+        from: &StateReader,
         metadata: &CheckpointMetadata,
     ) -> Result<(), CheckpointError> {
         let outcome = self.copy(from, metadata).await;
         if outcome.is_err() {
             // Best effort: the folder may be unreachable now.
-            let copies = metadata.objects().iter().map(|name| base(name).to_owned()).collect();
-            let _ = self.0.delete(&copies).await;
+            let copies = metadata.handles().filter_map(source).map(|name| base(name).to_owned());
+            let _ = self.0.delete(&copies.collect()).await;
         }
         outcome
     }
 
     async fn copy(
         &self,
-        from: &CheckpointDirectory,
+        from: &StateReader,
         metadata: &CheckpointMetadata,
     ) -> Result<(), CheckpointError> {
-        for name in metadata.objects() {
-            let state = from.read(&StateHandle::Object { name: name.clone(), bytes: 0 }).await?;
-            self.0.put(base(&name), state).await?;
+        for handle in metadata.handles() {
+            if let Some(name) = source(handle) {
+                self.0.put(base(name), from.read(handle).await?).await?;
+            }
         }
         let mut own = metadata.clone();
-        own.rename_objects(|name| base(name).to_owned());
+        for handle in own.handles_mut() {
+            if let Some(name) = source(handle) {
+                *handle =
+                    StateHandle::Object { name: base(name).to_owned(), bytes: handle.bytes() };
+            }
+        }
         let bytes = encode(&own)
             .map_err(|why| CheckpointError::Metadata { name: self.0.shown(METADATA), why })?;
         Ok(self.0.put(METADATA, bytes).await?)
     }
+}
 
-    /// Reads the metadata. Names of objects are relative to the folder.
-    ///
-    /// # Errors
-    /// The store's error, [`CheckpointError::Missing`] if the folder has no metadata, or [`CheckpointError::Metadata`].
-    pub async fn metadata(&self) -> Result<CheckpointMetadata, CheckpointError> {
-        self.0.metadata(METADATA).await
-    }
-
-    /// Deletes the savepoint: its metadata first, then its objects. Other files of the folder stay.
-    ///
-    /// # Errors
-    /// See [`SavepointFolder::metadata`]; objects that were deleted before a failure stay deleted.
-    pub async fn delete(&self) -> Result<(), CheckpointError> {
-        let objects = self.metadata().await?.objects();
-        self.0.delete(&[METADATA.to_owned()].into()).await?;
-        Ok(self.0.delete(&objects).await?)
+/// Returns the name of the object that a handle refers to, or its URI.
+fn source(handle: &StateHandle) -> Option<&str> {
+    match handle {
+        StateHandle::Inline(_) => None,
+        StateHandle::Object { name, .. } | StateHandle::External { uri: name, .. } => Some(name),
     }
 }
 
@@ -97,10 +84,15 @@ fn base(name: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::objects::MemoryObjects;
+    use crate::objects::{MemoryObjects, S3Settings};
     use bytes::Bytes;
     use model::{ExecutionAttemptId, JobVertexId, OperatorId, OperatorState, OperatorSubtaskState};
+    use platform::Platform;
     use std::collections::BTreeSet;
+
+    fn reader(directory: &CheckpointDirectory) -> StateReader {
+        StateReader::new(Some(directory.clone()), Platform::production(), S3Settings::default())
+    }
 
     async fn checkpoint(directory: &CheckpointDirectory) -> CheckpointMetadata {
         let mut subtasks = Vec::new();
@@ -117,6 +109,7 @@ mod tests {
             name: "count".into(),
             uid: None,
             max_parallelism: 128,
+            states: Vec::new(),
             subtasks,
             coordinator: Some(StateHandle::Inline(vec![5])),
         };
@@ -135,10 +128,9 @@ mod tests {
         let metadata = checkpoint(&directory).await;
         let store = Arc::new(MemoryObjects::new());
         let folder = SavepointFolder::new(store.clone(), "savepoint-1");
-        assert!(matches!(folder.metadata().await, Err(CheckpointError::Missing(_))));
-        folder.write(&directory, &metadata).await.unwrap();
+        folder.write(&reader(&directory), &metadata).await.unwrap();
         directory.delete(&metadata.objects()).await.unwrap();
-        let read = folder.metadata().await.unwrap();
+        let read = folder.0.metadata(METADATA).await.unwrap();
         let states = &read.operators[&OperatorId(9)];
         for (n, subtask) in states.subtasks.iter().enumerate() {
             let name = subtask.state.as_ref().unwrap().object().unwrap();
@@ -149,10 +141,6 @@ mod tests {
             );
         }
         assert_eq!(states.coordinator, Some(StateHandle::Inline(vec![5])));
-        store.put("savepoint-1/mine", Bytes::new()).await.unwrap();
-        folder.delete().await.unwrap();
-        assert_eq!(store.list("").await.unwrap(), ["savepoint-1/mine"]);
-        assert!(folder.delete().await.is_err(), "there is none any more");
     }
 
     #[tokio::test]
@@ -162,8 +150,8 @@ mod tests {
         let lost: BTreeSet<String> = metadata.objects().into_iter().skip(1).collect();
         directory.delete(&lost).await.unwrap();
         let store = Arc::new(MemoryObjects::new());
-        let error =
-            SavepointFolder::new(store.clone(), "savepoint-1").write(&directory, &metadata).await;
+        let folder = SavepointFolder::new(store.clone(), "savepoint-1");
+        let error = folder.write(&reader(&directory), &metadata).await;
         assert!(matches!(error, Err(CheckpointError::Missing(_))), "{error:?}");
         assert!(store.list("").await.unwrap().is_empty());
     }
@@ -172,14 +160,5 @@ mod tests {
     fn the_folder_is_named_after_the_job() {
         let name = folder_name(JobId(0xabcdef << 104), u64::MAX);
         assert_eq!(name, "savepoint-abcdef-ffffffffffff");
-        for (uri, parts) in [
-            ("/s/savepoint-1", Some(("/s", "savepoint-1"))),
-            ("/savepoint-1/", Some(("/", "savepoint-1"))),
-            ("s3://b/s/savepoint-1/_metadata", Some(("s3://b/s", "savepoint-1"))),
-            ("hdfs://host", None),
-            ("savepoint-1", None),
-        ] {
-            assert_eq!(split(uri), parts, "{uri}");
-        }
     }
 }

@@ -12,57 +12,14 @@
 
 mod common;
 
+use common::visits::{committed, write_visits};
 use common::{Cluster, Process, bin, eventually, request};
 use nix::sys::signal::Signal;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use std::{
-    collections::BTreeMap,
-    fmt::Write as _,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{path::PathBuf, time::Duration};
 
-const FILES: u64 = 6;
-const MINUTE_MS: u64 = 60_000;
-/// Each file holds this many minutes, which follow those of the file before it.
-const MINUTES: u64 = 3;
-const PAGES: u64 = 7;
-const LINES: u64 = 4_000;
 const WITHIN: Duration = Duration::from_secs(120);
-
-/// Writes the visits, and returns the lines that the job has to commit, sorted.
-fn visits(folder: &Path, random: &mut ChaCha8Rng) -> Vec<String> {
-    std::fs::create_dir_all(folder).unwrap();
-    let mut counts: BTreeMap<(u64, u64), u64> = BTreeMap::new();
-    for file in 0..FILES {
-        let mut text = String::new();
-        for line in 0..LINES {
-            let at = (file * MINUTES * MINUTE_MS) + line * MINUTES * MINUTE_MS / LINES;
-            let page = random.random_range(0..PAGES);
-            *counts.entry((page, at / MINUTE_MS)).or_default() += 1;
-            writeln!(text, "{at} page{page}").unwrap();
-        }
-        std::fs::write(folder.join(format!("{file}.txt")), text).unwrap();
-    }
-    let mut lines: Vec<String> =
-        counts.iter().map(|((page, minute), n)| format!("page{page}\t{minute}\t{n}")).collect();
-    lines.sort();
-    lines
-}
-
-/// The lines of the files that are visible.
-fn committed(folder: &Path) -> Vec<String> {
-    let mut lines = Vec::new();
-    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-        if !entry.file_name().to_string_lossy().starts_with('.') {
-            let text = std::fs::read_to_string(entry.path()).unwrap();
-            lines.extend(text.lines().map(str::to_owned));
-        }
-    }
-    lines.sort();
-    lines
-}
 
 struct Run {
     cluster: Cluster,
@@ -89,7 +46,7 @@ impl Run {
         ];
         options.extend_from_slice(more);
         let mut random = ChaCha8Rng::seed_from_u64(seed);
-        let expected = visits(&folder.path().join("in"), &mut random);
+        let expected = write_visits(&folder.path().join("in"), &mut random);
         let cluster = Cluster::start(&options, 3);
         let (input, out) = (folder.path().join("in"), folder.path().join("out"));
         let work = if cfg!(debug_assertions) { "20000" } else { "400000" };

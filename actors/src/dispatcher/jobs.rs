@@ -1,6 +1,7 @@
 //! Accepts and runs jobs, and tells the BlobServer which blobs they need.
 
 use super::leader::{Dispatcher, Job};
+use super::restoring;
 use super::{ClusterEnd, ClusterMode};
 use crate::blob_server::Needed;
 use crate::job_manager_runner::{self, RunnerDeps, StartedRunner};
@@ -107,16 +108,21 @@ impl Dispatcher {
         self.logs_created += 1;
         let kept = self.keep_program(&graph);
         let created = self.logs.clone().create(graph.clone(), log, self.writer.clone());
+        let platform = self.deps.services.platform.clone();
         let addr = ctx.address();
         let stored = actix::spawn(async move {
-            // The next leader runs every job that has a record, so the program must be there before the record.
-            let kept = match kept {
-                Some(kept) => kept.await.map_err(|error| not_kept(&graph, error)),
-                None => Ok(()),
+            let prepared = async {
+                restoring::check(&graph, &options, platform).await?;
+                // The next leader runs every job that has a record, so the program must be there before the record.
+                match kept {
+                    Some(kept) => Ok(kept.await.map_err(|error| not_kept(&graph, error))?),
+                    None => Ok(()),
+                }
             };
-            let may_be_stored = kept.is_ok();
-            let outcome = match kept {
-                Ok(()) => created.await,
+            let prepared: Result<(), NotStored> = prepared.await;
+            let may_be_stored = prepared.is_ok();
+            let outcome = match prepared {
+                Ok(()) => created.await.map_err(NotStored::Log),
                 Err(error) => Err(error),
             };
             let stored = GraphStored { graph, options, outcome, may_be_stored };
@@ -245,13 +251,24 @@ fn not_kept(graph: &JobGraph, error: BlobStoreError) -> AppendError {
     })
 }
 
+/// The reason why a submitted graph was not stored.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NotStored {
+    /// The job's log or program could not be written.
+    #[error(transparent)]
+    Log(#[from] AppendError),
+    /// The job can't start from the savepoint that it names.
+    #[error("{0}")]
+    Restore(String),
+}
+
 /// The outcome of storing a submitted graph in its job's log.
 #[derive(actix::Message)]
 #[rtype(result = "Result<JobId, SubmitError>")]
 struct GraphStored {
     graph: Arc<JobGraph>,
     options: Options,
-    outcome: Result<LogEnd, AppendError>,
+    outcome: Result<LogEnd, NotStored>,
     /// False if storing the graph was not even tried.
     may_be_stored: bool,
 }
@@ -274,12 +291,15 @@ impl Handler<GraphStored> for Dispatcher {
                 }
                 return Ok(job);
             }
-            Err(AppendError::Exists { .. }) => SubmitError::DuplicateRunning { job },
-            Err(AppendError::Superseded { .. } | AppendError::LeaseOver { .. }) => {
+            Err(NotStored::Restore(why)) => SubmitError::Restore(why),
+            Err(NotStored::Log(AppendError::Exists { .. })) => {
+                SubmitError::DuplicateRunning { job }
+            }
+            Err(NotStored::Log(AppendError::Superseded { .. } | AppendError::LeaseOver { .. })) => {
                 self.leave_blobs();
                 SubmitError::ShuttingDown
             }
-            Err(error @ (AppendError::Store(_) | AppendError::Encode { .. })) => {
+            Err(NotStored::Log(error @ (AppendError::Store(_) | AppendError::Encode { .. }))) => {
                 SubmitError::Storage(error.to_string())
             }
         };

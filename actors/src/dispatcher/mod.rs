@@ -14,6 +14,7 @@ mod leader;
 mod programs;
 mod questions;
 mod recovery;
+mod restoring;
 mod runner;
 mod savepoints;
 #[cfg(test)]

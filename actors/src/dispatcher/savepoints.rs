@@ -2,7 +2,7 @@
 
 use super::leader::Dispatcher;
 use super::questions::Asked;
-use crate::stores::{open_store, s3_settings};
+use crate::stores::s3_settings;
 use actix::{AsyncContext, Context, Handler};
 use control::dispatcher::OperationKey;
 use gateways::dispatcher::{
@@ -13,7 +13,7 @@ use gateways::job_master::{Cancel, TakeSavepoint};
 use gateways::{Answer, Ask, Deadline};
 use model::FailureCause;
 use std::time::Duration;
-use storage::savepoints::{self, SavepointFolder};
+use storage::state_reader::StateReader;
 
 /// Longest an operation may take. The checkpoint's own time-out (`execution.checkpointing.timeout`) is what ends a slow savepoint; this
 /// one only ends the wait for a JobMaster that never answers.
@@ -66,15 +66,10 @@ impl Handler<Ask<DisposeSavepoint>> for Dispatcher {
         let DisposeSavepoint { trigger_id, path } = ask.body;
         let services = &self.deps.services;
         let (platform, s3) = (services.platform.clone(), s3_settings(&services.options));
+        let reader = StateReader::new(None, platform, s3);
         let dispose = async move {
-            let (parent, name) = savepoints::split(&path).ok_or_else(|| {
-                failed(&format!(
-                    "'{path}' is not the path of a savepoint; name its folder, as it was printed"
-                ))
-            })?;
-            let objects = open_store(parent.to_owned(), platform, s3).await;
-            let folder = SavepointFolder::new(objects.map_err(|error| failed(&error))?, name);
-            folder.delete().await.map_err(|error| failed(&error))?;
+            let snapshot = reader.snapshot(&path).await.map_err(|error| failed(&error))?;
+            reader.delete(&snapshot).await.map_err(|error| failed(&error))?;
             Ok(path)
         };
         self.operate((None, trigger_id), dispose, ctx);

@@ -8,6 +8,7 @@ use super::JobMaster;
 use crate::stores::{open_store, retried, s3_settings};
 use actix::{AsyncContext, Context, Handler};
 use conf::checkpointing::{self, Retention};
+use conf::state_recovery::{self, ClaimMode};
 use futures::FutureExt as _;
 use gateways::job_master::CheckpointAnswer;
 use gateways::program_host::{CoordinatorsCheckpointEnded, SnapshotCoordinators};
@@ -24,6 +25,7 @@ use std::time::Duration;
 use storage::checkpoints::{CheckpointDirectory, CheckpointError};
 use storage::jobs::{AppendError, OpenJobLog};
 use storage::objects::{self, S3Settings};
+use storage::state_reader::{Snapshot, StateReader};
 
 /// Longest the coordinators may take for their snapshots.
 const SNAPSHOT_WITHIN: Duration = Duration::from_secs(60);
@@ -39,6 +41,8 @@ impl JobMaster {
         let shares = uri.is_some();
         let (log, session) = (self.deps.log.clone(), self.deps.session.session());
         let (platform, s3) = (self.deps.services.platform.clone(), s3_settings(&self.deps.options));
+        let snapshot = self.deps.options.get(&state_recovery::PATH);
+        let reader = self.state_reader();
         let (job, addr) = (self.job_id(), ctx.address());
         actix::spawn(async move {
             let pointer = log.lead(session).await;
@@ -47,6 +51,10 @@ impl JobMaster {
                 let metadata = match &pointer {
                     Some(pointer) => Some(read_metadata(&directory, &pointer.metadata).await?),
                     None => None,
+                };
+                let started_from = match snapshot {
+                    Some(uri) if pointer.is_none() => Some(read_snapshot(&reader, &uri).await?),
+                    _ => None,
                 };
                 let mut keep =
                     metadata.as_ref().map(CheckpointMetadata::objects).unwrap_or_default();
@@ -58,7 +66,7 @@ impl JobMaster {
                 if shares {
                     directory.mark_shared(job).await?;
                 }
-                Ok((directory, metadata))
+                Ok(Restored { directory, metadata, started_from })
             };
             let _ = addr.send(CheckpointRead(outcome.await)).await;
         });
@@ -130,11 +138,17 @@ impl JobMaster {
         let Some(directory) = self.directory.clone() else { return };
         let (log, session) = (self.deps.log.clone(), self.deps.session.session());
         let uri = self.deps.options.get(&checkpointing::DIRECTORY);
+        let (reader, is_shared) = (self.state_reader(), uri.is_some());
         let (job, addr) = (self.job_id(), ctx.address());
         actix::spawn(async move {
             let checkpoint = metadata.checkpoint;
-            let outcome = match directory.put_metadata(&metadata).await {
-                Ok(name) => {
+            let stored = async {
+                let metadata = adopted(&reader, metadata, is_shared).await?;
+                let name = directory.put_metadata(&metadata).await?;
+                Ok::<_, CheckpointError>((metadata, name))
+            };
+            let outcome = match stored.await {
+                Ok((metadata, name)) => {
                     let pointer = CheckpointPointer { checkpoint, metadata: name, directory: uri };
                     match record(&log, session, &pointer).await {
                         Ok(()) => Ok(metadata),
@@ -158,6 +172,20 @@ impl JobMaster {
         actix::spawn(async move {
             if let Err(error) = directory.delete(&objects).await {
                 tracing::warn!(%job, %error, "an old checkpoint is not deleted");
+            }
+        });
+    }
+
+    /// Deletes the snapshot that the job was started from, if it is the job's: the job has a checkpoint of its own now.
+    fn delete_claimed(&mut self) {
+        let Some(snapshot) = self.claimed.take() else { return };
+        let (reader, job) = (self.state_reader(), self.job_id());
+        actix::spawn(async move {
+            match reader.delete(&snapshot).await {
+                Ok(()) => {
+                    tracing::info!(%job, snapshot = snapshot.uri, "the claimed snapshot is deleted")
+                }
+                Err(error) => tracing::warn!(%job, %error, "the claimed snapshot is not deleted"),
             }
         });
     }
@@ -196,17 +224,31 @@ pub(super) fn kept(retention: Retention) -> (bool, bool) {
 
 /// Returns the bytes that coordinators are restored from.
 pub(super) async fn states_of(
-    directory: Option<CheckpointDirectory>,
+    reader: &StateReader,
     handles: Vec<(OperatorId, StateHandle)>,
 ) -> Result<Vec<(OperatorId, ByteBuf)>, FailureCause> {
-    let Some(directory) = directory else { return Ok(Vec::new()) };
     let mut states = Vec::new();
     for (operator, handle) in handles {
-        let read = directory.read(&handle).await;
+        let read = reader.read(&handle).await;
         let bytes = read.map_err(|error| unreadable(&error))?;
         states.push((operator, ByteBuf::from(bytes.to_vec())));
     }
     Ok(states)
+}
+
+/// Returns a checkpoint that refers to nothing outside of the checkpoint directory.
+async fn adopted(
+    reader: &StateReader,
+    metadata: Arc<CheckpointMetadata>,
+    is_shared: bool,
+) -> Result<Arc<CheckpointMetadata>, CheckpointError> {
+    let is_external = |handle: &StateHandle| matches!(handle, StateHandle::External { .. });
+    if !metadata.handles().any(is_external) {
+        return Ok(metadata);
+    }
+    let mut own = CheckpointMetadata::clone(&metadata);
+    reader.adopt(&mut own, is_shared).await?;
+    Ok(Arc::new(own))
 }
 
 fn unreadable(error: &CheckpointError) -> FailureCause {
@@ -230,11 +272,19 @@ async fn read_metadata(
     directory: &CheckpointDirectory,
     name: &str,
 ) -> Result<CheckpointMetadata, CheckpointError> {
-    let may_pass = |error: &CheckpointError| {
-        use objects::StoreError::{Io, Unreachable};
-        matches!(error, CheckpointError::Store(Unreachable { .. } | Io { .. }))
-    };
     retried("read the job's checkpoint", STORE_RETRY, may_pass, || directory.metadata(name)).await
+}
+
+/// Reads the snapshot that a job is started from; a store that does not answer is tried again.
+async fn read_snapshot(reader: &StateReader, uri: &str) -> Result<Snapshot, CheckpointError> {
+    let read = || reader.snapshot(uri);
+    retried("read the savepoint that the job starts from", STORE_RETRY, may_pass, read).await
+}
+
+/// Returns true if a call that failed may succeed later.
+fn may_pass(error: &CheckpointError) -> bool {
+    use objects::StoreError::{Io, Unreachable};
+    matches!(error, CheckpointError::Store(Unreachable { .. } | Io { .. }))
 }
 
 /// Records a checkpoint; repeats the append until its outcome is known.
@@ -248,10 +298,19 @@ async fn record(
     retried("record a checkpoint", STORE_RETRY, may_pass, append).await
 }
 
+/// The state that a job begins with.
+struct Restored {
+    directory: CheckpointDirectory,
+    /// The newest checkpoint of the job itself.
+    metadata: Option<CheckpointMetadata>,
+    /// The snapshot that the job is started from, if it has no checkpoint of its own.
+    started_from: Option<Snapshot>,
+}
+
 /// The checkpoint that the job continues from was read, or can't be.
 #[derive(actix::Message)]
 #[rtype(result = "()")]
-struct CheckpointRead(Result<(CheckpointDirectory, Option<CheckpointMetadata>), CheckpointError>);
+struct CheckpointRead(Result<Restored, CheckpointError>);
 
 impl Handler<CheckpointRead> for JobMaster {
     type Result = ();
@@ -262,12 +321,19 @@ impl Handler<CheckpointRead> for JobMaster {
         }
         let now = self.now();
         match outcome {
-            Ok((directory, restored)) => {
+            Ok(Restored { directory, metadata, started_from }) => {
+                let job = self.job_id();
                 self.directory = Some(directory);
-                if let Some(restored) = restored {
-                    let (job, checkpoint) = (self.job_id(), restored.checkpoint);
+                if let Some(restored) = metadata {
+                    let checkpoint = restored.checkpoint;
                     tracing::info!(%job, checkpoint, "the job continues from a checkpoint");
-                    self.core.restore(now, Arc::new(restored));
+                    self.core.restore(now, restored, None);
+                } else if let Some(snapshot) = started_from {
+                    tracing::info!(%job, from = snapshot.uri, "the job starts from a snapshot");
+                    let metadata = CheckpointMetadata { job_id: job, ..snapshot.metadata.clone() };
+                    self.core.restore(now, metadata, Some(snapshot.uri.clone()));
+                    let mode = self.deps.options.get(&state_recovery::CLAIM_MODE);
+                    self.claimed = (mode == ClaimMode::Claim).then_some(snapshot);
                 }
                 self.core.start(now);
             }
@@ -318,6 +384,7 @@ impl Handler<CheckpointPersisted> for JobMaster {
                 (self.job_id(), metadata.completed_ms.saturating_sub(metadata.triggered_ms));
             let bytes = metadata.state_bytes();
             tracing::info!(%job, checkpoint, took_ms, bytes, "checkpoint complete");
+            self.delete_claimed();
         }
         let now = self.now();
         self.core.checkpoint_persisted(now, checkpoint, outcome);

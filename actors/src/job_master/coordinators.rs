@@ -37,7 +37,7 @@ impl JobMaster {
     ) {
         let (hosts, rpc) = (self.deps.hosts.clone(), self.rpc().clone());
         let launch = LaunchHost { job_id: self.job_id(), program: self.deps.program };
-        let directory = self.directory.clone();
+        let reader = self.state_reader();
         let start = StartCoordinators {
             graph: self.core.graph().clone(),
             job_master: self.address.clone(),
@@ -62,7 +62,7 @@ impl JobMaster {
             if addr.send(found).await.is_err() {
                 return;
             }
-            let outcome = match states_of(directory, restore).await {
+            let outcome = match states_of(&reader, restore).await {
                 Ok(restore) => {
                     let start = StartCoordinators { restore, ..start };
                     gateway.ask_within(start, START_WITHIN).await.map_err(build_failure)

@@ -18,6 +18,7 @@ mod tests;
 
 use crate::probe::Fact;
 use crate::services::{ProcessServices, Running, Stop, TurnMarker};
+use crate::stores::s3_settings;
 use actix::fut::ActorFutureExt;
 use actix::{
     Actor, ActorContext, AsyncContext, Context, Handler, ResponseActFuture, SpawnHandle, WrapFuture,
@@ -39,6 +40,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use storage::checkpoints::CheckpointDirectory;
 use storage::jobs::OpenJobLog;
+use storage::state_reader::{Snapshot, StateReader};
 use task_managers::TaskManagerLink;
 
 /// The name that the JobMaster of a job is served under.
@@ -113,6 +115,8 @@ pub struct JobMaster {
     ended: bool,
     /// Where the job's checkpoints are; `None` until the log was read.
     directory: Option<CheckpointDirectory>,
+    /// The snapshot that the job was started from, if the job is to delete it.
+    claimed: Option<Snapshot>,
     /// Savepoints that were asked for, by the number of the request.
     savepoints: BTreeMap<u64, savepoints::Asked>,
 }
@@ -144,6 +148,7 @@ impl JobMaster {
             timer: None,
             ended: false,
             directory: None,
+            claimed: None,
             savepoints: BTreeMap::new(),
             deps,
         }
@@ -168,6 +173,12 @@ impl JobMaster {
 
     fn now(&self) -> Now {
         now(&self.deps.services)
+    }
+
+    /// Returns a reader of the job's state.
+    fn state_reader(&self) -> StateReader {
+        let platform = self.deps.services.platform.clone();
+        StateReader::new(self.directory.clone(), platform, s3_settings(&self.deps.options))
     }
 
     fn next_number(&mut self) -> u64 {

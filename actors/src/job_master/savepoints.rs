@@ -58,10 +58,10 @@ impl JobMaster {
         ctx: &mut Context<Self>,
     ) {
         let folder = self.savepoints.get(&number).map(|asked| asked.folder.clone());
-        let (Some(folder), Some(directory)) = (folder, self.directory.clone()) else { return };
+        let (Some(folder), reader) = (folder, self.state_reader()) else { return };
         let addr = ctx.address();
         actix::spawn(async move {
-            let outcome = folder.write(&directory, &metadata).await;
+            let outcome = folder.write(&reader, &metadata).await;
             let outcome = outcome.map_err(|error| format!("it is not stored: {error}"));
             let checkpoint = metadata.checkpoint;
             let _ = addr.send(SavepointStored { checkpoint, outcome }).await;

@@ -1,6 +1,6 @@
 //! Options of jobs and their programs.
 
-use super::{checkpointing, network, resourcemanager, rest, restart};
+use super::{checkpointing, network, resourcemanager, rest, restart, state_recovery};
 use crate::{Declaration, List, declare::options, value::choices};
 use std::{num::NonZeroU32, time::Duration};
 
@@ -55,6 +55,9 @@ options! {
     PROGRAM_ARGS: List = "pipeline.program-args" => List::default(), other ["$internal.application.program-args"];
     /// How often a sink repeats a commit that may succeed later, before its task fails. The pause doubles from 100 ms to 10 s.
     COMMITTER_RETRIES: u32 = "sink.committer.retries" => 10;
+    /// Whether operators with state may do without a `uid` in a job with checkpoints. Their state is then found by their place in
+    /// the program, so that a savepoint can't be restored into a program whose operators have changed.
+    AUTO_GENERATE_UIDS: bool = "pipeline.auto-generate-uids" => false;
     /// Which of the program's registered jobs is run, where it has several.
     ENTRY: Option<String> = "pipeline.entry" => None;
 }
@@ -65,6 +68,7 @@ static OF_JOBS: &[&dyn Declaration] = &[
     &CLIENT_HEARTBEAT_TIMEOUT,
     &PARALLELISM,
     &MAX_PARALLELISM,
+    &AUTO_GENERATE_UIDS,
     &NAME,
     &JOB_ID,
     &PROGRAM_ARGS,
@@ -80,7 +84,8 @@ static OF_JOBS: &[&dyn Declaration] = &[
 /// Whether an option makes a difference to a job that is submitted with it. The others are those of the cluster's
 /// processes, which have started by then. Options of the user (`program.…`) are the program's.
 pub fn acts_on_a_job(key: &str) -> bool {
-    let of_jobs = OF_JOBS.iter().chain(restart::ALL).chain(checkpointing::ALL);
+    let of_snapshots = checkpointing::ALL.iter().chain(state_recovery::ALL);
+    let of_jobs = OF_JOBS.iter().chain(restart::ALL).chain(of_snapshots);
     let named =
         |option: &&dyn Declaration| option.key() == key || option.other_names().contains(&key);
     key.starts_with(crate::layer::USER_PREFIX) || of_jobs.copied().any(|option| named(&option))

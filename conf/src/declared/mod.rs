@@ -14,6 +14,7 @@ pub mod restart;
 pub mod rpc;
 pub mod s3;
 pub mod security;
+pub mod state_recovery;
 pub mod taskmanager;
 pub mod taskmanager_memory;
 pub mod yarn_client;
@@ -34,7 +35,7 @@ pub(crate) static SECTIONS: &[(&str, &[&[&dyn Declaration]])] = &[
     ("YARN client", &[yarn_client::ALL, yarn_client::FAMILIES]),
     ("YARN containers", &[yarn_containers::ALL, yarn_containers::FAMILIES]),
     ("Jobs", &[execution::ALL]),
-    ("Checkpoints", &[checkpointing::ALL]),
+    ("Checkpoints", &[checkpointing::ALL, state_recovery::ALL]),
     ("Restart strategies", &[restart::ALL]),
     ("Heartbeats", &[heartbeat::ALL]),
     ("High availability", &[high_availability::ALL]),

@@ -6,12 +6,14 @@
 //! appended to the job's log. Only then is the checkpoint complete, and its subtasks are told, so that they commit. This module
 //! must never report a checkpoint as complete before its pointer is persisted.
 
+mod compatible;
 mod config;
 mod history;
 mod restore;
 #[cfg(test)]
 mod tests;
 
+pub use compatible::{Incompatible, check};
 pub use config::CheckpointConfig;
 pub use restore::{assemble, coordinator_state, part_of, restore_of};
 
@@ -20,8 +22,8 @@ use crate::mutation::Rule;
 use crate::registration::backoff;
 use history::History;
 use model::{
-    CheckpointKind, CheckpointMetadata, CheckpointReport, JobVertexId, OperatorId,
-    RestoredCheckpoint, StateHandle, SubtaskSnapshot,
+    CheckpointKind, CheckpointMetadata, CheckpointReport, JobVertexId, OperatorId, StateHandle,
+    SubtaskSnapshot,
 };
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -138,6 +140,8 @@ pub struct Checkpoints {
     /// When a final checkpoint may be tried again, after one has failed.
     final_due: Duration,
     pending: Option<Pending>,
+    /// The number and URI of the snapshot that the job was started from.
+    started_from: Option<(u64, String)>,
     /// The newest complete checkpoints, the newest last.
     complete: VecDeque<Arc<CheckpointMetadata>>,
     /// The number of failures since a checkpoint was complete.
@@ -157,6 +161,7 @@ impl Checkpoints {
             config,
             next: 1,
             pending: None,
+            started_from: None,
             complete: VecDeque::new(),
             failures: 0,
             out: Vec::new(),
@@ -166,27 +171,6 @@ impl Checkpoints {
     /// Sets the vertices of the job with their parallelisms, in the order of the subtasks' indices, for the report.
     pub fn set_vertices(&mut self, vertices: impl Iterator<Item = (JobVertexId, u32)>) {
         self.history.set_vertices(vertices);
-    }
-
-    /// The job continues from a checkpoint; called before the first one begins. Numbers go on after that checkpoint's.
-    pub fn restore(&mut self, now_unix_ms: u64, restored: Arc<CheckpointMetadata>) {
-        if self.config.mutation.keeps(Rule::NumbersGoOn) {
-            self.next = self.next.max(restored.checkpoint.saturating_add(1));
-        }
-        self.complete.push_back(restored);
-        self.note_restored(now_unix_ms);
-    }
-
-    /// Subtasks are deployed with the state of the newest complete checkpoint, if there is one.
-    pub fn note_restored(&mut self, now_unix_ms: u64) {
-        if let Some(latest) = self.complete.back() {
-            self.history.restored(RestoredCheckpoint {
-                checkpoint: latest.checkpoint,
-                restored_ms: now_unix_ms,
-                is_savepoint: false,
-                external_path: None,
-            });
-        }
     }
 
     /// Returns what people are told of the checkpoints.

@@ -1,12 +1,47 @@
-//! Selects the state of a checkpoint that each subtask gets, and puts a checkpoint together from the parts of subtasks.
+//! Selects the state of a checkpoint that each subtask gets, and puts a checkpoint together from the parts of subtasks. It trusts
+//! that the checkpoint fits the graph: `compatible` has checked it.
 
+use super::Checkpoints;
 use crate::execution_graph::{ExecutionGraph, TaskIndex};
+use crate::mutation::Rule;
 use model::graph::GraphNode;
 use model::{
     CheckpointMetadata, JobGraph, JobVertex, OperatorId, OperatorState, OperatorSubtaskState,
-    StateHandle, SubtaskSnapshot,
+    RestoredCheckpoint, StateHandle, SubtaskSnapshot,
 };
 use std::collections::BTreeMap;
+use std::sync::Arc;
+
+impl Checkpoints {
+    /// The job continues from a checkpoint; called before the first one begins. Numbers go on after that checkpoint's. `from`: the
+    /// URI of the snapshot that the job is started from, if it is none of the job's own.
+    pub fn restore(
+        &mut self,
+        now_unix_ms: u64,
+        restored: Arc<CheckpointMetadata>,
+        from: Option<String>,
+    ) {
+        if self.config.mutation.keeps(Rule::NumbersGoOn) {
+            self.next = self.next.max(restored.checkpoint.saturating_add(1));
+        }
+        self.started_from = from.map(|uri| (restored.checkpoint, uri));
+        self.complete.push_back(restored);
+        self.note_restored(now_unix_ms);
+    }
+
+    /// Subtasks are deployed with the state of the newest complete checkpoint, if there is one.
+    pub fn note_restored(&mut self, now_unix_ms: u64) {
+        let Some(latest) = self.complete.back() else { return };
+        let from = self.started_from.as_ref();
+        let from = from.filter(|(checkpoint, _)| *checkpoint == latest.checkpoint);
+        self.history.restored(RestoredCheckpoint {
+            checkpoint: latest.checkpoint,
+            restored_ms: now_unix_ms,
+            is_savepoint: from.is_some(),
+            external_path: from.map(|(_, uri)| uri.clone()),
+        });
+    }
+}
 
 /// Returns the metadata of a checkpoint. `parts` are those of all subtasks.
 pub fn assemble(
@@ -31,6 +66,7 @@ pub fn assemble(
                 name: node.name.clone(),
                 uid: node.uid.clone(),
                 max_parallelism: vertex.max_parallelism,
+                states: node.states.clone(),
                 subtasks: subtasks.collect(),
                 coordinator: coordinators.remove(&node.operator_id),
             };

@@ -36,6 +36,7 @@ fn metadata(checkpoint: u64, parts: &BTreeMap<TaskIndex, SubtaskSnapshot>) -> Ch
         name: "count".into(),
         uid: None,
         max_parallelism: 128,
+        states: Vec::new(),
         subtasks: subtasks.collect(),
         coordinator: None,
     };
@@ -168,7 +169,7 @@ fn a_final_checkpoint_that_failed_is_tried_again_after_a_pause() {
 #[test]
 fn numbers_go_on_after_a_restore() {
     let mut c = Checkpoints::new(config(), at(0));
-    c.restore(7, Arc::new(metadata(41, &BTreeMap::new())));
+    c.restore(7, Arc::new(metadata(41, &BTreeMap::new())), None);
     c.begin(at(0), 5, CHECKPOINT, scope(1));
     assert_eq!(c.take_steps(), [CheckpointStep::Trigger(42)]);
 }

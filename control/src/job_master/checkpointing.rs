@@ -31,9 +31,15 @@ impl JobCore {
         self.ends_with_checkpoint() && self.config.mutation.keeps(Rule::FinalCheckpointAwaited)
     }
 
-    /// The job continues from a checkpoint; called before [`JobCore::start`].
-    pub fn restore(&mut self, now: Now, restored: Arc<CheckpointMetadata>) {
-        self.checkpoints.restore(now.unix_ms, restored);
+    /// The job continues from a checkpoint; called before [`JobCore::start`]. `from`: the URI of the snapshot that it is started
+    /// from, if that is none of the job's own; state of operators that the job does not have is dropped.
+    pub fn restore(&mut self, now: Now, mut restored: CheckpointMetadata, from: Option<String>) {
+        let nodes = &self.exec.graph().nodes;
+        restored.operators.retain(|id, saved| {
+            let node = nodes.iter().find(|node| node.operator_id == *id);
+            node.is_some_and(|node| saved.states.is_empty() || !node.states.is_empty())
+        });
+        self.checkpoints.restore(now.unix_ms, Arc::new(restored), from);
     }
 
     /// Returns what people are told of the job's checkpoints.

@@ -1,6 +1,6 @@
 //! The command line, declared: subcommands, flags, examples. No behaviour.
 
-use super::savepoint_args::{SAVEPOINT_EXAMPLES, STOP_EXAMPLES, Savepoint, Stop};
+use super::savepoint_args::{Recovery, SAVEPOINT_EXAMPLES, STOP_EXAMPLES, Savepoint, Stop};
 use super::session_args::YarnSession;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use model::JobId;
@@ -128,6 +128,7 @@ Examples:
   flott run -p 8 -D restart-strategy.type=none ./prog    with parallelism and options of this job
   flott run -sae ./word_count --input /data/text         cancel the job when this client goes away
   flott run --job second ./prog                          a program that registers several jobs
+  flott run -s /data/savepoints/savepoint-5f3c1c-0123456789ab ./word_count --input /data/text
   flott run --output json ./word_count --input /data/text | jq -r 'select(.result).result'";
 
 const RUN_APPLICATION_EXAMPLES: &str = "\
@@ -234,6 +235,8 @@ pub struct Run {
     #[arg(long, value_name = "ID")]
     pub job_id: Option<JobId>,
     #[command(flatten)]
+    pub(crate) recovery: Recovery,
+    #[command(flatten)]
     pub(crate) refused: Refused,
 }
 
@@ -253,6 +256,8 @@ pub struct RunApplication {
     /// Id of the job: 32 hexadecimal digits
     #[arg(long, value_name = "ID")]
     pub job_id: Option<JobId>,
+    #[command(flatten)]
+    pub(crate) recovery: Recovery,
     #[command(flatten)]
     pub(crate) refused: Refused,
 }
@@ -291,10 +296,6 @@ impl ProgramArgs {
 pub(crate) struct Refused {
     #[arg(short = 'C', long = "classpath", hide = true, value_name = "URL")]
     pub(crate) classpath: Option<String>,
-    #[arg(short = 's', long = "fromSavepoint", hide = true, value_name = "PATH")]
-    pub(crate) savepoint: Option<String>,
-    #[arg(short = 'n', long = "allowNonRestoredState", hide = true)]
-    pub(crate) non_restored: bool,
     #[arg(long = "pyModule", alias = "python", hide = true, value_name = "NAME")]
     pub(crate) python: Option<String>,
 }
@@ -305,11 +306,6 @@ impl Refused {
         if self.classpath.is_some() {
             return Some(
                 "-C/--classpath: there is no classpath; everything a program needs is linked into it",
-            );
-        }
-        if self.savepoint.is_some() || self.non_restored {
-            return Some(
-                "-s/--fromSavepoint, -n: this version cannot start a job from a savepoint",
             );
         }
         if self.python.is_some() {

@@ -25,7 +25,7 @@ mod yarn_session;
 use crate::exit::Exit;
 use crate::results::ResultsError;
 use crate::{cluster_files::ClusterFiles, environment, logging, roles, settings};
-use args::{Cli, Command, Common};
+use args::{Cli, Command, Common, Run, RunApplication};
 use clap::Parser;
 use conf::Options;
 use output::Printer;
@@ -153,7 +153,14 @@ fn dispatch(cli: Cli) -> Outcome {
         Command::TaskManager(args) => return roles::taskmanager(&common, args, None),
         other => other,
     };
-    let overrides = settings::overrides(&common)?;
+    let mut overrides = settings::overrides(&common)?;
+    match &command {
+        Command::Run(Run { recovery, .. })
+        | Command::RunApplication(RunApplication { recovery, .. }) => {
+            overrides.extend(recovery.overrides()?);
+        }
+        _ => {}
+    }
     let options = settings::load(common.config_dir.clone(), overrides.clone())?;
     logging::start_quiet(&options).map_err(Failure::usage)?;
     environment::log_client(&options);

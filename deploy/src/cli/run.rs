@@ -48,9 +48,8 @@ pub(super) async fn run(context: &Context, args: Run) -> Outcome {
 /// Whether the job is to be cancelled when this client goes away. Checks the options that have no meaning, too.
 fn bound(context: &Context, args: &Run) -> Result<bool, Failure> {
     // Flink's -sae reads as -s with the value 'ae'.
-    let mut refused = args.refused.clone();
-    let short = refused.savepoint.take_if(|value| value == "ae").is_some();
-    refuse(&refused)?;
+    let short = args.recovery.is_exit_flag();
+    refuse(&args.refused)?;
     let attached = !args.detached && context.options.get(&execution::ATTACHED);
     let asked = short || args.shutdown_on_attached_exit;
     if asked && !attached {

@@ -1,7 +1,9 @@
 //! The command line of `flott savepoint` and `flott stop`, declared.
 
+use super::Failure;
 use super::args::ClusterArgs;
 use clap::{Args, Subcommand};
+use conf::{Declaration, state_recovery};
 
 pub(super) const SAVEPOINT_EXAMPLES: &str = "\
 Examples:
@@ -71,4 +73,109 @@ pub struct Stop {
     /// Where the cluster is
     #[command(flatten)]
     pub cluster: ClusterArgs,
+}
+
+/// The snapshot that a job starts from, in `flott run` and `flott run-application`.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct Recovery {
+    /// Start from this savepoint or retained checkpoint: its folder, as it was printed, a path or URI that all machines reach
+    #[arg(
+        short = 's',
+        long = "fromSavepoint",
+        visible_alias = "from-savepoint",
+        value_name = "PATH"
+    )]
+    pub savepoint: Option<String>,
+    /// Start even if the savepoint has state that the program does not declare; that state is dropped
+    #[arg(
+        short = 'n',
+        long = "allowNonRestoredState",
+        visible_alias = "allow-non-restored-state",
+        requires = "savepoint"
+    )]
+    pub allow_non_restored: bool,
+    /// Owner of the savepoint afterwards: no_claim (you) or claim (the job, which deletes it when its own first checkpoint is
+    /// complete) [default: no_claim]
+    #[arg(
+        long = "claimMode",
+        visible_alias = "claim-mode",
+        aliases = ["restoreMode", "restore-mode"],
+        value_name = "MODE",
+        requires = "savepoint"
+    )]
+    pub claim_mode: Option<String>,
+}
+
+impl Recovery {
+    /// Returns true if the arguments are Flink's `-sae`, which reads as `-s ae`.
+    pub(super) fn is_exit_flag(&self) -> bool {
+        self.savepoint.as_deref() == Some("ae")
+    }
+
+    /// Returns the job's options that the arguments stand for.
+    ///
+    /// # Errors
+    /// [`Failure`] for a path that is relative to a directory which does not exist any more.
+    pub(super) fn overrides(&self) -> Result<Vec<(String, String)>, Failure> {
+        let Some(path) = self.savepoint.as_deref().filter(|_| !self.is_exit_flag()) else {
+            return Ok(Vec::new());
+        };
+        let option = |option: &dyn Declaration, value: String| (option.key().to_owned(), value);
+        let mut options = vec![option(&state_recovery::PATH, absolute(path)?)];
+        if self.allow_non_restored {
+            options.push(option(&state_recovery::IGNORE_UNCLAIMED_STATE, true.to_string()));
+        }
+        if let Some(mode) = &self.claim_mode {
+            options.push(option(&state_recovery::CLAIM_MODE, mode.clone()));
+        }
+        Ok(options)
+    }
+}
+
+/// Returns a URI as it is, and a path as seen from the directory of this process: the cluster's processes have others.
+fn absolute(path: &str) -> Result<String, Failure> {
+    let is_uri = path.split_once(':').is_some_and(|(scheme, _)| {
+        scheme.len() > 1 && scheme.chars().all(|c| c.is_ascii_alphanumeric())
+    });
+    if is_uri {
+        return Ok(path.to_owned());
+    }
+    let absolute = std::path::absolute(path)
+        .map_err(|error| Failure::usage(format!("-s '{path}' is no path: {error}")))?;
+    Ok(absolute.display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct CommandLine {
+        #[command(flatten)]
+        recovery: Recovery,
+    }
+
+    fn options(words: &[&str]) -> Vec<(String, String)> {
+        let line = CommandLine::try_parse_from(["run"].iter().chain(words)).unwrap();
+        line.recovery.overrides().unwrap()
+    }
+
+    #[test]
+    fn the_arguments_are_options_of_the_job() {
+        let pairs = options(&["-s", "hdfs://ns/s/savepoint-1", "-n", "--claim-mode", "claim"]);
+        let pairs: Vec<_> = pairs.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+        assert_eq!(
+            pairs,
+            [
+                ("execution.state-recovery.path", "hdfs://ns/s/savepoint-1"),
+                ("execution.state-recovery.ignore-unclaimed-state", "true"),
+                ("execution.state-recovery.claim-mode", "claim"),
+            ]
+        );
+        let here = std::env::current_dir().unwrap().join("savepoint-1");
+        assert_eq!(options(&["-s", "savepoint-1"])[0].1, here.display().to_string());
+        assert!(options(&[]).is_empty() && options(&["-sae"]).is_empty());
+        assert!(CommandLine::try_parse_from(["run", "-n"]).is_err(), "-n needs -s");
+    }
 }

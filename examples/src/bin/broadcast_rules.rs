@@ -104,17 +104,20 @@ impl KeyedBroadcastProcessFunction<String, Point, Point> for AboveLimit {
 #[flott::main]
 fn broadcast_rules(env: &Environment, args: Args) -> Result<()> {
     let cli: Cli = args.parse()?;
-    let points = |path: PathBuf| {
+    let points = |path: PathBuf, uid: &str| {
         let in_order = WatermarkStrategy::for_monotonous_timestamps(|point: &Point| point.at_ms);
         env.read_text_file(path)
+            .uid(uid)
             .try_map(|line| Point::parse(&line))
             .assign_timestamps_and_watermarks(in_order)
     };
-    let (readings, limits) = (points(cli.readings), points(cli.limits));
+    let (readings, limits) = (points(cli.readings, "readings"), points(cli.limits, "limits"));
     readings
         .key_by(|reading| &reading.sensor)
         .connect_broadcast(&limits)
         .process(AboveLimit)
-        .collect();
+        .uid("above limit")
+        .collect()
+        .uid("results");
     Ok(())
 }

@@ -72,11 +72,14 @@ fn clicks_sessions(env: &Environment, args: Args) -> Result<()> {
         |click: &Click| click.at_ms,
     );
     env.read_text_file(cli.input)
+        .uid("clicks")
         .try_map(|line| Click::parse(&line))
         .assign_timestamps_and_watermarks(strategy)
         .key_by(|click| &click.user)
         .window(EventTimeSessionWindows::with_gap(Duration::from_millis(cli.gap)))
         .process(Visit)
-        .collect();
+        .uid("visits")
+        .collect()
+        .uid("results");
     Ok(())
 }

@@ -115,11 +115,14 @@ fn fraud_detection(env: &Environment, args: Args) -> Result<()> {
         |payment: &Payment| payment.at_ms,
     );
     env.read_text_file(cli.input)
+        .uid("payments")
         .try_map(|line| Payment::parse(&line))
         .assign_timestamps_and_watermarks(strategy)
         .key_by(|payment| &payment.account)
         .process(Suspicious::default())
-        .collect();
+        .uid("suspicious")
+        .collect()
+        .uid("results");
     Ok(())
 }
 

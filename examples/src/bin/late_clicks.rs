@@ -68,6 +68,7 @@ fn late_clicks(env: &Environment, args: Args) -> Result<()> {
     );
     let counts = env
         .read_text_file(cli.input)
+        .uid("clicks")
         // One reader: whether a line is late depends on the lines before it alone, and not on the progress of other
         // readers.
         .set_parallelism(1)
@@ -77,8 +78,9 @@ fn late_clicks(env: &Environment, args: Args) -> Result<()> {
         .window(TumblingEventTimeWindows::of(Duration::from_secs(60)))
         .allowed_lateness(Duration::from_millis(cli.lateness))
         .side_output_late_data(&LATE)
-        .count();
-    counts.side_output(&LATE).write_text(cli.late);
-    counts.process(WithEnd).collect();
+        .count()
+        .uid("counts");
+    counts.side_output(&LATE).write_text(cli.late).uid("late");
+    counts.process(WithEnd).collect().uid("results");
     Ok(())
 }

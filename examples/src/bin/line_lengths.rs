@@ -18,17 +18,21 @@ struct Cli {
 fn lengths(env: &Environment, args: Args) -> Result<()> {
     let cli: Cli = args.parse()?;
     env.read_text_file(cli.input)
+        .uid("lines")
         .map(|line| line.chars().count() as u64)
         .key_by(|length| length)
         .at_end()
         .count()
-        .collect();
+        .uid("lengths")
+        .collect()
+        .uid("results");
     Ok(())
 }
 
 fn longest(env: &Environment, args: Args) -> Result<()> {
     let cli: Cli = args.parse()?;
     env.read_text_file(cli.input)
+        .uid("lines")
         .filter(|line| !line.is_empty())
         .key_by_value(|line| line.chars().next())
         .at_end()
@@ -37,7 +41,9 @@ fn longest(env: &Environment, args: Args) -> Result<()> {
                 *longest = line;
             }
         })
-        .collect();
+        .uid("longest")
+        .collect()
+        .uid("results");
     Ok(())
 }
 

@@ -211,10 +211,13 @@ fn sensor_logs(env: &Environment, args: Args) -> Result<()> {
     let cli: Cli = args.parse()?;
     let in_order = WatermarkStrategy::for_monotonous_timestamps(|(at_ms, ..): &Reading| *at_ms);
     env.from_source(SensorLogs { folder: cli.input }, in_order, "sensor logs")
+        .uid("logs")
         .key_by(|(_, sensor, _)| sensor)
         .window(TumblingEventTimeWindows::of(Duration::from_secs(3_600)))
         .process(Summary)
-        .collect();
+        .uid("summaries")
+        .collect()
+        .uid("results");
     Ok(())
 }
 

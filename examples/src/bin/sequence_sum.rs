@@ -70,6 +70,7 @@ fn sequence_sum(env: &Environment, args: Args) -> Result<()> {
         Some(rate) => env.sequence_with_rate(0..cli.count, rate),
         None => env.sequence(0..cli.count),
     };
+    let numbers = numbers.uid("numbers");
     let keys = cli.keys;
     let sums = numbers
         .process(FailAt { number: cli.fail_at })
@@ -79,11 +80,13 @@ fn sequence_sum(env: &Environment, args: Args) -> Result<()> {
             *count += 1;
             *sum = sum.wrapping_add(number);
         })
+        .uid("sums")
         .map(|(key, (count, sum))| (key, count, sum));
 
-    match cli.output {
+    let results = match cli.output {
         Some(path) => sums.write_text(path),
         None => sums.collect(),
     };
+    results.uid("results");
     Ok(())
 }

@@ -38,6 +38,7 @@ fn ticker(env: &Environment, args: Args) -> Result<()> {
     let shares = cli.shares;
 
     env.sequence_with_rate(0.., cli.rate)
+        .uid("numbers")
         .map(move |number| Trade {
             share: format!("S{}", mixed(number) % shares),
             cents: 10_000 + mixed(number ^ 0x5eed) % 1_000,

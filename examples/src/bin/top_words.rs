@@ -92,6 +92,7 @@ fn top_words(env: &Environment, args: Args) -> Result<()> {
     let strategy =
         WatermarkStrategy::for_monotonous_timestamps(|(at_ms, _): &(i64, String)| *at_ms);
     env.read_text_file(cli.input)
+        .uid("lines")
         .try_map(|line| timed(&line))
         .assign_timestamps_and_watermarks(strategy)
         .flat_map(|(_, text): (i64, String), out| {
@@ -100,9 +101,12 @@ fn top_words(env: &Environment, args: Args) -> Result<()> {
         .key_by(|word| word)
         .window(TumblingEventTimeWindows::of(Duration::from_secs(60)))
         .count()
+        .uid("counts")
         .process(WithEnd)
         .key_by(|(end, ..)| end)
         .process(Top { most: cli.most })
-        .collect();
+        .uid("top")
+        .collect()
+        .uid("results");
     Ok(())
 }

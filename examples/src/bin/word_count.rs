@@ -42,6 +42,7 @@ fn word_count(env: &Environment, args: Args) -> Result<()> {
 
     let counts = env
         .read_lines(&cli.input)
+        .uid("lines")
         .flat_map(move |line: Vec<u8>, out| {
             let counted = words(&line).filter(|word| !without.contains(*word));
             out.collect_all(counted.map(<[u8]>::to_vec))
@@ -52,9 +53,10 @@ fn word_count(env: &Environment, args: Args) -> Result<()> {
         .count()
         .uid("counts");
 
-    match cli.output {
+    let results = match cli.output {
         Some(path) => counts.write_text(path),
         None => counts.collect(),
     };
+    results.uid("results");
     Ok(())
 }

@@ -13,6 +13,7 @@ use std::{collections::BTreeMap, time::Duration};
 use storage::{
     checkpoints::CheckpointDirectory,
     objects::{self, S3Settings},
+    state_reader::StateReader,
 };
 use streaming::TaskSnapshot;
 use tokio::runtime::Handle;
@@ -32,6 +33,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 pub(crate) struct Snapshots {
     job_id: JobId,
     directory: Option<CheckpointDirectory>,
+    reader: StateReader,
     inline_max: u64,
 }
 
@@ -49,22 +51,27 @@ impl Snapshots {
     ) -> Result<Self, String> {
         let threshold = options.get("execution.checkpointing.data-inline-threshold");
         let threshold = threshold.and_then(|text| text.parse::<MemorySize>().ok());
+        let s3 = S3Settings::from_texts(|key| options.get(key).cloned());
+        let reader = |directory| StateReader::new(directory, platform.clone(), s3.clone());
         let Some(uri) = uri else {
-            return Ok(Self { job_id, directory: None, inline_max: INLINE_MAX });
+            let reader = reader(None);
+            return Ok(Self { job_id, directory: None, reader, inline_max: INLINE_MAX });
         };
         let inline_max = threshold.map_or(INLINE_THRESHOLD, |size| size.0).min(INLINE_MAX);
         let wrong = |why: String| format!("execution.checkpointing.dir: {why}");
         let objects = {
             // The client of a remote system belongs to the runtime that polls its sockets.
             let _runtime = runtime.enter();
-            let s3 = S3Settings::from_texts(|key| options.get(key).cloned());
             objects::open(uri, platform, &s3)
         };
         let directory =
             CheckpointDirectory::new(objects.map_err(|error| wrong(error.to_string()))?);
         let shared = runtime.block_on(directory.is_shared(job_id));
         match shared {
-            Ok(true) => Ok(Self { job_id, directory: Some(directory), inline_max }),
+            Ok(true) => {
+                let directory = Some(directory);
+                Ok(Self { job_id, reader: reader(directory.clone()), directory, inline_max })
+            }
             Ok(false) => Err(wrong(format!(
                 "the JobManager's directory {uri} is another one than this machine's: name a directory that all machines share"
             ))),
@@ -85,16 +92,11 @@ impl Snapshots {
         for (operator, handles) in restore {
             let mut parts = Vec::with_capacity(handles.len());
             for handle in handles {
-                parts.push(match (handle, &self.directory) {
-                    (StateHandle::Inline(bytes), _) => bytes,
-                    (handle, Some(directory)) => {
-                        let read = runtime.block_on(directory.read(&handle));
+                parts.push(match handle {
+                    StateHandle::Inline(bytes) => bytes,
+                    handle => {
+                        let read = runtime.block_on(self.reader.read(&handle));
                         read.map_err(|error| error.to_string())?.to_vec()
-                    }
-                    (StateHandle::Object { name, .. }, None) => {
-                        return Err(format!(
-                            "state is in the object {name}, and execution.checkpointing.dir is not set"
-                        ));
                     }
                 });
             }

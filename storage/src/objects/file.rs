@@ -64,6 +64,19 @@ impl FileObjects {
         Ok(Self { calls: DiskCalls::new(&folder.root), folder: Arc::new(folder) })
     }
 
+    /// Opens a directory that must exist, and writes nothing to it.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] if there is no such directory, or the system's error.
+    pub fn open_existing(root: impl Into<PathBuf>) -> Result<Self, StoreError> {
+        let folder = Folder { root: root.into() };
+        let found = fs::metadata(&folder.root);
+        match found.map_err(|error| StoreError::from_io(&folder.root, &error))?.is_dir() {
+            true => Ok(Self { calls: DiskCalls::new(&folder.root), folder: Arc::new(folder) }),
+            false => Err(StoreError::NotFound { path: folder.root.display().to_string() }),
+        }
+    }
+
     /// Runs `work` on a blocking thread once one of the store's `CALLS_MAX` places is free.
     fn call<T: Send + 'static>(
         &self,

@@ -218,6 +218,21 @@ pub fn open(
     }
 }
 
+/// Opens a store like [`open`]; a local directory must exist, and need not be writable.
+///
+/// # Errors
+/// See [`open`]; [`StoreError::NotFound`] if a local directory does not exist.
+pub fn open_existing(
+    uri: &str,
+    platform: &Platform,
+    s3: &S3Settings,
+) -> Result<Arc<dyn ObjectStore>, StoreError> {
+    match Remote::of(uri)? {
+        None => Ok(Arc::new(FileObjects::open_existing(local_path(uri)?)?)),
+        Some(remote) => remote.open(uri, platform, s3),
+    }
+}
+
 /// Returns the URI of `folder` below the given URI or plain path.
 pub fn below(uri: &str, folder: &str) -> String {
     let uri = uri.trim();

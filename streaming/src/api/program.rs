@@ -17,7 +17,7 @@ use crate::{
         TaskError, asks_for_help, help_of_several,
     },
 };
-use model::{EdgeId, JobGraph, JobVertex, ProgramRef};
+use model::{EdgeId, JobGraph, JobVertex, ProgramRef, graph::GraphNode};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
@@ -25,6 +25,10 @@ use std::{
     path::PathBuf,
     sync::{Arc, Mutex, atomic::Ordering},
 };
+
+/// The keys of options that say whether a job has periodic checkpoints, and whether operators with state may lack a uid then.
+const CHECKPOINT_INTERVAL: &str = "execution.checkpointing.interval";
+const AUTO_GENERATE_UIDS: &str = "pipeline.auto-generate-uids";
 
 type BuildFn = dyn Fn(&Environment, Args) -> Result<(), BoxError> + Send + Sync;
 
@@ -198,6 +202,7 @@ fn finish(
         max_parallelism,
         groups: &builder.groups,
     })?;
+    require_uids(&plan, &builder.nodes, &options)?;
     builder.bounded.store(plan.bounded, Ordering::Relaxed);
     let file_sink = plan.nodes.iter().find(|node| node.kind == "file_sink");
     if let Some(node) = file_sink.filter(|_| !plan.bounded) {
@@ -226,6 +231,38 @@ fn finish(
         fingerprint: plan.fingerprint,
     };
     Ok(with_code(graph, &plan, builder.nodes))
+}
+
+/// Requires of a job with periodic checkpoints that every operator with state has a uid: a savepoint finds the operator by it after
+/// the program has changed.
+fn require_uids(
+    plan: &Plan,
+    drafts: &[NodeDraft],
+    options: &BTreeMap<String, String>,
+) -> Result<(), BuildProgramError> {
+    let set = |key: &str| options.get(key).map(|value| value.trim()).filter(|v| !v.is_empty());
+    let generates = set(AUTO_GENERATE_UIDS).is_some_and(|value| value.eq_ignore_ascii_case("true"));
+    if set(CHECKPOINT_INTERVAL).is_none() || generates {
+        return Ok(());
+    }
+    let has_state = |node: &GraphNode, draft: &NodeDraft| {
+        draft.source || node.coordinated || node.commits || !node.states.is_empty()
+    };
+    let without: Vec<String> = plan
+        .nodes
+        .iter()
+        .zip(drafts)
+        .filter(|(node, draft)| node.uid.is_none() && has_state(node, draft))
+        .map(|(node, _)| format!("'{}'", node.name))
+        .collect();
+    if without.is_empty() {
+        return Ok(());
+    }
+    Err(BuildProgramError::Invalid(format!(
+        "with {CHECKPOINT_INTERVAL} every operator with state needs a uid, so that savepoints can be restored after the program \
+         has changed; without one: {}; add .uid(\"…\") to each, or set {AUTO_GENERATE_UIDS}=true",
+        without.join(", ")
+    )))
 }
 
 /// Returns the name in `pipeline.name`, which takes precedence over the program's as every option does; `None` if it is not set

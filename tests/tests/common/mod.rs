@@ -4,6 +4,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
 pub mod passthrough;
+pub mod visits;
 
 use rest::client::{ClientTimeouts, RestClient};
 use rest::messages::JarRequest;

@@ -1,0 +1,27 @@
+//! Options of jobs that start from a savepoint, with Flink's names.
+
+use crate::{declare::options, value::choices};
+
+choices! {
+    /// The owner of a snapshot after a job was started from it.
+    pub enum ClaimMode {
+        /// The user. The job needs it until its own first checkpoint is complete.
+        NoClaim = "no_claim" | "no-claim",
+        /// The job, which deletes it when its own first checkpoint is complete.
+        Claim = "claim",
+    }
+}
+
+options! {
+    /// The savepoint, or the retained checkpoint, that the job starts from: the path or URI of its folder, which all machines of
+    /// the cluster have to reach. `-s` on the command line. A job that continues from a checkpoint of its own no longer reads it.
+    PATH: Option<String> = "execution.state-recovery.path" => None, other ["execution.savepoint.path"];
+    /// Whether the job also starts if the savepoint has state that the program does not declare; that state is dropped then. `-n`
+    /// on the command line.
+    IGNORE_UNCLAIMED_STATE: bool = "execution.state-recovery.ignore-unclaimed-state" => false,
+        other ["execution.savepoint.ignore-unclaimed-state"];
+    /// The owner of the savepoint after the job was started: `NO_CLAIM` (it is the user's, who may delete it once the first
+    /// checkpoint of the job is complete) or `CLAIM` (the job deletes it then). `--claim-mode` on the command line.
+    CLAIM_MODE: ClaimMode = "execution.state-recovery.claim-mode" => ClaimMode::NoClaim,
+        other ["execution.savepoint-restore-mode"];
+}

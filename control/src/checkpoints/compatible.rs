@@ -1,0 +1,277 @@
+//! Whether a job can start from the snapshot of another program, or of another version of it: decided before anything is started.
+//! This module must never guess; what does not fit by name and type is an error that names it.
+
+use model::graph::{GraphNode, StateDeclaration};
+use model::{CheckpointMetadata, JobGraph, OperatorState};
+use std::collections::BTreeSet;
+use thiserror::Error;
+
+/// The role of the key among the types of a keyed state.
+const KEY: &str = "key";
+
+/// The reason why a job can't start from a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Incompatible {
+    /// No operator of the program has the state.
+    #[error(
+        "{operator} has state in it and is not in the program: give an operator that uid, or drop the state \
+         (--allowNonRestoredState)"
+    )]
+    OperatorMissing {
+        /// The operator, with its uid if it had one.
+        operator: String,
+    },
+    /// The operator no longer declares the state.
+    #[error(
+        "{operator} has the {kind} state '{state}' in it, which the program's operator does not declare: declare it, or drop \
+         it (--allowNonRestoredState)"
+    )]
+    StateMissing {
+        /// The operator, with its uid if it has one.
+        operator: String,
+        /// The name of the state.
+        state: String,
+        /// Its kind.
+        kind: String,
+    },
+    /// The state is of another kind.
+    #[error(
+        "the state '{state}' of {operator} is {then} state in it and {now} state in the program"
+    )]
+    Kind {
+        /// The operator, with its uid if it has one.
+        operator: String,
+        /// The name of the state.
+        state: String,
+        /// The kind in the snapshot.
+        then: String,
+        /// The kind in the program.
+        now: String,
+    },
+    /// The key or value of the state is of another type.
+    #[error(
+        "the {role} of the state '{state}' of {operator} is of type {then} in it and of type {now} in the program: keep the \
+         type, or give the operator another uid and drop the old state (--allowNonRestoredState)"
+    )]
+    Schema {
+        /// The operator, with its uid if it has one.
+        operator: String,
+        /// The name of the state.
+        state: String,
+        /// `key`, `value`, …
+        role: String,
+        /// The type in the snapshot.
+        then: String,
+        /// The type in the program.
+        now: String,
+    },
+    /// Keys are distributed over another number of key groups.
+    #[error(
+        "the maximum parallelism of {operator} is {then} in it and {now} in the program, and keys can't be redistributed: set \
+         pipeline.max-parallelism to {then}"
+    )]
+    MaxParallelism {
+        /// The operator, with its uid if it has one.
+        operator: String,
+        /// The number of key groups in the snapshot.
+        then: u32,
+        /// The number of key groups in the program.
+        now: u32,
+    },
+}
+
+/// Checks that every state in a snapshot has its place in a job. `allow_dropped`: state without a place is left behind.
+///
+/// # Errors
+/// Every reason why the job can't start from the snapshot, ordered by operator.
+pub fn check(
+    graph: &JobGraph,
+    snapshot: &CheckpointMetadata,
+    allow_dropped: bool,
+) -> Result<(), Vec<Incompatible>> {
+    let mut found = Vec::new();
+    for (id, saved) in &snapshot.operators {
+        let has_state =
+            saved.coordinator.is_some() || saved.subtasks.iter().any(|part| part.state.is_some());
+        if !has_state {
+            continue;
+        }
+        match graph.nodes.iter().find(|node| node.operator_id == *id) {
+            None if allow_dropped => {}
+            None => found.push(Incompatible::OperatorMissing {
+                operator: shown(&saved.name, saved.uid.as_deref()),
+            }),
+            Some(node) => check_operator(graph, node, saved, allow_dropped, &mut found),
+        }
+    }
+    if found.is_empty() { Ok(()) } else { Err(found) }
+}
+
+fn check_operator(
+    graph: &JobGraph,
+    node: &GraphNode,
+    saved: &OperatorState,
+    allow_dropped: bool,
+    found: &mut Vec<Incompatible>,
+) {
+    let operator = shown(&node.name, node.uid.as_deref());
+    let is_keyed =
+        |states: &[StateDeclaration]| states.iter().any(|state| state.schemas.contains_key(KEY));
+    let vertex = graph.vertices.iter().find(|vertex| vertex.nodes.contains(&node.id));
+    if let Some(now) = vertex.map(|vertex| vertex.max_parallelism)
+        && now != saved.max_parallelism
+        && (is_keyed(&saved.states) || is_keyed(&node.states))
+    {
+        let (operator, then) = (operator.clone(), saved.max_parallelism);
+        found.push(Incompatible::MaxParallelism { operator, then, now });
+    }
+    for then in &saved.states {
+        match node.states.iter().find(|now| now.name == then.name) {
+            None if allow_dropped => {}
+            None => found.push(Incompatible::StateMissing {
+                operator: operator.clone(),
+                state: then.name.clone(),
+                kind: then.kind.clone(),
+            }),
+            Some(now) => check_state(&operator, then, now, found),
+        }
+    }
+}
+
+fn check_state(
+    operator: &str,
+    then: &StateDeclaration,
+    now: &StateDeclaration,
+    found: &mut Vec<Incompatible>,
+) {
+    let (operator, state) = (operator.to_owned(), then.name.clone());
+    if then.kind != now.kind {
+        let (then, now) = (then.kind.clone(), now.kind.clone());
+        found.push(Incompatible::Kind { operator, state, then, now });
+        return;
+    }
+    let roles: BTreeSet<&String> = then.schemas.keys().chain(now.schemas.keys()).collect();
+    for role in roles {
+        let type_in = |declared: &StateDeclaration| {
+            declared.schemas.get(role).cloned().unwrap_or_else(|| "none".to_owned())
+        };
+        if then.schemas.get(role) != now.schemas.get(role) {
+            found.push(Incompatible::Schema {
+                operator: operator.clone(),
+                state: state.clone(),
+                role: role.clone(),
+                then: type_in(then),
+                now: type_in(now),
+            });
+        }
+    }
+}
+
+fn shown(name: &str, uid: Option<&str>) -> String {
+    match uid {
+        Some(uid) => format!("operator '{name}' (uid '{uid}')"),
+        None => format!("operator '{name}' (without a uid)"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{graph, vertex};
+    use model::{JobId, OperatorSubtaskState, StateHandle};
+
+    fn sums(key: &str, value: &str) -> StateDeclaration {
+        let schemas = [("key", key), ("value", value)];
+        StateDeclaration {
+            name: "sum".to_owned(),
+            kind: "value".to_owned(),
+            schemas: schemas.map(|(role, name)| (role.to_owned(), name.to_owned())).into(),
+            ttl_ms: None,
+        }
+    }
+
+    /// A job of one operator with one keyed state, and its snapshot.
+    fn saved() -> (JobGraph, CheckpointMetadata) {
+        let mut graph = graph(vec![vertex(1, 2)], Vec::new());
+        graph.nodes[0].states = vec![sums("u64", "i64")];
+        graph.nodes[0].uid = Some("sums".to_owned());
+        graph.nodes[0].name = "total".to_owned();
+        let state = Some(StateHandle::Inline(vec![1]));
+        let operator = OperatorState {
+            name: "total".to_owned(),
+            uid: Some("sums".to_owned()),
+            max_parallelism: graph.vertices[0].max_parallelism,
+            states: graph.nodes[0].states.clone(),
+            subtasks: vec![OperatorSubtaskState { ended: false, state }],
+            coordinator: None,
+        };
+        let snapshot = CheckpointMetadata {
+            job_id: JobId(9),
+            checkpoint: 5,
+            triggered_ms: 0,
+            completed_ms: 0,
+            operators: [(graph.nodes[0].operator_id, operator)].into(),
+        };
+        (graph, snapshot)
+    }
+
+    fn complaints(graph: &JobGraph, snapshot: &CheckpointMetadata, dropped: bool) -> Vec<String> {
+        let found = check(graph, snapshot, dropped).err().unwrap_or_default();
+        found.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn the_same_program_with_another_parallelism_fits() {
+        let (mut graph, snapshot) = saved();
+        graph.vertices[0].parallelism = 3;
+        graph.nodes[0]
+            .states
+            .push(StateDeclaration { name: "new".to_owned(), ..sums("u64", "i64") });
+        assert_eq!(check(&graph, &snapshot, false), Ok(()));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named_with_its_operator_and_state() {
+        let (graph, snapshot) = saved();
+        let with = |change: &dyn Fn(&mut JobGraph)| {
+            let mut other = graph.clone();
+            change(&mut other);
+            let strict = complaints(&other, &snapshot, false);
+            assert_eq!(strict.len(), 1, "{strict:?}");
+            (strict[0].clone(), complaints(&other, &snapshot, true).is_empty())
+        };
+        let (text, droppable) = with(&|graph| graph.nodes[0].operator_id.0 += 1);
+        assert!(
+            text.starts_with("operator 'total' (uid 'sums') has state in it and is not"),
+            "{text}"
+        );
+        assert!(droppable);
+        let (text, droppable) = with(&|graph| graph.nodes[0].states.clear());
+        assert!(text.contains("(uid 'sums') has the value state 'sum' in it"), "{text}");
+        assert!(droppable);
+        let (text, droppable) = with(&|graph| graph.nodes[0].states = vec![sums("String", "i64")]);
+        assert!(text.starts_with("the key of the state 'sum' of operator 'total'"), "{text}");
+        assert!(text.contains("of type u64 in it and of type String in the program"), "{text}");
+        assert!(!droppable);
+        let (text, droppable) = with(&|graph| graph.nodes[0].states = vec![sums("u64", "f64")]);
+        assert!(text.starts_with("the value of the state 'sum'"), "{text}");
+        assert!(!droppable);
+        let (text, droppable) =
+            with(&|graph| "list".clone_into(&mut graph.nodes[0].states[0].kind));
+        assert!(text.contains("is value state in it and list state in the program"), "{text}");
+        assert!(!droppable);
+        let (text, droppable) = with(&|graph| graph.vertices[0].max_parallelism += 1);
+        assert!(text.contains("set pipeline.max-parallelism to"), "{text}");
+        assert!(!droppable);
+    }
+
+    #[test]
+    fn an_operator_without_state_may_go() {
+        let (mut graph, mut snapshot) = saved();
+        graph.nodes[0].operator_id.0 += 1;
+        for saved in snapshot.operators.values_mut() {
+            saved.subtasks[0].state = None;
+        }
+        assert_eq!(check(&graph, &snapshot, false), Ok(()));
+    }
+}

@@ -1,0 +1,308 @@
+//! Reads state wherever its handle says it is: in the checkpoint directory of the job, or in the objects of a snapshot that the job
+//! was started from. This module must never write to such a snapshot; it deletes one only if the job owns it.
+
+use crate::checkpoints::{CheckpointDirectory, CheckpointError};
+use crate::objects::{self, ObjectStore, S3Settings, StoreError};
+use bytes::Bytes;
+use model::{CheckpointMetadata, StateHandle};
+use platform::Platform;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The beginning of the names of objects with metadata.
+const METADATA: &str = "_metadata";
+
+/// Reads the state of one job. Clones share the connections to other stores.
+#[derive(Clone)]
+pub struct StateReader {
+    directory: Option<CheckpointDirectory>,
+    platform: Platform,
+    s3: S3Settings,
+    /// The stores of other snapshots, by the URIs that they were opened with.
+    opened: Arc<Mutex<BTreeMap<String, Arc<dyn ObjectStore>>>>,
+}
+
+impl fmt::Debug for StateReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StateReader({:?})", self.directory)
+    }
+}
+
+/// A savepoint, or a checkpoint that has outlived its job.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Snapshot {
+    /// The URI of its metadata.
+    pub uri: String,
+    /// Its metadata, in which the handles of objects are [`StateHandle::External`].
+    pub metadata: CheckpointMetadata,
+}
+
+impl StateReader {
+    /// Returns a reader for a job with this checkpoint directory.
+    pub fn new(directory: Option<CheckpointDirectory>, platform: Platform, s3: S3Settings) -> Self {
+        Self { directory, platform, s3, opened: Arc::default() }
+    }
+
+    /// Returns the bytes of a handle.
+    ///
+    /// # Errors
+    /// The store's error; [`CheckpointError::Missing`] if the object is not there; [`CheckpointError::NoDirectory`].
+    pub async fn read(&self, handle: &StateHandle) -> Result<Bytes, CheckpointError> {
+        match (handle, &self.directory) {
+            (StateHandle::Inline(bytes), _) => Ok(Bytes::copy_from_slice(bytes)),
+            (StateHandle::Object { .. }, Some(directory)) => directory.read(handle).await,
+            (StateHandle::Object { name, .. }, None) => {
+                Err(CheckpointError::NoDirectory(name.clone()))
+            }
+            (StateHandle::External { uri, .. }, _) => self.object(uri).await,
+        }
+    }
+
+    /// Reads the snapshot at a path or URI: that of its folder, or of the metadata in the folder.
+    ///
+    /// # Errors
+    /// [`CheckpointError::NoSnapshot`] if the path names none, the store's error, or [`CheckpointError::Metadata`].
+    pub async fn snapshot(&self, uri: &str) -> Result<Snapshot, CheckpointError> {
+        let given = uri.trim().trim_end_matches('/');
+        let (folder, file) = match given.rsplit_once('/') {
+            Some((folder, last)) if last.starts_with(METADATA) => (folder, last.to_owned()),
+            _ => (given, self.metadata_in(given).await?),
+        };
+        let uri = objects::below(folder, &file);
+        let missing = |error| match error {
+            CheckpointError::Missing(_) => no_snapshot(given, "it has no metadata"),
+            other => other,
+        };
+        let bytes = self.object(&uri).await.map_err(missing)?;
+        let mut metadata = crate::checkpoints::decode(&bytes)
+            .map_err(|why| CheckpointError::Metadata { name: uri.clone(), why })?;
+        for handle in metadata.handles_mut() {
+            if let StateHandle::Object { name, bytes } = handle {
+                // Names in a savepoint are relative to its folder. Those in a checkpoint begin with the job's id and are relative to
+                // the checkpoint directory, two folders above.
+                let base = if name.contains('/') { parent(parent(folder)) } else { folder };
+                *handle = StateHandle::External { uri: objects::below(base, name), bytes: *bytes };
+            }
+        }
+        Ok(Snapshot { uri, metadata })
+    }
+
+    /// Deletes a snapshot: its metadata first, then its objects.
+    ///
+    /// # Errors
+    /// The store's error; what was deleted before it stays deleted.
+    pub async fn delete(&self, snapshot: &Snapshot) -> Result<(), StoreError> {
+        self.delete_object(&snapshot.uri).await?;
+        for handle in snapshot.metadata.handles() {
+            if let StateHandle::External { uri, .. } = handle {
+                self.delete_object(uri).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies what a checkpoint refers to outside of the checkpoint directory into it, or, if tasks can't read the directory, into
+    /// the metadata: the checkpoint must not need a snapshot that the job does not own.
+    ///
+    /// # Errors
+    /// See [`StateReader::read`].
+    pub async fn adopt(
+        &self,
+        metadata: &mut CheckpointMetadata,
+        is_shared: bool,
+    ) -> Result<(), CheckpointError> {
+        let (job, checkpoint) = (metadata.job_id, metadata.checkpoint);
+        for handle in metadata.handles_mut() {
+            let StateHandle::External { uri, .. } = &*handle else { continue };
+            let bytes = self.object(uri).await?;
+            *handle = match self.directory.as_ref().filter(|_| is_shared) {
+                None => StateHandle::Inline(bytes.into()),
+                Some(directory) => {
+                    let name = format!("{job}/chk-{checkpoint}/{}", last(uri));
+                    let length = bytes.len() as u64;
+                    directory.put(&name, bytes).await?;
+                    StateHandle::Object { name, bytes: length }
+                }
+            };
+        }
+        Ok(())
+    }
+
+    /// Returns the name of the metadata in a folder.
+    async fn metadata_in(&self, folder: &str) -> Result<String, CheckpointError> {
+        let objects = self.store(folder).await.map_err(|error| match error {
+            StoreError::NotFound { .. } => no_snapshot(folder, "there is no such folder"),
+            other => other.into(),
+        })?;
+        let mut names =
+            objects.list(METADATA).await?.into_iter().filter(|name| !name.contains('/'));
+        match (names.next(), names.next()) {
+            (Some(name), None) => Ok(name),
+            (Some(first), Some(second)) => {
+                Err(no_snapshot(folder, &format!("it has {first} and {second}; name one of them")))
+            }
+            (None, _) => Err(no_snapshot(folder, "it has no _metadata")),
+        }
+    }
+
+    async fn object(&self, uri: &str) -> Result<Bytes, CheckpointError> {
+        let missing = || CheckpointError::Missing(uri.to_owned());
+        let objects = self.store(parent(uri)).await.map_err(|error| match error {
+            StoreError::NotFound { .. } => missing(),
+            other => other.into(),
+        })?;
+        objects.get(last(uri)).await?.ok_or_else(missing)
+    }
+
+    async fn delete_object(&self, uri: &str) -> Result<(), StoreError> {
+        self.store(parent(uri)).await?.delete(last(uri)).await?;
+        Ok(())
+    }
+
+    /// Opens the store at a URI, once.
+    async fn store(&self, uri: &str) -> Result<Arc<dyn ObjectStore>, StoreError> {
+        let opened = || self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(objects) = opened().get(uri) {
+            return Ok(objects.clone());
+        }
+        let (place, platform, s3) = (uri.to_owned(), self.platform.clone(), self.s3.clone());
+        let open = move || objects::open_existing(&place, &platform, &s3);
+        let objects = crate::disk::blocking(open).await;
+        let objects = objects.map_err(|why| StoreError::Io { path: uri.to_owned(), why })??;
+        opened().insert(uri.to_owned(), objects.clone());
+        Ok(objects)
+    }
+}
+
+fn no_snapshot(path: &str, why: &str) -> CheckpointError {
+    CheckpointError::NoSnapshot(format!(
+        "'{path}' is no savepoint and no retained checkpoint: {why}"
+    ))
+}
+
+/// Returns what is before the last slash of a URI.
+fn parent(uri: &str) -> &str {
+    match uri.trim_end_matches('/').rsplit_once('/') {
+        Some(("", _)) | None => "/",
+        Some((parent, _)) => parent,
+    }
+}
+
+/// Returns the last segment of a URI.
+fn last(uri: &str) -> &str {
+    uri.rsplit('/').next().unwrap_or(uri)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::objects::FileObjects;
+    use crate::savepoints::SavepointFolder;
+    use model::{
+        ExecutionAttemptId, JobId, JobVertexId, OperatorId, OperatorState, OperatorSubtaskState,
+    };
+
+    fn reader(directory: Option<&CheckpointDirectory>) -> StateReader {
+        StateReader::new(directory.cloned(), Platform::production(), S3Settings::default())
+    }
+
+    fn directory(path: &std::path::Path) -> CheckpointDirectory {
+        CheckpointDirectory::new(Arc::new(FileObjects::open(path).unwrap()))
+    }
+
+    /// A checkpoint of one subtask whose state is an object.
+    async fn checkpoint(directory: &CheckpointDirectory) -> CheckpointMetadata {
+        let (job, operator) = (JobId(7), OperatorId(9));
+        let attempt =
+            ExecutionAttemptId { graph: 1, vertex: JobVertexId(1), subtask: 0, attempt: 0 };
+        let put = directory.put_state(job, 5, attempt, operator, Bytes::from_static(b"state"));
+        let state = Some(put.await.unwrap());
+        let saved = OperatorState {
+            name: "count".into(),
+            uid: None,
+            max_parallelism: 128,
+            states: Vec::new(),
+            subtasks: vec![OperatorSubtaskState { ended: false, state }],
+            coordinator: Some(StateHandle::Inline(vec![5])),
+        };
+        let metadata = CheckpointMetadata {
+            job_id: job,
+            checkpoint: 5,
+            triggered_ms: 1,
+            completed_ms: 2,
+            operators: [(operator, saved)].into(),
+        };
+        directory.put_metadata(&metadata).await.unwrap();
+        metadata
+    }
+
+    fn state(metadata: &CheckpointMetadata) -> &StateHandle {
+        let saved = metadata.operators.values().next().unwrap();
+        saved.subtasks[0].state.as_ref().unwrap()
+    }
+
+    #[tokio::test]
+    async fn savepoints_and_retained_checkpoints_are_read_wherever_they_are_moved() {
+        let home = tempfile::tempdir().unwrap();
+        let checkpoints = directory(&home.path().join("checkpoints"));
+        let metadata = checkpoint(&checkpoints).await;
+        let savepoints: Arc<dyn ObjectStore> =
+            Arc::new(FileObjects::open(home.path().join("savepoints")).unwrap());
+        let folder = SavepointFolder::new(savepoints, "savepoint-1");
+        folder.write(&reader(Some(&checkpoints)), &metadata).await.unwrap();
+        let moved = home.path().join("moved");
+        std::fs::rename(home.path().join("savepoints/savepoint-1"), &moved).unwrap();
+        let retained = home.path().join(format!("checkpoints/{}/chk-5", metadata.job_id));
+        for place in [&moved, &moved.join("_metadata"), &retained] {
+            let snapshot = reader(None).snapshot(place.to_str().unwrap()).await.unwrap();
+            assert!(matches!(state(&snapshot.metadata), StateHandle::External { .. }));
+            let read = reader(None).read(state(&snapshot.metadata)).await.unwrap();
+            assert_eq!(read, "state", "{}", place.display());
+        }
+        let snapshot = reader(None).snapshot(moved.to_str().unwrap()).await.unwrap();
+        std::fs::write(moved.join("mine"), "").unwrap();
+        reader(None).delete(&snapshot).await.unwrap();
+        let left: Vec<_> =
+            std::fs::read_dir(&moved).unwrap().map(|e| e.unwrap().file_name()).collect();
+        assert_eq!(left, ["mine"]);
+    }
+
+    #[tokio::test]
+    async fn a_checkpoint_takes_over_what_it_needs_of_a_savepoint() {
+        let home = tempfile::tempdir().unwrap();
+        let old = directory(&home.path().join("old"));
+        let metadata = checkpoint(&old).await;
+        let retained = home.path().join(format!("old/{}/chk-5", metadata.job_id));
+        let new = directory(&home.path().join("new"));
+        let reader = reader(Some(&new));
+        let mut own = reader.snapshot(retained.to_str().unwrap()).await.unwrap().metadata;
+        (own.job_id, own.checkpoint) = (JobId(8), 6);
+        let mut inline = own.clone();
+        reader.adopt(&mut own, true).await.unwrap();
+        reader.adopt(&mut inline, false).await.unwrap();
+        std::fs::remove_dir_all(home.path().join("old")).unwrap();
+        let name = state(&own).object().unwrap();
+        assert!(name.starts_with(&format!("{}/chk-6/", JobId(8))), "{name}");
+        assert_eq!(reader.read(state(&own)).await.unwrap(), "state");
+        assert_eq!(*state(&inline), StateHandle::Inline(b"state".to_vec()));
+    }
+
+    #[tokio::test]
+    async fn a_path_without_a_snapshot_is_named_and_nothing_is_created() {
+        let home = tempfile::tempdir().unwrap();
+        let absent = home.path().join("absent");
+        for (path, why) in [
+            (absent.clone(), "there is no such folder"),
+            (home.path().to_owned(), "it has no _metadata"),
+            (home.path().join("_metadata"), "it has no metadata"),
+        ] {
+            let error = reader(None).snapshot(path.to_str().unwrap()).await.unwrap_err();
+            let text = error.to_string();
+            assert!(text.contains(why) && text.contains(path.to_str().unwrap()), "{text}");
+        }
+        assert!(!absent.exists());
+        std::fs::write(home.path().join("_metadata"), "nonsense").unwrap();
+        assert!(reader(None).snapshot(home.path().to_str().unwrap()).await.is_err());
+    }
+}
