@@ -62,8 +62,8 @@ pub mod prelude {
         WriterContext,
     };
     pub use streaming::sources::{
-        Boundedness, NoEnumerator, ReadProgress, ReaderContext, ReaderOutput, Source, SourceReader,
-        SourceSplit, SplitEnumerator, SplitEnumeratorContext,
+        Boundedness, FileSource, NoEnumerator, ReadProgress, ReaderContext, ReaderOutput, Source,
+        SourceReader, SourceSplit, SplitEnumerator, SplitEnumeratorContext,
     };
     pub use streaming::state::{
         Aggregate, AggregatingState, ListState, MapState, OperatorState, Reduce, ReducingState,

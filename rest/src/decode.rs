@@ -427,7 +427,7 @@ mod tests {
             &br#"{"parallelism":0}"#[..],
             br#"{"parallelism":99999999}"#,
             br#"{"jobId":"xyz"}"#,
-            br#"{"savepointPath":"/s"}"#,
+            br#"{"savepointPath":7}"#,
             br#"{"unknownField":1}"#,
             br#"{"programArgs":"a","programArgsList":["b"]}"#,
             b"[1]",
@@ -435,6 +435,26 @@ mod tests {
             let error = program_request(body, &[]).unwrap_err();
             assert_eq!(error.status, actix_web::http::StatusCode::BAD_REQUEST);
         }
+    }
+
+    #[test]
+    fn a_savepoint_to_start_from_is_an_option_of_the_job() {
+        let body = br#"{"savepointPath":"/s","allowNonRestoredState":true,"restoreMode":"CLAIM",
+            "flinkConfiguration":{"execution.savepoint.path":"/old","pipeline.name":"n"}}"#;
+        let query = [("savepointPath".to_owned(), "/query".to_owned())];
+        let options = program_request(body, &query).unwrap().options;
+        let expected = [
+            ("execution.state-recovery.claim-mode", "CLAIM"),
+            ("execution.state-recovery.ignore-unclaimed-state", "true"),
+            ("execution.state-recovery.path", "/s"),
+            ("pipeline.name", "n"),
+        ];
+        let options: Vec<_> = options.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+        assert_eq!(options, expected);
+        let of_query = program_request(b"", &query).unwrap().options;
+        assert_eq!(of_query["execution.state-recovery.path"], "/query");
+        let wrong = [("allowNonRestoredState".to_owned(), "perhaps".to_owned())];
+        assert!(program_request(b"", &wrong).is_err());
     }
 
     #[test]

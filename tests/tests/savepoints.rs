@@ -112,3 +112,57 @@ fn a_job_is_rescaled_up_and_down_by_savepoints_and_commits_the_same() {
     assert_eq!(committed(&world.below("out")), world.expected);
     assert!(Path::new(&two).join("_metadata").is_file(), "a savepoint is its user's");
 }
+
+#[test]
+fn a_claimed_savepoint_is_deleted_and_another_is_needed_no_more_after_the_first_checkpoint() {
+    let world = World::start();
+    let savepoint = world.stop(&world.submit());
+    let job = world.restart(&savepoint, "2", &["--claim-mode", "claim"]);
+    let metadata = Path::new(&savepoint).join("_metadata");
+    eventually(WITHIN, "the claimed savepoint is gone", || (!metadata.exists()).then_some(()));
+    let savepoint = world.stop(&job);
+    let job = world.restart(&savepoint, "2", &[]);
+    world.await_checkpoints(&job, 1);
+    text(&world.cluster.flott(&["savepoint", "dispose"], &[&savepoint]));
+    let (mut cluster, folder, expected) = (world.cluster, world.folder, world.expected);
+    let place = cluster.place_of_taskmanager(&job);
+    cluster.taskmanagers[place].kill();
+    cluster.taskmanagers.remove(place);
+    cluster.start_taskmanager(&[]);
+    cluster.await_state(&job, "FINISHED", WITHIN);
+    assert_eq!(committed(&folder.path().join("out")), expected);
+}
+
+#[test]
+fn a_program_that_does_not_fit_a_savepoint_is_refused_with_its_operators() {
+    let world = World::start();
+    let savepoint = world.stop(&world.submit());
+    let run = |program: &str, options: &[&str], args: &[&str]| {
+        let program = bin(program);
+        let last = [&[program.to_str().unwrap()], args].concat();
+        let run = world.cluster.flott(&[&["run", "-d", "-s"], options].concat(), &last);
+        (run.status.code(), String::from_utf8(run.stderr).unwrap())
+    };
+    let input = world.below("in");
+    let args = ["--input", input.to_str().unwrap()];
+    let (code, words) = run("word_count", &[&savepoint], &args);
+    assert_eq!(code, Some(1), "{words}");
+    assert!(words.contains("(uid 'counts') has the"), "{words}");
+    assert!(words.contains("has state in it and is not in the program"), "{words}");
+    assert!(words.contains("--allowNonRestoredState"), "{words}");
+    // Nothing of the refused job is left.
+    let jobs = world.cluster.block_on(world.cluster.client().jobs_overview()).unwrap();
+    assert_eq!(jobs.jobs.len(), 1, "{jobs:?}");
+    let out = world.below("out");
+    let own = [&args[..], &["--output", out.to_str().unwrap()]].concat();
+    let (code, words) = run("visits", &[&savepoint, "-D", "pipeline.max-parallelism=7"], &own);
+    assert_eq!(code, Some(1), "{words}");
+    assert!(words.contains("set pipeline.max-parallelism to 128"), "{words}");
+    let absent = world.below("absent");
+    let (code, words) = run("visits", &[absent.to_str().unwrap()], &own);
+    assert_eq!(code, Some(1), "{words}");
+    assert!(words.contains("there is no such folder") && !absent.exists(), "{words}");
+    // The state that has no place is dropped where that is asked for: the job counts from where the lines were read to.
+    let (code, words) = run("line_lengths", &[&savepoint, "-n", "--job", "lengths"], &args);
+    assert_eq!(code, Some(0), "{words}");
+}

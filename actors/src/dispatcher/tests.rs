@@ -785,6 +785,26 @@ async fn a_program_stays_needed_as_long_as_its_graph_may_be_stored() {
     .await;
 }
 
+#[tokio::test]
+async fn a_job_that_cannot_start_from_its_savepoint_is_refused_and_nothing_of_it_is_kept() {
+    local(async {
+        let f = Fixture::session().await;
+        let mut wanted = graph(1, 1, false);
+        let path = tempfile::tempdir().unwrap().path().join("absent").display().to_string();
+        let before = f.objects.list("").await.unwrap();
+        wanted.options.insert("execution.state-recovery.path".to_owned(), path.clone());
+        match f.submit(wanted.clone()).await {
+            Err(SubmitError::Restore(why)) => assert!(why.contains(&path), "{why}"),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(f.objects.list("").await.unwrap(), before);
+        wanted.options.clear();
+        assert_eq!(f.submit(wanted).await, Ok(job(1)), "its id is free");
+        f.finish(1).await;
+    })
+    .await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_job_whose_log_is_damaged_has_failed_and_says_so() {
     local(async {

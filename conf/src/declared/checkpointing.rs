@@ -31,8 +31,8 @@ options! {
     /// The directory for checkpoints: a path or URI (file, hdfs, s3) that means the same on all machines of the cluster. Where it
     /// is not set, the JobManager keeps the state, which is limited to 5 MiB per task then.
     DIRECTORY: Option<String> = "execution.checkpointing.dir" => None, other ["state.checkpoints.dir"];
-    /// The directory for savepoints, if a request names none: a path or URI like that of checkpoints, which only the JobManager
-    /// has to reach.
+    /// The directory for savepoints, if a request names none: a path or URI like that of checkpoints. The JobManager writes it; a job
+    /// that starts from a savepoint reads it on all machines.
     SAVEPOINT_DIRECTORY: Option<String> = "execution.checkpointing.savepoint-dir" => None, other ["state.savepoints.dir"];
     /// State up to this size is stored in the checkpoint's metadata instead of a file of its own.
     INLINE_THRESHOLD: MemorySize = "execution.checkpointing.data-inline-threshold" => MemorySize(20 << 10),

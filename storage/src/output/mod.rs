@@ -87,6 +87,10 @@ pub fn open(uri: &str, s3: &S3Settings) -> Result<Arc<dyn OutputFolder>, StoreEr
         Some(("hdfs", rest)) => Ok(Arc::new(hdfs::HdfsFolder::open(uri, rest)?)),
         #[cfg(feature = "s3")]
         Some(("s3", rest)) => Ok(Arc::new(s3::S3Folder::open(uri, rest, s3)?)),
+        #[cfg_attr(
+            any(feature = "hdfs", feature = "s3"),
+            allow(unreachable_patterns, reason = "the scheme whose feature is built in")
+        )]
         #[cfg(not(all(feature = "hdfs", feature = "s3")))]
         Some((scheme @ ("hdfs" | "s3"), _)) => Err(unknown_uri(
             uri,

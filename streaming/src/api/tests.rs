@@ -292,6 +292,32 @@ fn mistakes_are_named() {
 }
 
 #[test]
+fn with_checkpoints_every_operator_with_state_needs_a_uid() {
+    let program = |env: &Environment| {
+        let counts = env.sequence(0..9).map(|n| n).key_by(|n| n).count().name("totals");
+        counts.map(|n| n).collect().uid("results");
+    };
+    let with = |options: &[(&str, &str)]| {
+        let mut inputs = inputs(1);
+        let own = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+        inputs.options.extend(options.iter().map(own));
+        try_built(inputs, program).map(drop).map_err(|error| error.to_string())
+    };
+    let interval = ("execution.checkpointing.interval", "1s");
+    let error = with(&[interval]).unwrap_err();
+    assert!(error.contains("without one: 'sequence', 'totals'; add .uid("), "{error}");
+    assert_eq!(with(&[interval, ("pipeline.auto-generate-uids", "true")]), Ok(()));
+    assert_eq!(with(&[]), Ok(()));
+    let named = |env: &Environment| {
+        let counts = env.sequence(0..9).uid("numbers").key_by(|n| n).count().uid("totals");
+        counts.map(|n| n).collect().uid("results");
+    };
+    let mut inputs = inputs(1);
+    inputs.options.insert(interval.0.to_owned(), interval.1.to_owned());
+    assert!(try_built(inputs, named).is_ok());
+}
+
+#[test]
 fn embedded_programs_may_use_relative_paths() {
     let mut embedded = inputs(1);
     embedded.embedded = true;

@@ -1,6 +1,6 @@
 //! The methods of [`Environment`] that declare sources.
 
-use super::{CollectionSource, SequenceSource, Source, socket::SocketSource, text::TextSource};
+use super::{CollectionSource, FileSource, SequenceSource, Source, socket::SocketSource};
 use crate::{
     api::{Environment, Stream},
     time::{
@@ -20,7 +20,7 @@ impl Environment {
     /// for an example.
     pub fn from_source<S, F, G>(
         &self,
-        source: S,
+        mut source: S,
         watermarks: WatermarkStrategy<S::Record, F, G>,
         name: &str,
     ) -> Stream<S::Record>
@@ -29,6 +29,7 @@ impl Environment {
         F: TimestampAssigner<S::Record>,
         G: WatermarkGenerator<S::Record>,
     {
+        source.resolve_paths(self, name);
         let pending =
             self.builder.borrow_mut().add_source("source", source, false, Some(watermarks));
         self.stream(pending).name(name)
@@ -46,12 +47,9 @@ impl Environment {
         self.stream(pending)
     }
 
-    /// Creates a stream of the lines of a file, or of all files below a folder, as text. A line ends with `\n` or `\r\n`, which
-    /// is not part of the record; the last line needs no line end. In folders, files and folders whose names begin with `.` or
-    /// `_` are skipped. A line that is not UTF-8 fails the task: use [`Environment::read_lines`] for such files.
-    ///
-    /// A relative path resolves against the working directory in embedded mode and fails the build elsewhere. Paths like
-    /// `hdfs://nameservice/path` need the feature `hdfs` or `yarn`; Hadoop's configuration is read from `HADOOP_CONF_DIR`.
+    /// Creates a stream of the lines of a file, or of all files below a folder, as text, without event times. See [`FileSource`],
+    /// which gives each split watermarks of its own. A line that is not UTF-8 fails the task: use [`Environment::read_lines`] for
+    /// such files.
     pub fn read_text_file(&self, path: impl AsRef<Path>) -> Stream<String> {
         self.text("text_source", path.as_ref(), None, files::open)
     }
@@ -69,8 +67,8 @@ impl Environment {
         split_bytes: Option<u64>,
         open_remote: OpenRemoteFiles,
     ) -> Stream<T> {
-        let path = self.resolve_input(&kind.replace('_', " "), path, open_remote);
-        let source = TextSource::<T>::new(vec![path], split_bytes, open_remote);
+        let mut source = FileSource::<T>::new(vec![path.to_owned()], split_bytes, open_remote);
+        source.resolve_paths(self, &kind.replace('_', " "));
         self.source_without_times(kind, source, false)
     }
 

@@ -238,6 +238,7 @@ pub use sequence::{SequenceReader, SequenceSource, SequenceSplit};
 pub use source::{
     Boundedness, NoEnumerator, ReadProgress, Source, SourceReader, SourceSplit, SplitEnumerator,
 };
+pub use text::{FileReader, FileSource};
 
 /// Re-exports for the chain and the graph builder; not public.
 pub(crate) mod intern {

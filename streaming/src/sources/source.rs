@@ -3,6 +3,7 @@
 
 use super::{ReaderContext, ReaderOutput, SplitEnumeratorContext};
 use crate::{
+    api::Environment,
     operators::{BoxError, OperatorContext},
     types::{FlottType, Record},
 };
@@ -200,6 +201,10 @@ pub trait Source: Send + 'static {
 
     /// Returns whether the source ends by itself. A job is bounded if all its sources are. Called once, when the graph is built.
     fn boundedness(&self) -> Boundedness;
+
+    /// Makes paths absolute when the graph is built, where relative ones are allowed. `operator`: the operator's name, for errors.
+    #[doc(hidden)]
+    fn resolve_paths(&mut self, _env: &Environment, _operator: &str) {}
 
     /// Creates the enumerator, beside the JobMaster: from the state `restored` of a checkpoint, or with `None` from scratch. The
     /// context may be kept, cloned, and used from other threads.

@@ -6,7 +6,7 @@ use super::{
     link::EnumeratorLink,
     output::Requests,
     protocol::{FromReader, Poll, PollAnswer, ToReader},
-    text::{TextReader, TextSource},
+    text::{FileReader, FileSource},
 };
 use crate::{
     Coordinator, CoordinatorContext, EventReply, Interrupt, OnFailure, TaskError,
@@ -194,8 +194,8 @@ fn large_files_and_long_lines() {
 }
 
 /// The coordinator of a source of text.
-fn coordinator(path: PathBuf, split_bytes: Option<u64>) -> SourceCoordinator<TextSource<String>> {
-    coordinator_of(TextSource::new(vec![path], split_bytes, remote), OnFailure::default())
+fn coordinator(path: PathBuf, split_bytes: Option<u64>) -> SourceCoordinator<FileSource<String>> {
+    coordinator_of(FileSource::new(vec![path], split_bytes, remote), OnFailure::default())
 }
 
 fn coordinator_of<S: Source>(source: S, on_failure: OnFailure) -> SourceCoordinator<S> {
@@ -404,7 +404,7 @@ fn what_is_no_file_is_refused_with_what_it_is() {
 
 /// A reader of text by itself.
 struct Alone {
-    reader: TextReader<String>,
+    reader: FileReader<String>,
     out: ReaderOutput<String>,
     context: OperatorContext,
     requests: Requests,
@@ -415,7 +415,7 @@ impl Alone {
         let out =
             Collector::new(Box::new(NoConsumer), SideOutputs::default(), Interrupt::default());
         Self {
-            reader: TextReader::with_remote(remote),
+            reader: FileReader::with_remote(remote),
             out: ReaderOutput::new(out, None),
             context: OperatorContext::for_tests(0, 1),
             requests: Requests::default(),
@@ -424,7 +424,7 @@ impl Alone {
     fn call<T>(
         &mut self,
         call: impl FnOnce(
-            &mut TextReader<String>,
+            &mut FileReader<String>,
             &mut ReaderOutput<String>,
             &mut ReaderContext<'_>,
         ) -> Result<T, BoxError>,
@@ -965,7 +965,7 @@ fn every_source_goes_on_from_a_checkpoint_where_it_was() {
     let text: Vec<String> = (0..5_000).map(|i| format!("line {i}")).collect();
     std::fs::write(&path, text.join("\n")).unwrap();
     for split_bytes in [1_000, 7_777, 1 << 20] {
-        let source = || TextSource::<String>::new(vec![path.clone()], Some(split_bytes), remote);
+        let source = || FileSource::<String>::new(vec![path.clone()], Some(split_bytes), remote);
         assert_eq!(restored_everywhere(source), text, "{split_bytes}");
     }
 }

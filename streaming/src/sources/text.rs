@@ -1,4 +1,4 @@
-//! The source of text files: reads the lines of byte ranges of files, local ones directly, remote ones by [`RemoteInput`].
+//! The source of files with lines: reads the lines of byte ranges of files, local ones directly, remote ones by [`RemoteInput`].
 
 use super::{
     Boundedness, FileEnumerator, FileSplit, LineBuffer, ReadProgress, ReaderContext, ReaderOutput,
@@ -8,6 +8,7 @@ use super::{
     remote::{Block, RemoteInput},
 };
 use crate::{
+    api::Environment,
     operators::{BoxError, OperatorContext},
     seam::TaskError,
     types::FromLine,
@@ -19,23 +20,61 @@ use std::{
     io::{Read, Seek, SeekFrom},
     marker::PhantomData,
     os::unix::fs::OpenOptionsExt,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 use storage::files::{self, OpenRemoteFiles, RemoteFiles};
 
-/// A source of the lines of files as values of `T`. Files are divided into splits of byte ranges.
+/// A source of the lines of files. Files are divided into splits of byte ranges.
+///
+/// With a watermark strategy each split has watermarks of its own, so that no record is late because subtasks read the splits in
+/// another order, for instance after a restart with another parallelism:
+///
+/// ```
+/// # use streaming::{Environment, sources::FileSource, time::WatermarkStrategy};
+/// # fn job(env: &Environment) {
+/// let times = WatermarkStrategy::for_monotonous_timestamps(|line: &String| {
+///     line.split(' ').next().and_then(|at| at.parse().ok()).unwrap_or(0)
+/// });
+/// let visits = env.from_source(FileSource::text("/data/visits"), times, "visits").uid("visits");
+/// # visits.print();
+/// # }
+/// ```
+///
+/// A line ends with `\n` or `\r\n`, which is not part of the record; the last line needs no line end. In folders, files and folders
+/// whose names begin with `.` or `_` are skipped. A relative path resolves against the working directory in embedded mode and fails
+/// the build elsewhere. Paths like `hdfs://nameservice/path` need the feature `hdfs` or `yarn`; Hadoop's configuration is read from
+/// `HADOOP_CONF_DIR`.
 #[derive(Debug, Clone)]
-pub(crate) struct TextSource<T> {
+pub struct FileSource<T> {
     paths: Vec<PathBuf>,
     split_bytes: Option<u64>,
     open_remote: OpenRemoteFiles,
     record: PhantomData<fn() -> T>,
 }
 
-impl<T> TextSource<T> {
-    /// Creates a source of files and folders, given as absolute paths or URIs. `split_bytes` sets the size of splits; `None` lets
-    /// the source choose it. `open_remote` opens the systems of remote files.
+impl FileSource<String> {
+    /// Returns a source of the lines of a file, or of all files below a folder, as text. A line that is not UTF-8 fails the task.
+    pub fn text(path: impl AsRef<Path>) -> Self {
+        Self::new(vec![path.as_ref().to_owned()], None, files::open)
+    }
+}
+
+impl FileSource<Vec<u8>> {
+    /// Returns a source of the lines of a file, or of all files below a folder, as bytes, which need not be UTF-8.
+    pub fn lines(path: impl AsRef<Path>) -> Self {
+        Self::new(vec![path.as_ref().to_owned()], None, files::open)
+    }
+}
+
+impl<T> FileSource<T> {
+    /// Sets the size of splits in bytes, at least 1. By default the source chooses it.
+    pub fn with_split_bytes(mut self, bytes: u64) -> Self {
+        self.split_bytes = Some(bytes.max(1));
+        self
+    }
+
+    /// Returns a source of files and folders. `open_remote` opens the systems of remote files.
     pub(crate) fn new(
         paths: Vec<PathBuf>,
         split_bytes: Option<u64>,
@@ -45,14 +84,19 @@ impl<T> TextSource<T> {
     }
 }
 
-impl<T: FromLine> Source for TextSource<T> {
+impl<T: FromLine> Source for FileSource<T> {
     type Record = T;
     type Split = FileSplit;
     type Enumerator = FileEnumerator;
-    type Reader = TextReader<T>;
+    type Reader = FileReader<T>;
 
     fn boundedness(&self) -> Boundedness {
         Boundedness::Bounded
+    }
+    fn resolve_paths(&mut self, env: &Environment, operator: &str) {
+        for path in &mut self.paths {
+            *path = env.resolve_input(operator, path, self.open_remote);
+        }
     }
     fn create_enumerator(
         &self,
@@ -64,8 +108,8 @@ impl<T: FromLine> Source for TextSource<T> {
             None => FileEnumerator::list(context, &self.paths, self.split_bytes, self.open_remote),
         }
     }
-    fn create_reader(&self, _context: &OperatorContext) -> Result<TextReader<T>, BoxError> {
-        Ok(TextReader::with_remote(self.open_remote))
+    fn create_reader(&self, _context: &OperatorContext) -> Result<FileReader<T>, BoxError> {
+        Ok(FileReader::with_remote(self.open_remote))
     }
 }
 
@@ -101,7 +145,7 @@ enum Input {
     Remote(Box<RemoteInput>),
 }
 
-/// The outcome of one call of [`TextReader::read_lines`].
+/// The outcome of one call of [`FileReader::read_lines`].
 enum Turn {
     /// The split was read to its end.
     Done,
@@ -111,9 +155,9 @@ enum Turn {
     Waiting,
 }
 
-/// The reader of a [`TextSource`]: reads one split after the other and asks for more when it has none.
+/// The reader of a [`FileSource`]: reads one split after the other and asks for more when it has none.
 #[derive(Debug)]
-pub(crate) struct TextReader<T> {
+pub struct FileReader<T> {
     splits: VecDeque<FileSplit>,
     open: Option<Open>,
     lines: LineBuffer,
@@ -127,7 +171,7 @@ pub(crate) struct TextReader<T> {
     record: PhantomData<fn() -> T>,
 }
 
-impl<T> TextReader<T> {
+impl<T> FileReader<T> {
     /// Creates a reader that opens remote files by `open_remote`.
     pub(crate) fn with_remote(open_remote: OpenRemoteFiles) -> Self {
         Self {
@@ -144,7 +188,7 @@ impl<T> TextReader<T> {
     }
 }
 
-impl<T: FromLine> TextReader<T> {
+impl<T: FromLine> FileReader<T> {
     /// Opens the next split; returns false if there is none. A range inside a file is read from one byte before its start, so that
     /// a line that begins exactly at the start is recognised.
     fn open_next(&mut self, context: &OperatorContext) -> Result<bool, TaskError> {
@@ -334,7 +378,7 @@ fn record_at<T: FromLine>(
     })
 }
 
-impl<T: FromLine> SourceReader for TextReader<T> {
+impl<T: FromLine> SourceReader for FileReader<T> {
     type Record = T;
     type Split = FileSplit;
 

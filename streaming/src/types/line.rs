@@ -91,7 +91,7 @@ tuples! {
 }
 
 /// A record that the sources of lines emit: a line as bytes or as text.
-pub(crate) trait FromLine: Record {
+pub trait FromLine: Record {
     /// Reads a record from a line's bytes, without the line's end.
     ///
     /// # Errors

@@ -1,8 +1,7 @@
 use super::*;
 use gateways::job_master::{CheckpointAnswer, SavepointError, TakeSavepoint};
-use model::{CheckpointKind, StateHandle, SubtaskSnapshot};
-use storage::objects::FileObjects;
-use storage::savepoints::{SavepointFolder, split};
+use model::{CheckpointKind, CheckpointMetadata, StateHandle, SubtaskSnapshot};
+use storage::state_reader::StateReader;
 
 /// A job with state of a source, which reads without end, and a worker that runs it.
 async fn running(options: &[(&str, &str)]) -> (Fixture, WorkerDouble) {
@@ -15,6 +14,23 @@ async fn running(options: &[(&str, &str)]) -> (Fixture, WorkerDouble) {
     until("deployed", || worker.attempts().len() == 2).await;
     worker.run_all().await;
     (f, worker)
+}
+
+impl Fixture {
+    async fn read_snapshot(&self, folder: &str) -> CheckpointMetadata {
+        let platform = self.process.services.platform.clone();
+        let reader = StateReader::new(None, platform, Default::default());
+        reader.snapshot(folder).await.unwrap().metadata
+    }
+
+    /// Takes a savepoint below a directory, and returns its folder.
+    async fn savepoint(&self, worker: &WorkerDouble, directory: &str, checkpoint: u64) -> String {
+        let gateway = self.gateway.clone();
+        let ask = take(CheckpointKind::Savepoint, Some(directory.to_owned()));
+        let taken = actix::spawn(async move { gateway.ask(ask).await });
+        acknowledge_all(self, worker, checkpoint).await;
+        taken.await.unwrap().unwrap()
+    }
 }
 
 fn take(kind: CheckpointKind, directory: Option<String>) -> TakeSavepoint {
@@ -40,16 +56,10 @@ async fn a_savepoint_is_in_a_folder_of_its_own_and_commits_nothing() {
         let tmp = tempfile::tempdir().unwrap();
         let (f, worker) = running(&[]).await;
         let directory = tmp.path().join("savepoints").display().to_string();
-        let gateway = f.gateway.clone();
-        let ask = take(CheckpointKind::Savepoint, Some(directory.clone()));
-        let taken = actix::spawn(async move { gateway.ask(ask).await });
-        acknowledge_all(&f, &worker, 1).await;
-        let folder = taken.await.unwrap().unwrap();
-        let (parent, name) = split(&folder).unwrap();
-        assert_eq!(parent, directory);
-        assert!(name.starts_with("savepoint-000000-"), "{name}");
-        let objects = Arc::new(FileObjects::open(parent).unwrap());
-        let metadata = SavepointFolder::new(objects, name).metadata().await.unwrap();
+        let folder = f.savepoint(&worker, &directory, 1).await;
+        let begins = format!("{directory}/savepoint-000000-");
+        assert!(folder.starts_with(&begins), "{folder}");
+        let metadata = f.read_snapshot(&folder).await;
         assert_eq!((metadata.job_id, metadata.checkpoint), (f.details().await.graph.job_id, 1));
         assert!(worker.notified.all().iter().all(|told| !told.complete));
         let report = &f.details().await.checkpoints;
@@ -101,6 +111,43 @@ async fn a_savepoint_that_cannot_be_stored_is_refused_before_a_source_hears_of_i
             assert!(matches!(error, SavepointError::Directory(_)), "{error}");
         }
         assert!(worker.triggered.all().is_empty());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_job_starts_from_the_savepoint_of_another_and_its_numbers_go_on() {
+    local(async {
+        let tmp = tempfile::tempdir().unwrap();
+        let (old, worker) = running(&[]).await;
+        let folder = old.savepoint(&worker, &tmp.path().display().to_string(), 1).await;
+        let from = [("execution.state-recovery.path", folder.as_str())];
+        let (f, worker) = running(&from).await;
+        for deployment in worker.deployed.all().iter().flat_map(|call| &call.tasks) {
+            let operator = OperatorId(deployment.attempt.vertex.0);
+            let handles = vec![StateHandle::Inline(vec![7])];
+            assert_eq!(deployment.restore, [(operator, handles)]);
+        }
+        let restored = f.details().await.checkpoints.restored.clone().unwrap();
+        assert_eq!((restored.checkpoint, restored.is_savepoint), (1, true));
+        assert_eq!(restored.external_path, Some(format!("{folder}/_metadata")));
+        let again = f.savepoint(&worker, &tmp.path().display().to_string(), 2).await;
+        let metadata = f.read_snapshot(&again).await;
+        assert_eq!((metadata.job_id, metadata.checkpoint), (f.details().await.graph.job_id, 2));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_savepoint_that_has_gone_fails_the_job_by_name() {
+    local(async {
+        let tmp = tempfile::tempdir().unwrap();
+        let path = tmp.path().join("gone").display().to_string();
+        let from = [("execution.state-recovery.path", path.as_str())];
+        let f = Fixture::start(graph(1, 1, false), &from).await;
+        assert_eq!(f.ended_as().await, JobStatus::Failed);
+        let why = format!("{:?}", f.details().await);
+        assert!(why.contains(&path) && why.contains("there is no such folder"), "{why}");
     })
     .await;
 }
