@@ -68,11 +68,25 @@ pub(crate) fn test() -> Result<()> {
     run(&mut cargo(&["build", "--workspace", "--bins", "--features", MUTANTS]))?;
     let mut tests = cargo(&["test", "--workspace", "--no-fail-fast", "--features", MUTANTS]);
     run(tests.env(PREBUILT, "1"))?;
+    flink_client()?;
     // The same selection: nothing is built again.
     yarn::suite::of(&yarn::suite::ALL, yarn::HADOOP)?;
     let simulate = workspace::target_directory(&metadata).join("debug/simulate");
     run(Command::new(&simulate).args(["--seeds", TEST_SEEDS]))?;
     run(Command::new(&simulate).args(["--mutants", "--recorded"]))
+}
+
+/// Flink's own client, which Maven builds, against a cluster of ours.
+pub(crate) fn flink_client() -> Result<()> {
+    let folder = workspace::target_directory(&workspace::metadata(false)?).join("flink-client");
+    let mut mvn = Command::new("mvn");
+    mvn.args(["--batch-mode", "--quiet", "--file", "tests/flink-client/pom.xml"]);
+    mvn.arg(format!("-Dcheck.build={}", folder.display())).arg("package");
+    run(mvn.current_dir(workspace::root()))?;
+    run(&mut cargo(&["build", "--workspace", "--bins", "--features", MUTANTS]))?;
+    let mut test = cargo(&["test", "--workspace", "--features", MUTANTS]);
+    test.args(["--test", "flink_client", "--", "--ignored"]).env(PREBUILT, "1");
+    run(test.env("FLINK_CLIENT", &folder))
 }
 
 /// One benchmark; its standard output is this one's.

@@ -25,6 +25,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   fix                        formats, applies clippy's suggestions, writes conf/REFERENCE.md
   test                       builds the programs that tests start, then runs every test, those of hadoop against
                              clusters of its own
+  flink-client               Flink's own REST client against a cluster; needs Maven and a JDK
   bench NAME [ARGS]          one benchmark; JSON lines on standard output
   bench throughput [ARGS]    [--against flink|renoir]... [--workload NAME]... [--pairs N] [--records N]
   bench yarn [ARGS]          [--pairs N] [--flink-pairs N] [--heartbeat MS] [--as-built]
@@ -53,6 +54,7 @@ fn dispatch(args: &[String]) -> Result<()> {
         ("verify", only) => verify::verify(&checks(only)?),
         ("fix", []) => chores::fix(),
         ("test", []) => chores::test(),
+        ("flink-client", []) => chores::flink_client(),
         ("bench", [name, args @ ..]) => chores::bench(name, args),
         ("dist", only) => dist::dist(only),
         ("simulate", args) => chores::simulate(args),

@@ -142,7 +142,11 @@ mod tests {
         assert_eq!(ended(info(None)), None);
         let done = OperationResult { location: Some("/s".to_owned()), failure_cause: None };
         assert_eq!(ended(info(Some(done))), Some(Ok(Some("/s".to_owned()))));
-        let cause = FailureBody { class: String::new(), stack_trace: "full".to_owned() };
+        let cause = FailureBody {
+            class: String::new(),
+            stack_trace: "full".to_owned(),
+            serialized_throwable: String::new(),
+        };
         let failed = OperationResult { location: None, failure_cause: Some(cause) };
         assert_eq!(ended(info(Some(failed))), Some(Err("full".to_owned())));
     }

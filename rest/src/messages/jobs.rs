@@ -59,6 +59,9 @@ pub struct JobOverview {
     pub last_modification: i64,
     /// Subtasks by state in lower case, and `total`.
     pub tasks: BTreeMap<String, u32>,
+    /// Operators of the job that are not chained into vertices yet: 0.
+    #[serde(default)]
+    pub pending_operators: u32,
 }
 
 /// `GET /jobs/:jobid`.
@@ -192,10 +195,10 @@ pub struct PlanNode {
     #[serde(default)]
     pub operators: Vec<PlanOperator>,
     /// Edges that end here.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub inputs: Vec<PlanInput>,
     /// Empty.
-    pub optimizer_properties: BTreeMap<String, String>,
+    pub optimizer_properties: String,
 }
 
 /// One operator of a chain.
@@ -281,6 +284,9 @@ pub struct FailureBody {
     pub class: String,
     /// What happened.
     pub stack_trace: String,
+    /// A Java object stream with Flink's `SerializedThrowable`, in base64.
+    #[serde(default)]
+    pub serialized_throwable: String,
 }
 
 /// `GET /jobs/:jobid/exceptions`.

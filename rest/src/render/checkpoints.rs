@@ -1,9 +1,9 @@
 //! Checkpoints.
 
-use super::millis;
+use super::{millis, throwable::failure};
 use crate::messages::{
     CheckpointConfigInfo, CheckpointCountsInfo, CheckpointInfo, CheckpointSummary,
-    CheckpointingStatistics, ExternalizationInfo, FailureBody, LatestCheckpoints, OperationInfo,
+    CheckpointingStatistics, ExternalizationInfo, LatestCheckpoints, OperationInfo,
     OperationResult, QueueStatus, RestoredCheckpointInfo, SpreadInfo, TaskCheckpointInfo,
 };
 use gateways::dispatcher::OperationState;
@@ -144,13 +144,9 @@ pub fn operation(state: &OperationState, located: bool) -> OperationInfo {
         OperationState::Done(folder) => {
             Some(OperationResult { location: located.then(|| folder.clone()), failure_cause: None })
         }
-        OperationState::Failed(cause) => Some(OperationResult {
-            location: None,
-            failure_cause: Some(FailureBody {
-                class: cause.kind.clone(),
-                stack_trace: cause.message.clone(),
-            }),
-        }),
+        OperationState::Failed(cause) => {
+            Some(OperationResult { location: None, failure_cause: Some(failure(cause)) })
+        }
     };
     let id = if operation.is_some() { "COMPLETED" } else { "IN_PROGRESS" };
     OperationInfo { status: QueueStatus { id: id.to_owned() }, operation }

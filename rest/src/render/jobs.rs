@@ -1,15 +1,15 @@
 //! Jobs, vertices, plans, failures.
 
-use super::millis;
+use super::{millis, throwable::failure};
 use crate::messages::{
-    ExceptionEntry, ExceptionHistory, ExecutionResult, FailureBody, IoMetrics, JobDetailsInfo,
-    JobExceptions, JobExecutionResult, JobIdWithStatus, JobIds, JobOverview, JobPlan,
-    JobVertexInfo, JobsOverview, PlanInput, PlanNode, PlanOperator, QueueStatus, SubtaskInfo,
-    VertexDetailsInfo,
+    ExceptionEntry, ExceptionHistory, ExecutionResult, IoMetrics, JobDetailsInfo, JobExceptions,
+    JobExecutionResult, JobIdWithStatus, JobIds, JobOverview, JobPlan, JobVertexInfo, JobsOverview,
+    PlanInput, PlanNode, PlanOperator, QueueStatus, SubtaskInfo, VertexDetailsInfo,
 };
 use gateways::dispatcher::{JobResult, JobSummary};
 use gateways::job_master::{FailureRecord, JobDetails, SubtaskDetails, TaskIo, VertexDetails};
 use model::{ExecutionState, JobGraph, JobStatus, JobVertex, JobVertexId, ShipStrategy};
+use sha2::Digest as _;
 use std::collections::BTreeMap;
 
 /// Flink's order of job states.
@@ -68,6 +68,7 @@ pub fn job_overview(job: &JobSummary, now_ms: u64) -> JobOverview {
         state: job.status.to_string(),
         last_modification: millis(job.last_modification_ms),
         tasks,
+        pending_operators: 0,
     }
 }
 
@@ -138,6 +139,12 @@ fn state_counts() -> BTreeMap<String, u32> {
     counts
 }
 
+/// Returns the id of a slot sharing group: 32 hexadecimal digits, as Flink's clients decode it, that follow from its name.
+fn slot_sharing_group_id(name: &str) -> String {
+    let digest = sha2::Sha256::digest(name.as_bytes());
+    digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
 fn vertex_info(vertex: &JobVertex, subtasks: &[SubtaskDetails], now_ms: u64) -> JobVertexInfo {
     let mut tasks = state_counts();
     for subtask in subtasks {
@@ -150,7 +157,7 @@ fn vertex_info(vertex: &JobVertex, subtasks: &[SubtaskDetails], now_ms: u64) -> 
     let end = ended.then(|| subtasks.iter().filter_map(ended_ms).max()).flatten();
     JobVertexInfo {
         id: vertex.id.to_string(),
-        slot_sharing_group_id: vertex.slot_sharing_group.clone(),
+        slot_sharing_group_id: slot_sharing_group_id(&vertex.slot_sharing_group),
         name: vertex.name.clone(),
         max_parallelism: vertex.max_parallelism,
         parallelism: vertex.parallelism,
@@ -263,7 +270,7 @@ fn plan_node(graph: &JobGraph, vertex: &JobVertex) -> PlanNode {
         slot_sharing_group: vertex.slot_sharing_group.clone(),
         operators,
         inputs,
-        optimizer_properties: BTreeMap::new(),
+        optimizer_properties: String::new(),
     }
 }
 
@@ -398,10 +405,7 @@ pub fn execution_result(result: &JobResult) -> ExecutionResult {
             application_status: application_status.to_owned(),
             accumulator_results: BTreeMap::new(),
             net_runtime: result.runtime_ms,
-            failure_cause: result.cause.as_ref().map(|cause| FailureBody {
-                class: cause.kind.clone(),
-                stack_trace: cause.message.clone(),
-            }),
+            failure_cause: result.cause.as_ref().map(failure),
         }),
     }
 }

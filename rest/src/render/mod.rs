@@ -4,6 +4,7 @@ mod checkpoints;
 mod jobs;
 mod metrics;
 mod taskmanagers;
+mod throwable;
 
 pub use checkpoints::{checkpoint, checkpoint_config, checkpoints, operation};
 pub use jobs::{

@@ -1,0 +1,80 @@
+//! Flink's own client against a cluster of ours: every call that its command line and its `RestClusterClient` make of a running
+//! cluster ends without an exception. `cargo xtask flink-client` builds the client and runs this.
+
+#![allow(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "a test fails loudly, and measures real time"
+)]
+
+mod common;
+
+use common::{Cluster, SOON, bin, request};
+use std::process::Command;
+
+/// The directory with the client's jar and, in `jars`, those of Flink.
+const CLIENT: &str = "FLINK_CLIENT";
+
+/// Makes the calls, and returns what each has printed.
+fn calls(cluster: &Cluster, steps: &[String]) -> Vec<String> {
+    let folder = std::env::var(CLIENT).expect("cargo xtask flink-client names the client's folder");
+    let mut java = Command::new("java");
+    java.arg("-cp").arg(format!("{folder}/client.jar:{folder}/jars/*"));
+    java.args(["check.Client", "127.0.0.1", &cluster.rest_port.to_string()]).args(steps);
+    let output = java.output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{steps:?}: {errors}");
+    String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+}
+
+#[test]
+#[ignore = "needs Flink's client: cargo xtask flink-client"]
+fn flinks_own_client_understands_every_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let savepoints = folder.path().display();
+    let options = [("taskmanager.numberOfTaskSlots", "4"), ("restart-strategy.type", "none")];
+    let cluster = Cluster::start(&options, 1);
+    let run = |program, args: &[&str]| cluster.submit(&bin(program), &request(args, 1));
+    let (running, stopped) = (run("ticker", &["--rate", "100"]), run("ticker", &["--rate", "100"]));
+    let finished = run("sequence_sum", &["--count", "100"]);
+    let failed = run("sequence_sum", &["--count", "100", "--fail-at", "5"]);
+    for (job, state) in [(&running, "RUNNING"), (&finished, "FINISHED"), (&failed, "FAILED")] {
+        cluster.await_state(job, state, SOON);
+    }
+    let mut steps = vec!["list".to_owned(), "overview".to_owned()];
+    for job in [&running, &finished] {
+        steps.extend(["details", "status", "plan"].map(|verb| format!("{verb}={job}")));
+    }
+    steps.push(format!("result={finished}"));
+    steps.push(format!("result={failed}"));
+    steps.push(format!("savepoint={running}={savepoints}"));
+    steps.push(format!("stop={stopped}={savepoints}"));
+    steps.push(format!("cancel={running}"));
+    let told = calls(&cluster, &steps);
+    assert_eq!(told.len(), steps.len(), "{told:?}");
+    for job in [&running, &stopped, &finished, &failed] {
+        assert!(told[0].contains(job.as_str()), "{}", told[0]);
+    }
+    assert_eq!(told[1], "overview: 1 TaskManagers");
+    assert_eq!(told[2..5], ["details: 2 vertices", "status: RUNNING", "plan: 2 nodes"]);
+    assert_eq!(told[6], "status: FINISHED");
+    assert_eq!(told[8], "result: SUCCEEDED");
+    assert!(
+        told[9].starts_with("result: FAILED because of UserError: task 'sequence"),
+        "{}",
+        told[9]
+    );
+    assert!(told[9].contains("--fail-at asks the job to fail"), "{}", told[9]);
+    for line in &told[10..12] {
+        let path = line.split_once(": ").unwrap().1;
+        assert!(std::path::Path::new(path).join("_metadata").is_file(), "{line}");
+    }
+    cluster.await_state(&stopped, "FINISHED", SOON);
+    cluster.await_state(&running, "CANCELED", SOON);
+    let path = told[10].split_once(": ").unwrap().1;
+    assert_eq!(calls(&cluster, &[format!("dispose=={path}")]), ["dispose: disposed"]);
+    assert!(!std::path::Path::new(path).join("_metadata").exists());
+}
