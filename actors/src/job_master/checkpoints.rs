@@ -3,6 +3,10 @@
 //!
 //! A checkpoint must never be reported to the core as persisted before its record is in the log, and never as failed once its
 //! record may be there: the append is repeated until its outcome is known.
+//!
+//! What checkpoints of earlier JobMasters left is deleted after the first checkpoint of this one is complete, and never before:
+//! a JobMaster that was superseded while it read the log knows too little to delete anything. `storage::checkpoints` says why a
+//! deletion that happens late deletes nothing of a successor.
 
 use super::JobMaster;
 use crate::stores::{open_store, retried, s3_settings};
@@ -48,13 +52,6 @@ impl JobMaster {
                     Some(pointer) => Some(read_metadata(&directory, &pointer.metadata).await?),
                     None => None,
                 };
-                let mut keep =
-                    metadata.as_ref().map(CheckpointMetadata::objects).unwrap_or_default();
-                keep.extend(metadata.as_ref().map(CheckpointMetadata::object_name));
-                // What checkpoints of an earlier JobMaster left that were never complete.
-                if let Err(error) = directory.delete_others(job, &keep).await {
-                    tracing::warn!(%job, %error, "cannot delete what earlier checkpoints left");
-                }
                 if shares {
                     directory.mark_shared(job).await?;
                 }
@@ -162,7 +159,19 @@ impl JobMaster {
         });
     }
 
-    /// Deletes the checkpoints of a job that has ended, unless they are to be kept.
+    /// Deletes what checkpoints of earlier JobMasters left, once: the given checkpoint is the first complete one of this JobMaster.
+    fn sweep(&mut self, checkpoint: u64) {
+        let Some(directory) = self.directory.clone().filter(|_| !self.swept) else { return };
+        self.swept = true;
+        let (job, keep) = (self.job_id(), self.core.kept_objects());
+        actix::spawn(async move {
+            if let Err(error) = directory.delete_below(job, checkpoint, &keep).await {
+                tracing::warn!(%job, %error, "what earlier checkpoints left is not deleted before the job ends");
+            }
+        });
+    }
+
+    /// Deletes the checkpoints of a job that has ended. If they are to be kept, everything else is deleted.
     pub(super) fn delete_checkpoints(&self) -> impl Future<Output = ()> + use<> {
         let (if_failed, if_canceled) = kept(self.deps.options.get(&checkpointing::RETENTION));
         let keeps = match self.core.status() {
@@ -170,13 +179,14 @@ impl JobMaster {
             JobStatus::Canceled => if_canceled,
             _ => false,
         };
-        let directory = self.directory.clone().filter(|_| !keeps);
+        let keep = if keeps { self.core.kept_objects() } else { BTreeSet::new() };
+        let directory = self.directory.clone();
         let (log, job) = (self.deps.log.clone(), self.job_id());
         let delete = async move {
             let Some(directory) = directory else { return };
             // Unless the job's end is recorded, another leader runs the job and needs them.
             if log.has_ended().await
-                && let Err(error) = directory.delete_others(job, &BTreeSet::new()).await
+                && let Err(error) = directory.delete_others(job, &keep).await
             {
                 tracing::warn!(%job, %error, "the checkpoints of the job are not deleted");
             }
@@ -319,8 +329,11 @@ impl Handler<CheckpointPersisted> for JobMaster {
             let bytes = metadata.state_bytes();
             tracing::info!(%job, checkpoint, took_ms, bytes, "checkpoint complete");
         }
-        let now = self.now();
+        let (now, complete) = (self.now(), outcome.is_ok());
         self.core.checkpoint_persisted(now, checkpoint, outcome);
+        if complete {
+            self.sweep(checkpoint);
+        }
         self.turn(ctx);
     }
 }

@@ -113,6 +113,8 @@ pub struct JobMaster {
     ended: bool,
     /// Where the job's checkpoints are; `None` until the log was read.
     directory: Option<CheckpointDirectory>,
+    /// True once a checkpoint of this JobMaster was complete, which makes what earlier ones left superfluous.
+    swept: bool,
     /// Savepoints that were asked for, by the number of the request.
     savepoints: BTreeMap<u64, savepoints::Asked>,
 }
@@ -144,6 +146,7 @@ impl JobMaster {
             timer: None,
             ended: false,
             directory: None,
+            swept: false,
             savepoints: BTreeMap::new(),
             deps,
         }

@@ -37,7 +37,14 @@ pub fn assemble(
             operators.insert(node.operator_id, state);
         }
     }
-    CheckpointMetadata { job_id: graph.job_id, checkpoint, triggered_ms, completed_ms, operators }
+    CheckpointMetadata {
+        job_id: graph.job_id,
+        checkpoint,
+        graph: exec.id(),
+        triggered_ms,
+        completed_ms,
+        operators,
+    }
 }
 
 /// Returns what a subtask of a vertex is restored with: the state of each of its operators, in the order of the former subtasks,

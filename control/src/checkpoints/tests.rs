@@ -42,6 +42,7 @@ fn metadata(checkpoint: u64, parts: &BTreeMap<TaskIndex, SubtaskSnapshot>) -> Ch
     CheckpointMetadata {
         job_id: JobId(1),
         checkpoint,
+        graph: 1,
         triggered_ms: 0,
         completed_ms: 0,
         operators: [(OperatorId(1), operator)].into(),

@@ -143,6 +143,11 @@ impl JobCore {
         })
     }
 
+    /// Returns the names of the objects of all complete checkpoints that the job keeps.
+    pub fn kept_objects(&self) -> std::collections::BTreeSet<String> {
+        self.checkpoints.kept_objects()
+    }
+
     fn do_checkpoint_steps(&mut self, now: Now) {
         for step in self.checkpoints.take_steps() {
             match step {
