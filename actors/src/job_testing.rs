@@ -56,7 +56,7 @@ pub(crate) fn log_in(objects: Arc<dyn ObjectStore>, graph: &JobGraph) -> OpenJob
     let id = LogId { creator: writer.session, count: 0 };
     let created = logs.clone().create(Arc::new(graph.clone()), id, writer.clone());
     let end = futures::executor::block_on(created).expect("a store in memory");
-    OpenJobLog::new(logs, writer, end, None)
+    OpenJobLog::new(logs, writer, end, Vec::new())
 }
 
 pub(crate) fn program() -> ProgramRef {

@@ -8,7 +8,8 @@
 //! a JobMaster that was superseded while it read the log knows too little to delete anything. `storage::checkpoints` says why a
 //! deletion that happens late deletes nothing of a successor.
 
-use super::JobMaster;
+use super::fallback::{Kept, ReadError};
+use super::{JobMaster, fallback};
 use crate::stores::{open_store, retried, s3_settings};
 use actix::{AsyncContext, Context, Handler};
 use conf::checkpointing::{self, Retention};
@@ -27,12 +28,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use storage::checkpoints::{CheckpointDirectory, CheckpointError};
 use storage::jobs::{AppendError, OpenJobLog};
-use storage::objects::{self, S3Settings};
+use storage::objects::S3Settings;
 
 /// Longest the coordinators may take for their snapshots.
 const SNAPSHOT_WITHIN: Duration = Duration::from_secs(60);
 /// The first and the longest pause before a store is tried again.
-const STORE_RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
+pub(super) const STORE_RETRY: (Duration, Duration) =
+    (Duration::from_millis(50), Duration::from_secs(5));
 /// Longest the end of a JobMaster waits for the deletion of its checkpoints.
 const DELETE_WITHIN: Duration = Duration::from_secs(5);
 
@@ -44,18 +46,17 @@ impl JobMaster {
         let (log, session) = (self.deps.log.clone(), self.deps.session.session());
         let (platform, s3) = (self.deps.services.platform.clone(), s3_settings(&self.deps.options));
         let (job, addr) = (self.job_id(), ctx.address());
+        let policy = fallback::Policy::of(&self.deps.options);
         actix::spawn(async move {
-            let pointer = log.lead(session).await;
+            log.lead(session).await;
+            let pointers = log.checkpoints().await;
             let outcome = async {
                 let directory = open_directory(uri, &log, &platform, &s3).await?;
-                let metadata = match &pointer {
-                    Some(pointer) => Some(read_metadata(&directory, &pointer.metadata).await?),
-                    None => None,
-                };
+                let kept = fallback::read(job, &directory, &pointers, policy).await?;
                 if shares {
                     directory.mark_shared(job).await?;
                 }
-                Ok((directory, metadata))
+                Ok((directory, kept))
             };
             let _ = addr.send(CheckpointRead(outcome.await)).await;
         });
@@ -127,13 +128,13 @@ impl JobMaster {
         let Some(directory) = self.directory.clone() else { return };
         let (log, session) = (self.deps.log.clone(), self.deps.session.session());
         let uri = self.deps.options.get(&checkpointing::DIRECTORY);
-        let (job, addr) = (self.job_id(), ctx.address());
+        let (job, addr, keep) = (self.job_id(), ctx.address(), self.core.kept_beside_next());
         actix::spawn(async move {
             let checkpoint = metadata.checkpoint;
             let outcome = match directory.put_metadata(&metadata).await {
                 Ok(name) => {
                     let pointer = CheckpointPointer { checkpoint, metadata: name, directory: uri };
-                    match record(&log, session, &pointer).await {
+                    match record(&log, session, &pointer, &keep).await {
                         Ok(()) => Ok(metadata),
                         Err(error) => {
                             // Another leader runs the job; this JobMaster is stopped as soon as its Dispatcher knows it.
@@ -235,33 +236,22 @@ async fn open_directory(
     Ok(CheckpointDirectory::new(open_store(uri, platform.clone(), s3.clone()).await?))
 }
 
-/// Reads metadata; a store that does not answer is tried again.
-async fn read_metadata(
-    directory: &CheckpointDirectory,
-    name: &str,
-) -> Result<CheckpointMetadata, CheckpointError> {
-    let may_pass = |error: &CheckpointError| {
-        use objects::StoreError::{Io, Unreachable};
-        matches!(error, CheckpointError::Store(Unreachable { .. } | Io { .. }))
-    };
-    retried("read the job's checkpoint", STORE_RETRY, may_pass, || directory.metadata(name)).await
-}
-
 /// Records a checkpoint; repeats the append until its outcome is known.
 async fn record(
     log: &OpenJobLog,
     session: model::LeaderSession,
     pointer: &CheckpointPointer,
+    keep: &BTreeSet<u64>,
 ) -> Result<(), AppendError> {
     let may_pass = |error: &AppendError| matches!(error, AppendError::Store(_));
-    let append = || log.record_checkpoint(session, pointer.clone());
+    let append = || log.record_checkpoint(session, pointer.clone(), keep);
     retried("record a checkpoint", STORE_RETRY, may_pass, append).await
 }
 
 /// The checkpoint that the job continues from was read, or can't be.
 #[derive(actix::Message)]
 #[rtype(result = "()")]
-struct CheckpointRead(Result<(CheckpointDirectory, Option<CheckpointMetadata>), CheckpointError>);
+struct CheckpointRead(Result<(CheckpointDirectory, Kept), ReadError>);
 
 impl Handler<CheckpointRead> for JobMaster {
     type Result = ();
@@ -272,13 +262,14 @@ impl Handler<CheckpointRead> for JobMaster {
         }
         let now = self.now();
         match outcome {
-            Ok((directory, restored)) => {
+            Ok((directory, Kept { newest, mut checkpoints })) => {
                 self.directory = Some(directory);
-                if let Some(restored) = restored {
+                if let Some(restored) = checkpoints.pop() {
                     let (job, checkpoint) = (self.job_id(), restored.checkpoint);
                     tracing::info!(%job, checkpoint, "the job continues from a checkpoint");
-                    self.core.restore(now, Arc::new(restored));
+                    self.core.restore(now, restored);
                 }
+                self.core.restore_older(checkpoints, newest);
                 self.core.start(now);
             }
             Err(error) => {

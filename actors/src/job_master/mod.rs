@@ -10,6 +10,7 @@ mod checkpoints;
 mod commands;
 mod config;
 mod coordinators;
+mod fallback;
 mod resource_manager;
 mod savepoints;
 mod task_managers;

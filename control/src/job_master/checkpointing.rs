@@ -36,6 +36,18 @@ impl JobCore {
         self.checkpoints.restore(now.unix_ms, restored);
     }
 
+    /// Adds the checkpoints that are kept beside the one that the job continues from; see [`Checkpoints::restore_older`].
+    ///
+    /// [`Checkpoints::restore_older`]: checkpoints::Checkpoints::restore_older
+    pub fn restore_older(&mut self, older: Vec<Arc<CheckpointMetadata>>, newest: u64) {
+        self.checkpoints.restore_older(older, newest);
+    }
+
+    /// Returns the numbers of the complete checkpoints that are still kept when the next one is complete.
+    pub fn kept_beside_next(&self) -> std::collections::BTreeSet<u64> {
+        self.checkpoints.kept_beside_next()
+    }
+
     /// Returns what people are told of the job's checkpoints.
     pub fn checkpoint_report(&self) -> CheckpointReport {
         self.checkpoints.report()

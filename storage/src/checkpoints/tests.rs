@@ -111,3 +111,31 @@ fn names_of_metadata_are_known_with_and_without_a_graph() {
     assert_eq!(number_of(JOB, &format!("{JOB}/_shared")), None);
     assert_eq!(number_of(JobId(8), &metadata(5, 1, vec![]).object_name()), None);
 }
+
+#[tokio::test]
+async fn damaged_metadata_is_found_wherever_the_damage_is_and_the_file_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(crate::objects::FileObjects::open(folder.path().to_owned()).unwrap());
+    let directory = CheckpointDirectory::new(store);
+    let states = vec![StateHandle::Inline(vec![1, 2]), state_handle()];
+    let name = directory.put_metadata(&metadata(5, 1, states)).await.unwrap();
+    let file = folder.path().join(&name);
+    let whole = std::fs::read(&file).unwrap();
+    let flipped = (0..whole.len()).map(|at| {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1 << (at % 8);
+        bytes
+    });
+    let truncated = (0..whole.len()).map(|length| whole[..length].to_vec());
+    for bytes in truncated.chain(flipped) {
+        std::fs::write(&file, &bytes).unwrap();
+        let error = directory.metadata(&name).await.unwrap_err().to_string();
+        assert!(error.contains(&name), "{error}");
+    }
+    std::fs::write(&file, &whole).unwrap();
+    assert!(directory.metadata(&name).await.is_ok());
+}
+
+fn state_handle() -> StateHandle {
+    StateHandle::Object { name: format!("{JOB}/chk-5/9-0-0000000000000001.0"), bytes: 3 }
+}

@@ -88,7 +88,12 @@ async fn a_superseded_jobmaster_completes_no_checkpoint() {
 }
 
 /// Takes checkpoint `number` as the JobMaster with execution graph 99 does, and records it. Returns the names of its objects.
-async fn complete_as_successor(log: &OpenJobLog, job: JobId, number: u64) -> Vec<String> {
+async fn complete_as_successor(
+    log: &OpenJobLog,
+    job: JobId,
+    number: u64,
+    keep: &[u64],
+) -> Vec<String> {
     let successor = session(FENCE + 1);
     log.lead(successor).await;
     let directory = CheckpointDirectory::beside_logs(log.logs().objects().clone());
@@ -112,8 +117,58 @@ async fn complete_as_successor(log: &OpenJobLog, job: JobId, number: u64) -> Vec
     };
     let name = directory.put_metadata(&metadata).await.expect("its name is its own");
     let pointer = CheckpointPointer { checkpoint: number, metadata: name.clone(), directory: None };
-    log.record_checkpoint(successor, pointer).await.expect("it leads");
+    log.record_checkpoint(successor, pointer, &keep.iter().copied().collect())
+        .await
+        .expect("it leads");
     metadata.objects().into_iter().chain([name]).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_whose_newest_checkpoint_is_damaged_continues_from_the_previous_one_if_it_may() {
+    local(async {
+        for allowed in [true, false] {
+            let (memory, graph) = (MemoryObjects::new(), graph(1, 1, false));
+            let job = graph.job_id;
+            let log = log_in(Arc::new(memory.clone()), &graph);
+            complete_as_successor(&log, job, 3, &[]).await;
+            complete_as_successor(&log, job, 4, &[3]).await;
+            let newest = complete_as_successor(&log, job, 5, &[4]).await;
+            let name = format!("checkpoints/{}", newest[1]);
+            memory.put(&name, b"FCK1\x86".to_vec().into()).await.unwrap();
+            let mut options = vec![
+                ("execution.checkpointing.interval", "1 s"),
+                ("execution.checkpointing.num-retained", "2"),
+                ("execution.checkpointing.fallback", if allowed { "true" } else { "false" }),
+            ];
+            options.extend_from_slice(PATIENT);
+            if allowed {
+                let (f, worker) = running_on(graph, log, &options).await;
+                // The number of the damaged one does not come again.
+                until("triggered", || triggered(&worker) == [6]).await;
+                f.answer(&worker, 6, Ok(SubtaskSnapshot::default())).await;
+                until("notified", || notified(&worker) == [(6, true)]).await;
+                let kept: Vec<_> =
+                    f.log.checkpoints().await.iter().map(|kept| kept.checkpoint).collect();
+                assert_eq!(kept, [4, 6], "the damaged one is forgotten");
+                until("deleted", || {
+                    !futures::executor::block_on(checkpoint_objects(&memory)).contains(&newest[1])
+                })
+                .await;
+                continue;
+            }
+            let process = TestProcess::start(&options).await;
+            let manager = ManagerDouble::lead(&process, 60);
+            let key = program_key(&program());
+            let f = Fixture::start_on(process, manager, graph, key, log).await;
+            assert_eq!(f.ended_as().await, JobStatus::Failed);
+            let cause = f.ended.all()[0].details.cause.clone().expect("a cause").to_string();
+            for part in [newest[1].as_str(), "checkpoint 4", "execution.checkpointing.fallback"] {
+                assert!(cause.contains(part), "{cause}");
+            }
+            assert!(checkpoint_objects(&memory).await.contains(&newest[1]), "it can be restored");
+        }
+    })
+    .await;
 }
 
 /// The names of all objects in the part of the store that has the job's checkpoints.
@@ -143,8 +198,8 @@ async fn a_superseded_jobmaster_whose_listing_is_slow_deletes_nothing_of_its_suc
         f.answer(&worker, 1, Ok(SubtaskSnapshot::default())).await;
         until("notified", || notified(&worker) == [(1, true)]).await;
         until("a listing hangs", || store.waiting() == 1).await;
-        let mut needed = complete_as_successor(&f.log, job, 2).await;
-        needed.extend(complete_as_successor(&f.log, job, 3).await);
+        let mut needed = complete_as_successor(&f.log, job, 2, &[]).await;
+        needed.extend(complete_as_successor(&f.log, job, 3, &[]).await);
         // The superseded JobMaster completes checkpoint 2 no more, though its metadata has a name of its own.
         until("triggered", || triggered(&worker) == [1, 2]).await;
         f.answer(&worker, 2, Ok(SubtaskSnapshot::default())).await;
