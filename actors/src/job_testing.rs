@@ -35,7 +35,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use storage::ha::Lease;
 use storage::jobs::{JobLogs, LogId, OpenJobLog, Writer};
-use storage::objects::MemoryObjects;
+use storage::objects::{MemoryObjects, ObjectStore};
 use tokio::sync::oneshot;
 
 pub(crate) fn job(n: u128) -> JobId {
@@ -44,14 +44,19 @@ pub(crate) fn job(n: u128) -> JobId {
 
 /// Returns the log of a job that was just submitted, in a store of its own.
 pub(crate) fn log_of(graph: &JobGraph) -> OpenJobLog {
+    log_in(Arc::new(MemoryObjects::new()), graph)
+}
+
+/// Returns the log of a new job in this store.
+pub(crate) fn log_in(objects: Arc<dyn ObjectStore>, graph: &JobGraph) -> OpenJobLog {
     let network = Arc::new(platform::inproc::InProcessNetwork::new());
     let platform = platform::Platform::simulated(1, network);
-    let logs = JobLogs::new(Arc::new(MemoryObjects::new()), platform, Lease::endless());
+    let logs = JobLogs::new(objects, platform, Lease::endless());
     let writer = Writer { session: LeaderSession::default(), address: "old:6123".into() };
     let id = LogId { creator: writer.session, count: 0 };
     let created = logs.clone().create(Arc::new(graph.clone()), id, writer.clone());
     let end = futures::executor::block_on(created).expect("a store in memory");
-    OpenJobLog::new(logs, writer, end, None)
+    OpenJobLog::new(logs, writer, end, Vec::new())
 }
 
 pub(crate) fn program() -> ProgramRef {

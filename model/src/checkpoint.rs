@@ -102,6 +102,10 @@ pub struct CheckpointMetadata {
     pub job_id: JobId,
     /// The number of the checkpoint.
     pub checkpoint: u64,
+    /// The id of the execution graph that the checkpoint was taken of. No two JobMasters have the same one, so neither name
+    /// objects alike. 0 in metadata that was written before this field existed.
+    #[serde(default)]
+    pub graph: u64,
     /// When it was triggered, in Unix milliseconds.
     pub triggered_ms: u64,
     /// When every part had arrived, in Unix milliseconds.
@@ -111,9 +115,14 @@ pub struct CheckpointMetadata {
 }
 
 impl CheckpointMetadata {
-    /// Returns the name of the object with this metadata, relative to the checkpoint directory.
+    /// Returns the name of the object with this metadata, relative to the checkpoint directory:
+    /// `<job>/chk-<number>/_metadata-<graph>`, for instance `…/chk-5/_metadata-00000000075bcd15`.
     pub fn object_name(&self) -> String {
-        format!("{}/chk-{}/_metadata", self.job_id, self.checkpoint)
+        let Self { job_id, checkpoint, graph, .. } = self;
+        match graph {
+            0 => format!("{job_id}/chk-{checkpoint}/_metadata"),
+            graph => format!("{job_id}/chk-{checkpoint}/_metadata-{graph:016x}"),
+        }
     }
     /// Returns the names of all objects that the checkpoint refers to.
     pub fn objects(&self) -> BTreeSet<String> {

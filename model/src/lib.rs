@@ -12,6 +12,7 @@ pub mod execution;
 pub mod graph;
 pub mod ids;
 pub mod job;
+pub mod key_groups;
 pub mod memory;
 pub mod resources;
 pub mod slots;
@@ -36,6 +37,7 @@ pub use ids::{
     AllocationId, ClusterId, EdgeId, ExecutionAttemptId, InstanceId, JobId, JobVertexId, NodeId,
     OperatorId, ResourceId, SlotId, TriggerId,
 };
+pub use key_groups::owned_key_groups;
 pub use memory::MemorySize;
 pub use resources::{Devices, ResourceProfile, TaskManagerFacts, WorkerResourceSpec};
 pub use slots::{ResourceRequirement, SlotReport, SlotStatus};

@@ -1,8 +1,25 @@
 //! A checkpoint directory: objects with state, and one object with the metadata of each checkpoint.
 //!
-//! Names are `<job id>/chk-<number>/…`; the metadata of a checkpoint is `<job id>/chk-<number>/_metadata`. Its content is the
-//! magic `FCK1`, then a [`CheckpointMetadata`] in MessagePack with named fields. The object store checks that an object is whole.
-//! This module must never delete anything that it was not told to delete.
+//! Names are `<job id>/chk-<number>/…`. The metadata of a checkpoint is `_metadata-<graph>`, a state is
+//! `<operator>-<subtask>-<graph>.<attempt>`; `<graph>` is the id of the JobMaster's execution graph in 16 hexadecimal digits. The
+//! content of metadata is the magic `FCK1`, then a [`CheckpointMetadata`] in MessagePack with named fields. The object store
+//! checks that an object is whole. This module must never delete anything that it was not told to delete.
+//!
+//! # A superseded JobMaster deletes nothing that its successor needs
+//!
+//! A call to a slow store may take effect at any later time, when its JobMaster A has been superseded by B long ago. Two rules make
+//! that harmless:
+//!
+//! 1. *A name belongs to one JobMaster.* Every name contains the id of an execution graph, so nothing that A writes or deletes by
+//!    name is an object that B has written, even though both may take a checkpoint of the same number.
+//! 2. *A listing is read with a bound.* [`CheckpointDirectory::delete_below`] deletes objects whose number is below that of a
+//!    checkpoint `n` whose pointer is in the job's log, except those that `n` and other kept checkpoints refer to. B restores `n`
+//!    or a newer checkpoint, or an older one that is still kept, and begins only checkpoints with higher numbers than the newest.
+//!    An object of a lower number is in a checkpoint of B only if every complete checkpoint in between refers to it, as that of a
+//!    subtask which has finished. `n` then refers to it, so it is spared.
+//!
+//! What checkpoints of earlier JobMasters left under numbers above `n` stays until a newer checkpoint is complete.
+//! [`CheckpointDirectory::delete_others`] has no bound: it is for a job whose end is recorded in its log.
 
 use crate::objects::{ObjectStore, PutNew, StoreError};
 use bytes::Bytes;
@@ -13,6 +30,8 @@ use thiserror::Error;
 const MAGIC: &[u8; 4] = b"FCK1";
 /// The beginning of names in the store of job logs.
 const BESIDE_LOGS: &str = "checkpoints/";
+/// The beginning of the last segment of a name of metadata; a savepoint's has no more.
+pub(crate) const METADATA: &str = "_metadata";
 /// The last part of the name of the object that marks the directory.
 const SHARED: &str = "_shared";
 /// Maximum nesting depth of the metadata, so that damaged bytes cannot exhaust the stack.
@@ -24,9 +43,9 @@ pub enum CheckpointError {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Another JobMaster of the job has stored a checkpoint of this number.
-    #[error("{0} exists already: another JobMaster has taken a checkpoint of this number")]
-    NumberTaken(String),
+    /// The metadata's name is taken by other content. No two JobMasters give a name alike, so this is a fault of the program.
+    #[error("{0} exists already with other content")]
+    NameTaken(String),
     /// An object that the checkpoint refers to does not exist.
     #[error(
         "{0} does not exist: it was deleted, or the directory is not the same one on all machines (execution.checkpointing.dir)"
@@ -141,11 +160,10 @@ impl CheckpointDirectory {
         found.ok_or_else(|| CheckpointError::Missing(self.shown(name)))
     }
 
-    /// Stores a checkpoint's metadata and returns its name. A checkpoint of this number that another JobMaster has stored is left
-    /// as it is.
+    /// Stores a checkpoint's metadata and returns its name. Existing metadata is never replaced.
     ///
     /// # Errors
-    /// The store's error, [`CheckpointError::NumberTaken`], or [`CheckpointError::Metadata`] if it can't be encoded.
+    /// The store's error, [`CheckpointError::NameTaken`], or [`CheckpointError::Metadata`] if it can't be encoded.
     pub async fn put_metadata(
         &self,
         metadata: &CheckpointMetadata,
@@ -157,7 +175,7 @@ impl CheckpointDirectory {
             // It may be from an earlier try of this call whose answer was lost.
             let there = self.objects.get(&self.full(&name)).await?;
             if there.is_some_and(|there| there != bytes) {
-                return Err(CheckpointError::NumberTaken(self.shown(&name)));
+                return Err(CheckpointError::NameTaken(self.shown(&name)));
             }
         }
         Ok(name)
@@ -184,7 +202,24 @@ impl CheckpointDirectory {
         Ok(())
     }
 
-    /// Deletes everything of a job except the objects in `keep`, for instance what checkpoints left that were never complete.
+    /// Deletes the objects of a job's checkpoints with numbers below `checkpoint` except those in `keep`: what earlier checkpoints
+    /// left. `checkpoint` must be in the job's log, and `keep` must contain the objects of all complete checkpoints that may
+    /// still be restored; see the module for why this is safe however late it happens.
+    ///
+    /// # Errors
+    /// The store's error; objects that were deleted before it stay deleted.
+    pub async fn delete_below(
+        &self,
+        job: JobId,
+        checkpoint: u64,
+        keep: &BTreeSet<String>,
+    ) -> Result<(), StoreError> {
+        let below = |name: &str| number_of(job, name).is_some_and(|number| number < checkpoint);
+        self.delete_listed(&format!("{job}/chk-"), |name| below(name) && !keep.contains(name)).await
+    }
+
+    /// Deletes everything of a job except the objects in `keep`. The job's end must be in its log: a successor that runs the job
+    /// would lose its checkpoints.
     ///
     /// # Errors
     /// The store's error; objects that were deleted before it stay deleted.
@@ -193,9 +228,18 @@ impl CheckpointDirectory {
         job: JobId,
         keep: &BTreeSet<String>,
     ) -> Result<(), StoreError> {
-        for name in self.objects.list(&self.full(&format!("{job}/"))).await? {
+        self.delete_listed(&format!("{job}/"), |name| !keep.contains(name)).await
+    }
+
+    /// Deletes the objects whose names begin with `prefix` and are chosen.
+    async fn delete_listed(
+        &self,
+        prefix: &str,
+        chosen: impl Fn(&str) -> bool,
+    ) -> Result<(), StoreError> {
+        for name in self.objects.list(&self.full(prefix)).await? {
             let own = name.strip_prefix(self.prefix.as_str()).unwrap_or(&name);
-            if !keep.contains(own) {
+            if chosen(own) {
                 self.objects.delete(&name).await?;
             }
         }
@@ -203,12 +247,24 @@ impl CheckpointDirectory {
     }
 }
 
+/// Returns the number of the checkpoint that an object of a job belongs to; `None` if its name is no such name.
+fn number_of(job: JobId, name: &str) -> Option<u64> {
+    let rest = name.strip_prefix(&job.to_string())?.strip_prefix("/chk-")?;
+    rest.split_once('/')?.0.parse().ok()
+}
+
 /// Returns the job and the number of the checkpoint whose metadata an object in the store of job logs contains; `None` if the
 /// object's name is no such name.
 pub fn parse_metadata_name(name: &str) -> Option<(JobId, u64)> {
     let (job, rest) = name.strip_prefix(BESIDE_LOGS)?.split_once('/')?;
-    let number = rest.strip_prefix("chk-")?.strip_suffix("/_metadata")?;
-    Some((job.parse().ok()?, number.parse().ok()?))
+    let (number, file) = rest.strip_prefix("chk-")?.split_once('/')?;
+    is_metadata(file).then_some((job.parse().ok()?, number.parse().ok()?))
+}
+
+/// Returns true for the last segment of the name of a checkpoint's metadata.
+fn is_metadata(file: &str) -> bool {
+    let graph = file.strip_prefix(METADATA).map(|rest| rest.strip_prefix('-').unwrap_or(rest));
+    graph.is_some_and(|graph| graph.is_empty() || u64::from_str_radix(graph, 16).is_ok())
 }
 
 /// Encodes metadata.
@@ -233,3 +289,6 @@ pub fn decode(bytes: &[u8]) -> Result<CheckpointMetadata, String> {
     decoder.set_max_depth(DEPTH_MAX);
     serde::Deserialize::deserialize(&mut decoder).map_err(|error| error.to_string())
 }
+
+#[cfg(test)]
+mod tests;

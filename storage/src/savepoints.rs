@@ -1,14 +1,11 @@
 //! Savepoints: a folder with the metadata of one checkpoint and all of its objects, which belongs to a user. Names of objects in
 //! the metadata are relative to the folder, so that it can be moved.
 
-use crate::checkpoints::{CheckpointDirectory, CheckpointError, encode};
+use crate::checkpoints::{CheckpointDirectory, CheckpointError, METADATA, encode};
 use crate::objects::ObjectStore;
 use crate::state_reader::StateReader;
 use model::{CheckpointMetadata, JobId, StateHandle};
 use std::sync::Arc;
-
-/// The name of the metadata in the folder.
-const METADATA: &str = "_metadata";
 
 /// Returns the name of a new savepoint's folder: `savepoint-`, the first six digits of the job's id, and twelve random digits.
 pub fn folder_name(job: JobId, random: u64) -> String {
@@ -116,6 +113,7 @@ mod tests {
         CheckpointMetadata {
             job_id: JobId(7),
             checkpoint: 5,
+            graph: 1,
             triggered_ms: 1,
             completed_ms: 2,
             operators: [(OperatorId(9), state)].into(),

@@ -229,6 +229,7 @@ mod tests {
         let metadata = CheckpointMetadata {
             job_id: job,
             checkpoint: 5,
+            graph: 1,
             triggered_ms: 1,
             completed_ms: 2,
             operators: [(operator, saved)].into(),

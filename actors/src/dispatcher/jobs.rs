@@ -183,13 +183,14 @@ impl Dispatcher {
         merged.map_err(|error| SubmitError::InvalidGraph(error.to_string()))
     }
 
-    /// Opens the log of a job that this Dispatcher runs. `checkpoint` is the newest one in it, with the number of its record.
+    /// Opens the log of a job that this Dispatcher runs. `checkpoints` are those in it with the numbers of their
+    /// records, the newest last.
     pub(super) fn open_log(
         &self,
         end: LogEnd,
-        checkpoint: Option<(u64, CheckpointPointer)>,
+        checkpoints: Vec<(u64, CheckpointPointer)>,
     ) -> OpenJobLog {
-        OpenJobLog::new(self.logs.clone(), self.writer.clone(), end, checkpoint)
+        OpenJobLog::new(self.logs.clone(), self.writer.clone(), end, checkpoints)
     }
 
     /// Starts the runner of a job. `options` are the cluster's with the job's own applied over them.
@@ -285,7 +286,7 @@ impl Handler<GraphStored> for Dispatcher {
                 self.unsettled.remove(&job);
                 if !self.stopping && self.table.stored(job) {
                     tracing::info!(%job, name = %graph.name, tasks = graph.total_subtasks(), "job submitted");
-                    let log = self.open_log(log_end, None);
+                    let log = self.open_log(log_end, Vec::new());
                     self.run(graph, options, log, ctx);
                     self.say_needed_by(job);
                 }

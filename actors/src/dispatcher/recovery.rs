@@ -250,7 +250,7 @@ impl Dispatcher {
 
     /// Handles the log of a job that an earlier Dispatcher left.
     fn take_in(&mut self, job: JobId, taken: TakenOver, ctx: &mut Context<Self>) {
-        let TakenOver { state, end, stale, checkpoint } = taken;
+        let TakenOver { state, end, stale, checkpoints } = taken;
         let found = match &state {
             JobState::Running(graph) => Found::Running(graph),
             JobState::Ended(entry) => Found::Ended(ended_job(entry)),
@@ -271,7 +271,7 @@ impl Dispatcher {
                     self.deps.services.options.as_ref().clone()
                 });
                 self.keep_recovered(&graph);
-                let log = self.open_log(end, checkpoint);
+                let log = self.open_log(end, checkpoints);
                 self.run(graph, options, log, ctx);
             }
             (Recovered::Keep, JobState::Ended(entry)) => {
@@ -280,12 +280,12 @@ impl Dispatcher {
             }
             (Recovered::Fail(Some(error)), JobState::Running(graph)) => {
                 let cause = format!("its stored graph is invalid, it cannot run again: {error}");
-                self.fail_stored(graph, cause, self.open_log(end, checkpoint), ctx);
+                self.fail_stored(graph, cause, self.open_log(end, checkpoints), ctx);
             }
             (Recovered::Fail(_), JobState::Damaged { graph, why }) => {
                 let cause = format!("its log is damaged, it cannot run again: {why}");
                 let graph = graph.unwrap_or_else(|| Arc::new(nameless(job)));
-                self.fail_stored(graph, cause, self.open_log(end, checkpoint), ctx);
+                self.fail_stored(graph, cause, self.open_log(end, checkpoints), ctx);
             }
             _ => {}
         }

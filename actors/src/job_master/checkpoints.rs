@@ -3,8 +3,13 @@
 //!
 //! A checkpoint must never be reported to the core as persisted before its record is in the log, and never as failed once its
 //! record may be there: the append is repeated until its outcome is known.
+//!
+//! What checkpoints of earlier JobMasters left is deleted after the first checkpoint of this one is complete, and never before:
+//! a JobMaster that was superseded while it read the log knows too little to delete anything. `storage::checkpoints` says why a
+//! deletion that happens late deletes nothing of a successor.
 
-use super::JobMaster;
+use super::fallback::{Kept, ReadError, may_pass};
+use super::{JobMaster, fallback};
 use crate::stores::{open_store, retried, s3_settings};
 use actix::{AsyncContext, Context, Handler};
 use conf::checkpointing::{self, Retention};
@@ -24,13 +29,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use storage::checkpoints::{CheckpointDirectory, CheckpointError};
 use storage::jobs::{AppendError, OpenJobLog};
-use storage::objects::{self, S3Settings};
+use storage::objects::S3Settings;
 use storage::state_reader::{Snapshot, StateReader};
 
 /// Longest the coordinators may take for their snapshots.
 const SNAPSHOT_WITHIN: Duration = Duration::from_secs(60);
 /// The first and the longest pause before a store is tried again.
-const STORE_RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
+pub(super) const STORE_RETRY: (Duration, Duration) =
+    (Duration::from_millis(50), Duration::from_secs(5));
 /// Longest the end of a JobMaster waits for the deletion of its checkpoints.
 const DELETE_WITHIN: Duration = Duration::from_secs(5);
 
@@ -44,29 +50,21 @@ impl JobMaster {
         let snapshot = self.deps.options.get(&state_recovery::PATH);
         let reader = self.state_reader();
         let (job, addr) = (self.job_id(), ctx.address());
+        let policy = fallback::Policy::of(&self.deps.options);
         actix::spawn(async move {
-            let pointer = log.lead(session).await;
+            log.lead(session).await;
+            let pointers = log.checkpoints().await;
             let outcome = async {
                 let directory = open_directory(uri, &log, &platform, &s3).await?;
-                let metadata = match &pointer {
-                    Some(pointer) => Some(read_metadata(&directory, &pointer.metadata).await?),
-                    None => None,
-                };
+                let kept = fallback::read(job, &directory, &pointers, policy).await?;
                 let started_from = match snapshot {
-                    Some(uri) if pointer.is_none() => Some(read_snapshot(&reader, &uri).await?),
+                    Some(uri) if pointers.is_empty() => Some(read_snapshot(&reader, &uri).await?),
                     _ => None,
                 };
-                let mut keep =
-                    metadata.as_ref().map(CheckpointMetadata::objects).unwrap_or_default();
-                keep.extend(metadata.as_ref().map(CheckpointMetadata::object_name));
-                // What checkpoints of an earlier JobMaster left that were never complete.
-                if let Err(error) = directory.delete_others(job, &keep).await {
-                    tracing::warn!(%job, %error, "cannot delete what earlier checkpoints left");
-                }
                 if shares {
                     directory.mark_shared(job).await?;
                 }
-                Ok(Restored { directory, metadata, started_from })
+                Ok(Restored { directory, kept, started_from })
             };
             let _ = addr.send(CheckpointRead(outcome.await)).await;
         });
@@ -139,7 +137,7 @@ impl JobMaster {
         let (log, session) = (self.deps.log.clone(), self.deps.session.session());
         let uri = self.deps.options.get(&checkpointing::DIRECTORY);
         let (reader, is_shared) = (self.state_reader(), uri.is_some());
-        let (job, addr) = (self.job_id(), ctx.address());
+        let (job, addr, keep) = (self.job_id(), ctx.address(), self.core.kept_beside_next());
         actix::spawn(async move {
             let checkpoint = metadata.checkpoint;
             let stored = async {
@@ -150,7 +148,7 @@ impl JobMaster {
             let outcome = match stored.await {
                 Ok((metadata, name)) => {
                     let pointer = CheckpointPointer { checkpoint, metadata: name, directory: uri };
-                    match record(&log, session, &pointer).await {
+                    match record(&log, session, &pointer, &keep).await {
                         Ok(()) => Ok(metadata),
                         Err(error) => {
                             // Another leader runs the job; this JobMaster is stopped as soon as its Dispatcher knows it.
@@ -190,7 +188,19 @@ impl JobMaster {
         });
     }
 
-    /// Deletes the checkpoints of a job that has ended, unless they are to be kept.
+    /// Deletes what checkpoints of earlier JobMasters left, once: the given checkpoint is the first complete one of this JobMaster.
+    fn sweep(&mut self, checkpoint: u64) {
+        let Some(directory) = self.directory.clone().filter(|_| !self.swept) else { return };
+        self.swept = true;
+        let (job, keep) = (self.job_id(), self.core.kept_objects());
+        actix::spawn(async move {
+            if let Err(error) = directory.delete_below(job, checkpoint, &keep).await {
+                tracing::warn!(%job, %error, "what earlier checkpoints left is not deleted before the job ends");
+            }
+        });
+    }
+
+    /// Deletes the checkpoints of a job that has ended. If they are to be kept, everything else is deleted.
     pub(super) fn delete_checkpoints(&self) -> impl Future<Output = ()> + use<> {
         let (if_failed, if_canceled) = kept(self.deps.options.get(&checkpointing::RETENTION));
         let keeps = match self.core.status() {
@@ -198,13 +208,14 @@ impl JobMaster {
             JobStatus::Canceled => if_canceled,
             _ => false,
         };
-        let directory = self.directory.clone().filter(|_| !keeps);
+        let keep = if keeps { self.core.kept_objects() } else { BTreeSet::new() };
+        let directory = self.directory.clone();
         let (log, job) = (self.deps.log.clone(), self.job_id());
         let delete = async move {
             let Some(directory) = directory else { return };
             // Unless the job's end is recorded, another leader runs the job and needs them.
             if log.has_ended().await
-                && let Err(error) = directory.delete_others(job, &BTreeSet::new()).await
+                && let Err(error) = directory.delete_others(job, &keep).await
             {
                 tracing::warn!(%job, %error, "the checkpoints of the job are not deleted");
             }
@@ -267,24 +278,10 @@ async fn open_directory(
     Ok(CheckpointDirectory::new(open_store(uri, platform.clone(), s3.clone()).await?))
 }
 
-/// Reads metadata; a store that does not answer is tried again.
-async fn read_metadata(
-    directory: &CheckpointDirectory,
-    name: &str,
-) -> Result<CheckpointMetadata, CheckpointError> {
-    retried("read the job's checkpoint", STORE_RETRY, may_pass, || directory.metadata(name)).await
-}
-
 /// Reads the snapshot that a job is started from; a store that does not answer is tried again.
 async fn read_snapshot(reader: &StateReader, uri: &str) -> Result<Snapshot, CheckpointError> {
     let read = || reader.snapshot(uri);
     retried("read the savepoint that the job starts from", STORE_RETRY, may_pass, read).await
-}
-
-/// Returns true if a call that failed may succeed later.
-fn may_pass(error: &CheckpointError) -> bool {
-    use objects::StoreError::{Io, Unreachable};
-    matches!(error, CheckpointError::Store(Unreachable { .. } | Io { .. }))
 }
 
 /// Records a checkpoint; repeats the append until its outcome is known.
@@ -292,17 +289,18 @@ async fn record(
     log: &OpenJobLog,
     session: model::LeaderSession,
     pointer: &CheckpointPointer,
+    keep: &BTreeSet<u64>,
 ) -> Result<(), AppendError> {
     let may_pass = |error: &AppendError| matches!(error, AppendError::Store(_));
-    let append = || log.record_checkpoint(session, pointer.clone());
+    let append = || log.record_checkpoint(session, pointer.clone(), keep);
     retried("record a checkpoint", STORE_RETRY, may_pass, append).await
 }
 
 /// The state that a job begins with.
 struct Restored {
     directory: CheckpointDirectory,
-    /// The newest checkpoint of the job itself.
-    metadata: Option<CheckpointMetadata>,
+    /// The checkpoints of the job itself.
+    kept: Kept,
     /// The snapshot that the job is started from, if it has no checkpoint of its own.
     started_from: Option<Snapshot>,
 }
@@ -310,7 +308,7 @@ struct Restored {
 /// The checkpoint that the job continues from was read, or can't be.
 #[derive(actix::Message)]
 #[rtype(result = "()")]
-struct CheckpointRead(Result<Restored, CheckpointError>);
+struct CheckpointRead(Result<Restored, ReadError>);
 
 impl Handler<CheckpointRead> for JobMaster {
     type Result = ();
@@ -321,20 +319,21 @@ impl Handler<CheckpointRead> for JobMaster {
         }
         let now = self.now();
         match outcome {
-            Ok(Restored { directory, metadata, started_from }) => {
+            Ok(Restored { directory, kept: Kept { newest, mut checkpoints }, started_from }) => {
                 let job = self.job_id();
                 self.directory = Some(directory);
-                if let Some(restored) = metadata {
+                if let Some(restored) = checkpoints.pop() {
                     let checkpoint = restored.checkpoint;
                     tracing::info!(%job, checkpoint, "the job continues from a checkpoint");
-                    self.core.restore(now, restored, None);
+                    self.core.restore(now, restored);
                 } else if let Some(snapshot) = started_from {
                     tracing::info!(%job, from = snapshot.uri, "the job starts from a snapshot");
                     let metadata = CheckpointMetadata { job_id: job, ..snapshot.metadata.clone() };
-                    self.core.restore(now, metadata, Some(snapshot.uri.clone()));
+                    self.core.start_from(now, metadata, snapshot.uri.clone());
                     let mode = self.deps.options.get(&state_recovery::CLAIM_MODE);
                     self.claimed = (mode == ClaimMode::Claim).then_some(snapshot);
                 }
+                self.core.restore_older(checkpoints, newest);
                 self.core.start(now);
             }
             Err(error) => {
@@ -386,8 +385,11 @@ impl Handler<CheckpointPersisted> for JobMaster {
             tracing::info!(%job, checkpoint, took_ms, bytes, "checkpoint complete");
             self.delete_claimed();
         }
-        let now = self.now();
+        let (now, complete) = (self.now(), outcome.is_ok());
         self.core.checkpoint_persisted(now, checkpoint, outcome);
+        if complete {
+            self.sweep(checkpoint);
+        }
         self.turn(ctx);
     }
 }

@@ -10,6 +10,7 @@ mod checkpoints;
 mod commands;
 mod config;
 mod coordinators;
+mod fallback;
 mod resource_manager;
 mod savepoints;
 mod task_managers;
@@ -117,6 +118,8 @@ pub struct JobMaster {
     directory: Option<CheckpointDirectory>,
     /// The snapshot that the job was started from, if the job is to delete it.
     claimed: Option<Snapshot>,
+    /// True once a checkpoint of this JobMaster was complete, which makes what earlier ones left superfluous.
+    swept: bool,
     /// Savepoints that were asked for, by the number of the request.
     savepoints: BTreeMap<u64, savepoints::Asked>,
 }
@@ -149,6 +152,7 @@ impl JobMaster {
             ended: false,
             directory: None,
             claimed: None,
+            swept: false,
             savepoints: BTreeMap::new(),
             deps,
         }

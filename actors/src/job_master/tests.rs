@@ -71,6 +71,17 @@ impl Fixture {
         graph: JobGraph,
         program: BlobKey,
     ) -> Self {
+        let log = log_of(&graph);
+        Self::start_on(process, manager, graph, program, log).await
+    }
+
+    async fn start_on(
+        process: TestProcess,
+        manager: ManagerDouble,
+        graph: JobGraph,
+        program: BlobKey,
+        log: OpenJobLog,
+    ) -> Self {
         let hosts = HostsDouble::start(&process, HostSide::JobManager).await;
         let rpc = process.services.rpc.clone();
         let ended = Calls::default();
@@ -79,7 +90,6 @@ impl Fixture {
         let registration = rpc.serve("job_manager_runner/test", fence, runner);
         let own = graph.options.iter().map(|(key, value)| (key.as_str(), value.clone()));
         let options = process.services.options.overlaid(own, "the job").unwrap();
-        let log = log_of(&graph);
         let running = start(JobMasterDeps {
             services: process.services.clone(),
             program: Some(program),

@@ -26,6 +26,11 @@ options! {
     MIN_PAUSE: Duration = "execution.checkpointing.min-pause" => Duration::ZERO;
     /// The number of checkpoints in a row that may fail before the job is restarted.
     TOLERABLE_FAILURES: u32 = "execution.checkpointing.tolerable-failed-checkpoints" => 0;
+    /// Whether a job whose newest checkpoint can't be read continues from the previous one that is kept
+    /// (`execution.checkpointing.num-retained`). Sinks may have committed output with the newest one; the job makes that output
+    /// again, so it is there twice. Where this is `false` such a job fails and its checkpoints stay, so that the file can be
+    /// restored.
+    FALLBACK: bool = "execution.checkpointing.fallback" => false;
     /// The number of complete checkpoints that are kept.
     RETAINED: u32 = "execution.checkpointing.num-retained" => 1, other ["state.checkpoints.num-retained"];
     /// The directory for checkpoints: a path or URI (file, hdfs, s3) that means the same on all machines of the cluster. Where it

@@ -208,6 +208,7 @@ mod tests {
         let snapshot = CheckpointMetadata {
             job_id: JobId(9),
             checkpoint: 5,
+            graph: 1,
             triggered_ms: 0,
             completed_ms: 0,
             operators: [(graph.nodes[0].operator_id, operator)].into(),

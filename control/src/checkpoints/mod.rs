@@ -10,6 +10,7 @@ mod compatible;
 mod config;
 mod history;
 mod restore;
+mod retained;
 #[cfg(test)]
 mod tests;
 
@@ -367,14 +368,7 @@ impl Checkpoints {
         self.due = self.due.max(now.saturating_add(self.config.min_pause));
         self.complete.push_back(metadata);
         self.out.push(CheckpointStep::Complete { checkpoint, tasks, last });
-        let mut subsumed = BTreeSet::new();
-        while self.complete.len() > self.config.retained.max(1) {
-            if let Some(old) = self.complete.pop_front() {
-                self.history.discarded(old.checkpoint);
-                subsumed.extend(old.objects());
-                subsumed.insert(old.object_name());
-            }
-        }
+        let subsumed = self.subsume();
         self.discard(subsumed);
     }
 

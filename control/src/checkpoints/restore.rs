@@ -7,7 +7,7 @@ use crate::mutation::Rule;
 use model::graph::GraphNode;
 use model::{
     CheckpointMetadata, JobGraph, JobVertex, OperatorId, OperatorState, OperatorSubtaskState,
-    RestoredCheckpoint, StateHandle, SubtaskSnapshot,
+    RestoredCheckpoint, StateHandle, SubtaskSnapshot, owned_key_groups,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -73,7 +73,14 @@ pub fn assemble(
             operators.insert(node.operator_id, state);
         }
     }
-    CheckpointMetadata { job_id: graph.job_id, checkpoint, triggered_ms, completed_ms, operators }
+    CheckpointMetadata {
+        job_id: graph.job_id,
+        checkpoint,
+        graph: exec.id(),
+        triggered_ms,
+        completed_ms,
+        operators,
+    }
 }
 
 /// Returns what a subtask of a vertex is restored with: the state of each of its operators, in the order of the former subtasks,
@@ -97,18 +104,49 @@ pub fn restore_of(
             Some(own) => own.ended,
             None => state.subtasks.iter().all(|former| former.ended),
         };
-        let former = match own {
-            Some(own) if is_keyed(node) && state.max_parallelism == vertex.max_parallelism => {
-                std::slice::from_ref(own)
-            }
-            _ => &state.subtasks,
+        let groups_are_same = state.max_parallelism == vertex.max_parallelism;
+        let choice = match own {
+            _ if !is_keyed(node) || !groups_are_same => Choice::All,
+            Some(_) => Choice::Own,
+            None => Choice::Overlapping,
         };
-        let handles: Vec<_> = former.iter().filter_map(|former| former.state.clone()).collect();
+        let now = (subtask, vertex.parallelism);
+        let former = state.subtasks.iter().enumerate();
+        let former = former.filter(|(index, _)| choice.has(*index, state, now));
+        let handles: Vec<_> = former.filter_map(|(_, former)| former.state.clone()).collect();
         if !handles.is_empty() {
             restore.push((node.operator_id, handles));
         }
     }
     (restore, ended)
+}
+
+/// The former subtasks whose state a subtask gets.
+#[derive(Debug, Clone, Copy)]
+enum Choice {
+    All,
+    /// The one of the same index.
+    Own,
+    /// Those that owned key groups which the subtask owns now.
+    Overlapping,
+}
+
+impl Choice {
+    /// Returns true for the former subtask `index` if `now`, a subtask and the present parallelism, gets its state.
+    fn has(self, index: usize, state: &OperatorState, now: (u32, u32)) -> bool {
+        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        let index = count(index);
+        match self {
+            Self::All => true,
+            Self::Own => index == now.0,
+            Self::Overlapping => {
+                let groups = state.max_parallelism;
+                let before = owned_key_groups(index, count(state.subtasks.len()), groups);
+                let own = owned_key_groups(now.0, now.1, groups);
+                before.start.max(own.start) < before.end.min(own.end)
+            }
+        }
+    }
 }
 
 /// Returns the part of one subtask in a checkpoint of the same graph.

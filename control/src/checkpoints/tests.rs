@@ -43,6 +43,7 @@ fn metadata(checkpoint: u64, parts: &BTreeMap<TaskIndex, SubtaskSnapshot>) -> Ch
     CheckpointMetadata {
         job_id: JobId(1),
         checkpoint,
+        graph: 1,
         triggered_ms: 0,
         completed_ms: 0,
         operators: [(OperatorId(1), operator)].into(),
@@ -323,4 +324,40 @@ fn people_are_told_of_the_newest_checkpoints_and_how_they_ended() {
 fn complete_another(c: &mut Checkpoints) {
     c.take_steps();
     complete(c, at(3000), "d");
+}
+
+/// A restore at another parallelism reads the states of those former subtasks alone that owned key groups of the new one.
+#[test]
+fn a_subtask_gets_the_state_of_former_subtasks_whose_key_groups_it_owns_now() {
+    use crate::testing::{graph, vertex};
+    use model::graph::StateDeclaration;
+    let restored = |former: u32, parallelism: u32, max_parallelism: u32, keyed: bool| {
+        let mut graph = graph(vec![vertex(1, parallelism)], vec![]);
+        graph.vertices[0].max_parallelism = max_parallelism;
+        let role = if keyed { "key" } else { "value" };
+        graph.nodes[0].states = vec![StateDeclaration {
+            name: "sum".into(),
+            kind: "value".into(),
+            schemas: [(role.to_owned(), "u64".to_owned())].into(),
+            ttl_ms: None,
+        }];
+        graph.nodes[0].operator_id = OperatorId(1);
+        let parts = (0..former).map(|index| (TaskIndex(index), part(&index.to_string()))).collect();
+        let metadata = metadata(5, &parts);
+        let former_of = |subtask| {
+            let (restore, _) = restore_of(&metadata, &graph, &graph.vertices[0], subtask);
+            let handles = restore.iter().flat_map(|(_, handles)| handles);
+            handles.map(|handle| handle.object().unwrap().parse().unwrap()).collect()
+        };
+        (0..parallelism).map(former_of).collect::<Vec<Vec<u32>>>()
+    };
+    assert_eq!(restored(2, 2, 128, true), [[0], [1]]);
+    assert_eq!(restored(2, 4, 128, true), [[0], [0], [1], [1]]);
+    assert_eq!(restored(4, 2, 128, true), [[0, 1], [2, 3]]);
+    assert_eq!(restored(2, 3, 128, true), [vec![0], vec![0, 1], vec![1]]);
+    assert_eq!(restored(2, 4, 128, false), vec![vec![0, 1]; 4], "of a subtask, not of keys");
+    assert_eq!(restored(2, 4, 64, true), vec![vec![0, 1]; 4], "key groups are others");
+    assert_eq!(restored(1, 130, 128, true)[1], [0]);
+    let nothing = restored(1, 130, 128, true).iter().filter(|former| former.is_empty()).count();
+    assert_eq!(nothing, 2, "there are fewer key groups than subtasks");
 }

@@ -160,6 +160,11 @@ impl ExecutionGraph {
         Self { graph, id, starts, by_vertex, tasks, counts, modified_ms: now_ms, changes: None }
     }
 
+    /// Returns the id that keeps this graph apart from those of other JobMasters of the job.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
     /// The graph it was made of.
     pub fn graph(&self) -> &Arc<JobGraph> {
         &self.graph

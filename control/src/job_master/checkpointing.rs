@@ -31,15 +31,32 @@ impl JobCore {
         self.ends_with_checkpoint() && self.config.mutation.keeps(Rule::FinalCheckpointAwaited)
     }
 
-    /// The job continues from a checkpoint; called before [`JobCore::start`]. `from`: the URI of the snapshot that it is started
-    /// from, if that is none of the job's own; state of operators that the job does not have is dropped.
-    pub fn restore(&mut self, now: Now, mut restored: CheckpointMetadata, from: Option<String>) {
+    /// The job continues from a checkpoint of its own; called before [`JobCore::start`].
+    pub fn restore(&mut self, now: Now, restored: Arc<CheckpointMetadata>) {
+        self.checkpoints.restore(now.unix_ms, restored, None);
+    }
+
+    /// The job starts from a snapshot with this URI that is none of its own; called before [`JobCore::start`]. State of operators that
+    /// the job does not have is dropped.
+    pub fn start_from(&mut self, now: Now, mut snapshot: CheckpointMetadata, uri: String) {
         let nodes = &self.exec.graph().nodes;
-        restored.operators.retain(|id, saved| {
+        snapshot.operators.retain(|id, saved| {
             let node = nodes.iter().find(|node| node.operator_id == *id);
             node.is_some_and(|node| saved.states.is_empty() || !node.states.is_empty())
         });
-        self.checkpoints.restore(now.unix_ms, Arc::new(restored), from);
+        self.checkpoints.restore(now.unix_ms, Arc::new(snapshot), Some(uri));
+    }
+
+    /// Adds the checkpoints that are kept beside the one that the job continues from; see [`Checkpoints::restore_older`].
+    ///
+    /// [`Checkpoints::restore_older`]: checkpoints::Checkpoints::restore_older
+    pub fn restore_older(&mut self, older: Vec<Arc<CheckpointMetadata>>, newest: u64) {
+        self.checkpoints.restore_older(older, newest);
+    }
+
+    /// Returns the numbers of the complete checkpoints that are still kept when the next one is complete.
+    pub fn kept_beside_next(&self) -> std::collections::BTreeSet<u64> {
+        self.checkpoints.kept_beside_next()
     }
 
     /// Returns what people are told of the job's checkpoints.
@@ -147,6 +164,11 @@ impl JobCore {
         latest.map_or_else(SubtaskSnapshot::default, |latest| {
             checkpoints::part_of(latest, &self.exec, task)
         })
+    }
+
+    /// Returns the names of the objects of all complete checkpoints that the job keeps.
+    pub fn kept_objects(&self) -> std::collections::BTreeSet<String> {
+        self.checkpoints.kept_objects()
     }
 
     fn do_checkpoint_steps(&mut self, now: Now) {

@@ -136,8 +136,8 @@ pub struct TakenOver {
     pub end: Option<LogEnd>,
     /// Logs of this job id that are no job (any more); they may be deleted.
     pub stale: Vec<LogId>,
-    /// The newest checkpoint of a running job and the number of its record.
-    pub checkpoint: Option<(u64, CheckpointPointer)>,
+    /// The checkpoints of a running job with the numbers of their records, the newest last.
+    pub checkpoints: Vec<(u64, CheckpointPointer)>,
 }
 
 /// The logs of all jobs of a cluster, as one leader uses them. Clones share the store.
@@ -304,7 +304,7 @@ impl JobLogs {
         let mut stale: Vec<LogId> = logs.keys().copied().collect();
         let mut gone = JobState::Ghost;
         for (log, names) in logs.iter().rev() {
-            let Replayed { state, next, newest, checkpoint } = self.read(job, names).await?;
+            let Replayed { state, next, newest, checkpoints } = self.read(job, names).await?;
             if newest.as_ref().is_some_and(|by| by.session > reader.session) {
                 return Err(AppendError::Superseded { job, by: newest });
             }
@@ -316,11 +316,11 @@ impl JobLogs {
                 state => {
                     stale.retain(|other| other != log);
                     let end = Some(LogEnd { job, log: *log, next });
-                    return Ok(TakenOver { state, end, stale, checkpoint });
+                    return Ok(TakenOver { state, end, stale, checkpoints });
                 }
             }
         }
-        Ok(TakenOver { state: gone, end: None, stale, checkpoint: None })
+        Ok(TakenOver { state: gone, end: None, stale, checkpoints: Vec::new() })
     }
 
     /// Deletes logs of a job that are no job (any more), record 0 of each first.

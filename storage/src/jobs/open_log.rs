@@ -9,7 +9,7 @@ use super::log::{AppendError, JobLogs, LogEnd};
 use super::record::{JobFact, Writer};
 use futures::lock::Mutex;
 use model::{CheckpointPointer, LeaderSession};
-use std::{fmt, sync::Arc};
+use std::{collections::BTreeSet, fmt, sync::Arc};
 
 /// The log of a running job at the Dispatcher that owns it. Clones share the position.
 #[derive(Clone)]
@@ -27,8 +27,8 @@ struct State {
     end: LogEnd,
     /// The JobMaster that may append.
     master: Option<LeaderSession>,
-    /// The newest checkpoint and the number of its record.
-    checkpoint: Option<(u64, CheckpointPointer)>,
+    /// The checkpoints in the log with the numbers of their records, the newest last.
+    checkpoints: Vec<(u64, CheckpointPointer)>,
     /// Whether the job's last fact is in the log.
     ended: bool,
 }
@@ -40,14 +40,15 @@ impl fmt::Debug for OpenJobLog {
 }
 
 impl OpenJobLog {
-    /// Opens the log that ends at `end`. `checkpoint` is the newest one in it, with the number of its record.
+    /// Opens the log that ends at `end`. `checkpoints` are those in it with the numbers of their records, the newest
+    /// last.
     pub fn new(
         logs: JobLogs,
         writer: Writer,
         end: LogEnd,
-        checkpoint: Option<(u64, CheckpointPointer)>,
+        checkpoints: Vec<(u64, CheckpointPointer)>,
     ) -> Self {
-        let state = Mutex::new(State { end, master: None, checkpoint, ended: false });
+        let state = Mutex::new(State { end, master: None, checkpoints, ended: false });
         Self(Arc::new(Shared { logs, writer, opened: end, state }))
     }
 
@@ -65,10 +66,16 @@ impl OpenJobLog {
     pub async fn lead(&self, master: LeaderSession) -> Option<CheckpointPointer> {
         let mut state = self.0.state.lock().await;
         state.master = Some(master);
-        state.checkpoint.as_ref().map(|(_, pointer)| pointer.clone())
+        state.checkpoints.last().map(|(_, pointer)| pointer.clone())
     }
 
-    /// Records a complete checkpoint, and then deletes the record of the checkpoint before. After a store error the record may
+    /// Returns the complete checkpoints in the log, the newest last. Only the JobMaster that leads adds to them.
+    pub async fn checkpoints(&self) -> Vec<CheckpointPointer> {
+        let state = self.0.state.lock().await;
+        state.checkpoints.iter().map(|(_, pointer)| pointer.clone()).collect()
+    }
+
+    /// Records a complete checkpoint, and then deletes the records of earlier ones whose numbers are not in `keep`. After a store error the record may
     /// exist or not: the caller must repeat the call.
     ///
     /// # Errors
@@ -77,6 +84,7 @@ impl OpenJobLog {
         &self,
         master: LeaderSession,
         pointer: CheckpointPointer,
+        keep: &BTreeSet<u64>,
     ) -> Result<(), AppendError> {
         let mut state = self.0.state.lock().await;
         if state.master != Some(master) {
@@ -84,8 +92,12 @@ impl OpenJobLog {
         }
         let (number, fact) = (state.end.number(), JobFact::Checkpoint(pointer.clone()));
         state.end = self.append(state.end, fact).await?;
-        let old = state.checkpoint.replace((number, pointer));
-        if let Some((old, _)) = old {
+        let all = std::mem::take(&mut state.checkpoints);
+        let (kept, old): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|(_, old)| keep.contains(&old.checkpoint));
+        state.checkpoints = kept;
+        state.checkpoints.push((number, pointer));
+        for (old, _) in old {
             // If this fails, the record stays and is ignored, because a newer one follows.
             if let Err(error) = self.0.logs.delete_record(state.end, old).await {
                 tracing::debug!(%error, "the record of an old checkpoint stays");

@@ -33,8 +33,8 @@ pub(super) struct Replayed {
     pub(super) next: u64,
     /// The writer with the highest session; `None` if no record can be read.
     pub(super) newest: Option<Writer>,
-    /// The newest checkpoint and the number of its record.
-    pub(super) checkpoint: Option<(u64, CheckpointPointer)>,
+    /// The checkpoints in the log with the numbers of their records, the newest last.
+    pub(super) checkpoints: Vec<(u64, CheckpointPointer)>,
 }
 
 /// One object of a log: its number, and its record or the reason why it cannot be read.
@@ -43,7 +43,7 @@ pub(super) type Numbered = (u64, Result<JobRecord, String>);
 /// Derives a job's state from its log's records, which must be in ascending order of their numbers.
 pub(super) fn replay(job: JobId, records: &[Numbered]) -> Replayed {
     let next = records.last().map_or(0, |(number, _)| number.saturating_add(1));
-    let ghost = Replayed { state: JobState::Ghost, next, newest: None, checkpoint: None };
+    let ghost = Replayed { state: JobState::Ghost, next, newest: None, checkpoints: vec![] };
     let Some((0, first)) = records.first() else {
         return ghost;
     };
@@ -75,11 +75,11 @@ pub(super) fn replay(job: JobId, records: &[Numbered]) -> Replayed {
         (_, None, graph) => JobState::Damaged { graph, why: damaged.join("; ") },
     };
     let newest = own.iter().map(|r| &r.writer).max_by_key(|w| w.session).cloned();
-    let checkpoint = records.iter().rev().find_map(|(number, record)| match record {
+    let checkpoints = records.iter().filter_map(|(number, record)| match record {
         Ok(JobRecord { job: of, fact: JobFact::Checkpoint(pointer), .. }) if *of == job => {
             Some((*number, pointer.clone()))
         }
         _ => None,
     });
-    Replayed { state, next, newest, checkpoint }
+    Replayed { state, next, newest, checkpoints: checkpoints.collect() }
 }

@@ -108,6 +108,11 @@ impl FaultyObjects {
         self.faults.set_writes(fault);
     }
 
+    /// Returns the number of calls that a fault is holding up now.
+    pub fn waiting(&self) -> usize {
+        self.faults.waiting()
+    }
+
     /// Sets the fault of every call from now on.
     pub fn set(&self, fault: Fault) {
         self.set_reads(fault.clone());

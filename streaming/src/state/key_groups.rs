@@ -4,6 +4,7 @@
 //! parallelism too. Neither rule may ever change, because snapshots are divided by key groups.
 
 use crate::types::{FlottType, key_hash};
+use model::owned_key_groups;
 use std::ops::Range;
 
 /// The maximum number of key groups of an operator.
@@ -59,15 +60,8 @@ pub struct KeyGroups {
 impl KeyGroups {
     /// Returns the groups that a subtask owns: those for which [`channel_of_group`] returns its index.
     pub fn of_subtask(subtask: u32, parallelism: u32, max_parallelism: u32) -> Self {
-        let first = |subtask: u32| {
-            let numerator = u64::from(subtask) * u64::from(max_parallelism);
-            // At most `max_parallelism`, which is a u32.
-            numerator.div_ceil(u64::from(parallelism.max(1))) as u32
-        };
-        Self {
-            owned: first(subtask)..first(subtask.saturating_add(1)).min(max_parallelism),
-            max_parallelism,
-        }
+        let owned = owned_key_groups(subtask, parallelism, max_parallelism);
+        Self { owned, max_parallelism }
     }
 
     /// Returns the hash and the key group of a key. The group need not be an owned one.

@@ -1,13 +1,30 @@
 use super::*;
+use crate::job_testing::log_in;
 use gateways::job_master::CheckpointAnswer;
-use model::SubtaskSnapshot;
+use model::{
+    CheckpointMetadata, CheckpointPointer, ExecutionAttemptId, JobVertexId, OperatorState,
+    OperatorSubtaskState, SubtaskSnapshot,
+};
+use storage::objects::{Fault, FaultyObjects, MemoryObjects, ObjectStore};
 
 /// A job whose two tasks run on one TaskExecutor, with a checkpoint every second.
 async fn running(options: &[(&str, &str)]) -> (Fixture, WorkerDouble) {
     let mut all = vec![("execution.checkpointing.interval", "1 s")];
     all.extend_from_slice(PATIENT);
     all.extend_from_slice(options);
-    let f = Fixture::start(graph(1, 1, false), &all).await;
+    let graph = graph(1, 1, false);
+    let log = log_of(&graph);
+    running_on(graph, log, &all).await
+}
+
+async fn running_on(
+    graph: JobGraph,
+    log: OpenJobLog,
+    options: &[(&str, &str)],
+) -> (Fixture, WorkerDouble) {
+    let process = TestProcess::start(options).await;
+    let manager = ManagerDouble::lead(&process, 60);
+    let f = Fixture::start_on(process, manager, graph, program_key(&program()), log).await;
     let worker = f.worker("tm1", Deployments::Take).await;
     worker.offer(&[1]).await;
     until("deployed", || worker.attempts().len() == 2).await;
@@ -66,6 +83,139 @@ async fn a_superseded_jobmaster_completes_no_checkpoint() {
         seconds(20).await;
         assert_eq!((notified(&worker), triggered(&worker)), (vec![], vec![1]));
         assert_eq!(f.log.lead(session(FENCE + 2)).await, None);
+    })
+    .await;
+}
+
+/// Takes checkpoint `number` as the JobMaster with execution graph 99 does, and records it. Returns the names of its objects.
+async fn complete_as_successor(
+    log: &OpenJobLog,
+    job: JobId,
+    number: u64,
+    keep: &[u64],
+) -> Vec<String> {
+    let successor = session(FENCE + 1);
+    log.lead(successor).await;
+    let directory = CheckpointDirectory::beside_logs(log.logs().objects().clone());
+    let attempt = ExecutionAttemptId { graph: 99, vertex: JobVertexId(1), subtask: 0, attempt: 0 };
+    let state = directory.put_state(job, number, attempt, OperatorId(9), vec![1].into());
+    let state = state.await.expect("a store in memory");
+    let operator = OperatorState {
+        name: "sum".into(),
+        uid: None,
+        max_parallelism: 128,
+        states: Vec::new(),
+        subtasks: vec![OperatorSubtaskState { ended: false, state: Some(state) }],
+        coordinator: None,
+    };
+    let metadata = CheckpointMetadata {
+        job_id: job,
+        checkpoint: number,
+        graph: 99,
+        triggered_ms: 0,
+        completed_ms: 0,
+        operators: [(OperatorId(9), operator)].into(),
+    };
+    let name = directory.put_metadata(&metadata).await.expect("its name is its own");
+    let pointer = CheckpointPointer { checkpoint: number, metadata: name.clone(), directory: None };
+    log.record_checkpoint(successor, pointer, &keep.iter().copied().collect())
+        .await
+        .expect("it leads");
+    metadata.objects().into_iter().chain([name]).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_whose_newest_checkpoint_is_damaged_continues_from_the_previous_one_if_it_may() {
+    local(async {
+        for allowed in [true, false] {
+            let (memory, graph) = (MemoryObjects::new(), graph(1, 1, false));
+            let job = graph.job_id;
+            let log = log_in(Arc::new(memory.clone()), &graph);
+            complete_as_successor(&log, job, 3, &[]).await;
+            complete_as_successor(&log, job, 4, &[3]).await;
+            let newest = complete_as_successor(&log, job, 5, &[4]).await;
+            let name = format!("checkpoints/{}", newest[1]);
+            memory.put(&name, b"FCK1\x86".to_vec().into()).await.unwrap();
+            let mut options = vec![
+                ("execution.checkpointing.interval", "1 s"),
+                ("execution.checkpointing.num-retained", "2"),
+                ("execution.checkpointing.fallback", if allowed { "true" } else { "false" }),
+            ];
+            options.extend_from_slice(PATIENT);
+            if allowed {
+                let (f, worker) = running_on(graph, log, &options).await;
+                // The number of the damaged one does not come again.
+                until("triggered", || triggered(&worker) == [6]).await;
+                f.answer(&worker, 6, Ok(SubtaskSnapshot::default())).await;
+                until("notified", || notified(&worker) == [(6, true)]).await;
+                let kept: Vec<_> =
+                    f.log.checkpoints().await.iter().map(|kept| kept.checkpoint).collect();
+                assert_eq!(kept, [4, 6], "the damaged one is forgotten");
+                until("deleted", || {
+                    !futures::executor::block_on(checkpoint_objects(&memory)).contains(&newest[1])
+                })
+                .await;
+                continue;
+            }
+            let process = TestProcess::start(&options).await;
+            let manager = ManagerDouble::lead(&process, 60);
+            let key = program_key(&program());
+            let f = Fixture::start_on(process, manager, graph, key, log).await;
+            assert_eq!(f.ended_as().await, JobStatus::Failed);
+            let cause = f.ended.all()[0].details.cause.clone().expect("a cause").to_string();
+            for part in [newest[1].as_str(), "checkpoint 4", "execution.checkpointing.fallback"] {
+                assert!(cause.contains(part), "{cause}");
+            }
+            assert!(checkpoint_objects(&memory).await.contains(&newest[1]), "it can be restored");
+        }
+    })
+    .await;
+}
+
+/// The names of all objects in the part of the store that has the job's checkpoints.
+async fn checkpoint_objects(store: &MemoryObjects) -> Vec<String> {
+    let names = store.list("checkpoints/").await.expect("a store in memory");
+    names.iter().map(|name| name.replace("checkpoints/", "")).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_superseded_jobmaster_whose_listing_is_slow_deletes_nothing_of_its_successor() {
+    local(async {
+        let (memory, graph) = (MemoryObjects::new(), graph(1, 1, false));
+        let job = graph.job_id;
+        // An earlier JobMaster left a checkpoint that was never complete, and one with a number that is taken again.
+        let left = |number| format!("checkpoints/{job}/chk-{number}/9-0-0000000000000007.0");
+        for number in [0, 2] {
+            memory.put(&left(number), vec![7].into()).await.unwrap();
+        }
+        let store = FaultyObjects::new(Arc::new(memory.clone()));
+        let log = log_in(Arc::new(store.clone()), &graph);
+        // From here on nothing can be listed, so the JobMaster must start without that.
+        store.set_reads(Fault::Hang);
+        let mut options = vec![("execution.checkpointing.interval", "1 s")];
+        options.extend_from_slice(PATIENT);
+        let (f, worker) = running_on(graph, log, &options).await;
+        until("triggered", || triggered(&worker) == [1]).await;
+        f.answer(&worker, 1, Ok(SubtaskSnapshot::default())).await;
+        until("notified", || notified(&worker) == [(1, true)]).await;
+        until("a listing hangs", || store.waiting() == 1).await;
+        let mut needed = complete_as_successor(&f.log, job, 2, &[]).await;
+        needed.extend(complete_as_successor(&f.log, job, 3, &[]).await);
+        // The superseded JobMaster completes checkpoint 2 no more, though its metadata has a name of its own.
+        until("triggered", || triggered(&worker) == [1, 2]).await;
+        f.answer(&worker, 2, Ok(SubtaskSnapshot::default())).await;
+        settle().await;
+        assert_eq!(notified(&worker), [(1, true)]);
+        store.set_reads(Fault::None);
+        until("the listing has gone on", || store.waiting() == 0).await;
+        seconds(20).await;
+        let there = checkpoint_objects(&memory).await;
+        for name in needed {
+            assert!(there.contains(&name), "{name} is deleted: {there:?}");
+        }
+        let left = |number| left(number).replace("checkpoints/", "");
+        assert!(!there.contains(&left(0)), "what is below checkpoint 1 is deleted: {there:?}");
+        assert!(there.contains(&left(2)), "what is above it may be a successor's: {there:?}");
     })
     .await;
 }

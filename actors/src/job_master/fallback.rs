@@ -1,0 +1,180 @@
+//! Reads the checkpoints that a job may continue from, and decides whether it may continue from an older one than the newest.
+//!
+//! Sinks may have committed output with the newest checkpoint. A job that continues from the one before makes that output again,
+//! under other transactions, so it is there twice. This module must therefore never pass over the newest checkpoint unless
+//! `execution.checkpointing.fallback` allows it, and never because a store does not answer: a store that is unreachable for now is
+//! tried again without end, only a file that is missing or damaged is given up.
+
+use super::checkpoints::STORE_RETRY;
+use crate::stores::retried;
+use conf::{Options, checkpointing};
+use model::{CheckpointMetadata, CheckpointPointer, JobId};
+use std::sync::Arc;
+use storage::checkpoints::{CheckpointDirectory, CheckpointError};
+use storage::objects::StoreError;
+use thiserror::Error;
+
+/// What the job's options say about its older checkpoints.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Policy {
+    /// `execution.checkpointing.num-retained`.
+    retained: usize,
+    /// `execution.checkpointing.fallback`.
+    falls_back: bool,
+}
+
+impl Policy {
+    pub(super) fn of(options: &Options) -> Self {
+        let retained = options.get(&checkpointing::RETAINED).max(1);
+        let falls_back = options.get(&checkpointing::FALLBACK);
+        Self { retained: usize::try_from(retained).unwrap_or(usize::MAX), falls_back }
+    }
+}
+
+/// The checkpoints that a job has.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    /// The number of the newest one in the log, readable or not; 0 if there is none.
+    pub(super) newest: u64,
+    /// Those that can be read. The job continues from the last one.
+    pub(super) checkpoints: Vec<Arc<CheckpointMetadata>>,
+}
+
+/// The reason why a job cannot continue.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub(super) enum ReadError {
+    /// The directory cannot be used, or no checkpoint can be read and no other one is kept.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+    /// The newest checkpoint cannot be read, and the options forbid to pass it over.
+    #[error(
+        "checkpoint {checkpoint} can't be read: {error}; restore the file, or let the job continue from checkpoint {previous} \
+         with execution.checkpointing.fallback: true, which makes output that was committed after it a second time"
+    )]
+    Newest {
+        /// The number of the checkpoint.
+        checkpoint: u64,
+        /// The fault; it names the file.
+        error: CheckpointError,
+        /// The number of the checkpoint before, which is kept.
+        previous: u64,
+    },
+}
+
+/// Reads the metadata of the newest checkpoint and of the older ones that are kept. `pointers`: those in the log, the newest last.
+///
+/// # Errors
+/// [`ReadError`] if the job must not continue. An older checkpoint that can't be read is no error.
+pub(super) async fn read(
+    job: JobId,
+    directory: &CheckpointDirectory,
+    pointers: &[CheckpointPointer],
+    policy: Policy,
+) -> Result<Kept, ReadError> {
+    let Some(newest) = pointers.last() else { return Ok(Kept::default()) };
+    let mut checkpoints = Vec::new();
+    let mut fault = None;
+    let mut kept = pointers.iter().rev().take(policy.retained).peekable();
+    while let Some(pointer) = kept.next() {
+        let checkpoint = pointer.checkpoint;
+        let error = match read_metadata(directory, &pointer.metadata).await {
+            Ok(metadata) => {
+                checkpoints.push(Arc::new(metadata));
+                continue;
+            }
+            Err(error) => error,
+        };
+        if checkpoints.is_empty()
+            && !policy.falls_back
+            && let Some(previous) = kept.peek()
+        {
+            return Err(ReadError::Newest { checkpoint, error, previous: previous.checkpoint });
+        }
+        tracing::warn!(%job, checkpoint, %error, "a checkpoint of the job can't be read");
+        fault.get_or_insert(error);
+    }
+    checkpoints.reverse();
+    match fault {
+        Some(error) if checkpoints.is_empty() => Err(error.into()),
+        _ => Ok(Kept { newest: newest.checkpoint, checkpoints }),
+    }
+}
+
+/// Reads metadata; a store that does not answer is tried again.
+async fn read_metadata(
+    directory: &CheckpointDirectory,
+    name: &str,
+) -> Result<CheckpointMetadata, CheckpointError> {
+    retried("read the job's checkpoint", STORE_RETRY, may_pass, || directory.metadata(name)).await
+}
+
+/// Returns true if a call that failed may succeed later.
+pub(super) fn may_pass(error: &CheckpointError) -> bool {
+    use StoreError::{Io, Unreachable};
+    matches!(error, CheckpointError::Store(Unreachable { .. } | Io { .. }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+    use storage::objects::{MemoryObjects, ObjectStore};
+
+    const JOB: JobId = JobId(7);
+    const FORBIDDEN: Policy = Policy { retained: 3, falls_back: false };
+    const ALLOWED: Policy = Policy { retained: 3, falls_back: true };
+
+    /// Stores checkpoints 3 to 5 and cuts the metadata of `damaged` short.
+    async fn stored(damaged: &[u64]) -> (CheckpointDirectory, Vec<CheckpointPointer>) {
+        let store = Arc::new(MemoryObjects::new());
+        let directory = CheckpointDirectory::new(store.clone());
+        let mut pointers = Vec::new();
+        for checkpoint in 3..=5 {
+            let metadata = CheckpointMetadata {
+                job_id: JOB,
+                checkpoint,
+                graph: 1,
+                triggered_ms: 1,
+                completed_ms: 2,
+                operators: BTreeMap::new(),
+            };
+            let name = directory.put_metadata(&metadata).await.unwrap();
+            if damaged.contains(&checkpoint) {
+                let bytes = store.get(&name).await.unwrap().unwrap();
+                store.put(&name, bytes.slice(..bytes.len() / 2)).await.unwrap();
+            }
+            pointers.push(CheckpointPointer { checkpoint, metadata: name, directory: None });
+        }
+        (directory, pointers)
+    }
+
+    async fn numbers(damaged: &[u64], policy: Policy) -> Result<(u64, Vec<u64>), ReadError> {
+        let (directory, pointers) = stored(damaged).await;
+        let kept = read(JOB, &directory, &pointers, policy).await?;
+        Ok((kept.newest, kept.checkpoints.iter().map(|kept| kept.checkpoint).collect()))
+    }
+
+    #[tokio::test]
+    async fn the_newest_checkpoint_is_passed_over_only_if_the_options_say_so() {
+        for policy in [FORBIDDEN, ALLOWED] {
+            assert_eq!(numbers(&[], policy).await, Ok((5, vec![3, 4, 5])));
+            assert_eq!(numbers(&[4], policy).await, Ok((5, vec![3, 5])), "nothing needs it");
+        }
+        assert_eq!(numbers(&[5], ALLOWED).await, Ok((5, vec![3, 4])));
+        assert_eq!(numbers(&[4, 5], ALLOWED).await, Ok((5, vec![3])));
+        let refused = numbers(&[5], FORBIDDEN).await.unwrap_err().to_string();
+        for part in ["/chk-5/_metadata-", "checkpoint 4", "execution.checkpointing.fallback"] {
+            assert!(refused.contains(part), "{refused}");
+        }
+    }
+
+    #[tokio::test]
+    async fn without_another_checkpoint_the_file_is_named() {
+        let one = Policy { retained: 1, falls_back: true };
+        for (damaged, policy) in [(&[5][..], one), (&[3, 4, 5], ALLOWED)] {
+            let refused = numbers(damaged, policy).await.unwrap_err();
+            assert!(matches!(refused, ReadError::Checkpoint(_)), "{refused:?}");
+            assert!(refused.to_string().contains("/chk-5/_metadata-"), "{refused}");
+        }
+    }
+}

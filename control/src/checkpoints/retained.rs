@@ -1,0 +1,49 @@
+//! The complete checkpoints that a job keeps, and the names of their objects.
+
+use super::Checkpoints;
+use crate::mutation::Rule;
+use model::CheckpointMetadata;
+use std::{collections::BTreeSet, sync::Arc};
+
+impl Checkpoints {
+    /// Returns the names of all objects of the complete checkpoints that are kept, their metadata included.
+    pub fn kept_objects(&self) -> BTreeSet<String> {
+        self.complete.iter().flat_map(|kept| all_objects(kept)).collect()
+    }
+
+    /// Returns the numbers of the complete checkpoints that are still kept when the next one is complete.
+    pub fn kept_beside_next(&self) -> BTreeSet<u64> {
+        let kept = self.complete.iter().rev().take(self.config.retained.saturating_sub(1));
+        kept.map(|kept| kept.checkpoint).collect()
+    }
+
+    /// Adds complete checkpoints before the one that the job continues from, the newest last, and lets numbers go on after
+    /// `newest`, the newest in the job's log. That is a higher one than the job continues from if it can't be read.
+    pub fn restore_older(&mut self, older: Vec<Arc<CheckpointMetadata>>, newest: u64) {
+        for checkpoint in older.into_iter().rev() {
+            self.complete.push_front(checkpoint);
+        }
+        if self.config.mutation.keeps(Rule::NumbersGoOn) {
+            self.next = self.next.max(newest.saturating_add(1));
+        }
+    }
+
+    /// Removes the oldest complete checkpoints that are too many, and returns their objects.
+    pub(super) fn subsume(&mut self) -> BTreeSet<String> {
+        let mut subsumed = BTreeSet::new();
+        while self.complete.len() > self.config.retained.max(1) {
+            if let Some(old) = self.complete.pop_front() {
+                self.history.discarded(old.checkpoint);
+                subsumed.extend(all_objects(&old));
+            }
+        }
+        subsumed
+    }
+}
+
+/// Returns the names of a checkpoint's objects and of its metadata.
+fn all_objects(checkpoint: &CheckpointMetadata) -> BTreeSet<String> {
+    let mut objects = checkpoint.objects();
+    objects.insert(checkpoint.object_name());
+    objects
+}

@@ -1,0 +1,142 @@
+use super::*;
+use crate::objects::{Fault, FaultyObjects, MemoryObjects};
+use model::{JobVertexId, OperatorState, OperatorSubtaskState};
+
+const JOB: JobId = JobId(7);
+const OPERATOR: OperatorId = OperatorId(9);
+
+/// Returns metadata of a checkpoint with these states.
+fn metadata(checkpoint: u64, graph: u64, states: Vec<StateHandle>) -> CheckpointMetadata {
+    let subtasks =
+        states.into_iter().map(|state| OperatorSubtaskState { ended: false, state: Some(state) });
+    let operator = OperatorState {
+        name: "count".into(),
+        uid: None,
+        max_parallelism: 128,
+        states: Vec::new(),
+        subtasks: subtasks.collect(),
+        coordinator: None,
+    };
+    CheckpointMetadata {
+        job_id: JOB,
+        checkpoint,
+        graph,
+        triggered_ms: 1,
+        completed_ms: 2,
+        operators: [(OPERATOR, operator)].into(),
+    }
+}
+
+async fn state(
+    directory: &CheckpointDirectory,
+    checkpoint: u64,
+    graph: u64,
+    subtask: u32,
+) -> StateHandle {
+    let attempt = ExecutionAttemptId { graph, vertex: JobVertexId(1), subtask, attempt: 0 };
+    directory.put_state(JOB, checkpoint, attempt, OPERATOR, vec![1].into()).await.unwrap()
+}
+
+fn objects(metadata: &CheckpointMetadata) -> BTreeSet<String> {
+    metadata.objects().into_iter().chain([metadata.object_name()]).collect()
+}
+
+#[tokio::test]
+async fn a_late_deletion_spares_everything_that_a_successor_refers_to() {
+    let memory = MemoryObjects::new();
+    let store = FaultyObjects::new(Arc::new(memory.clone()));
+    let (late, successor) = (
+        CheckpointDirectory::new(Arc::new(store.clone())),
+        CheckpointDirectory::new(Arc::new(memory.clone())),
+    );
+    // Subtask 0 has finished before checkpoint 2. Checkpoint 3 was never complete, nor was 6.
+    let finished = state(&successor, 2, 1, 0).await;
+    let lost = state(&successor, 3, 1, 1).await;
+    let orphan = state(&successor, 6, 1, 1).await;
+    let four = metadata(4, 1, vec![finished.clone(), state(&successor, 4, 1, 1).await]);
+    successor.put_metadata(&four).await.unwrap();
+    store.set_reads(Fault::Hang);
+    let keep = objects(&four);
+    let deletion = tokio::spawn(async move { late.delete_below(JOB, 4, &keep).await });
+    while store.waiting() == 0 {
+        tokio::task::yield_now().await;
+    }
+    let five = metadata(5, 2, vec![finished, state(&successor, 5, 2, 1).await]);
+    successor.put_metadata(&five).await.unwrap();
+    // The number is the same one, the name is not.
+    let other = metadata(5, 1, vec![]);
+    let name = successor.put_metadata(&other).await.unwrap();
+    assert_ne!(name, five.object_name());
+    store.set_reads(Fault::None);
+    deletion.await.unwrap().unwrap();
+    let there: BTreeSet<String> = memory.list("").await.unwrap().into_iter().collect();
+    assert!(there.is_superset(&objects(&five)) && there.is_superset(&objects(&four)), "{there:?}");
+    assert!(!there.contains(lost.object().unwrap()) && there.contains(orphan.object().unwrap()));
+    // When checkpoint 7 is complete, nothing but what it refers to is left below it.
+    successor.delete_below(JOB, 7, &objects(&five)).await.unwrap();
+    let there: BTreeSet<String> = memory.list("").await.unwrap().into_iter().collect();
+    assert_eq!(there, objects(&five));
+}
+
+#[tokio::test]
+async fn metadata_is_never_replaced() {
+    let directory = CheckpointDirectory::new(Arc::new(MemoryObjects::new()));
+    let first = metadata(5, 1, vec![]);
+    let name = directory.put_metadata(&first).await.unwrap();
+    assert_eq!(directory.put_metadata(&first).await, Ok(name.clone()), "its answer may be lost");
+    let other = metadata(5, 1, vec![StateHandle::Inline(vec![1])]);
+    assert!(matches!(directory.put_metadata(&other).await, Err(CheckpointError::NameTaken(_))));
+    assert_eq!(directory.metadata(&name).await, Ok(first));
+}
+
+#[test]
+fn names_of_metadata_are_known_with_and_without_a_graph() {
+    let name = |rest: &str| format!("checkpoints/{JOB}/chk-{rest}");
+    for (rest, number) in [
+        ("5/_metadata", Some(5)),
+        ("5/_metadata-00000000075bcd15", Some(5)),
+        ("5/_metadata-g", None),
+        ("5/_metadata-1-1", None),
+        ("5/9-0-00000000075bcd15.0", None),
+        ("x/_metadata", None),
+        ("5", None),
+    ] {
+        let parsed = parse_metadata_name(&name(rest));
+        assert_eq!(parsed, number.map(|number| (JOB, number)), "{rest}");
+    }
+    for graph in [0, 0x75b_cd15] {
+        let own = metadata(5, graph, vec![]).object_name();
+        assert_eq!(parse_metadata_name(&format!("checkpoints/{own}")), Some((JOB, 5)));
+        assert_eq!(number_of(JOB, &own), Some(5));
+    }
+    assert_eq!(number_of(JOB, &format!("{JOB}/_shared")), None);
+    assert_eq!(number_of(JobId(8), &metadata(5, 1, vec![]).object_name()), None);
+}
+
+#[tokio::test]
+async fn damaged_metadata_is_found_wherever_the_damage_is_and_the_file_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(crate::objects::FileObjects::open(folder.path().to_owned()).unwrap());
+    let directory = CheckpointDirectory::new(store);
+    let states = vec![StateHandle::Inline(vec![1, 2]), state_handle()];
+    let name = directory.put_metadata(&metadata(5, 1, states)).await.unwrap();
+    let file = folder.path().join(&name);
+    let whole = std::fs::read(&file).unwrap();
+    let flipped = (0..whole.len()).map(|at| {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1 << (at % 8);
+        bytes
+    });
+    let truncated = (0..whole.len()).map(|length| whole[..length].to_vec());
+    for bytes in truncated.chain(flipped) {
+        std::fs::write(&file, &bytes).unwrap();
+        let error = directory.metadata(&name).await.unwrap_err().to_string();
+        assert!(error.contains(&name), "{error}");
+    }
+    std::fs::write(&file, &whole).unwrap();
+    assert!(directory.metadata(&name).await.is_ok());
+}
+
+fn state_handle() -> StateHandle {
+    StateHandle::Object { name: format!("{JOB}/chk-5/9-0-0000000000000001.0"), bytes: 3 }
+}
