@@ -38,6 +38,18 @@ const REFUSED: &[(&str, &str)] = &[
         "use taskmanager.memory.network.min, .max and .fraction",
     ),
     ("taskmanager.network.netty.*", "the exchange has no Netty in it; drop it"),
+    (
+        "taskmanager.network.memory.buffer-debloat.period",
+        "a subtask's rate is measured while it works; drop it",
+    ),
+    (
+        "taskmanager.network.memory.buffer-debloat.samples",
+        "a subtask's rate is measured while it works; drop it",
+    ),
+    (
+        "taskmanager.network.memory.buffer-debloat.threshold-percentages",
+        "producers in other processes hear of changes by a fourth; drop it",
+    ),
     ("taskmanager.network.memory.max-*", "buffers are granted on first data; drop it"),
     (
         "taskmanager.network.request-backoff.*",

@@ -11,6 +11,13 @@ options! {
     PRODUCER_TIMEOUT: Duration = "exchange.producer-timeout" => Duration::from_secs(300), must be_longer_than_zero;
     /// Serialises records also where both tasks run in one process; for tests of codecs.
     FORCE_SERIALIZATION: bool = "exchange.force-serialization" => false;
+    /// Bounds what waits for a subtask by the time that the subtask needs for it, so that a checkpoint's barrier passes a slow one
+    /// soon; otherwise only by `taskmanager.memory.network.*` and 64 batches per channel.
+    DEBLOAT_ENABLED: bool = "taskmanager.network.memory.buffer-debloat.enabled" => true;
+    /// The time within which a subtask is to have consumed what waits for it in all its channels together. Each channel holds one
+    /// record at least.
+    DEBLOAT_TARGET: Duration = "taskmanager.network.memory.buffer-debloat.target" => Duration::from_secs(1),
+        must be_longer_than_zero;
     /// How long a batch of records may wait for more of them before it is sent on; `0 ms` sends every record at once.
     BUFFER_TIMEOUT: Duration = "execution.buffer-timeout" => Duration::from_millis(100),
         other ["execution.buffer-timeout.interval"];

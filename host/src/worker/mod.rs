@@ -308,6 +308,7 @@ impl Settings {
                     "exchange.producer-timeout",
                     defaults.producer_timeout,
                 )?,
+                debloat_target: debloat_target(options, defaults.debloat_target)?,
                 ..defaults
             },
             cancellation_timeout: duration(
@@ -319,6 +320,19 @@ impl Settings {
             io_threads: (cores / 2).clamp(1, 4),
         })
     }
+}
+
+/// Returns the time within which consumers are to have taken what waits for them; `None` if that is disabled.
+fn debloat_target(
+    options: &BTreeMap<String, String>,
+    default: Option<Duration>,
+) -> Result<Option<Duration>, BuildError> {
+    let enabled = options.get("taskmanager.network.memory.buffer-debloat.enabled");
+    if enabled.is_some_and(|v| v.trim() == "false") {
+        return Ok(None);
+    }
+    let key = "taskmanager.network.memory.buffer-debloat.target";
+    default.map(|default| duration(options, key, default)).transpose()
 }
 
 /// Returns a duration option; `default` if it is not set.
@@ -350,5 +364,18 @@ mod tests {
         assert_eq!(read("1 d").unwrap(), Duration::from_secs(86_400));
         let error = read("10 parsecs").unwrap_err().to_string();
         assert!(error.contains("task.cancellation.timeout: '10 parsecs'"), "{error}");
+    }
+
+    #[test]
+    fn what_waits_for_a_consumer_is_bounded_in_time_unless_that_is_disabled() {
+        let read = |key: &str, text: &str| {
+            let key = format!("taskmanager.network.memory.buffer-debloat.{key}");
+            Settings::read(&[(key, text.to_owned())].into())
+                .map(|read| read.exchange.debloat_target)
+        };
+        assert_eq!(read("enabled", "true").unwrap(), Some(Duration::from_secs(1)));
+        assert_eq!(read("enabled", "false").unwrap(), None);
+        assert_eq!(read("target", "300 ms").unwrap(), Some(Duration::from_millis(300)));
+        assert!(read("target", "soon").is_err());
     }
 }

@@ -3,6 +3,10 @@
 //! the step is interrupted in a partitioner that calls a function of the program are kept as well, in front of the partitioner,
 //! together with what comes after them.
 //!
+//! If a consumer is slow, batches have fewer records, so that a barrier behind them passes soon: each channel's port is asked
+//! how many its consumer wants. All channels get batches of the smallest of these numbers, because one full channel stops the
+//! chain anyway.
+//!
 //! A watermark does not cause a batch to be sent. It follows the records of the next batch of each channel, or is sent
 //! alone when everything that waits is sent (`execution.buffer-timeout`). A late watermark is still correct; one that
 //! overtook a record would not be.
@@ -16,6 +20,7 @@ use crate::{
 };
 use model::NodeId;
 use std::{
+    cell::Cell,
     collections::VecDeque,
     sync::{Arc, atomic::Ordering},
 };
@@ -59,14 +64,29 @@ pub struct EdgeWriter<T> {
     /// The maximum records and bytes of a batch, which follow from the number of channels.
     most_records: usize,
     most_bytes: usize,
+    /// The maximum records of a batch by each channel's consumer; `None` if the consumer is not there yet.
+    asked: Vec<Option<usize>>,
+    /// The smallest number in `asked`; low if there is none.
+    paced: usize,
+    /// How often the chain was told how many records to work on at once since records came here last.
+    quiet: Cell<u32>,
     /// The maximum records of a batch, given the size of the records too; low until their size is known.
+    sized: usize,
+    /// The smaller one of `sized` and `paced`.
     limit: usize,
+    /// The limit by which the buffers were filled last: none has as many records, or it was sent.
+    filled_to: usize,
     ready: Vec<usize>,
     /// The newest watermark that came to this edge.
     watermark: i64,
     /// The last watermark that was sent, by channel.
     watermarks_sent: Vec<i64>,
     counters: Arc<TaskCounters>,
+}
+
+/// Returns the smallest number of records that a consumer asks for.
+fn smallest(asked: &[Option<usize>]) -> usize {
+    asked.iter().flatten().copied().min().unwrap_or(FEWEST_RECORDS)
 }
 
 impl<T: Record> EdgeWriter<T> {
@@ -82,6 +102,13 @@ impl<T: Record> EdgeWriter<T> {
         let share = |all: usize| OPEN_BATCHES * all / channels.max(1);
         let most = share(BATCH_RECORDS).clamp(FEWEST_RECORDS, BATCH_RECORDS);
         let most_bytes = share(BATCH_BYTES).clamp(FEWEST_BYTES, BATCH_BYTES);
+        let asked: Vec<_> = (0..channels).map(|channel| port.batch_records(channel)).collect();
+        let paced = smallest(&asked);
+        // A record of a type without heap memory has the size of the type.
+        let sized = match std::mem::needs_drop::<T>() {
+            true => FEWEST_RECORDS,
+            false => most.min((most_bytes / size_of::<T>().max(1)).max(1)),
+        };
         Self {
             port,
             partitioner,
@@ -95,11 +122,12 @@ impl<T: Record> EdgeWriter<T> {
             told: 0,
             most_records: most,
             most_bytes,
-            // A record of a type without heap memory has the size of the type.
-            limit: match std::mem::needs_drop::<T>() {
-                true => FEWEST_RECORDS,
-                false => most.min((most_bytes / size_of::<T>().max(1)).max(1)),
-            },
+            asked,
+            paced,
+            quiet: Cell::new(0),
+            sized,
+            limit: sized.min(paced),
+            filled_to: sized.min(paced),
             ready: Vec::new(),
             watermark: i64::MIN,
             watermarks_sent: vec![i64::MIN; channels],
@@ -154,6 +182,25 @@ impl<T: Record> EdgeWriter<T> {
         let watermark = self.take_watermark(channel);
         let batch = ErasedBatch::new(batch).with_watermark(watermark);
         self.send(channel, Element::Batch(batch), bytes);
+        let now = self.port.batch_records(channel);
+        if let Some(asked) = self.asked.get_mut(channel).filter(|asked| **asked != now) {
+            *asked = now;
+            self.pace();
+        }
+    }
+
+    /// Sets the maximum records of a batch from what the channels' consumers have asked for.
+    fn pace(&mut self) {
+        self.paced = smallest(&self.asked);
+        self.limit = self.sized.min(self.paced);
+    }
+
+    /// Asks all channels how many records a batch may have.
+    fn ask_all(&mut self) {
+        for (channel, asked) in self.asked.iter_mut().enumerate() {
+            *asked = self.port.batch_records(channel);
+        }
+        self.pace();
     }
 
     /// Returns the newest watermark and counts it as sent; `None` if the channel has been sent it already.
@@ -167,6 +214,10 @@ impl<T: Record> EdgeWriter<T> {
 
     /// Sends all buffers, and the newest watermark alone to channels for which no batch carried it.
     fn ship_all(&mut self) {
+        if self.paced < self.most_records {
+            // The consumer of a channel to which nothing was sent may have become fast.
+            self.ask_all();
+        }
         for channel in 0..self.buffers.len() {
             self.ship(channel, 0);
         }
@@ -190,6 +241,10 @@ impl<T: Record> EdgeWriter<T> {
     /// Moves the records of a batch into the buffers of their channels and sends the full ones. Records that are left because the
     /// step is interrupted become the first of `rest`.
     fn distribute(&mut self, batch: &mut Batch<T>) -> Result<(), TaskError> {
+        // Sending may lower the limit again.
+        while self.limit < std::mem::replace(&mut self.filled_to, self.limit) {
+            self.ship_beyond(self.limit);
+        }
         let mut ready = std::mem::take(&mut self.ready);
         let Self { partitioner, buffers, limit, interrupt, .. } = self;
         partitioner.partition(batch, buffers, *limit, &mut ready, interrupt)?;
@@ -232,6 +287,8 @@ impl<T: Record> EdgeWriter<T> {
                 self.queued_bytes -= bytes;
             }
         }
+        // The elements may have waited for long, so that the numbers are old.
+        self.ask_all();
     }
 }
 
@@ -244,12 +301,14 @@ impl<T: Record> Consumer<T> for EdgeWriter<T> {
         if batch.is_empty() {
             return Ok(self.queued == 0 && self.rest.is_empty());
         }
+        self.quiet.set(0);
         TaskCounters::add(&self.counters.records_out, batch.len() as u64);
         let (bytes, largest) = weigh(batch.records());
         self.open = (self.open.0 + bytes, self.open.1 + batch.len());
         let by_bytes = self.most_bytes / largest.max(1);
-        let limit = self.most_records.min(by_bytes.max(1));
-        let before = std::mem::replace(&mut self.limit, limit);
+        self.sized = self.most_records.min(by_bytes.max(1));
+        let limit = self.sized.min(self.paced);
+        self.limit = limit;
         if let [only] = self.buffers.as_mut_slice() {
             only.append(batch);
             if only.len() >= limit {
@@ -257,9 +316,6 @@ impl<T: Record> Consumer<T> for EdgeWriter<T> {
             }
             self.tell_held();
             return Ok(self.queued == 0);
-        }
-        if limit < before {
-            self.ship_beyond(limit);
         }
         let waits = self.partitioner.calls_function() && self.interrupt.is_raised();
         if waits || !self.rest.is_empty() {
@@ -311,7 +367,11 @@ impl<T: Record> Consumer<T> for EdgeWriter<T> {
     }
 
     fn most_at_once(&self) -> usize {
-        self.limit.min(BATCH_RECORDS)
+        // A chain of which few records come here, because it filters or sums up, takes more at once the longer none come:
+        // what its consumer can take is no reason to work in small parts.
+        let quiet = self.quiet.replace(self.quiet.get().saturating_add(1));
+        let factor = 1_usize.checked_shl(quiet).unwrap_or(usize::MAX);
+        self.sized.min(self.paced.saturating_mul(factor)).min(BATCH_RECORDS)
     }
 
     fn flush(&mut self, partial: bool) -> Result<bool, TaskError> {

@@ -427,3 +427,70 @@ fn a_step_that_is_interrupted_takes_no_further_batch() {
     assert_eq!(head.step(100).unwrap(), Progress::Busy);
     assert_eq!(*records.lock().unwrap(), 103);
 }
+
+/// A port of two channels whose consumers ask for batches of so many records. Keeps the batches' lengths.
+struct Paced(Arc<Mutex<[usize; 2]>>, Arc<Mutex<Vec<(usize, usize)>>>);
+
+impl OutputPort for Paced {
+    fn channels(&self) -> usize {
+        2
+    }
+    fn try_send(&mut self, channel: usize, element: Element) -> Result<(), Element> {
+        if let Element::Batch(batch) = element {
+            self.1.lock().unwrap().push((channel, batch.len()));
+        }
+        Ok(())
+    }
+    fn writable(&mut self) -> bool {
+        true
+    }
+    fn batch_records(&self, channel: usize) -> Option<usize> {
+        Some(self.0.lock().unwrap()[channel])
+    }
+}
+
+#[test]
+fn batches_are_as_small_as_the_slowest_consumer_asks_and_grow_when_it_is_fast_again() {
+    let (asked, sent) = (Arc::new(Mutex::new([100, 400])), Arc::new(Mutex::new(Vec::new())));
+    let port = Box::new(Paced(asked.clone(), sent.clone()));
+    let to = |n: &u64, _: usize| usize::from(*n > 0);
+    let counters = Arc::new(TaskCounters::default());
+    let mut writer =
+        EdgeWriter::new(port, Box::new(ByFunction::new(to)), counters, Interrupt::default());
+    let mut batch = |channel: u64, records: usize| {
+        writer.batch(&mut Batch::from(vec![channel; records])).unwrap();
+        std::mem::take(&mut *sent.lock().unwrap())
+    };
+    assert_eq!(batch(1, 60), []);
+    asked.lock().unwrap()[0] = 40;
+    assert_eq!(batch(0, 100), [(0, 100)], "the port is asked with the batch that is sent");
+    assert_eq!(batch(1, 1), [(1, 60)], "60 records are more than 40, and not left to grow");
+    assert_eq!(batch(1, 39), [(1, 40)]);
+    *asked.lock().unwrap() = [400, 300];
+    assert_eq!(batch(0, 39), [], "still 40");
+    writer.flush(true).unwrap();
+    assert_eq!(*sent.lock().unwrap(), [(0, 39)]);
+    assert_eq!(writer.most_at_once(), 300, "everything that waits was sent, and all were asked");
+}
+
+#[test]
+fn a_chain_from_which_nothing_comes_works_on_more_at_once() {
+    let asked = Arc::new(Mutex::new([16, 16]));
+    let port = Box::new(Paced(asked, Arc::default()));
+    let counters = Arc::new(TaskCounters::default());
+    let mut writer =
+        EdgeWriter::new(port, Box::new(RoundRobin::new(0)), counters, Interrupt::default());
+    let grows: Vec<usize> = (0..8).map(|_| writer.most_at_once()).collect();
+    assert_eq!(grows, [16, 32, 64, 128, 256, 512, 1_024, 1_024]);
+    writer.batch(&mut Batch::from(vec![1])).unwrap();
+    assert_eq!(writer.most_at_once(), 16);
+    let texts = Box::new(Texts(Arc::default()));
+    let counters = Arc::new(TaskCounters::default());
+    let writer = EdgeWriter::<String>::new(
+        texts,
+        Box::new(RoundRobin::new(0)),
+        counters,
+        Interrupt::default(),
+    );
+    assert!((0..8).all(|_| writer.most_at_once() == 32), "they may be large");
+}

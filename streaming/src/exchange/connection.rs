@@ -4,6 +4,7 @@
 
 use super::{
     Shared,
+    debloat::FIRST_SHARE,
     gate::{Closed, Gate},
     inflow::{CreditViolation, Part},
     outflow::LinkOut,
@@ -146,6 +147,9 @@ impl Connection {
             wait_ms,
             producers: producers.iter().map(|(p, attempt, _)| (*p, *attempt)).collect(),
         }));
+        if let Some(share) = gate.put_link(&link).filter(|share| *share != FIRST_SHARE) {
+            link.share(share);
+        }
         // If the connection was lost in between, `lose` may have missed the link.
         if let Some(why) = self.lost_because() {
             link.lost(&self.peer, &why);
@@ -307,6 +311,11 @@ impl Connection {
                     link.credit(index, bytes);
                 }
             }
+            Frame::Share { link, records } => {
+                if let Some(link) = self.link_out(link) {
+                    link.set_share(records);
+                }
+            }
             Frame::Release { link, finished } => {
                 if let Some(link) = lock(&self.links_out).remove(&link) {
                     link.close(if finished { Closed::Finished } else { Closed::Aborted });
@@ -337,6 +346,13 @@ impl LinkIn {
     pub(super) fn credit(&self, index: u32, bytes: u64) {
         if let Some(connection) = self.connection.upgrade() {
             connection.send(&Frame::Credit { link: self.id, index, bytes });
+        }
+    }
+
+    /// Tells the producers how many records of each of them may wait.
+    pub(super) fn share(&self, records: u32) {
+        if let Some(connection) = self.connection.upgrade() {
+            connection.send(&Frame::Share { link: self.id, records });
         }
     }
 

@@ -1,10 +1,15 @@
-//! The consuming end of an input: one queue in order of arrival, bounded per channel and by the network budget.
+//! The consuming end of an input: one queue in order of arrival, bounded per channel, by the network budget and by the time that
+//! the consumer needs for it.
 //!
 //! A channel costs four bytes while it is empty: with 128 x 128 channels in a process almost all of them are empty almost
 //! always. A gate must never block and never scan its channels; a producer or consumer that cannot continue is woken by the
 //! change that it waits for.
 
-use super::{inflow::Inflows, parcel::Parcel};
+use super::{
+    debloat::{Bounds, Debloat},
+    inflow::Inflows,
+    parcel::Parcel,
+};
 use crate::{
     lock,
     memory::MemoryBudget,
@@ -12,8 +17,13 @@ use crate::{
 };
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
 };
+use tokio::time::Instant;
 
 /// Maximum number of elements that wait in one local channel.
 pub(super) const CHANNEL_ELEMENTS_MAX: u32 = 64;
@@ -57,6 +67,8 @@ pub(super) enum Pushed {
 pub(super) struct Gate {
     memory: Arc<MemoryBudget>,
     consumer: TaskSignal,
+    /// Each channel's share in records, for producers of this process, which read it for every batch.
+    share: AtomicU32,
     state: Mutex<GateState>,
 }
 
@@ -76,6 +88,7 @@ pub(super) struct GateState {
     consumer_waits: bool,
     refused: BTreeMap<u32, TaskSignal>,
     pub(super) inflows: Inflows,
+    debloat: Debloat,
     pub(super) closed: Option<Closed>,
 }
 
@@ -97,14 +110,19 @@ pub(super) enum Taken {
 }
 
 impl Gate {
+    /// Returns a gate whose channels hold what the consumer takes within `target`, as far as they have more than one element
+    /// each; `None` leaves them unbounded in time.
     pub(super) fn new(
         channels: usize,
         consumer: TaskSignal,
         memory: Arc<MemoryBudget>,
+        target: Option<Duration>,
     ) -> Arc<Self> {
+        let debloat = Debloat::new(target, channels);
         Arc::new(Self {
             memory,
             consumer,
+            share: AtomicU32::new(debloat.bounds().share),
             state: Mutex::new(GateState {
                 queue: VecDeque::new(),
                 aside: BTreeMap::new(),
@@ -116,6 +134,7 @@ impl Gate {
                 consumer_waits: false,
                 refused: BTreeMap::new(),
                 inflows: Inflows::default(),
+                debloat,
                 closed: None,
             }),
         })
@@ -171,12 +190,25 @@ impl Gate {
         false
     }
 
-    /// Takes the next element that is not of a paused channel, wakes producers that have room now, and sends grants.
-    pub(super) fn poll(&self) -> Taken {
+    /// Returns the number of records of each channel that may wait, in the gate and before it.
+    pub(super) fn share(&self) -> u32 {
+        self.share.load(Ordering::Relaxed)
+    }
+
+    /// Takes the next element that is not of a paused channel, wakes producers that have room now, and sends grants. `worked` is the
+    /// number of records of the element that was taken before, on which the consumer has worked until `now`.
+    pub(super) fn poll(&self, now: Instant, worked: usize) -> Taken {
         let mut wake = Vec::new();
+        let mut shares = Vec::new();
         let (taken, grants) = {
             let mut state = lock(&self.state);
-            match state.dequeue() {
+            let next = state.dequeue();
+            if state.debloat.polled(now, worked, next.is_some()) {
+                let share = state.bounds().share;
+                self.share.store(share, Ordering::Relaxed);
+                shares = state.inflows.changed_share(share);
+            }
+            match next {
                 None => {
                     state.consumer_waits = true;
                     // A consumer without work lets refused producers continue whatever the budget: a pause may have left
@@ -194,6 +226,9 @@ impl Gate {
         };
         for signal in wake {
             signal.raise();
+        }
+        for (link, share) in shares {
+            link.share(share);
         }
         for grant in grants {
             grant.send();
@@ -266,8 +301,17 @@ impl GateState {
     }
 
     fn has_room(&self, channel: u32, weight: u64, memory: &MemoryBudget) -> bool {
-        let count = self.counts.get(channel as usize).copied().unwrap_or(0);
-        count < CHANNEL_ELEMENTS_MAX && self.may_hold(weight, memory)
+        self.count(channel) < self.bounds().elements && self.may_hold(weight, memory)
+    }
+
+    /// Returns the number of waiting elements of a channel.
+    pub(super) fn count(&self, channel: u32) -> u32 {
+        self.counts.get(channel as usize).copied().unwrap_or(0)
+    }
+
+    /// Returns what each channel may hold by the consumer's rate.
+    pub(super) fn bounds(&self) -> Bounds {
+        self.debloat.bounds()
     }
 
     pub(super) fn is_paused(&self, channel: u32) -> bool {
@@ -344,17 +388,16 @@ impl GateState {
         if self.runnable() == 0 || memory.has_share(self.held, self.held) {
             // The budget has room for all: every producer whose channel is at most half full continues. Half full,
             // so that a producer is woken for more than one element.
-            let counts = &self.counts;
+            let (counts, few) = (&self.counts, self.debloat.bounds().elements / 2);
             self.refused.retain(|channel, signal| {
                 let count = counts.get(*channel as usize).copied().unwrap_or(0);
-                let go = count <= CHANNEL_ELEMENTS_MAX / 2;
+                let go = count <= few;
                 if go {
                     wake.push(signal.clone());
                 }
                 !go
             });
-        } else if self.counts.get(channel as usize).copied().unwrap_or(0)
-            <= CHANNEL_ELEMENTS_MAX / 2
+        } else if self.count(channel) <= self.bounds().elements / 2
             && memory.has_share(self.held, 1)
             && let Some(signal) = self.refused.remove(&channel)
         {
@@ -363,7 +406,7 @@ impl GateState {
     }
 
     fn pause(&mut self, channel: u32, paused: bool) {
-        let count = self.counts.get(channel as usize).copied().unwrap_or(0) as usize;
+        let count = self.count(channel) as usize;
         if paused {
             if self.paused.insert(channel) {
                 self.waiting_paused += count;
@@ -390,7 +433,7 @@ mod tests {
     }
 
     fn taken(gate: &Gate) -> Option<(u32, i64)> {
-        match gate.poll() {
+        match gate.poll(Instant::now(), 0) {
             Taken::Parcel(channel, Parcel::Typed(Element::Event(StreamEvent::Watermark(n))), _) => {
                 Some((channel, n))
             }
@@ -402,7 +445,7 @@ mod tests {
     fn gate(channels: usize, budget: u64) -> (Arc<Gate>, Arc<MemoryBudget>, TaskSignal) {
         let memory = MemoryBudget::new(budget);
         let consumer = TaskSignal::new();
-        let gate = Gate::new(channels, consumer.clone(), Arc::clone(&memory));
+        let gate = Gate::new(channels, consumer.clone(), Arc::clone(&memory), None);
         (gate, memory, consumer)
     }
 

@@ -6,7 +6,8 @@
 
 use super::{
     connection::LinkIn,
-    gate::{Gate, GateState, Wake},
+    debloat::{FIRST_SHARE, UNBOUNDED},
+    gate::{CHANNEL_ELEMENTS_MAX, Gate, GateState, Wake},
     parcel::{PARCEL_BYTES_MAX, PARCEL_OVERHEAD, Parcel, encoded_weight},
 };
 use crate::memory::MemoryBudget;
@@ -26,6 +27,8 @@ pub(super) struct Inflows {
     wanting: VecDeque<u32>,
     /// Number of channels for which [`Inflow::is_promised`] holds.
     promised: usize,
+    /// The links of the gate, each with the share that its producers were told.
+    links: Vec<(Arc<LinkIn>, u32)>,
 }
 
 struct Inflow {
@@ -36,6 +39,8 @@ struct Inflow {
     arrived: u64,
     /// Position up to which memory is taken: the end of the last granted element, or `arrived` if that is larger.
     taken: u64,
+    /// Whether an announcement is not granted until the consumer has taken more of the channel.
+    held_back: bool,
     /// Bytes that arrived without a grant and wait in the gate.
     overdraft: u64,
     /// Position up to which the producer was told that it may send.
@@ -101,6 +106,19 @@ impl Inflows {
         self.promised
     }
 
+    /// Returns the links whose producers are to be told a new share: those that know one that differs by a fourth or more.
+    pub(super) fn changed_share(&mut self, share: u32) -> Vec<(Arc<LinkIn>, u32)> {
+        let mut tell = Vec::new();
+        for (link, told) in &mut self.links {
+            if *told != share && (share == UNBOUNDED || share.abs_diff(*told) >= (*told / 4).max(1))
+            {
+                *told = share;
+                tell.push((Arc::clone(link), share));
+            }
+        }
+        tell
+    }
+
     pub(super) fn pause(&mut self, channel: u32, paused: bool) {
         self.change(channel, |inflow| inflow.paused = paused);
     }
@@ -126,6 +144,7 @@ impl Inflows {
             index,
             arrived: 0,
             taken: 0,
+            held_back: false,
             overdraft: 0,
             limit: OVERDRAFT,
             wants: None,
@@ -141,9 +160,9 @@ impl Inflow {
         self.arrived < self.taken && !self.paused
     }
 
-    /// Returns the position up to which the producer may send.
-    fn allowed(&self) -> u64 {
-        self.taken.saturating_add(OVERDRAFT - self.overdraft)
+    /// Returns the position up to which the producer may send, if `overdraft` bytes may wait without a grant.
+    fn allowed(&self, overdraft: u64) -> u64 {
+        self.taken.saturating_add(overdraft.saturating_sub(self.overdraft))
     }
 
     /// Appends a part. Returns the whole element if the part is its last one.
@@ -155,9 +174,9 @@ impl Inflow {
         (!part.more).then(|| std::mem::take(&mut self.partial))
     }
 
-    /// Raises the limit to the allowed position and returns the grant, which must be sent to the producer.
-    fn raise_limit(&mut self) -> Grant {
-        let allowed = self.allowed();
+    /// Raises the limit to the allowed position, unless it is there already, and returns the grant, which must be sent to the producer.
+    fn raise_limit(&mut self, overdraft: u64) -> Grant {
+        let allowed = self.allowed(overdraft).max(self.limit);
         let bytes = allowed.saturating_sub(std::mem::replace(&mut self.limit, allowed));
         Grant { link: Arc::clone(&self.link), index: self.index, bytes }
     }
@@ -167,6 +186,12 @@ impl GateState {
     fn inflow(&mut self, channel: u32, link: &Arc<LinkIn>, index: u32) -> &mut Inflow {
         let paused = self.is_paused(channel);
         self.inflows.channel(channel, paused, link, index)
+    }
+
+    /// Returns the bytes of a channel that may wait without a grant. They are many elements if these have few records each, so that
+    /// a slow consumer's producers announce all of theirs.
+    fn overdraft_max(&self) -> u64 {
+        if self.bounds().share < FIRST_SHARE { 0 } else { OVERDRAFT }
     }
 
     /// Records a producer's announcement. Fails if it announces an element that is too large.
@@ -192,9 +217,11 @@ impl GateState {
         Ok(())
     }
 
-    /// Grants announcements in the order of their arrival, as far as the gate's share of memory goes. Paused channels are skipped.
+    /// Grants announcements in the order of their arrival, as far as the gate's share of memory goes. Paused channels are skipped, and
+    /// so are those that have as many elements as the consumer's rate allows.
     pub(super) fn grant_wanting(&mut self, memory: &MemoryBudget) -> Vec<Grant> {
         let mut grants = Vec::new();
+        let overdraft = self.overdraft_max();
         for _ in 0..self.inflows.wanting.len() {
             let Some(channel) = self.inflows.wanting.pop_front() else {
                 break;
@@ -210,17 +237,26 @@ impl GateState {
                 continue;
             }
             let taken = inflow.taken;
+            let queued = self.count(channel) + u32::from(inflow.arrived < taken);
+            let elements = self.bounds().elements;
+            if queued >= elements {
+                // An element of the channel is there or under way: the channel is looked at again when the consumer takes it.
+                self.inflows.change(channel, |inflow| inflow.held_back = true);
+                continue;
+            }
             if !self.may_hold(next.saturating_sub(taken), memory) {
                 self.inflows.wanting.push_front(channel);
                 break;
             }
-            let all = memory.has_share(self.held, last.saturating_sub(taken));
+            // How many elements the announcement has is not known.
+            let all = elements >= CHANNEL_ELEMENTS_MAX
+                && memory.has_share(self.held, last.saturating_sub(taken));
             let end = if all { last } else { next };
             self.take_for(end.saturating_sub(taken), memory);
             grants.extend(self.inflows.change(channel, |inflow| {
                 inflow.wants = None;
                 inflow.taken = inflow.taken.max(end);
-                inflow.raise_limit()
+                inflow.raise_limit(overdraft)
             }));
         }
         grants
@@ -239,12 +275,16 @@ impl GateState {
         }
         if let Some(inflow) = self.inflows.channels.get_mut(&channel) {
             inflow.overdraft = inflow.overdraft.saturating_sub(overdraft);
+            if std::mem::take(&mut inflow.held_back) {
+                self.inflows.wanting.push_back(channel);
+            }
         }
         let mut grants = self.grant_wanting(memory);
+        let overdraft_max = self.overdraft_max();
         if let Some(inflow) = self.inflows.channels.get_mut(&channel)
-            && inflow.allowed().saturating_sub(inflow.limit) >= OVERDRAFT / 2
+            && inflow.allowed(overdraft_max).saturating_sub(inflow.limit) >= OVERDRAFT / 2
         {
-            grants.push(inflow.raise_limit());
+            grants.push(inflow.raise_limit(overdraft_max));
         }
         grants
     }
@@ -288,6 +328,17 @@ impl GateState {
 }
 
 impl Gate {
+    /// Adds a link, whose producers are told each new share. Returns the share to tell now; `None` if the gate is closed.
+    pub(super) fn put_link(&self, link: &Arc<LinkIn>) -> Option<u32> {
+        self.with(|state, _| {
+            let share = state.bounds().share;
+            state.closed.is_none().then(|| {
+                state.inflows.links.push((Arc::clone(link), share));
+                share
+            })
+        })
+    }
+
     /// Records a remote producer's announcement, and sends the grants that follow from it.
     ///
     /// # Errors

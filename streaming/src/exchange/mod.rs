@@ -35,6 +35,7 @@
 //! bytes that never arrive, and with the budget full its other channels would wait for ever.
 
 mod connection;
+mod debloat;
 mod gate;
 mod hub;
 mod inflow;
@@ -80,6 +81,9 @@ pub struct ExchangeOptions {
     pub connect_timeout: Duration,
     /// Time for which a remote consumer waits for producers that are not deployed yet; then its task fails.
     pub producer_timeout: Duration,
+    /// Time within which a consumer is to have taken what waits for it, by the rate at which it takes elements; `None` for no
+    /// such bound.
+    pub debloat_target: Option<Duration>,
 }
 
 impl Default for ExchangeOptions {
@@ -89,6 +93,7 @@ impl Default for ExchangeOptions {
             force_serialization: false,
             connect_timeout: Duration::from_secs(30),
             producer_timeout: Duration::from_secs(300),
+            debloat_target: Some(Duration::from_secs(1)),
         }
     }
 }
@@ -203,13 +208,19 @@ impl Exchange {
     /// consecutively over the edges, in their order. Failures fail the task.
     pub fn open_input(&self, task: &Arc<TaskControl>, edges: Vec<InputEdge>) -> Box<dyn InputPort> {
         let channels = edges.iter().map(InputEdge::channels).sum();
-        let gate = Gate::new(channels, task.signal().clone(), Arc::clone(&self.shared.memory));
+        let gate = Gate::new(
+            channels,
+            task.signal().clone(),
+            Arc::clone(&self.shared.memory),
+            self.shared.options.debloat_target,
+        );
         let mut port = InPort {
             task: Arc::clone(task),
             gate,
             edges: Vec::with_capacity(edges.len()),
             channels,
             ended: 0,
+            records: 0,
         };
         let mut base = 0;
         for edge in edges {

@@ -3,6 +3,7 @@
 
 use super::{
     connection::Connection,
+    debloat::{FIRST_SHARE, elements_to_send},
     gate::Closed,
     hub::Hub,
     inflow::OVERDRAFT,
@@ -17,7 +18,10 @@ use crate::{
 use model::{EdgeId, FailureCause};
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::{Arc, Mutex, Weak},
+    sync::{
+        Arc, Mutex, Weak,
+        atomic::{AtomicU32, Ordering},
+    },
 };
 
 /// Maximum number of elements of one channel that wait here. A write to the connection and a grant wake a thread each, so that both
@@ -43,6 +47,8 @@ pub(super) struct LinkOut {
     /// By producing subtask: its index in the request, and the expected attempt.
     producers: BTreeMap<u32, (u32, u32)>,
     memory: Arc<MemoryBudget>,
+    /// Number of records of each channel that may wait, here and elsewhere, as the consumer has told.
+    share: AtomicU32,
     state: Mutex<State>,
 }
 
@@ -102,6 +108,7 @@ impl LinkOut {
             consumer,
             producers,
             memory,
+            share: AtomicU32::new(FIRST_SHARE),
             state: Mutex::new(State::default()),
         })
     }
@@ -138,6 +145,21 @@ impl LinkOut {
         Some(*index)
     }
 
+    /// Sets the share of each channel. A producer that waits is woken when its queue is half empty by the new share.
+    pub(super) fn set_share(&self, records: u32) {
+        self.share.store(records, Ordering::Relaxed);
+    }
+
+    /// Returns the share of each channel in records.
+    pub(super) fn share(&self) -> u32 {
+        self.share.load(Ordering::Relaxed)
+    }
+
+    /// Returns the maximum number of elements of one channel that wait here.
+    fn waiting_max(&self) -> usize {
+        elements_to_send(self.share(), WAITING_MAX)
+    }
+
     /// Returns whether the next element of a channel would be taken; if not, its producer is woken when it may be.
     pub(super) fn has_room(&self, index: u32, producer: &TaskSignal) -> bool {
         let mut state = lock(&self.state);
@@ -149,7 +171,8 @@ impl LinkOut {
         let held = state.held;
         let flow = state.channels.entry(index).or_insert_with(Outflow::new);
         // An empty channel always takes one element, so that no producer waits for another's consumer.
-        let room = flow.queue.is_empty() || (flow.takes_more() && self.memory.has_share(held, 1));
+        let room = flow.queue.is_empty()
+            || (flow.takes_more(self.waiting_max()) && self.memory.has_share(held, 1));
         flow.producer = (!room).then(|| producer.clone());
         room
     }
@@ -267,7 +290,7 @@ impl LinkOut {
             flow.ready = true;
             state.ready.push_back(index);
         }
-        let wake = if flow.is_half_empty() { flow.producer.take() } else { None };
+        let wake = if flow.is_half_empty(self.waiting_max()) { flow.producer.take() } else { None };
         let weight = weight.min(state.held);
         state.held -= weight;
         self.memory.give_back(weight);
@@ -338,17 +361,17 @@ impl Outflow {
         }
     }
 
-    /// Returns true where one more element may wait.
-    fn takes_more(&self) -> bool {
+    /// Returns true where one more element may wait, beside at most `most` in all.
+    fn takes_more(&self, most: usize) -> bool {
         let waiting = self.queue.len();
-        waiting < WAITING_FEW || (waiting < WAITING_MAX && self.waiting < WAITING_BYTES)
+        waiting < WAITING_FEW.min(most) || (waiting < most && self.waiting < WAITING_BYTES)
     }
 
     /// Returns true where a producer that was refused is woken, because there is room for more than one element.
-    fn is_half_empty(&self) -> bool {
+    fn is_half_empty(&self, most: usize) -> bool {
         let waiting = self.queue.len();
-        waiting <= WAITING_FEW / 2
-            || (waiting <= WAITING_MAX / 2 && self.waiting <= WAITING_BYTES / 2)
+        waiting <= WAITING_FEW.min(most) / 2
+            || (waiting <= most / 2 && self.waiting <= WAITING_BYTES / 2)
     }
 
     /// Returns the positions to announce for the elements after the first `begun` ones: the end of the first of them, and the end

@@ -3,6 +3,7 @@
 
 use super::{
     Links,
+    debloat::batch_records,
     gate::{Closed, Gate, Pushed, Taken},
     hub::{Found, Hub, LocalTarget, Target},
     outflow::LinkOut,
@@ -17,6 +18,7 @@ use crate::{
 };
 use model::{EdgeId, FailureCause};
 use std::sync::{Arc, Mutex};
+use tokio::time::Instant;
 
 /// The producing end of an edge in one subtask.
 pub(super) struct OutPort {
@@ -190,6 +192,14 @@ impl OutputPort for OutPort {
         self.refused.is_empty()
     }
 
+    fn batch_records(&self, channel: usize) -> Option<usize> {
+        match self.channels.get(channel)? {
+            Channel::Local(target) => Some(batch_records(target.gate.share())),
+            Channel::Remote(link, _) => Some(batch_records(link.share())),
+            Channel::Unknown => None,
+        }
+    }
+
     /// Takes the held bytes from the budget even if they are not free, since they exist already; less remains for what is sent.
     fn hold(&mut self, bytes: u64) {
         match bytes.checked_sub(self.held) {
@@ -214,6 +224,8 @@ pub(super) struct InPort {
     pub(super) edges: Vec<InEdge>,
     pub(super) channels: usize,
     pub(super) ended: usize,
+    /// Number of records of the last element.
+    pub(super) records: usize,
 }
 
 /// One edge of an input.
@@ -249,7 +261,9 @@ impl InputPort for InPort {
     }
 
     fn poll(&mut self) -> Polled {
-        let Taken::Parcel(channel, parcel, weight) = self.gate.poll() else {
+        let worked = std::mem::take(&mut self.records);
+        let taken = self.gate.poll(Instant::now(), worked);
+        let Taken::Parcel(channel, parcel, weight) = taken else {
             let finished = self.ended >= self.channels;
             return if finished { Polled::Finished } else { Polled::Empty };
         };
@@ -257,8 +271,10 @@ impl InputPort for InPort {
         let Some(element) = self.decode(channel, parcel) else {
             return Polled::Empty; // The task has failed: it stops before its next step.
         };
-        if matches!(element, Element::Event(StreamEvent::EndOfInput)) {
-            self.ended += 1;
+        match &element {
+            Element::Batch(batch) => self.records = batch.len(),
+            Element::Event(StreamEvent::EndOfInput) => self.ended += 1,
+            Element::Event(_) => {}
         }
         Polled::Element { channel: channel as usize, element }
     }

@@ -2,6 +2,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests measure real time")]
 
 mod credits;
+mod debloat;
 
 use super::*;
 use crate::{

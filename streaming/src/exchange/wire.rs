@@ -10,6 +10,7 @@
 //! | 4 | Backlog | producer → consumer | link u32, index u32, next u64, backlog u64 |
 //! | 5 | Credit | consumer → producer | link u32, index u32, bytes u64 |
 //! | 6 | Release | consumer → producer | link u32, finished u8 |
+//! | 7 | Share | consumer → producer | link u32, records u32 |
 //!
 //! A *link* connects one consuming subtask of an edge with its producers in one other process; the consumer's side
 //! chooses its number. The *index* is a producer's place in the request. Data flows one way on a link, and a pair
@@ -99,6 +100,13 @@ pub enum Frame<'a> {
         /// Whether the consumer finished: then producers drop what they still send to it; else they wait until they are stopped.
         finished: bool,
     },
+    /// Bounds in time what waits for a consumer.
+    Share {
+        /// Link of the request.
+        link: u32,
+        /// Number of records of each producer that may wait, in all places together; the largest number means no bound.
+        records: u32,
+    },
 }
 
 /// A consumer's request for the output of producers in another process.
@@ -169,6 +177,11 @@ impl Frame<'_> {
                 out.push(6);
                 put_u32(out, *link);
                 out.push(u8::from(*finished));
+            }
+            Self::Share { link, records } => {
+                out.push(7);
+                put_u32(out, *link);
+                put_u32(out, *records);
             }
         }
         let len = u32::try_from(out.len() - start - 4).unwrap_or(u32::MAX);
@@ -248,6 +261,7 @@ pub fn decode_body(body: &[u8]) -> Result<Frame<'_>, WireError> {
         },
         5 => Frame::Credit { link: fields.u32()?, index: fields.u32()?, bytes: fields.u64()? },
         6 => Frame::Release { link: fields.u32()?, finished: fields.u8()? != 0 },
+        7 => Frame::Share { link: fields.u32()?, records: fields.u32()? },
         other => return Err(WireError::Kind(*other)),
     };
     if fields.bytes.is_empty() { Ok(frame) } else { Err(WireError::Malformed(*kind)) }
@@ -315,6 +329,7 @@ mod tests {
             Frame::Backlog { link: 1, index: 2, next: 3, backlog: 4 },
             Frame::Credit { link: 1, index: 2, bytes: 3 },
             Frame::Release { link: 1, finished: true },
+            Frame::Share { link: 1, records: 2 },
         ]
     }
 

@@ -204,6 +204,11 @@ pub trait OutputPort: Send {
     fn try_send(&mut self, channel: usize, element: Element) -> Result<(), Element>;
     /// Returns whether every channel that refused an element takes one again; if not, the task is woken when that may have changed.
     fn writable(&mut self) -> bool;
+    /// Returns the maximum number of records of a batch for that channel, at least 1, so that what waits for its consumer does not
+    /// take the consumer too long; `None` if the consumer is not there yet. The number follows the consumer's rate.
+    fn batch_records(&self, _channel: usize) -> Option<usize> {
+        Some(usize::MAX)
+    }
     /// Sets the number of bytes that the producer holds unsent, in total; they count as memory of the exchange.
     fn hold(&mut self, _bytes: u64) {}
 }

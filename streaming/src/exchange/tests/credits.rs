@@ -20,7 +20,9 @@ use proptest::prelude::*;
 use std::{
     collections::VecDeque,
     sync::{Arc, Weak},
+    time::Duration,
 };
+use tokio::time::Instant;
 
 /// One producer's end of a channel, as its task sees it.
 #[derive(Default)]
@@ -59,6 +61,9 @@ struct Wires {
     consumer: TaskSignal,
     /// The consumer found nothing, and was not woken since.
     parked: bool,
+    /// The consumer's clock, and the number of records on which it has worked last.
+    now: Instant,
+    worked: usize,
     to_consumer: Vec<u8>,
     to_producer: Vec<u8>,
     producers: Vec<Producer>,
@@ -66,10 +71,14 @@ struct Wires {
 
 impl Wires {
     fn new(remote: u32, budget: u64) -> Self {
+        Self::in_time(remote, budget, None)
+    }
+
+    fn in_time(remote: u32, budget: u64, target: Option<Duration>) -> Self {
         let (producing, consuming) = (Connection::new("p".into()), Connection::new("c".into()));
         let memory = MemoryBudget::new(budget);
         let consumer = TaskSignal::new();
-        let gate = Gate::new(remote as usize + 1, consumer.clone(), Arc::clone(&memory));
+        let gate = Gate::new(remote as usize + 1, consumer.clone(), Arc::clone(&memory), target);
         let asked: Vec<_> = (0..remote).map(|channel| (channel, 0, channel)).collect();
         consuming.request(&task(2, 0), &gate, 3, 0, &asked);
         consuming.write_control(&mut Vec::new());
@@ -83,6 +92,7 @@ impl Wires {
             MemoryBudget::new(1 << 20),
         );
         producing.put_link_out(0, Arc::clone(&link));
+        link.set_share(gate.share());
         Self {
             producing,
             consuming,
@@ -91,6 +101,8 @@ impl Wires {
             memory,
             consumer,
             parked: false,
+            now: Instant::now(),
+            worked: 0,
             to_consumer: Vec::new(),
             to_producer: Vec::new(),
             producers: (0..=remote).map(|_| Producer::default()).collect(),
@@ -183,8 +195,9 @@ impl Wires {
             return false;
         }
         self.parked = false;
-        match self.gate.poll() {
+        match self.gate.poll(self.now, std::mem::take(&mut self.worked)) {
             Taken::Parcel(channel, Parcel::Batch(bytes), _) => {
+                self.worked = bytes.len() / 8;
                 let producer = &mut self.producers[channel as usize];
                 assert!(!producer.paused, "channel {channel} is paused");
                 let expected = producer.expected.pop_front().unwrap();
@@ -390,6 +403,8 @@ enum Step {
     Poll,
     Pause(u32, bool),
     Limit(u64),
+    /// The consumer works for so many milliseconds on what it has taken.
+    Work(u64),
 }
 
 /// Channels with a producer in another process.
@@ -407,6 +422,7 @@ fn steps() -> impl Strategy<Value = Step> {
         4 => Just(Step::Poll),
         1 => (0..=REMOTE, any::<bool>()).prop_map(|(channel, paused)| Step::Pause(channel, paused)),
         1 => prop_oneof![Just(0_u64), 0_u64..20_000, Just(1_u64 << 20)].prop_map(Step::Limit),
+        2 => prop_oneof![Just(1_u64), 1_u64..10_000].prop_map(Step::Work),
     ]
 }
 
@@ -432,12 +448,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     /// In any order of events, every element comes, in order, with the content it had, as long as its channel
-    /// is not paused, however small the budget is; and the memory that is taken stays within the allowance.
+    /// is not paused, however small the budget is and however slow the consumer; and the memory that is taken stays within the allowance.
     #[test]
     fn every_element_of_a_running_channel_comes_within_the_budget(
         steps in prop::collection::vec(steps(), 0..150), budget in 0_u64..20_000, last_budget in 0_u64..3_000,
+        target in prop_oneof![Just(None), Just(Some(Duration::from_millis(1))), Just(Some(Duration::from_secs(1)))],
     ) {
-        let mut wires = Wires::new(REMOTE, budget);
+        let mut wires = Wires::in_time(REMOTE, budget, target);
         let mut allowance = Allowance { most_budget: budget, largest: 0, pauses: 0 };
         for step in steps {
             let before = wires.memory.used();
@@ -462,6 +479,7 @@ proptest! {
                     allowance.most_budget = allowance.most_budget.max(bytes);
                     wires.memory.set_limit(bytes);
                 }
+                Step::Work(ms) => wires.now += Duration::from_millis(ms),
             }
             let used = wires.memory.used();
             allowance.check(&wires);
