@@ -195,28 +195,40 @@ impl Cluster {
         self.taskmanagers.iter().flat_map(|process| children(process.pid())).collect()
     }
 
-    /// Kills the TaskManager with a process id, any if none has it, and starts another one in its stead.
+    /// Kills the TaskManager with a process id and starts another one in its stead. Without an id one is taken that runs tasks, the
+    /// `any`-th of them. Returns false if none has the id.
     ///
     /// # Errors
-    /// The other one cannot be started.
-    pub fn kill_taskmanager(&mut self, pid: Option<i32>, any: usize) -> Result<()> {
-        let found = self.taskmanagers.iter().position(|process| Some(process.pid()) == pid);
-        let place = found.unwrap_or(any % self.taskmanagers.len().max(1));
-        ensure!(place < self.taskmanagers.len(), "no TaskManager");
+    /// No TaskManager runs tasks in time, or the other one cannot be started.
+    pub fn kill_taskmanager(&mut self, pid: Option<i32>, any: usize) -> Result<bool> {
+        let pid = match pid {
+            Some(pid) => pid,
+            None => self.until("a TaskManager runs tasks", WITHIN, |cluster| {
+                let pids = cluster.taskmanagers.iter().map(Process::pid);
+                let busy: Vec<i32> = pids.filter(|pid| !children(*pid).is_empty()).collect();
+                busy.get(any % busy.len().max(1)).copied()
+            })?,
+        };
+        let Some(place) = self.taskmanagers.iter().position(|process| process.pid() == pid) else {
+            return Ok(false);
+        };
         self.taskmanagers.remove(place).kill();
-        self.start_taskmanager()
+        self.start_taskmanager()?;
+        Ok(true)
     }
 
     /// Kills the JobManager that leads the job, and starts another one in its stead: the leader at once, or, where a standby waits
     /// to take over, as the next standby.
     ///
     /// # Errors
-    /// The other one cannot be started.
+    /// None of several JobManagers leads the job in time, or the other one cannot be started.
     pub fn kill_jobmanager(&mut self) -> Result<()> {
-        // The coordinators of the job's sources run beside its JobMaster.
-        let leads = |jm: &JobManager| !children(jm.process.pid()).is_empty();
-        let place = self.jobmanagers.iter().position(leads).unwrap_or(0);
-        ensure!(place < self.jobmanagers.len(), "no JobManager");
+        let place = self.until("a JobManager leads the job", WITHIN, |cluster| {
+            // The coordinators of the job's sources run beside its JobMaster.
+            let leads = |jm: &JobManager| !children(jm.process.pid()).is_empty();
+            let is_alone = cluster.jobmanagers.len() == 1;
+            cluster.jobmanagers.iter().position(|jm| is_alone || leads(jm))
+        })?;
         let JobManager { mut process, rpc_port, rest_port } = self.jobmanagers.remove(place);
         process.kill();
         let started = self.start_jobmanager(rpc_port, rest_port)?;
@@ -224,10 +236,10 @@ impl Cluster {
         Ok(())
     }
 
-    /// Returns the log of a process that has ended by itself, which none should.
+    /// Checks that no process has ended by itself.
     ///
     /// # Errors
-    /// A process has ended.
+    /// One has; the error names its log.
     pub fn check_processes(&mut self) -> Result<()> {
         let jobmanagers = self.jobmanagers.iter_mut().map(|jm| &mut jm.process);
         for process in jobmanagers.chain(&mut self.taskmanagers) {

@@ -47,7 +47,7 @@ impl Disk {
             .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
+            .stderr(File::create(folder.join("disk.log"))?)
             .spawn();
         let server = match server {
             Ok(server) => server,

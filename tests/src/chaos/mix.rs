@@ -101,7 +101,7 @@ impl Mix {
     /// time of the click `id`.
     pub fn late_click(&self, id: u64) -> Option<Fact> {
         let click = self.click(id);
-        let is_late = click.at_ms > 2 * LATE_BY_MS && id % self.late_every.max(1) == 0;
+        let is_late = click.at_ms > 2 * LATE_BY_MS && id.is_multiple_of(self.late_every.max(1));
         is_late.then(|| Fact { at_ms: click.at_ms - LATE_BY_MS, ..click })
     }
 

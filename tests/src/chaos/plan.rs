@@ -1,7 +1,10 @@
 //! What happens in one run, drawn from its seed alone. A pure function of the seed.
 
 use super::points::Point;
-use rand::{Rng, SeedableRng, seq::SliceRandom};
+use rand::{
+    Rng, SeedableRng,
+    seq::{IndexedRandom, SliceRandom},
+};
 use rand_chacha::ChaCha8Rng;
 
 /// Points at which a run aims before the end of the input; one more is the final checkpoint.
@@ -94,7 +97,7 @@ impl Plan {
             steps.extend(faults.next().map(Step::Disk));
         }
         steps.push(Step::OpenGate(10));
-        let last = Victim::ALL[random.random_range(0..Victim::ALL.len())];
+        let last = *Victim::ALL.choose(&mut random).unwrap_or(&Victim::Host);
         steps.push(Step::KillAt(Point::FinalCheckpoint, last));
         Self { has_standby: random.random_bool(0.5), steps }
     }

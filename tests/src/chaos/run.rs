@@ -6,7 +6,7 @@ use super::{
     mix::Mix,
     plan::{DiskFault, Plan, Step, Victim},
     points::{self, Point},
-    processes::{children, kill_pid, parent},
+    processes::{kill_pid, parent},
 };
 use anyhow::{Context as _, Result, ensure};
 use rand::{Rng, SeedableRng};
@@ -91,7 +91,7 @@ pub fn run(
     let text = |path: PathBuf| path.display().to_string();
     let mut more = vec!["--points".to_owned(), text(run.points.clone())];
     more.extend(["--gate".to_owned(), text(run.gate.clone())]);
-    more.extend(["--pace", "60"].map(str::to_owned));
+    more.extend(["--pace", "100"].map(str::to_owned));
     if settings.commits_early {
         more.push("--commits-early".to_owned());
     }
@@ -218,7 +218,9 @@ impl Run {
                 let host = hosts.get(any % hosts.len().max(1))?;
                 kill_pid(*host).then_some(())
             })?,
-            Victim::TaskManager => self.cluster.kill_taskmanager(None, any)?,
+            Victim::TaskManager => {
+                self.cluster.kill_taskmanager(None, any)?;
+            }
             Victim::JobManager => self.cluster.kill_jobmanager()?,
         }
         *self.seen.kills.entry(victim).or_default() += 1;
@@ -247,15 +249,15 @@ impl Run {
         let its_parent = parent(pid);
         let is_killed = match victim {
             Victim::Host => kill_pid(pid),
-            // The enumerator is in a host of the JobManager, which leads.
-            Victim::TaskManager if point == Point::EnumeratorPush => {
-                self.kill_leader(its_parent)?
+            Victim::TaskManager if point != Point::EnumeratorPush => match its_parent {
+                Some(_) => self.cluster.kill_taskmanager(its_parent, 0)?,
+                None => false,
+            },
+            // The enumerator is in a host of the JobManager that leads.
+            Victim::TaskManager | Victim::JobManager => {
+                self.cluster.kill_jobmanager()?;
+                true
             }
-            Victim::TaskManager => {
-                self.cluster.kill_taskmanager(its_parent, 0)?;
-                its_parent.is_some()
-            }
-            Victim::JobManager => self.kill_leader(None)?,
         };
         points::release(&folder, point, pid);
         if is_killed {
@@ -267,13 +269,6 @@ impl Run {
             *self.seen.kills.entry(killed).or_default() += 1;
         }
         Ok(())
-    }
-
-    /// Kills the JobManager that leads. Returns false if that is not the process `expected`.
-    fn kill_leader(&mut self, expected: Option<i32>) -> Result<bool> {
-        let was_leader = expected.is_none_or(|pid| !children(pid).is_empty());
-        self.cluster.kill_jobmanager()?;
-        Ok(was_leader)
     }
 
     fn disturb_disk(&mut self, fault: DiskFault) -> Result<()> {

@@ -133,7 +133,7 @@ impl Ranges {
         let readers: BTreeSet<u32> = self.context.registered_readers().into_iter().collect();
         let others = readers.range(asking + 1..).chain(readers.range(..asking));
         let Some(&other) = { others }.next() else { return Ok(()) };
-        let is_even = self.assigned % 2 == 0;
+        let is_even = self.assigned.is_multiple_of(2);
         if is_even {
             self.points.reach(Point::EnumeratorPush);
         }
@@ -152,7 +152,7 @@ impl SplitEnumerator for Ranges {
     fn handle_split_request(&mut self, subtask: u32) -> Result<()> {
         if !self.assign(subtask)? {
             self.context.no_more_splits(subtask)?;
-        } else if self.assigned % PUSH_EVERY == 0 && !self.waiting.is_empty() {
+        } else if self.assigned.is_multiple_of(PUSH_EVERY) && !self.waiting.is_empty() {
             self.push(subtask)?;
         }
         Ok(())
