@@ -150,6 +150,10 @@ impl SplitEnumerator for Ranges {
     type Checkpoint = Vec<Range>;
 
     fn handle_split_request(&mut self, subtask: u32) -> Result<()> {
+        // A reader that asked, got a pushed split and asked again may have been told the end already by the first answer.
+        if !self.context.registered_readers().contains(&subtask) {
+            return Ok(());
+        }
         if !self.assign(subtask)? {
             self.context.no_more_splits(subtask)?;
         } else if self.assigned.is_multiple_of(PUSH_EVERY) && !self.waiting.is_empty() {
