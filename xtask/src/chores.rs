@@ -23,6 +23,8 @@ const HEARTBEATS: [&str; 2] = ["1000", "100"];
 const HADOOP: &str = "hadoop";
 /// How many simulated clusters every test run tries.
 const TEST_SEEDS: &str = "50";
+/// How many real clusters every test run disturbs: the fewest that aim at all points, and one more.
+const TEST_CHAOS_RUNS: &str = "3";
 
 /// Everything that a machine can mend.
 pub(crate) fn fix() -> Result<()> {
@@ -59,8 +61,8 @@ fn reference() -> Result<String> {
     output(&mut cargo(&["run", "--quiet", "--example", "reference"]))
 }
 
-/// Every test: of units, documentation, whole processes, hadoop against real daemons, and a few simulated
-/// clusters.
+/// Every test: of units, documentation, whole processes, hadoop against real daemons, a few simulated clusters, and a
+/// few real ones whose processes are killed.
 ///
 /// All in one build: the features are named once, so that nothing is built twice.
 pub(crate) fn test() -> Result<()> {
@@ -73,7 +75,8 @@ pub(crate) fn test() -> Result<()> {
     yarn::suite::of(&yarn::suite::ALL, yarn::HADOOP)?;
     let simulate = workspace::target_directory(&metadata).join("debug/simulate");
     run(Command::new(&simulate).args(["--seeds", TEST_SEEDS]))?;
-    run(Command::new(&simulate).args(["--mutants", "--recorded"]))
+    run(Command::new(&simulate).args(["--mutants", "--recorded"]))?;
+    run(Command::new(simulate.with_file_name("chaos")).args(["--runs", TEST_CHAOS_RUNS]))
 }
 
 /// Flink's own client, which Maven builds, against a cluster of ours.
@@ -199,6 +202,12 @@ pub(crate) fn simulate(args: &[String]) -> Result<()> {
     }
     run(&mut build)?;
     run(Command::new(release(&workspace::metadata(false)?, "simulate")).args(args))
+}
+
+/// Real clusters under a generated job mix, killed, and with disks that are slow and full.
+pub(crate) fn chaos(args: &[String]) -> Result<()> {
+    run(&mut cargo(&["build", "--release", "-p", "tests", "-p", "deploy", "--bins"]))?;
+    run(Command::new(release(&workspace::metadata(false)?, "chaos")).args(args))
 }
 
 /// Every decoder.

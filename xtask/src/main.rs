@@ -31,6 +31,8 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   bench yarn [ARGS]          [--pairs N] [--flink-pairs N] [--heartbeat MS] [--as-built]
   dist [PROGRAM]...          programs to hand out, in target/dist/programs, DWARF in files beside them
   simulate [ARGS]            the simulated cluster: [--seeds N] [--seed S] [--mutants [--recorded]]
+  chaos [ARGS]               real clusters under kill -9, slow and full disks: [--runs N] [--seed S] [--no-disks]
+                             [--commits-early] [--keep]
   fuzz [ARGS]                every decoder: [--seconds N] [--seed S] [--target NAME]
   yarn up|kill|start|down|test|memory|help [ARGS]
                              a real Hadoop on loopback: [--nodes N] [--secure] [--ha] [--heartbeat MS] [--hadoop VERSION]";
@@ -58,6 +60,7 @@ fn dispatch(args: &[String]) -> Result<()> {
         ("bench", [name, args @ ..]) => chores::bench(name, args),
         ("dist", only) => dist::dist(only),
         ("simulate", args) => chores::simulate(args),
+        ("chaos", args) => chores::chaos(args),
         ("fuzz", args) => chores::fuzz(args),
         ("yarn", args) => yarn::yarn(args),
         ("help" | "--help" | "-h", _) => {

@@ -1,0 +1,140 @@
+//! What happens in one run, drawn from its seed alone. A pure function of the seed.
+
+use super::points::Point;
+use rand::{
+    Rng, SeedableRng,
+    seq::{IndexedRandom, SliceRandom},
+};
+use rand_chacha::ChaCha8Rng;
+
+/// Points at which a run aims before the end of the input; one more is the final checkpoint.
+const POINTS: u64 = 3;
+/// Keeps the plan's numbers apart from those of the mix, which are drawn from the same seed.
+const SALT: u64 = 0x0063_6861_6f73;
+
+/// The process that is killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Victim {
+    /// The program host: at a point the one that waits there.
+    Host,
+    /// A TaskManager: at a point that of the waiting host. The point of the enumerator is in a host of the JobManager, which is
+    /// killed then.
+    TaskManager,
+    /// The JobManager that leads.
+    JobManager,
+}
+
+impl Victim {
+    const ALL: [Self; 3] = [Self::Host, Self::TaskManager, Self::JobManager];
+
+    /// Returns the victim's name for what is printed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Host => "program hosts",
+            Self::TaskManager => "TaskManagers",
+            Self::JobManager => "JobManagers",
+        }
+    }
+}
+
+/// What a full or slow disk does to the directory of checkpoints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DiskFault {
+    /// Every operation hangs for so many milliseconds.
+    Slow(u64),
+    /// There is no room until a checkpoint has failed for it.
+    Full,
+}
+
+/// One step of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Waits until so many more checkpoints are complete.
+    Checkpoints(usize),
+    /// Kills a process, wherever it is in its work.
+    Kill(Victim),
+    /// Kills when a process has come to the point.
+    KillAt(Point, Victim),
+    /// Makes the disk of the checkpoints slow or full for a while.
+    Disk(DiskFault),
+    /// Lets the job read the rest of its input, as soon as it has completed so many checkpoints.
+    OpenGate(usize),
+}
+
+/// A run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// True: a standby JobManager takes over. False: the killed one is started again.
+    pub has_standby: bool,
+    /// The steps, in order.
+    pub steps: Vec<Step>,
+}
+
+impl Plan {
+    /// Draws a run. Two seeds in a row aim at all points between them.
+    pub fn of(seed: u64) -> Self {
+        let mut random = ChaCha8Rng::seed_from_u64(seed ^ SALT);
+        let mut points: Vec<Point> = {
+            let first = seed.wrapping_mul(POINTS) % 5;
+            let rotation = Point::BEFORE_END.into_iter().cycle();
+            rotation.skip(usize::try_from(first).unwrap_or(0)).take(3).collect()
+        };
+        points.shuffle(&mut random);
+        // One kill of each kind at points, one of each kind anywhere.
+        let (mut aimed, mut blind) = (Victim::ALL, Victim::ALL);
+        aimed.shuffle(&mut random);
+        blind.shuffle(&mut random);
+        let faults = [DiskFault::Slow(random.random_range(200..1_500)), DiskFault::Full];
+        let mut steps = Vec::new();
+        let mut faults = faults.into_iter();
+        for ((point, at_point), anywhere) in points.into_iter().zip(aimed).zip(blind) {
+            steps.push(Step::Checkpoints(random.random_range(0..4)));
+            let kill = Step::Kill(anywhere);
+            let kill_at = Step::KillAt(point, at_point);
+            // A restore follows a failure: the kill before it is the failure.
+            let aims_first = point != Point::Restore && random.random_bool(0.5);
+            steps.extend(if aims_first { [kill_at, kill] } else { [kill, kill_at] });
+            steps.extend(faults.next().map(Step::Disk));
+        }
+        steps.push(Step::OpenGate(10));
+        let last = *Victim::ALL.choose(&mut random).unwrap_or(&Victim::Host);
+        steps.push(Step::KillAt(Point::FinalCheckpoint, last));
+        Self { has_standby: random.random_bool(0.5), steps }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn half_of_the_kills_aim_at_points_and_two_runs_aim_at_all_of_them() {
+        for seed in 0..200 {
+            let aims = |seed| {
+                let steps = Plan::of(seed).steps.into_iter();
+                steps.filter_map(|step| match step {
+                    Step::KillAt(point, _) => Some(point),
+                    _ => None,
+                })
+            };
+            let blind =
+                Plan::of(seed).steps.iter().filter(|step| matches!(step, Step::Kill(_))).count();
+            assert!(aims(seed).count() >= blind && aims(seed).count() + blind >= 5, "seed {seed}");
+            let both: BTreeSet<Point> = aims(seed).chain(aims(seed + 1)).collect();
+            assert_eq!(both, Point::ALL.into_iter().collect(), "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn a_restore_is_aimed_at_right_after_a_kill() {
+        for seed in 0..200 {
+            let steps = Plan::of(seed).steps;
+            for pair in steps.windows(2) {
+                if matches!(pair[1], Step::KillAt(Point::Restore, _)) {
+                    assert!(matches!(pair[0], Step::Kill(_)), "seed {seed}: {steps:?}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! One run: a cluster, its job undisturbed, the same job under the plan of a seed, and the comparison.
+
+use super::{
+    cluster::{Cluster, WITHIN},
+    disk::Disk,
+    mix::Mix,
+    plan::{DiskFault, Plan, Step, Victim},
+    points::{self, Point},
+    processes::{kill_pid, parent},
+};
+use anyhow::{Context as _, Result, ensure};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    thread,
+    time::Duration,
+};
+
+/// TaskManagers of a run, with two slots each: the job finds enough slots while one of them is being replaced.
+const TASKMANAGERS: usize = 3;
+/// What a run must have in the end, or it has shown nothing.
+const KILLS_AT_LEAST: usize = 5;
+const CHECKPOINTS_AT_LEAST: usize = 10;
+/// How long a run waits for a process to come to an armed point.
+const POINT_WITHIN: Duration = Duration::from_secs(15);
+/// Lines that a report shows of those that differ.
+const SHOWN: usize = 5;
+
+/// What all runs of a campaign have in common.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The folder of the programs `flott`, `chaos_job` and `passthrough_fs`.
+    pub bins: PathBuf,
+    /// Whether the disk of the checkpoints becomes slow and full.
+    pub disks: bool,
+    /// Whether the job's sink breaks two-phase commit.
+    pub commits_early: bool,
+}
+
+/// What happened in a run.
+#[derive(Debug, Clone, Default)]
+pub struct Seen {
+    /// Processes that were killed, wherever they were.
+    pub kills: BTreeMap<Victim, usize>,
+    /// Kills at points.
+    pub hits: BTreeMap<Point, usize>,
+    /// Points that no process came to in time.
+    pub missed: Vec<Point>,
+    /// Times that the disk was slow or full.
+    pub disks: BTreeMap<&'static str, usize>,
+    /// Complete checkpoints of the disturbed job.
+    pub checkpoints: usize,
+    /// Lines that the job has committed.
+    pub lines: usize,
+    /// Whether a standby took over from killed JobManagers.
+    pub has_standby: bool,
+}
+
+impl Seen {
+    /// Returns the number of all kills.
+    pub fn all_kills(&self) -> usize {
+        self.kills.values().sum()
+    }
+}
+
+/// Runs a seed in an empty folder. `progress` is called with each step before it is done.
+///
+/// # Errors
+/// The committed output is not that of the undisturbed job, the job did not finish, the run was too calm to show anything, or
+/// the machine lacks something that it needs. The folder then has logs and outputs.
+pub fn run(
+    seed: u64,
+    settings: &Settings,
+    folder: &Path,
+    mut progress: impl FnMut(&str),
+) -> Result<Seen> {
+    let plan = Plan::of(seed);
+    let mut run = Run::start(seed, settings, folder, &plan)?;
+    progress("undisturbed");
+    let expected = run.mix.expected();
+    let undisturbed = run.submit("undisturbed", &[])?;
+    run.cluster.await_finished(&undisturbed)?;
+    compare(&expected, &folder.join("undisturbed")).context("the undisturbed job")?;
+    run.cluster.until("the undisturbed job's hosts end", WITHIN, |cluster| {
+        cluster.hosts().is_empty().then_some(())
+    })?;
+
+    let text = |path: PathBuf| path.display().to_string();
+    let mut more = vec!["--points".to_owned(), text(run.points.clone())];
+    more.extend(["--gate".to_owned(), text(run.gate.clone())]);
+    more.extend(["--pace", "100"].map(str::to_owned));
+    if settings.commits_early {
+        more.push("--commits-early".to_owned());
+    }
+    run.job = run.submit("disturbed", &more)?;
+    for step in plan.steps {
+        progress(&format!("{step:?}"));
+        run.step(step).with_context(|| format!("step {step:?}"))?;
+    }
+    progress("the end");
+    let job = run.job.clone();
+    run.cluster.await_finished(&job)?;
+    compare(&expected, &folder.join("disturbed"))?;
+    run.cluster.check_processes()?;
+    run.seen.checkpoints = run.checkpoints();
+    run.seen.lines = expected.len();
+    let Seen { checkpoints, .. } = run.seen;
+    let kills = run.seen.all_kills();
+    ensure!(
+        kills >= KILLS_AT_LEAST && checkpoints >= CHECKPOINTS_AT_LEAST,
+        "the run shows nothing: {kills} kills, {checkpoints} checkpoints"
+    );
+    Ok(run.seen)
+}
+
+struct Run {
+    seed: u64,
+    mix: Mix,
+    random: ChaCha8Rng,
+    folder: PathBuf,
+    points: PathBuf,
+    gate: PathBuf,
+    job: String,
+    seen: Seen,
+    // In this order: the processes end before their disk goes.
+    cluster: Cluster,
+    disk: Option<Disk>,
+}
+
+impl Run {
+    fn start(seed: u64, settings: &Settings, folder: &Path, plan: &Plan) -> Result<Self> {
+        let disk = settings.disks.then(|| Disk::mount(folder, &settings.bins)).transpose()?;
+        let disk_folder = disk.as_ref().map_or(folder, Disk::path);
+        let points = folder.join("points");
+        fs::create_dir_all(&points)?;
+        let options = [
+            ("high-availability.type", "filesystem".to_owned()),
+            ("high-availability.storageDir", folder.join("ha").display().to_string()),
+            ("high-availability.cluster-id", "chaos".to_owned()),
+            ("high-availability.filesystem.lease-duration", "3 s".to_owned()),
+            ("high-availability.filesystem.renew-interval", "300 ms".to_owned()),
+            ("execution.checkpointing.interval", "100 ms".to_owned()),
+            ("execution.checkpointing.dir", disk_folder.join("checkpoints").display().to_string()),
+            // Everything but the smallest state goes through files.
+            ("execution.checkpointing.data-inline-threshold", "64".to_owned()),
+            ("restart-strategy.type", "fixed-delay".to_owned()),
+            ("restart-strategy.fixed-delay.attempts", "100000".to_owned()),
+            ("restart-strategy.fixed-delay.delay", "50 ms".to_owned()),
+            ("taskmanager.numberOfTaskSlots", "2".to_owned()),
+            ("log.level", "info".to_owned()),
+        ];
+        let options = options.map(|(key, value)| format!("{key}={value}")).to_vec();
+        let jobmanagers = if plan.has_standby { 2 } else { 1 };
+        let cluster = Cluster::start(&settings.bins, folder, options, jobmanagers, TASKMANAGERS)?;
+        Ok(Self {
+            seed,
+            mix: Mix::of(seed),
+            random: ChaCha8Rng::seed_from_u64(!seed),
+            folder: folder.to_owned(),
+            points,
+            gate: folder.join("gate"),
+            job: String::new(),
+            seen: Seen { has_standby: plan.has_standby, ..Seen::default() },
+            cluster,
+            disk,
+        })
+    }
+
+    /// Submits the job with its output in the folder `name`, and more arguments.
+    fn submit(&mut self, name: &str, more: &[String]) -> Result<String> {
+        let output = self.folder.join(name).display().to_string();
+        let mut args = vec!["--seed".to_owned(), self.seed.to_string()];
+        args.extend(["--output".to_owned(), output]);
+        args.extend_from_slice(more);
+        self.cluster.submit("chaos_job", &args, self.mix.parallelism)
+    }
+
+    /// Returns the number of complete checkpoints of the disturbed job.
+    fn checkpoints(&self) -> usize {
+        self.cluster.logged(&["checkpoint complete", &self.job])
+    }
+
+    fn await_checkpoints(&mut self, count: usize) -> Result<()> {
+        let job = self.job.clone();
+        let complete = |cluster: &mut Cluster| cluster.logged(&["checkpoint complete", &job]);
+        self.cluster.until(&format!("{count} checkpoints"), WITHIN, |cluster| {
+            (complete(cluster) >= count).then_some(())
+        })
+    }
+
+    fn step(&mut self, step: Step) -> Result<()> {
+        match step {
+            Step::Checkpoints(0) => Ok(()),
+            Step::Checkpoints(more) => {
+                let before = self.checkpoints();
+                self.await_checkpoints(before + more)
+            }
+            Step::Kill(victim) => self.kill(victim),
+            Step::KillAt(point, victim) => self.kill_at(point, victim),
+            Step::Disk(fault) => self.disturb_disk(fault),
+            Step::OpenGate(checkpoints) => {
+                self.await_checkpoints(checkpoints)?;
+                // Before the gate opens, so that the first writer at its end finds the point.
+                points::arm(&self.points, Point::FinalCheckpoint)?;
+                fs::write(&self.gate, "").context("cannot open the gate")
+            }
+        }
+    }
+
+    fn kill(&mut self, victim: Victim) -> Result<()> {
+        let any = self.random.random_range(0..100_usize);
+        match victim {
+            Victim::Host => self.cluster.until("a program host is killed", WITHIN, |cluster| {
+                let hosts = cluster.hosts();
+                let host = hosts.get(any % hosts.len().max(1))?;
+                kill_pid(*host).then_some(())
+            })?,
+            Victim::TaskManager => {
+                self.cluster.kill_taskmanager(None, any)?;
+            }
+            Victim::JobManager => self.cluster.kill_jobmanager()?,
+        }
+        *self.seen.kills.entry(victim).or_default() += 1;
+        Ok(())
+    }
+
+    /// Kills when a process waits at the point. A point that nobody comes to in time is not hit, which the campaign notices.
+    fn kill_at(&mut self, point: Point, victim: Victim) -> Result<()> {
+        let folder = self.points.clone();
+        if point != Point::FinalCheckpoint {
+            points::arm(&folder, point)?;
+        }
+        let waits = |_: &mut Cluster| points::waiting(&folder, point);
+        let waited = self.cluster.until(point.name(), POINT_WITHIN, waits);
+        let pid = match waited {
+            Ok(pid) => pid,
+            Err(_) if points::disarm(&folder, point) => {
+                self.seen.missed.push(point);
+                return Ok(());
+            }
+            Err(error) => match points::waiting(&folder, point) {
+                Some(pid) => pid,
+                None => return Err(error),
+            },
+        };
+        let its_parent = parent(pid);
+        let is_killed = match victim {
+            Victim::Host => kill_pid(pid),
+            Victim::TaskManager if point != Point::EnumeratorPush => match its_parent {
+                Some(_) => self.cluster.kill_taskmanager(its_parent, 0)?,
+                None => false,
+            },
+            // The enumerator is in a host of the JobManager that leads.
+            Victim::TaskManager | Victim::JobManager => {
+                self.cluster.kill_jobmanager()?;
+                true
+            }
+        };
+        points::release(&folder, point, pid);
+        if is_killed {
+            *self.seen.hits.entry(point).or_default() += 1;
+            let killed = match (victim, point) {
+                (Victim::TaskManager, Point::EnumeratorPush) => Victim::JobManager,
+                _ => victim,
+            };
+            *self.seen.kills.entry(killed).or_default() += 1;
+        }
+        Ok(())
+    }
+
+    fn disturb_disk(&mut self, fault: DiskFault) -> Result<()> {
+        let Some(disk) = &self.disk else { return Ok(()) };
+        let what = match fault {
+            DiskFault::Slow(ms) => {
+                disk.hang()?;
+                // The length of the fault, which nothing ends earlier.
+                thread::sleep(Duration::from_millis(ms));
+                disk.go_on()?;
+                "slow"
+            }
+            DiskFault::Full => {
+                let job = self.job.clone();
+                let no_room =
+                    |cluster: &Cluster| cluster.logged(&["checkpoint aborted", "is full", &job]);
+                let before = no_room(&self.cluster);
+                disk.fill()?;
+                let noticed = self.cluster.until("a full disk is noticed", WITHIN, |cluster| {
+                    (no_room(cluster) > before).then_some(())
+                });
+                disk.make_room()?;
+                noticed?;
+                "full"
+            }
+        };
+        *self.seen.disks.entry(what).or_default() += 1;
+        Ok(())
+    }
+}
+
+/// Returns the lines of the files in a folder that are visible, sorted.
+fn committed(folder: &Path) -> Result<Vec<String>> {
+    let mut lines = Vec::new();
+    for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
+        let entry = entry?;
+        if !entry.file_name().to_string_lossy().starts_with('.') {
+            lines.extend(fs::read_to_string(entry.path())?.lines().map(str::to_owned));
+        }
+    }
+    lines.sort();
+    Ok(lines)
+}
+
+/// Compares what was committed to a folder with what had to be.
+fn compare(expected: &[String], folder: &Path) -> Result<()> {
+    let committed = committed(folder)?;
+    if committed == expected {
+        return Ok(());
+    }
+    let mut counts: BTreeMap<&str, i64> = BTreeMap::new();
+    committed.iter().for_each(|line| *counts.entry(line).or_default() += 1);
+    expected.iter().for_each(|line| *counts.entry(line).or_default() -= 1);
+    let of = |sign: i64| {
+        let lines = counts.iter().filter(move |(_, n)| n.signum() == sign);
+        let shown: Vec<&str> = lines.clone().map(|(line, _)| *line).take(SHOWN).collect();
+        let all: i64 = lines.map(|(_, n)| n.abs()).sum();
+        (all, shown.join(", "))
+    };
+    let ((missing, some_missing), (surplus, some_surplus)) = (of(-1), of(1));
+    anyhow::bail!(
+        "the output differs from the undisturbed one: {missing} lines are missing ({some_missing}), {surplus} are surplus \
+         ({some_surplus})"
+    )
+}
