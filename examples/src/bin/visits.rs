@@ -35,7 +35,7 @@ struct Visit {
 }
 
 /// The time of a line; 0 if it has none, which fails the task in [`parse`].
-fn time(line: &String) -> i64 {
+fn time(line: &str) -> i64 {
     line.split(' ').next().and_then(|at| at.parse().ok()).unwrap_or_default()
 }
 
@@ -69,7 +69,7 @@ fn visits(env: &Environment, args: Args) -> Result<()> {
     let cli: Cli = args.parse()?;
     let work = cli.work;
     // Each file has watermarks of its own: after a restart with another parallelism, subtasks read the files in another order.
-    let in_order = WatermarkStrategy::for_monotonous_timestamps(time);
+    let in_order = WatermarkStrategy::for_monotonous_timestamps(|line: &String| time(line));
     env.from_source(FileSource::text(&cli.input), in_order, "lines")
         .uid("lines")
         .try_map(move |line: String| parse(&line, work))
