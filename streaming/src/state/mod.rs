@@ -38,6 +38,8 @@ pub use table::{Table, Vacant};
 pub use model::graph::StateDeclaration;
 
 #[cfg(test)]
+mod fixtures;
+#[cfg(test)]
 pub(crate) mod slow;
 #[cfg(test)]
 mod tests;

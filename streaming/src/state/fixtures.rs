@@ -1,0 +1,145 @@
+//! The files in `fixtures/state-v1`: snapshots as this format's first release writes them. They must be readable for ever, and are
+//! written again with the same bytes until the version of the format changes. `STATE-FORMAT.md` describes them byte by byte.
+//!
+//! To add a file, run these tests on one thread with `FLOTT_WRITE_FIXTURES=1`; a file that exists is never replaced.
+
+use super::slow::Slow;
+use super::*;
+use crate::types::CodecError;
+use std::path::Path;
+
+#[derive(State)]
+#[flott(crate = crate)]
+struct Account {
+    small_at: Option<i64>,
+    payments: ListState<u64>,
+    devices: MapState<String, u32>,
+}
+
+#[derive(OperatorState)]
+#[flott(crate = crate)]
+struct Offsets {
+    waiting: ListState<String>,
+    of: UnionListState<u64>,
+}
+
+/// Keys whose groups differ, so that every backend writes them in the same order.
+const KEYS: [&str; 3] = ["ann", "bo", "cy"];
+
+fn groups() -> KeyGroups {
+    KeyGroups::of_subtask(0, 1, 128)
+}
+
+fn account(n: u64) -> Account {
+    let mut account = <Account as State>::empty();
+    account.small_at = (n != 1).then_some(-300);
+    account.payments.push(n);
+    account.payments.push(1 << 40);
+    for (device, count) in [("phone", 2), ("tablet", 70_000)] {
+        account.devices.insert(device.to_owned(), count);
+    }
+    account
+}
+
+/// Returns the bytes of a file. `written`: what this program writes.
+fn fixture(name: &str, written: &[u8]) -> Vec<u8> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/state-v1").join(name);
+    if std::env::var_os("FLOTT_WRITE_FIXTURES").is_some() && !file.exists() {
+        std::fs::write(&file, written).unwrap();
+    }
+    std::fs::read(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+}
+
+/// Reads a snapshot into a backend and writes it again.
+fn again<B: StateBackend<String, Account>>(
+    bytes: &[u8],
+    mut backend: B,
+) -> Result<Vec<u8>, StateError> {
+    let fields = <Account as State>::declare();
+    read_snapshot(bytes, &mut backend, &groups(), &fields)?;
+    write_snapshot(&mut backend, &groups(), &fields)
+}
+
+fn in_memory(bytes: &[u8]) -> Result<Vec<u8>, StateError> {
+    again(bytes, Table::new(groups()))
+}
+
+fn as_bytes(bytes: &[u8]) -> Result<Vec<u8>, StateError> {
+    again(bytes, Slow::new(0))
+}
+
+fn keyed() -> Vec<u8> {
+    let mut table = Table::new(groups());
+    for (n, key) in KEYS.iter().enumerate() {
+        let key = (*key).to_owned();
+        table.restore(groups().address(&key), key, account(n as u64)).unwrap();
+    }
+    let written = write_snapshot(&mut table, &groups(), &<Account as State>::declare()).unwrap();
+    fixture("keyed.bin", &written)
+}
+
+/// Returns all bytes with one bit flipped, at every place.
+fn flipped(bytes: &[u8]) -> impl Iterator<Item = Vec<u8>> {
+    (0..bytes.len() * 8).map(|bit| {
+        let mut flipped = bytes.to_vec();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        flipped
+    })
+}
+
+#[test]
+fn the_fixture_of_keyed_state_is_read_and_written_alike_by_every_backend() {
+    let bytes = keyed();
+    assert_eq!(in_memory(&bytes).unwrap(), bytes);
+    assert_eq!(as_bytes(&bytes).unwrap(), bytes);
+    let mut table = Table::<String, Account>::new(groups());
+    read_snapshot(&bytes, &mut table, &groups(), &<Account as State>::declare()).unwrap();
+    let mut found = Vec::new();
+    while let Some(part) = table.take_part().unwrap() {
+        found.extend(part.into_iter().map(|(key, account)| (key, account.small_at)));
+    }
+    found.sort();
+    let expected = [("ann", Some(-300)), ("bo", None), ("cy", Some(-300))];
+    assert_eq!(found, expected.map(|(key, at)| (key.to_owned(), at)));
+}
+
+#[test]
+fn a_truncated_or_changed_fixture_of_keyed_state_is_an_error_and_no_panic() {
+    let bytes = keyed();
+    for length in 0..bytes.len() {
+        assert!(in_memory(&bytes[..length]).is_err(), "{length}");
+        assert!(as_bytes(&bytes[..length]).is_err(), "{length}");
+    }
+    let longer = [&bytes[..], &[0]].concat();
+    assert!(in_memory(&longer).is_err());
+    // A flipped bit in a value gives another value: the checksum of the object's frame finds that. What is no snapshot any more
+    // is an error.
+    for changed in flipped(&bytes) {
+        if let (Ok(one), Ok(other)) = (in_memory(&changed), as_bytes(&changed)) {
+            assert_ne!(one, bytes);
+            assert_ne!(other, bytes);
+        }
+    }
+    let version = [&[9], &bytes[1..]].concat();
+    let refused = in_memory(&version).unwrap_err();
+    assert_eq!(refused, StateError::from(CodecError::Invalid { what: "version of a snapshot" }));
+}
+
+#[test]
+fn the_fixture_of_operator_state_is_read_and_written_alike_and_damage_is_an_error() {
+    let mut state = <Offsets as State>::empty();
+    state.waiting.push("x".to_owned());
+    state.of.push(7);
+    state.of.push(300);
+    let bytes = fixture("operator.bin", &write_operator_state(&state).unwrap());
+    let read = |bytes: &[u8]| read_operator_state::<Offsets>(&[bytes.to_vec()], Share::new(0, 1));
+    assert_eq!(write_operator_state(&read(&bytes).unwrap()).unwrap(), bytes);
+    for length in 0..bytes.len() {
+        assert!(read(&bytes[..length]).is_err(), "{length}");
+    }
+    for changed in flipped(&bytes) {
+        if let Ok(other) = read(&changed) {
+            assert_ne!(write_operator_state(&other).unwrap(), bytes);
+        }
+    }
+}
