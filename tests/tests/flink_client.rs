@@ -7,6 +7,7 @@
     clippy::expect_used,
     clippy::panic,
     clippy::disallowed_methods,
+    clippy::print_stderr,
     reason = "a test fails loudly, and measures real time"
 )]
 

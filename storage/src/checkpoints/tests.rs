@@ -57,8 +57,9 @@ async fn a_late_deletion_spares_everything_that_a_successor_refers_to() {
     successor.put_metadata(&four).await.unwrap();
     store.set_reads(Fault::Hang);
     let keep = objects(&four);
-    let deletion = tokio::spawn(async move { late.delete_below(JOB, 4, &keep).await });
+    let mut deletion = Box::pin(late.delete_below(JOB, 4, &keep));
     while store.waiting() == 0 {
+        assert!(futures::poll!(&mut deletion).is_pending());
         tokio::task::yield_now().await;
     }
     let five = metadata(5, 2, vec![finished, state(&successor, 5, 2, 1).await]);
@@ -68,7 +69,7 @@ async fn a_late_deletion_spares_everything_that_a_successor_refers_to() {
     let name = successor.put_metadata(&other).await.unwrap();
     assert_ne!(name, five.object_name());
     store.set_reads(Fault::None);
-    deletion.await.unwrap().unwrap();
+    deletion.await.unwrap();
     let there: BTreeSet<String> = memory.list("").await.unwrap().into_iter().collect();
     assert!(there.is_superset(&objects(&five)) && there.is_superset(&objects(&four)), "{there:?}");
     assert!(!there.contains(lost.object().unwrap()) && there.contains(orphan.object().unwrap()));

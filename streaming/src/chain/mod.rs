@@ -7,6 +7,7 @@
 mod align;
 mod assembly;
 mod edge_writer;
+mod fan_out;
 mod head;
 mod partition;
 mod runner;
@@ -14,7 +15,8 @@ mod source;
 
 pub use align::{Alignment, Step};
 pub use assembly::{Assembly, ChainInfo, NodeInfo};
-pub use edge_writer::{EdgeWriter, FanOut, NoConsumer};
+pub use edge_writer::EdgeWriter;
+pub use fan_out::{FanOut, NoConsumer};
 pub use head::{Head, InputHead, OpenBatch, PassedBarrier};
 pub use partition::{Broadcast, ByFunction, HashByKey, Partitioner, RoundRobin};
 pub use runner::ChainTask;
