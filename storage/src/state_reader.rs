@@ -1,7 +1,7 @@
 //! Reads state wherever its handle says it is: in the checkpoint directory of the job, or in the objects of a snapshot that the job
 //! was started from. This module must never write to such a snapshot; it deletes one only if the job owns it.
 
-use crate::checkpoints::{CheckpointDirectory, CheckpointError};
+use crate::checkpoints::{CheckpointDirectory, CheckpointError, METADATA};
 use crate::objects::{self, ObjectStore, S3Settings, StoreError};
 use bytes::Bytes;
 use model::{CheckpointMetadata, StateHandle};
@@ -9,9 +9,6 @@ use platform::Platform;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// The beginning of the names of objects with metadata.
-const METADATA: &str = "_metadata";
 
 /// Reads the state of one job. Clones share the connections to other stores.
 #[derive(Clone)]
@@ -78,7 +75,16 @@ impl StateReader {
         let mut metadata = crate::checkpoints::decode(&bytes)
             .map_err(|why| CheckpointError::Metadata { name: uri.clone(), why })?;
         for handle in metadata.handles_mut() {
+            // Whoever wrote the file must not choose what is read and deleted outside of the snapshot.
+            let outside = |name: &str| CheckpointError::Metadata {
+                name: uri.clone(),
+                why: format!("it refers to '{}', which is no part of it", name.escape_default()),
+            };
+            if let StateHandle::External { uri, .. } = handle {
+                return Err(outside(uri));
+            }
             if let StateHandle::Object { name, bytes } = handle {
+                objects::check_name(name).map_err(|_| outside(name))?;
                 // Names in a savepoint are relative to its folder. Those in a checkpoint begin with the job's id and are relative to
                 // the checkpoint directory, two folders above.
                 let base = if name.contains('/') { parent(parent(folder)) } else { folder };
@@ -112,14 +118,15 @@ impl StateReader {
         metadata: &mut CheckpointMetadata,
         is_shared: bool,
     ) -> Result<(), CheckpointError> {
-        let (job, checkpoint) = (metadata.job_id, metadata.checkpoint);
+        let (job, checkpoint, graph) = (metadata.job_id, metadata.checkpoint, metadata.graph);
         for handle in metadata.handles_mut() {
             let StateHandle::External { uri, .. } = &*handle else { continue };
             let bytes = self.object(uri).await?;
             *handle = match self.directory.as_ref().filter(|_| is_shared) {
                 None => StateHandle::Inline(bytes.into()),
                 Some(directory) => {
-                    let name = format!("{job}/chk-{checkpoint}/{}", last(uri));
+                    // The name belongs to the JobMaster that takes the checkpoint, like every other one.
+                    let name = format!("{job}/chk-{checkpoint}/{}-{graph:016x}", last(uri));
                     let length = bytes.len() as u64;
                     directory.put(&name, bytes).await?;
                     StateHandle::Object { name, bytes: length }
@@ -287,6 +294,31 @@ mod tests {
         assert!(name.starts_with(&format!("{}/chk-6/", JobId(8))), "{name}");
         assert_eq!(reader.read(state(&own)).await.unwrap(), "state");
         assert_eq!(*state(&inline), StateHandle::Inline(b"state".to_vec()));
+    }
+
+    #[tokio::test]
+    async fn metadata_that_refers_to_files_outside_of_the_snapshot_is_refused() {
+        let home = tempfile::tempdir().unwrap();
+        let victim = home.path().join("victim");
+        std::fs::write(&victim, "").unwrap();
+        let (bytes, victim) = (5, victim.display().to_string());
+        let outside = [
+            StateHandle::Object { name: "a/../../victim".to_owned(), bytes },
+            StateHandle::Object { name: victim.clone(), bytes },
+            StateHandle::External { uri: victim, bytes },
+        ];
+        let mut metadata = checkpoint(&directory(&home.path().join("old"))).await;
+        for handle in outside {
+            for saved in metadata.operators.values_mut() {
+                saved.subtasks[0].state = Some(handle.clone());
+            }
+            let folder = home.path().join("forged");
+            let store = FileObjects::open(&folder).unwrap();
+            let forged = crate::checkpoints::encode(&metadata).unwrap();
+            store.put("_metadata", forged).await.unwrap();
+            let error = reader(None).snapshot(folder.to_str().unwrap()).await.unwrap_err();
+            assert!(error.to_string().contains("is no part of it"), "{handle:?}: {error}");
+        }
     }
 
     #[tokio::test]

@@ -377,7 +377,7 @@ pub fn is_segment(text: &str) -> bool {
 }
 
 /// Refuses what is not a name: whatever it becomes on disk, it stays inside the store.
-fn check_name(name: &str) -> Result<(), StoreError> {
+pub(crate) fn check_name(name: &str) -> Result<(), StoreError> {
     if name.len() <= NAME_BYTES_MAX && name.split('/').all(is_segment) {
         return Ok(());
     }
