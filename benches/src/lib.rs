@@ -4,6 +4,7 @@
 //! never asserted: goals are compared in `RESULTS.md`.
 
 pub mod cluster;
+pub mod continuous;
 pub mod control_plane;
 pub mod peers;
 pub mod process;

@@ -54,8 +54,12 @@ impl Ours {
     }
 }
 
-/// CPU is that of both TaskManagers and of the processes that they started for the job.
-async fn in_cluster(
+/// Runs a workload once in a cluster to which the program was uploaded as `jar`. CPU is that of the TaskManagers and of the
+/// processes that they started for the job.
+///
+/// # Errors
+/// When the job fails.
+pub async fn in_cluster(
     cluster: &Cluster,
     jar: &str,
     workload: &Workload,

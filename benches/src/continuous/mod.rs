@@ -1,0 +1,111 @@
+//! Jobs that run until they are cancelled, and the marks by which a benchmark sees from outside what they do: files in a
+//! folder that the benchmark names. A mark must never be written so often that it is a part of what is measured.
+
+pub mod histogram;
+pub mod jobs;
+
+use crate::cluster::{Cluster, binaries, wait_a_moment};
+use anyhow::{Result, bail};
+use rest::messages::JarRequest;
+use std::{
+    fs, io,
+    path::Path,
+    time::{SystemTime, UNIX_EPOCH},
+};
+use tokio::time::Instant;
+
+/// The program with the jobs.
+const PROGRAM: &str = "continuous_jobs";
+
+/// Returns the time in nanoseconds since 1970.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "two processes compare their times, to less than a millisecond"
+)]
+pub fn now_unix_ns() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// Writes a file that readers see either whole or not at all.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn write_whole(path: &Path, text: &str) -> io::Result<()> {
+    let draft = path.with_extension("draft");
+    fs::write(&draft, text)?;
+    fs::rename(draft, path)
+}
+
+/// Returns the contents of the files in a folder whose names begin with `prefix`, and drafts left out.
+///
+/// # Errors
+/// When the folder or a file cannot be read.
+pub fn marks(folder: &Path, prefix: &str) -> Result<Vec<String>> {
+    let mut texts = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if name.starts_with(prefix) && !name.ends_with(".draft") {
+            texts.push(fs::read_to_string(path)?);
+        }
+    }
+    Ok(texts)
+}
+
+/// Submits a job of the program and returns its id as soon as all of its `tasks` run.
+///
+/// # Errors
+/// When the job fails, or does not run in time.
+pub async fn start(
+    cluster: &Cluster,
+    job: &str,
+    parallelism: i64,
+    tasks: u32,
+    args: Vec<String>,
+) -> Result<String> {
+    let program = binaries()?.join(PROGRAM);
+    let jar = cluster.rest.upload(&program, |_| {}).await?.jar_id().to_owned();
+    let request = JarRequest {
+        entry_class: Some(job.to_owned()),
+        program_args_list: Some(args),
+        parallelism: Some(parallelism),
+        ..JarRequest::default()
+    };
+    let began = Instant::now();
+    let id = cluster.rest.run(&jar, &request).await?.jobid;
+    while running(cluster, &id).await? < tasks {
+        wait_a_moment(began, "the running of all tasks")?;
+    }
+    Ok(id)
+}
+
+/// Returns the number of the job's tasks that run.
+///
+/// # Errors
+/// When the job has ended.
+pub async fn running(cluster: &Cluster, job: &str) -> Result<u32> {
+    let overview = cluster.rest.jobs_overview().await?;
+    let Some(line) = overview.jobs.iter().find(|line| line.jid == job) else {
+        bail!("job {job} is not listed");
+    };
+    if ["FAILED", "FINISHED", "CANCELED"].contains(&line.state.as_str()) {
+        let why = cluster.rest.job_exceptions(job).await.map(|why| format!("{why:?}"));
+        bail!("job {job} is {}: {}", line.state, why.unwrap_or_default());
+    }
+    Ok(line.tasks.get("running").copied().unwrap_or(0))
+}
+
+/// Cancels a job and waits until its processes are gone.
+///
+/// # Errors
+/// When it does not end.
+pub async fn cancel(cluster: &Cluster, job: &str) -> Result<()> {
+    cluster.rest.cancel(job).await?;
+    let began = Instant::now();
+    while cluster.program_hosts()? > 0 {
+        wait_a_moment(began, "the end of the job's processes")?;
+    }
+    Ok(())
+}
