@@ -191,6 +191,21 @@ impl CheckpointDirectory {
         decode(&bytes).map_err(|why| CheckpointError::Metadata { name: self.shown(name), why })
     }
 
+    /// Returns the place of an object that a checkpoint of the job refers to and that does not exist; `None` if all exist.
+    ///
+    /// # Errors
+    /// The store's error.
+    pub async fn missing_object(
+        &self,
+        job: JobId,
+        metadata: &CheckpointMetadata,
+    ) -> Result<Option<String>, CheckpointError> {
+        let there: BTreeSet<String> =
+            self.objects.list(&self.full(&format!("{job}/"))).await?.into_iter().collect();
+        let absent = |name: &String| !there.contains(&self.full(name));
+        Ok(metadata.objects().into_iter().find(absent).map(|name| self.shown(&name)))
+    }
+
     /// Deletes objects; it is no error if one does not exist.
     ///
     /// # Errors

@@ -4,11 +4,14 @@
 use crate::checkpoints::{CheckpointDirectory, CheckpointError, METADATA};
 use crate::objects::{self, ObjectStore, S3Settings, StoreError};
 use bytes::Bytes;
-use model::{CheckpointMetadata, StateHandle};
+use model::{CheckpointMetadata, JobId, StateHandle};
 use platform::Platform;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// The most bytes of a state that the metadata takes over, as of tasks without a checkpoint directory.
+const INLINE_MAX: usize = 5 << 20;
 
 /// Reads the state of one job. Clones share the connections to other stores.
 #[derive(Clone)]
@@ -31,6 +34,8 @@ impl fmt::Debug for StateReader {
 pub struct Snapshot {
     /// The URI of its metadata.
     pub uri: String,
+    /// The job whose checkpoint it is; `None` if it is a savepoint, which belongs to its user.
+    pub checkpoint_of: Option<JobId>,
     /// Its metadata, in which the handles of objects are [`StateHandle::External`].
     pub metadata: CheckpointMetadata,
 }
@@ -67,6 +72,10 @@ impl StateReader {
             _ => (given, self.metadata_in(given).await?),
         };
         let uri = objects::below(folder, &file);
+        let outside = |name: &str| CheckpointError::Metadata {
+            name: uri.clone(),
+            why: format!("it refers to '{}', which is no part of it", name.escape_default()),
+        };
         let missing = |error| match error {
             CheckpointError::Missing(_) => no_snapshot(given, "it has no metadata"),
             other => other,
@@ -74,34 +83,40 @@ impl StateReader {
         let bytes = self.object(&uri).await.map_err(missing)?;
         let mut metadata = crate::checkpoints::decode(&bytes)
             .map_err(|why| CheckpointError::Metadata { name: uri.clone(), why })?;
+        // The objects of a checkpoint are below the checkpoint directory, two folders above; names begin with the job's id. Those of a
+        // savepoint are in its folder. Whoever wrote the file must not choose what else is read and deleted.
+        let job = metadata.job_id;
+        let of_job = format!("{job}/chk-");
+        let is_checkpoint = folder.ends_with(&format!("/{of_job}{}", metadata.checkpoint));
+        let base = if is_checkpoint { parent(parent(folder)) } else { folder };
         for handle in metadata.handles_mut() {
-            // Whoever wrote the file must not choose what is read and deleted outside of the snapshot.
-            let outside = |name: &str| CheckpointError::Metadata {
-                name: uri.clone(),
-                why: format!("it refers to '{}', which is no part of it", name.escape_default()),
-            };
             if let StateHandle::External { uri, .. } = handle {
                 return Err(outside(uri));
             }
             if let StateHandle::Object { name, bytes } = handle {
-                objects::check_name(name).map_err(|_| outside(name))?;
-                // Names in a savepoint are relative to its folder. Those in a checkpoint begin with the job's id and are relative to
-                // the checkpoint directory, two folders above.
-                let base = if name.contains('/') { parent(parent(folder)) } else { folder };
+                let is_part =
+                    if is_checkpoint { name.starts_with(&of_job) } else { !name.contains('/') };
+                if !is_part || objects::check_name(name).is_err() {
+                    return Err(outside(name));
+                }
                 *handle = StateHandle::External { uri: objects::below(base, name), bytes: *bytes };
             }
         }
-        Ok(Snapshot { uri, metadata })
+        Ok(Snapshot { uri, checkpoint_of: is_checkpoint.then_some(job), metadata })
     }
 
-    /// Deletes a snapshot: its metadata first, then its objects.
+    /// Deletes a snapshot: its metadata first, then its objects. Of a checkpoint's, those stay that are older than it, because other
+    /// checkpoints of the job may refer to them.
     ///
     /// # Errors
     /// The store's error; what was deleted before it stays deleted.
     pub async fn delete(&self, snapshot: &Snapshot) -> Result<(), StoreError> {
         self.delete_object(&snapshot.uri).await?;
+        let folder = parent(&snapshot.uri);
         for handle in snapshot.metadata.handles() {
-            if let StateHandle::External { uri, .. } = handle {
+            if let StateHandle::External { uri, .. } = handle
+                && parent(uri) == folder
+            {
                 self.delete_object(uri).await?;
             }
         }
@@ -123,6 +138,9 @@ impl StateReader {
             let StateHandle::External { uri, .. } = &*handle else { continue };
             let bytes = self.object(uri).await?;
             *handle = match self.directory.as_ref().filter(|_| is_shared) {
+                None if bytes.len() > INLINE_MAX => {
+                    return Err(CheckpointError::NoDirectory(uri.clone()));
+                }
                 None => StateHandle::Inline(bytes.into()),
                 Some(directory) => {
                     // The name belongs to the JobMaster that takes the checkpoint, like every other one.
@@ -206,9 +224,7 @@ mod tests {
     use super::*;
     use crate::objects::FileObjects;
     use crate::savepoints::SavepointFolder;
-    use model::{
-        ExecutionAttemptId, JobId, JobVertexId, OperatorId, OperatorState, OperatorSubtaskState,
-    };
+    use model::{ExecutionAttemptId, JobVertexId, OperatorId, OperatorState, OperatorSubtaskState};
 
     fn reader(directory: Option<&CheckpointDirectory>) -> StateReader {
         StateReader::new(directory.cloned(), Platform::production(), S3Settings::default())
@@ -297,12 +313,39 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn of_a_checkpoint_only_what_no_other_one_can_refer_to_is_deleted() {
+        let home = tempfile::tempdir().unwrap();
+        let directory = directory(home.path());
+        let mut metadata = checkpoint(&directory).await;
+        let own = state(&metadata).clone();
+        // The second subtask had finished before checkpoint 4.
+        let attempt =
+            ExecutionAttemptId { graph: 1, vertex: JobVertexId(1), subtask: 1, attempt: 0 };
+        let put =
+            directory.put_state(JobId(7), 4, attempt, OperatorId(9), Bytes::from_static(b"old"));
+        let older = put.await.unwrap();
+        let saved = metadata.operators.values_mut().next().unwrap();
+        saved.subtasks.push(OperatorSubtaskState { ended: true, state: Some(older.clone()) });
+        (metadata.checkpoint, metadata.graph) = (5, 2);
+        let retained = home.path().join(format!("{}/chk-5", metadata.job_id));
+        std::fs::remove_file(retained.join(format!("_metadata-{:016x}", 1))).unwrap();
+        directory.put_metadata(&metadata).await.unwrap();
+        let reader = reader(None);
+        let snapshot = reader.snapshot(retained.to_str().unwrap()).await.unwrap();
+        assert_eq!(snapshot.checkpoint_of, Some(JobId(7)));
+        reader.delete(&snapshot).await.unwrap();
+        assert!(directory.read(&own).await.is_err());
+        assert_eq!(directory.read(&older).await.unwrap(), "old");
+    }
+
+    #[tokio::test]
     async fn metadata_that_refers_to_files_outside_of_the_snapshot_is_refused() {
         let home = tempfile::tempdir().unwrap();
         let victim = home.path().join("victim");
         std::fs::write(&victim, "").unwrap();
         let (bytes, victim) = (5, victim.display().to_string());
         let outside = [
+            StateHandle::Object { name: "other/victim".to_owned(), bytes },
             StateHandle::Object { name: "a/../../victim".to_owned(), bytes },
             StateHandle::Object { name: victim.clone(), bytes },
             StateHandle::External { uri: victim, bytes },

@@ -285,7 +285,7 @@ impl Handler<GraphStored> for Dispatcher {
             Ok(log_end) => {
                 self.unsettled.remove(&job);
                 if !self.stopping && self.table.stored(job) {
-                    tracing::info!(%job, name = %graph.name, tasks = graph.total_subtasks(), "job submitted");
+                    tracing::info!(%job, name = ?graph.name, tasks = graph.total_subtasks(), "job submitted");
                     let log = self.open_log(log_end, Vec::new());
                     self.run(graph, options, log, ctx);
                     self.say_needed_by(job);

@@ -264,7 +264,7 @@ impl Dispatcher {
         let Some(end) = end else { return };
         match (next, state) {
             (Recovered::Run, JobState::Running(graph)) => {
-                tracing::info!(%job, name = %graph.name, "job recovered");
+                tracing::info!(%job, name = ?graph.name, "job recovered");
                 let options = self.merged(&graph.options).unwrap_or_else(|error| {
                     // The options were valid for the version that accepted the job.
                     tracing::warn!(%job, %error, "the job's own options are ignored");

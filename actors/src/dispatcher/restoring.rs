@@ -21,6 +21,12 @@ pub(super) async fn check(
     let reader = StateReader::new(None, platform, s3_settings(options));
     let snapshot = reader.snapshot(&path).await;
     let snapshot = snapshot.map_err(|error| NotStored::Restore(error.to_string()))?;
+    if snapshot.checkpoint_of == Some(graph.job_id) {
+        return Err(NotStored::Restore(format!(
+            "{path} is a checkpoint of a job with the same id, which would delete it with its own: give the job another id \
+             (--job-id, or with high availability high-availability.cluster-id)"
+        )));
+    }
     let checked = control::checkpoints::check(graph, &snapshot.metadata, allow_dropped);
     checked.map_err(|reasons| {
         let reasons: Vec<String> = reasons.iter().map(ToString::to_string).collect();

@@ -11,7 +11,8 @@ use gateways::dispatcher::{
 };
 use gateways::job_master::{Cancel, TakeSavepoint};
 use gateways::{Answer, Ask, Deadline};
-use model::FailureCause;
+use model::{FailureCause, JobId};
+use std::collections::BTreeSet;
 use std::time::Duration;
 use storage::state_reader::StateReader;
 
@@ -67,8 +68,14 @@ impl Handler<Ask<DisposeSavepoint>> for Dispatcher {
         let services = &self.deps.services;
         let (platform, s3) = (services.platform.clone(), s3_settings(&services.options));
         let reader = StateReader::new(None, platform, s3);
+        let running: BTreeSet<JobId> = self.jobs.keys().copied().collect();
         let dispose = async move {
             let snapshot = reader.snapshot(&path).await.map_err(|error| failed(&error))?;
+            if let Some(job) = snapshot.checkpoint_of.filter(|job| running.contains(job)) {
+                return Err(failed(&format!(
+                    "{path} is a checkpoint of job {job}, which runs and needs it"
+                )));
+            }
             reader.delete(&snapshot).await.map_err(|error| failed(&error))?;
             Ok(path)
         };

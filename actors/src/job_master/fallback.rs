@@ -77,7 +77,7 @@ pub(super) async fn read(
     let mut kept = pointers.iter().rev().take(policy.retained).peekable();
     while let Some(pointer) = kept.next() {
         let checkpoint = pointer.checkpoint;
-        let error = match read_metadata(directory, &pointer.metadata).await {
+        let error = match read_whole(job, directory, &pointer.metadata, policy).await {
             Ok(metadata) => {
                 checkpoints.push(Arc::new(metadata));
                 continue;
@@ -100,6 +100,24 @@ pub(super) async fn read(
     }
 }
 
+/// Reads metadata. If another checkpoint may take its place, the objects that it refers to must be there, too.
+async fn read_whole(
+    job: JobId,
+    directory: &CheckpointDirectory,
+    name: &str,
+    policy: Policy,
+) -> Result<CheckpointMetadata, CheckpointError> {
+    let metadata = read_metadata(directory, name).await?;
+    if policy.falls_back {
+        let missing = || directory.missing_object(job, &metadata);
+        let what = "list the objects of the job's checkpoint";
+        if let Some(name) = retried(what, STORE_RETRY, may_pass, missing).await? {
+            return Err(CheckpointError::Missing(name));
+        }
+    }
+    Ok(metadata)
+}
+
 /// Reads metadata; a store that does not answer is tried again.
 async fn read_metadata(
     directory: &CheckpointDirectory,
@@ -117,6 +135,7 @@ pub(super) fn may_pass(error: &CheckpointError) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::{ExecutionAttemptId, JobVertexId, OperatorId, OperatorState, OperatorSubtaskState};
     use std::collections::BTreeMap;
     use storage::objects::{MemoryObjects, ObjectStore};
 
@@ -166,6 +185,44 @@ mod tests {
         for part in ["/chk-5/_metadata-", "checkpoint 4", "execution.checkpointing.fallback"] {
             assert!(refused.contains(part), "{refused}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_checkpoint_without_one_of_its_objects_is_passed_over_too() {
+        let store = Arc::new(MemoryObjects::new());
+        let directory = CheckpointDirectory::new(store.clone());
+        let mut pointers = Vec::new();
+        for checkpoint in [4, 5] {
+            let attempt =
+                ExecutionAttemptId { graph: 1, vertex: JobVertexId(1), subtask: 0, attempt: 0 };
+            let operator = OperatorId(1);
+            let state = directory.put_state(JOB, checkpoint, attempt, operator, vec![1].into());
+            let state = state.await.unwrap();
+            if checkpoint == 5 {
+                store.delete(state.object().unwrap()).await.unwrap();
+            }
+            let saved = OperatorState {
+                name: "count".into(),
+                uid: None,
+                max_parallelism: 128,
+                states: Vec::new(),
+                subtasks: vec![OperatorSubtaskState { ended: false, state: Some(state) }],
+                coordinator: None,
+            };
+            let metadata = CheckpointMetadata {
+                job_id: JOB,
+                checkpoint,
+                graph: 1,
+                triggered_ms: 1,
+                completed_ms: 2,
+                operators: [(operator, saved)].into(),
+            };
+            let name = directory.put_metadata(&metadata).await.unwrap();
+            pointers.push(CheckpointPointer { checkpoint, metadata: name, directory: None });
+        }
+        let kept = read(JOB, &directory, &pointers, ALLOWED).await.unwrap();
+        assert_eq!(kept.checkpoints.last().unwrap().checkpoint, 4);
+        assert_eq!(kept.newest, 5, "its number is not given again");
     }
 
     #[tokio::test]

@@ -16,7 +16,7 @@ mod tests;
 
 pub use compatible::{Incompatible, check};
 pub use config::CheckpointConfig;
-pub use restore::{assemble, coordinator_state, part_of, restore_of};
+pub use restore::{assemble, coordinator_state, is_rescaled, part_of, restore_of};
 
 use crate::execution_graph::TaskIndex;
 use crate::mutation::Rule;

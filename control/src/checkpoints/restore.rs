@@ -29,6 +29,12 @@ impl Checkpoints {
         self.note_restored(now_unix_ms);
     }
 
+    /// Returns the newest complete checkpoint if it is the snapshot that the job was started from.
+    pub fn started_from_latest(&self) -> Option<&Arc<CheckpointMetadata>> {
+        let (number, _) = self.started_from.as_ref()?;
+        self.complete.back().filter(|latest| latest.checkpoint == *number)
+    }
+
     /// Subtasks are deployed with the state of the newest complete checkpoint, if there is one.
     pub fn note_restored(&mut self, now_unix_ms: u64) {
         let Some(latest) = self.complete.back() else { return };
@@ -41,6 +47,13 @@ impl Checkpoints {
             external_path: from.map(|(_, uri)| uri.clone()),
         });
     }
+}
+
+/// Returns true if the snapshot has state of a vertex of another parallelism.
+pub fn is_rescaled(snapshot: &CheckpointMetadata, graph: &JobGraph, vertex: &JobVertex) -> bool {
+    nodes_of(graph, vertex)
+        .filter_map(|node| snapshot.operators.get(&node.operator_id))
+        .any(|saved| saved.subtasks.len() != vertex.parallelism as usize)
 }
 
 /// Returns the metadata of a checkpoint. `parts` are those of all subtasks.

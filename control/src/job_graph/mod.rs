@@ -14,6 +14,8 @@ mod tests;
 pub const SUBTASKS_MAX: u64 = 1_000_000;
 /// Most key groups, hence the highest maximum parallelism (Flink's bound).
 pub const MAX_PARALLELISM_MAX: u32 = 1 << 15;
+/// The most bytes of a job's name, which is in every list of jobs.
+pub const NAME_BYTES_MAX: u64 = 1_024;
 /// Most vertices of one job.
 pub const VERTICES_MAX: usize = 10_000;
 
@@ -68,6 +70,7 @@ pub enum GraphError {
 
 /// Checks a graph whole.
 pub fn check(graph: &JobGraph) -> Result<(), GraphError> {
+    bound("bytes in its name", graph.name.len() as u64, NAME_BYTES_MAX)?;
     bound("vertices", graph.vertices.len() as u64, VERTICES_MAX as u64)?;
     bound("edges", graph.edges.len() as u64, 10 * VERTICES_MAX as u64)?;
     if graph.vertices.is_empty() {

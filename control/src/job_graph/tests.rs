@@ -16,6 +16,10 @@ fn a_sound_graph_passes() {
 #[test]
 fn each_fault_is_named() {
     assert_eq!(check(&graph(vec![], vec![])), Err(GraphError::Empty));
+    let mut long = two((1, 1), ShipStrategy::Hash);
+    long.name = "x".repeat(1_025);
+    let error = check(&long).unwrap_err();
+    assert_eq!(error.to_string(), "it has 1025 bytes in its name, at most 1024 are allowed");
     assert!(matches!(
         check(&two((0, 1), ShipStrategy::Hash)),
         Err(GraphError::Parallelism { parallelism: 0, .. })

@@ -95,6 +95,22 @@ impl JobCore {
             && running > 0
             && running + finished + self.waiting_tasks() == self.exec.len()
             && !self.some_region_is_finishing()
+            && !self.waits_to_be_rescaled()
+    }
+
+    /// Returns true if a subtask that is not deployed has no part of its own in the latest checkpoint, which is a snapshot that the
+    /// job was started from with another parallelism. A checkpoint could not say what state such a subtask begins with.
+    fn waits_to_be_rescaled(&self) -> bool {
+        let Some(snapshot) = self.checkpoints.started_from_latest() else { return false };
+        let waits = |task: u32| {
+            let state = self.exec.task(TaskIndex(task)).map(|task| task.state);
+            matches!(state, Some(ExecutionState::Created | ExecutionState::Scheduled))
+        };
+        let graph = self.exec.graph();
+        graph.vertices.iter().enumerate().any(|(place, vertex)| {
+            checkpoints::is_rescaled(snapshot, graph, vertex)
+                && self.exec.tasks_of(place).any(waits)
+        })
     }
 
     /// Returns the number of subtasks that are not deployed. Their whole regions are not: a region is deployed and renewed at once.

@@ -57,17 +57,36 @@ impl Printer {
     }
 }
 
-/// Lines of a table with aligned columns.
+/// Returns a text with its control characters escaped: one that comes from outside must not move the cursor or begin a line.
+fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter.is_control() {
+            true => out.extend(letter.escape_default()),
+            false => out.push(letter),
+        }
+    }
+    out
+}
+
+/// Lines of a table with aligned columns. Control characters in cells are escaped.
 pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
+    let rows: Vec<Vec<String>> =
+        rows.iter().map(|row| row.iter().map(|cell| plain(cell)).collect()).collect();
     let mut widths: Vec<usize> = head.iter().map(|h| h.chars().count()).collect();
-    for row in rows {
+    for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = (*width).max(cell.chars().count());
         }
     }
     let line = |cells: Vec<&str>| {
-        let padded: Vec<String> =
-            cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        // A formatter's width has 16 bits, a cell may be wider.
+        let padding = |cell: &str, width: usize| width.saturating_sub(cell.chars().count());
+        let padded: Vec<String> = cells
+            .iter()
+            .zip(&widths)
+            .map(|(cell, width)| format!("{cell}{}", " ".repeat(padding(cell, *width))))
+            .collect();
         padded.join("  ").trim_end().to_owned()
     };
     let mut lines = vec![line(head.to_vec())];
@@ -115,6 +134,20 @@ pub(crate) fn duration(ms: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cells_of_any_width_and_letter_make_a_table() {
+        let long = "x".repeat(70_000);
+        let rows = [
+            vec![long.clone(), "a".to_owned()],
+            vec!["\u{1b}[2J\nFAKE".to_owned(), "b".to_owned()],
+        ];
+        let text = table(&["name", "id"], &rows);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 3);
+        assert_eq!(lines[1], format!("{long}  a"));
+        assert!(lines[2].starts_with("\\u{1b}[2J\\nFAKE "), "{}", lines[2].len());
+    }
 
     #[test]
     fn dates_are_civil() {

@@ -29,6 +29,11 @@ pub(super) struct Start {
 
 pub(super) async fn run_application(context: &Context, args: RunApplication) -> Outcome {
     run::refuse(&args.refused)?;
+    if args.recovery.is_exit_flag() {
+        return Err(Failure::usage(
+            "-sae is for flott run: the cluster of an application ends with its job",
+        ));
+    }
     let choice = &targets::RUN_APPLICATION;
     let target = targets::choose(&context.options, args.target.as_deref(), choice)?;
     let start_as = Start { detached: args.detached, bound: false, job_id: args.job_id };

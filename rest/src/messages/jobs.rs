@@ -133,7 +133,7 @@ pub struct JobVertexInfo {
 }
 
 /// Records and bytes of a subtask or of several.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct IoMetrics {
     /// Bytes in.
@@ -152,6 +152,15 @@ pub struct IoMetrics {
     pub write_records: u64,
     /// Whether all subtasks have reported.
     pub write_records_complete: bool,
+    /// 0: not measured, but Flink's clients demand a number.
+    #[serde(default)]
+    pub accumulated_backpressured_time: u64,
+    /// 0: not measured, but Flink's clients demand a number.
+    #[serde(default)]
+    pub accumulated_idle_time: u64,
+    /// `NaN`: not measured, which Flink says in the same way.
+    #[serde(default)]
+    pub accumulated_busy_time: String,
 }
 
 /// `GET /jobs/:jobid/plan` and `/jars/:jarid/plan`.

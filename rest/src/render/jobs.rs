@@ -216,6 +216,7 @@ fn sum_io<'a>(parts: impl Iterator<Item = &'a TaskIo>, complete: bool) -> IoMetr
         write_bytes_complete: complete,
         read_records_complete: complete,
         write_records_complete: complete,
+        accumulated_busy_time: f64::NAN.to_string(),
         ..IoMetrics::default()
     };
     for io in parts {

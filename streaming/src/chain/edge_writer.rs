@@ -64,8 +64,11 @@ pub struct EdgeWriter<T> {
     /// The maximum records and bytes of a batch, which follow from the number of channels.
     most_records: usize,
     most_bytes: usize,
-    /// The maximum records of a batch by each channel's consumer; `None` if the consumer is not there yet.
+    /// The maximum records of a batch by each channel's consumer; `None` if the consumer is not there yet, or gets no records: one
+    /// that has never worked knows nothing of its rate.
     asked: Vec<Option<usize>>,
+    /// Whether a batch was sent on each channel since all of them were asked last.
+    written: Vec<bool>,
     /// The smallest number in `asked`; low if there is none.
     paced: usize,
     /// How often the chain was told how many records to work on at once since records came here last.
@@ -123,6 +126,7 @@ impl<T: Record> EdgeWriter<T> {
             most_records: most,
             most_bytes,
             asked,
+            written: vec![false; channels],
             paced,
             quiet: Cell::new(0),
             sized,
@@ -182,6 +186,9 @@ impl<T: Record> EdgeWriter<T> {
         let watermark = self.take_watermark(channel);
         let batch = ErasedBatch::new(batch).with_watermark(watermark);
         self.send(channel, Element::Batch(batch), bytes);
+        if let Some(written) = self.written.get_mut(channel) {
+            *written = true;
+        }
         let now = self.port.batch_records(channel);
         if let Some(asked) = self.asked.get_mut(channel).filter(|asked| **asked != now) {
             *asked = now;
@@ -195,10 +202,12 @@ impl<T: Record> EdgeWriter<T> {
         self.limit = self.sized.min(self.paced);
     }
 
-    /// Asks all channels how many records a batch may have.
+    /// Asks the channels on which batches were sent, or wait, how many records a batch may have.
     fn ask_all(&mut self) {
-        for (channel, asked) in self.asked.iter_mut().enumerate() {
-            *asked = self.port.batch_records(channel);
+        let channels = self.asked.iter_mut().zip(&mut self.written).zip(&self.queues);
+        for (channel, ((asked, written), queue)) in channels.enumerate() {
+            let counts = std::mem::take(written) || !queue.is_empty();
+            *asked = if counts { self.port.batch_records(channel) } else { None };
         }
         self.pace();
     }

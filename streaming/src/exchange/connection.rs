@@ -4,7 +4,6 @@
 
 use super::{
     Shared,
-    debloat::FIRST_SHARE,
     gate::{Closed, Gate},
     inflow::{CreditViolation, Part},
     outflow::LinkOut,
@@ -147,9 +146,7 @@ impl Connection {
             wait_ms,
             producers: producers.iter().map(|(p, attempt, _)| (*p, *attempt)).collect(),
         }));
-        if let Some(share) = gate.put_link(&link).filter(|share| *share != FIRST_SHARE) {
-            link.share(share);
-        }
+        gate.put_link(&link);
         // If the connection was lost in between, `lose` may have missed the link.
         if let Some(why) = self.lost_because() {
             link.lost(&self.peer, &why);

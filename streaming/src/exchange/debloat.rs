@@ -128,11 +128,16 @@ impl Debloat {
             records: records as f64,
             batches: if records > 0 { 1.0 } else { 0.0 },
         };
-        if worked.seconds >= SAMPLE_SECONDS {
+        if worked.seconds >= SAMPLE_SECONDS && self.sample.records > 0.0 {
             // Not together with elements before it, which took far less: a consumer that has become slow must show.
             self.take_sample();
         }
         self.sample.add(worked);
+        if self.sample.records == 0.0 {
+            // Watermarks and barriers alone say nothing of a rate; what they took counts with the next records, within bounds.
+            self.sample.seconds = self.sample.seconds.min(SAMPLE_SECONDS);
+            return self.bounds != before;
+        }
         if self.sample.records >= self.sample_records || self.sample.seconds >= SAMPLE_SECONDS {
             self.take_sample();
         }
@@ -244,6 +249,21 @@ mod tests {
         let fast =
             work(&mut debloat, &mut at, Duration::from_millis(100), Duration::from_nanos(100));
         assert!(batch_records(fast.share) >= 1024 && fast.elements > 16, "{fast:?}");
+    }
+
+    #[test]
+    fn events_alone_do_not_make_a_consumer_slow() {
+        let mut at = Instant::now();
+        let mut debloat = Debloat::new(Some(Duration::from_secs(1)), 8);
+        let first = debloat.bounds();
+        for _ in 0..1_000 {
+            debloat.polled(at, 0, true);
+            at += Duration::from_millis(40);
+        }
+        assert_eq!(debloat.bounds(), first);
+        let fast =
+            work(&mut debloat, &mut at, Duration::from_millis(50), Duration::from_nanos(100));
+        assert_eq!(fast, Bounds::NONE);
     }
 
     #[test]

@@ -328,15 +328,19 @@ impl GateState {
 }
 
 impl Gate {
-    /// Adds a link, whose producers are told each new share. Returns the share to tell now; `None` if the gate is closed.
-    pub(super) fn put_link(&self, link: &Arc<LinkIn>) -> Option<u32> {
+    /// Adds a link, whose producers are told the share now and each new one later, unless the gate is closed.
+    pub(super) fn put_link(&self, link: &Arc<LinkIn>) {
         self.with(|state, _| {
+            if state.closed.is_some() {
+                return;
+            }
             let share = state.bounds().share;
-            state.closed.is_none().then(|| {
-                state.inflows.links.push((Arc::clone(link), share));
-                share
-            })
-        })
+            if share != FIRST_SHARE {
+                // Under the lock, so that the consumer's next share can't be sent before it.
+                link.share(share);
+            }
+            state.inflows.links.push((Arc::clone(link), share));
+        });
     }
 
     /// Records a remote producer's announcement, and sends the grants that follow from it.

@@ -1,6 +1,6 @@
 use super::*;
 use crate::scheduler::TaskPlacement;
-use model::{OperatorSubtaskState, SubtaskSnapshot};
+use model::{OperatorState, OperatorSubtaskState, SubtaskSnapshot};
 
 /// A pipeline of two vertices with two subtasks each, in a job with a checkpoint every second.
 pub(super) fn checkpointed() -> World {
@@ -313,4 +313,44 @@ fn a_region_ends_with_a_final_checkpoint_while_others_wait_for_its_slot() {
     w.report(1, tasks[0], ExecutionState::Finished);
     let next = deployed(&w.commands());
     assert_eq!(next.iter().map(|(_, task)| task.subtask).collect::<Vec<_>>(), [1]);
+}
+
+#[test]
+fn subtasks_that_wait_to_be_rescaled_are_left_out_of_no_checkpoint() {
+    // Two subtasks that are not connected, one slot, and a snapshot of a job that had one subtask.
+    let mut graph = graph(vec![vertex(1, 2)], vec![]);
+    graph.vertices[0].source = true;
+    let operator = OperatorId(1);
+    let saved = OperatorState {
+        name: "n1".to_owned(),
+        uid: None,
+        max_parallelism: graph.vertices[0].max_parallelism,
+        states: Vec::new(),
+        subtasks: vec![OperatorSubtaskState {
+            ended: false,
+            state: Some(StateHandle::Inline(vec![1])),
+        }],
+        coordinator: None,
+    };
+    let snapshot = CheckpointMetadata {
+        job_id: graph.job_id,
+        checkpoint: 7,
+        graph: 1,
+        triggered_ms: 0,
+        completed_ms: 0,
+        operators: [(operator, saved)].into(),
+    };
+    let mut w = with_checkpoints(graph, Duration::from_secs(1));
+    w.core.start_from(at(0), snapshot, "/s/savepoint-1".to_owned());
+    w.core.start(at(0));
+    w.tm(1, 1);
+    let tasks = w.run_all();
+    w.reach_end(tasks[0]);
+    w.pass(1000);
+    assert_eq!(triggered(&w.commands()), [], "the state of the other one would be lost");
+    w.offer(1, 1);
+    let more = w.run_all();
+    assert_eq!((tasks.len(), more.len()), (1, 1));
+    // Each has a state of its own now; for the one that has ended the checkpoint is the last.
+    assert_eq!(triggered(&w.commands()), [(8, false, 1), (8, true, 1)]);
 }
