@@ -64,10 +64,10 @@ pub struct EdgeWriter<T> {
     /// The maximum records and bytes of a batch, which follow from the number of channels.
     most_records: usize,
     most_bytes: usize,
-    /// The maximum records of a batch by each channel's consumer; `None` if the consumer is not there yet, or gets no records: one
-    /// that has never worked knows nothing of its rate.
+    /// The maximum records of a batch by each channel's consumer; `None` if the consumer is not there yet, or was never sent a
+    /// batch: one that has never worked knows nothing of its rate.
     asked: Vec<Option<usize>>,
-    /// Whether a batch was sent on each channel since all of them were asked last.
+    /// Whether a batch was sent on each channel.
     written: Vec<bool>,
     /// The smallest number in `asked`; low if there is none.
     paced: usize,
@@ -202,12 +202,10 @@ impl<T: Record> EdgeWriter<T> {
         self.limit = self.sized.min(self.paced);
     }
 
-    /// Asks the channels on which batches were sent, or wait, how many records a batch may have.
+    /// Asks the channels on which batches were sent how many records a batch may have.
     fn ask_all(&mut self) {
-        let channels = self.asked.iter_mut().zip(&mut self.written).zip(&self.queues);
-        for (channel, ((asked, written), queue)) in channels.enumerate() {
-            let counts = std::mem::take(written) || !queue.is_empty();
-            *asked = if counts { self.port.batch_records(channel) } else { None };
+        for (channel, (asked, written)) in self.asked.iter_mut().zip(&self.written).enumerate() {
+            *asked = if *written { self.port.batch_records(channel) } else { None };
         }
         self.pace();
     }

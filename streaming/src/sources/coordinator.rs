@@ -23,7 +23,9 @@ use thiserror::Error;
 /// The error of sending to a subtask (the field) that has no registered reader: none has registered, its attempt has ended, or it
 /// was told that no more splits follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("subtask {0} has no registered reader; assign its splits after add_reader")]
+#[error(
+    "subtask {0} has no reader that takes splits: assign them after add_reader, and before no_more_splits"
+)]
 pub struct NotRegistered(pub u32);
 
 /// The coordinator's record of a subtask's current attempt.
@@ -164,8 +166,12 @@ impl Shared {
     fn say(&self, subtask: u32, message: ToReader) -> Result<(), NotRegistered> {
         let mut state = self.lock();
         let (behind, newest) = (state.behind(), state.newest);
-        let reader = state.readers.get_mut(&subtask).filter(|reader| !reader.over);
-        let reader = reader.ok_or(NotRegistered(subtask))?;
+        let reader = state.readers.get_mut(&subtask).ok_or(NotRegistered(subtask))?;
+        if reader.over {
+            // A second request of a reader that was told so before is answered with the same.
+            let again = message == ToReader::NoMoreSplits;
+            return if again { Ok(()) } else { Err(NotRegistered(subtask)) };
+        }
         if let ToReader::Splits(splits) = &message {
             reader.assigned.extend(splits.iter().map(|split| (newest, split.clone())));
         }

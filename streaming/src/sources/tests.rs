@@ -851,6 +851,7 @@ fn an_enumerator_answers_later_from_another_thread_and_gives_what_nobody_asked_f
         context.assign_splits(0, [log("second", [3])]).unwrap();
         context.no_more_splits(0).unwrap();
         assert_eq!(context.assign_splits(0, [log("more", [4])]), Err(NotRegistered(0)));
+        assert_eq!(context.no_more_splits(0), Ok(()), "a second request gets the same answer");
     });
     let source = Mutex::new(Some(source));
     let job = built(1, move |env| {
