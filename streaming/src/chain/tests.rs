@@ -474,6 +474,23 @@ fn batches_are_as_small_as_the_slowest_consumer_asks_and_grow_when_it_is_fast_ag
 }
 
 #[test]
+fn a_consumer_that_gets_no_records_makes_no_batch_small() {
+    // The consumer of channel 1 has never worked, and its share is the first guess.
+    let (asked, sent) = (Arc::new(Mutex::new([400, 8])), Arc::new(Mutex::new(Vec::new())));
+    let port = Box::new(Paced(asked, sent.clone()));
+    let counters = Arc::new(TaskCounters::default());
+    let to_first = Box::new(ByFunction::new(|_: &u64, _: usize| 0));
+    let mut writer = EdgeWriter::new(port, to_first, counters, Interrupt::default());
+    writer.batch(&mut Batch::from(vec![1; 10])).unwrap();
+    writer.flush(true).unwrap();
+    sent.lock().unwrap().clear();
+    writer.batch(&mut Batch::from(vec![1; 399])).unwrap();
+    assert_eq!(*sent.lock().unwrap(), []);
+    writer.batch(&mut Batch::from(vec![1])).unwrap();
+    assert_eq!(*sent.lock().unwrap(), [(0, 400)]);
+}
+
+#[test]
 fn a_chain_from_which_nothing_comes_works_on_more_at_once() {
     let asked = Arc::new(Mutex::new([16, 16]));
     let port = Box::new(Paced(asked, Arc::default()));
