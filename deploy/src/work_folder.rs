@@ -10,6 +10,8 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 const LOCK: &str = "lock";
+/// The name of the lock file until it is locked.
+const NEW_LOCK: &str = "lock.new";
 
 /// The folder, for as long as this value lives.
 #[derive(Debug)]
@@ -27,8 +29,12 @@ impl WorkFolder {
         sweep(base, &prefix);
         let path = base.join(format!("{prefix}{}-{unique:016x}", std::process::id()));
         DirBuilder::new().mode(0o700).create(&path)?;
-        let file = OpenOptions::new().create_new(true).write(true).open(path.join(LOCK))?;
+        // Under the name that others look for it is locked from the beginning: a process that starts at the same time would take an
+        // unlocked one for that of a dead process.
+        let new = path.join(NEW_LOCK);
+        let file = OpenOptions::new().create_new(true).write(true).open(&new)?;
         let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, e)| e)?;
+        std::fs::rename(new, path.join(LOCK))?;
         Ok(Self { path, _lock: lock })
     }
 
@@ -94,5 +100,22 @@ mod tests {
         let path = alive.path().to_owned();
         drop(alive);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn processes_that_start_together_leave_each_other_alone() {
+        let base = tempfile::tempdir().unwrap();
+        let start = |first: u64| {
+            let base = base.path().to_owned();
+            let make = move || {
+                for unique in first..first + 300 {
+                    let folder = WorkFolder::make(&base, "test", unique).unwrap();
+                    assert!(folder.path().join(LOCK).is_file(), "it was removed");
+                }
+            };
+            std::thread::Builder::new().spawn(make).unwrap()
+        };
+        let threads = [0, 1_000, 2_000].map(start);
+        assert!(threads.into_iter().all(|thread| thread.join().is_ok()));
     }
 }
