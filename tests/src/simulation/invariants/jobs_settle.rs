@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What it must find, and where it does.
 #[cfg(feature = "mutants")]
 pub const MUTANTS: &[(Mutation, u64)] =
-    &[(Mutation::LostSlotsForgotten, 1), (Mutation::WaitingJobsHold, 85)];
+    &[(Mutation::LostSlotsForgotten, 1), (Mutation::WaitingJobsHold, 122)];
 
 /// See the module.
 #[derive(Default)]
