@@ -191,19 +191,33 @@ impl CheckpointDirectory {
         decode(&bytes).map_err(|why| CheckpointError::Metadata { name: self.shown(name), why })
     }
 
-    /// Returns the place of an object that a checkpoint of the job refers to and that does not exist; `None` if all exist.
+    /// Lists the names of a job's objects.
     ///
     /// # Errors
     /// The store's error.
-    pub async fn missing_object(
+    pub async fn names(&self, job: JobId) -> Result<BTreeSet<String>, CheckpointError> {
+        Ok(self.list(&format!("{job}/")).await?.into_iter().collect())
+    }
+
+    /// Checks that every object that a checkpoint refers to is among these names.
+    ///
+    /// # Errors
+    /// [`CheckpointError::Missing`] with the place of one that is not.
+    pub fn check_objects(
         &self,
-        job: JobId,
         metadata: &CheckpointMetadata,
-    ) -> Result<Option<String>, CheckpointError> {
-        let there: BTreeSet<String> =
-            self.objects.list(&self.full(&format!("{job}/"))).await?.into_iter().collect();
-        let absent = |name: &String| !there.contains(&self.full(name));
-        Ok(metadata.objects().into_iter().find(absent).map(|name| self.shown(&name)))
+        there: &BTreeSet<String>,
+    ) -> Result<(), CheckpointError> {
+        match metadata.objects().difference(there).next() {
+            Some(name) => Err(CheckpointError::Missing(self.shown(name))),
+            None => Ok(()),
+        }
+    }
+
+    /// Lists the names that begin with `prefix`, relative to the directory.
+    async fn list(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
+        let own = |name: String| name.strip_prefix(&self.prefix).map(str::to_owned).unwrap_or(name);
+        Ok(self.objects.list(&self.full(prefix)).await?.into_iter().map(own).collect())
     }
 
     /// Deletes objects; it is no error if one does not exist.
@@ -252,13 +266,8 @@ impl CheckpointDirectory {
         prefix: &str,
         chosen: impl Fn(&str) -> bool,
     ) -> Result<(), StoreError> {
-        for name in self.objects.list(&self.full(prefix)).await? {
-            let own = name.strip_prefix(self.prefix.as_str()).unwrap_or(&name);
-            if chosen(own) {
-                self.objects.delete(&name).await?;
-            }
-        }
-        Ok(())
+        let names = self.list(prefix).await?.into_iter().filter(|name| chosen(name));
+        self.delete(&names.collect()).await
     }
 }
 

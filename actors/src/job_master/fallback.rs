@@ -9,12 +9,13 @@ use super::checkpoints::STORE_RETRY;
 use crate::stores::retried;
 use conf::{Options, checkpointing};
 use model::{CheckpointMetadata, CheckpointPointer, JobId};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use storage::checkpoints::{CheckpointDirectory, CheckpointError};
 use storage::objects::StoreError;
 use thiserror::Error;
 
-/// What the job's options say about its older checkpoints.
+/// The job's options about its older checkpoints.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Policy {
     /// `execution.checkpointing.num-retained`.
@@ -72,12 +73,17 @@ pub(super) async fn read(
     policy: Policy,
 ) -> Result<Kept, ReadError> {
     let Some(newest) = pointers.last() else { return Ok(Kept::default()) };
+    let what = "list the objects of the job's checkpoints";
+    let there = match policy.falls_back {
+        true => Some(retried(what, STORE_RETRY, may_pass, || directory.names(job)).await?),
+        false => None,
+    };
     let mut checkpoints = Vec::new();
     let mut fault = None;
     let mut kept = pointers.iter().rev().take(policy.retained).peekable();
     while let Some(pointer) = kept.next() {
         let checkpoint = pointer.checkpoint;
-        let error = match read_whole(job, directory, &pointer.metadata, policy).await {
+        let error = match read_whole(directory, &pointer.metadata, there.as_ref()).await {
             Ok(metadata) => {
                 checkpoints.push(Arc::new(metadata));
                 continue;
@@ -100,30 +106,19 @@ pub(super) async fn read(
     }
 }
 
-/// Reads metadata. If another checkpoint may take its place, the objects that it refers to must be there, too.
+/// Reads metadata; a store that does not answer is tried again. `there`: the names of the job's objects, if those that the
+/// metadata refers to must be among them, because another checkpoint may take its place.
 async fn read_whole(
-    job: JobId,
     directory: &CheckpointDirectory,
     name: &str,
-    policy: Policy,
+    there: Option<&BTreeSet<String>>,
 ) -> Result<CheckpointMetadata, CheckpointError> {
-    let metadata = read_metadata(directory, name).await?;
-    if policy.falls_back {
-        let missing = || directory.missing_object(job, &metadata);
-        let what = "list the objects of the job's checkpoint";
-        if let Some(name) = retried(what, STORE_RETRY, may_pass, missing).await? {
-            return Err(CheckpointError::Missing(name));
-        }
+    let read = || directory.metadata(name);
+    let metadata = retried("read the job's checkpoint", STORE_RETRY, may_pass, read).await?;
+    if let Some(there) = there {
+        directory.check_objects(&metadata, there)?;
     }
     Ok(metadata)
-}
-
-/// Reads metadata; a store that does not answer is tried again.
-async fn read_metadata(
-    directory: &CheckpointDirectory,
-    name: &str,
-) -> Result<CheckpointMetadata, CheckpointError> {
-    retried("read the job's checkpoint", STORE_RETRY, may_pass, || directory.metadata(name)).await
 }
 
 /// Returns true if a call that failed may succeed later.

@@ -30,7 +30,7 @@ const MEMORY_SECONDS: f64 = 0.2;
 /// Time of work after which a measurement is taken into account, unless an eighth of the bound was consumed before.
 const SAMPLE_SECONDS: f64 = 0.025;
 
-/// What one channel may hold, by the consumer's rate.
+/// The limits of one channel, by the consumer's rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Bounds {
     /// The channel's share in records, in all places together; [`UNBOUNDED`] if there is no bound. At least 1.

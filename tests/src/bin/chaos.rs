@@ -55,7 +55,7 @@ impl Cli {
     }
 }
 
-/// What happened in all runs.
+/// The events of all runs.
 #[derive(Debug, Default)]
 struct Totals {
     counts: BTreeMap<&'static str, usize>,

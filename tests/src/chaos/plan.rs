@@ -37,7 +37,7 @@ impl Victim {
     }
 }
 
-/// What a full or slow disk does to the directory of checkpoints.
+/// The fault of the disk with the directory of checkpoints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DiskFault {
     /// Every operation hangs for so many milliseconds.

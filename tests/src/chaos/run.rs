@@ -21,7 +21,7 @@ use std::{
 
 /// TaskManagers of a run, with two slots each: the job finds enough slots while one of them is being replaced.
 const TASKMANAGERS: usize = 3;
-/// What a run must have in the end, or it has shown nothing.
+/// The least that a run must have in the end, or it has shown nothing.
 const KILLS_AT_LEAST: usize = 5;
 const CHECKPOINTS_AT_LEAST: usize = 10;
 /// How long a run waits for a process to come to an armed point.
@@ -29,7 +29,7 @@ const POINT_WITHIN: Duration = Duration::from_secs(15);
 /// Lines that a report shows of those that differ.
 const SHOWN: usize = 5;
 
-/// What all runs of a campaign have in common.
+/// The settings that all runs of a campaign share.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The folder of the programs `flott`, `chaos_job` and `passthrough_fs`.
@@ -40,7 +40,7 @@ pub struct Settings {
     pub commits_early: bool,
 }
 
-/// What happened in a run.
+/// The events of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
     /// Processes that were killed, wherever they were.

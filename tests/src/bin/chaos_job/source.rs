@@ -18,7 +18,7 @@ const PUSH_EVERY: u64 = 3;
 /// Time from one look at the gate to the next.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// What a source reads.
+/// The input of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Feed {
     /// Readings, in many splits.
