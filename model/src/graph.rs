@@ -114,6 +114,13 @@ pub struct StateDeclaration {
     pub ttl_ms: Option<u64>,
 }
 
+impl StateDeclaration {
+    /// Returns true if the state belongs to keys, and is distributed by key group.
+    pub fn is_keyed(&self) -> bool {
+        self.schemas.contains_key("key")
+    }
+}
+
 /// One chain of operators: what is deployed as one task per subtask.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobVertex {

@@ -315,4 +315,4 @@ pub fn decode(bytes: &[u8]) -> Result<CheckpointMetadata, String> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -81,9 +81,10 @@ fn base(name: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checkpoints::tests::metadata;
     use crate::objects::{MemoryObjects, S3Settings};
     use bytes::Bytes;
-    use model::{ExecutionAttemptId, JobVertexId, OperatorId, OperatorState, OperatorSubtaskState};
+    use model::{ExecutionAttemptId, JobVertexId, OperatorId};
     use platform::Platform;
     use std::collections::BTreeSet;
 
@@ -92,32 +93,21 @@ mod tests {
     }
 
     async fn checkpoint(directory: &CheckpointDirectory) -> CheckpointMetadata {
-        let mut subtasks = Vec::new();
+        let mut states = Vec::new();
         for subtask in 0..2 {
             let attempt =
                 ExecutionAttemptId { graph: 1, vertex: JobVertexId(1), subtask, attempt: 0 };
             // The first subtask has finished before: its state is of an older checkpoint.
             let (number, state) = (u64::from(subtask) + 4, Bytes::from(vec![subtask as u8; 3]));
             let put = directory.put_state(JobId(7), number, attempt, OperatorId(9), state);
-            let state = Some(put.await.unwrap());
-            subtasks.push(OperatorSubtaskState { ended: subtask == 0, state });
+            states.push(put.await.unwrap());
         }
-        let state = OperatorState {
-            name: "count".into(),
-            uid: None,
-            max_parallelism: 128,
-            states: Vec::new(),
-            subtasks,
-            coordinator: Some(StateHandle::Inline(vec![5])),
-        };
-        CheckpointMetadata {
-            job_id: JobId(7),
-            checkpoint: 5,
-            graph: 1,
-            triggered_ms: 1,
-            completed_ms: 2,
-            operators: [(OperatorId(9), state)].into(),
+        let mut metadata = metadata(5, 1, states);
+        for saved in metadata.operators.values_mut() {
+            saved.subtasks[0].ended = true;
+            saved.coordinator = Some(StateHandle::Inline(vec![5]));
         }
+        metadata
     }
 
     #[tokio::test]

@@ -222,9 +222,10 @@ fn last(uri: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checkpoints::tests::metadata;
     use crate::objects::FileObjects;
     use crate::savepoints::SavepointFolder;
-    use model::{ExecutionAttemptId, JobVertexId, OperatorId, OperatorState, OperatorSubtaskState};
+    use model::{ExecutionAttemptId, JobVertexId, OperatorId, OperatorSubtaskState};
 
     fn reader(directory: Option<&CheckpointDirectory>) -> StateReader {
         StateReader::new(directory.cloned(), Platform::production(), S3Settings::default())
@@ -240,23 +241,7 @@ mod tests {
         let attempt =
             ExecutionAttemptId { graph: 1, vertex: JobVertexId(1), subtask: 0, attempt: 0 };
         let put = directory.put_state(job, 5, attempt, operator, Bytes::from_static(b"state"));
-        let state = Some(put.await.unwrap());
-        let saved = OperatorState {
-            name: "count".into(),
-            uid: None,
-            max_parallelism: 128,
-            states: Vec::new(),
-            subtasks: vec![OperatorSubtaskState { ended: false, state }],
-            coordinator: Some(StateHandle::Inline(vec![5])),
-        };
-        let metadata = CheckpointMetadata {
-            job_id: job,
-            checkpoint: 5,
-            graph: 1,
-            triggered_ms: 1,
-            completed_ms: 2,
-            operators: [(operator, saved)].into(),
-        };
+        let metadata = metadata(5, 1, vec![put.await.unwrap()]);
         directory.put_metadata(&metadata).await.unwrap();
         metadata
     }

@@ -6,9 +6,6 @@ use model::{CheckpointMetadata, JobGraph, OperatorState};
 use std::collections::BTreeSet;
 use thiserror::Error;
 
-/// The role of the key among the types of a keyed state.
-const KEY: &str = "key";
-
 /// The reason why a job can't start from a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Incompatible {
@@ -115,8 +112,7 @@ fn check_operator(
     found: &mut Vec<Incompatible>,
 ) {
     let operator = shown(&node.name, node.uid.as_deref());
-    let is_keyed =
-        |states: &[StateDeclaration]| states.iter().any(|state| state.schemas.contains_key(KEY));
+    let is_keyed = |states: &[StateDeclaration]| states.iter().any(StateDeclaration::is_keyed);
     let vertex = graph.vertices.iter().find(|vertex| vertex.nodes.contains(&node.id));
     if let Some(now) = vertex.map(|vertex| vertex.max_parallelism)
         && now != saved.max_parallelism

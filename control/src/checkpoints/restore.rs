@@ -4,7 +4,7 @@
 use super::Checkpoints;
 use crate::execution_graph::{ExecutionGraph, TaskIndex};
 use crate::mutation::Rule;
-use model::graph::GraphNode;
+use model::graph::{GraphNode, StateDeclaration};
 use model::{
     CheckpointMetadata, JobGraph, JobVertex, OperatorId, OperatorState, OperatorSubtaskState,
     RestoredCheckpoint, StateHandle, SubtaskSnapshot, owned_key_groups,
@@ -192,7 +192,7 @@ pub fn coordinator_state(
 /// Returns true if all state of an operator belongs to keys. A former subtask then owned the same key groups as the subtask of
 /// that index owns now, if neither number has changed.
 fn is_keyed(node: &GraphNode) -> bool {
-    !node.states.is_empty() && node.states.iter().all(|state| state.schemas.contains_key("key"))
+    !node.states.is_empty() && node.states.iter().all(StateDeclaration::is_keyed)
 }
 
 fn nodes_of<'a>(graph: &'a JobGraph, vertex: &'a JobVertex) -> impl Iterator<Item = &'a GraphNode> {

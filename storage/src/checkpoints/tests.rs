@@ -6,7 +6,11 @@ const JOB: JobId = JobId(7);
 const OPERATOR: OperatorId = OperatorId(9);
 
 /// Returns metadata of a checkpoint with these states.
-fn metadata(checkpoint: u64, graph: u64, states: Vec<StateHandle>) -> CheckpointMetadata {
+pub(crate) fn metadata(
+    checkpoint: u64,
+    graph: u64,
+    states: Vec<StateHandle>,
+) -> CheckpointMetadata {
     let subtasks =
         states.into_iter().map(|state| OperatorSubtaskState { ended: false, state: Some(state) });
     let operator = OperatorState {
