@@ -178,10 +178,12 @@ impl BlobCache {
             Err(BlobStoreError::NotFound(_) | BlobStoreError::WrongHash { .. }) => {}
             Err(error) => return Err(failed(key, error.into())),
         }
-        let fetch = self.joined(key);
-        let fetched = fetch.await;
-        self.lock().fetching.remove(key);
-        fetched?;
+        let (fetch, begun_before) = self.joined(key);
+        match fetch.await {
+            // The server may have got the blob after it answered that fetch, but before this call.
+            Err(error) if begun_before && error.is_gone() => self.joined(key).0.await?,
+            fetched => fetched?,
+        }
         let path = self.0.store.path(key).await.map_err(|error| failed(key, error.into()))?;
         path.ok_or(BlobFetchError::NoFiles)
     }
@@ -274,21 +276,24 @@ impl BlobCache {
         removal
     }
 
-    /// Returns the running fetch of this blob, or begins one. A fetch runs on the blob lane, and to its end even if
-    /// nobody waits for it any more.
-    fn joined(&self, key: &BlobKey) -> Fetch {
+    /// Returns the running fetch of this blob and true, or begins one and returns false with it. A fetch runs on the blob
+    /// lane, and to its end even if nobody waits for it any more; its result is only for those who joined it.
+    fn joined(&self, key: &BlobKey) -> (Fetch, bool) {
         let mut state = self.lock();
         if let Some(fetch) = state.fetching.get(key) {
-            return fetch.clone();
+            return (fetch.clone(), true);
         }
         let cache = self.clone();
         let of = *key;
-        let run =
-            self.0.platform.lane(Lane::Blob).run(move || async move { cache.download(&of).await });
+        let run = self.0.platform.lane(Lane::Blob).run(move || async move {
+            let downloaded = cache.download(&of).await;
+            cache.lock().fetching.remove(&of);
+            downloaded
+        });
         let fetch =
             run.map(|done| done.unwrap_or(Err(BlobFetchError::ShuttingDown))).boxed().shared();
         state.fetching.insert(*key, fetch.clone());
-        fetch
+        (fetch, false)
     }
 
     async fn download(&self, key: &BlobKey) -> Result<(), BlobFetchError> {

@@ -449,6 +449,53 @@ fn fetches_of_one_blob_at_the_same_time_are_one() {
     });
 }
 
+/// A job that was cancelled while its program was being fetched, and whose program was removed with it: the program comes
+/// again with the next job.
+#[test]
+fn a_fetch_that_nobody_waited_for_to_its_end_fails_no_later_one() {
+    run(async {
+        let c = cached().await;
+        let key = c.put(b"program", BlobKind::Permanent).await;
+        let world = &c.server.world;
+        let mut script = world.double::<BlobServerGateway>("empty", world.services.session, |e| {
+            e.answers::<ReadBlob>()
+        });
+        c.cache.set_server(script.address.clone(), world.services.session);
+        let read = tokio::select! {
+            fetched = c.cache.fetch(&key) => panic!("nothing was answered yet: {fetched:?}"),
+            read = script.next::<ReadBlob>() => read,
+        };
+        read.answer(Err(BlobError::NotFound(key.hash.to_string())));
+        secs(5).await;
+        c.connect();
+        c.cache.fetch(&key).await.unwrap();
+    });
+}
+
+#[test]
+fn a_fetch_that_was_answered_before_the_blob_came_is_made_once_more() {
+    run(async {
+        let c = cached().await;
+        let key = c.put(b"program", BlobKind::Permanent).await;
+        let world = &c.server.world;
+        let mut script = world.double::<BlobServerGateway>("early", world.services.session, |e| {
+            e.answers::<ReadBlob>()
+        });
+        c.cache.set_server(script.address.clone(), world.services.session);
+        let serve = async {
+            let gone = Err(BlobError::NotFound(key.hash.to_string()));
+            script.next::<ReadBlob>().await.answer(gone);
+            let read = script.next::<ReadBlob>().await;
+            read.answer(Ok(serde_bytes::ByteBuf::from(b"program".to_vec())));
+            script.silent_for(Duration::from_secs(5)).await;
+        };
+        let (early, late) = (c.cache.fetch(&key), c.cache.fetch(&key));
+        let (early, late, ()) = futures::join!(early, late, serve);
+        assert!(early.unwrap_err().is_gone(), "it was not there when this one asked");
+        late.unwrap();
+    });
+}
+
 #[test]
 fn wrong_content_is_fetched_again_and_never_kept() {
     run(async {

@@ -85,7 +85,8 @@ impl Session {
         });
         let session = Self { application, client, job, count, folder };
         session.await_running("at first");
-        assert!(session.application.shows_no_secret() >= 3, "coordinators and two hosts of tasks");
+        // The job has no coordinators, so the JobManager has no host for it.
+        assert!(session.application.shows_no_secret() >= 2, "two hosts of tasks");
         session
     }
 

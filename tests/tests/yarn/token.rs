@@ -36,7 +36,9 @@ impl Session {
     fn start() -> Self {
         let user = User::new();
         let start = ["yarn-session", "-d", "-jm", "512", "-tm", "512", "-s", "2"];
-        let started = user.flott(&start);
+        let savepoints = user.folder.path().join("savepoints");
+        let savepoints = format!("execution.checkpointing.savepoint-dir={}", savepoints.display());
+        let started = user.flott(&[&start[..], &["-D", &savepoints]].concat());
         assert!(started.status.success(), "{}", text_of(&started.stderr));
         let id = user.alive().pop().unwrap();
         let report = user.runtime.block_on(user.yarn.report(id.parse().unwrap())).unwrap();
@@ -84,8 +86,14 @@ impl Session {
         assert_eq!(code, Some(0), "{said}");
         let jobs =
             self.user.runtime.block_on(self.client(Some(self.token.clone())).jobs_overview());
-        let job = jobs.unwrap().jobs.pop().unwrap().jid;
-        eventually(WITHIN, "it runs", || (self.state(&job) == "RUNNING").then_some(()));
+        let ended = ["CANCELED", "FINISHED"];
+        let mut jobs = jobs.unwrap().jobs.into_iter();
+        let job = jobs.find(|job| !ended.contains(&job.state.as_str())).unwrap().jid;
+        eventually(WITHIN, "its tasks run", || {
+            let details = self.client(Some(self.token.clone()));
+            let details = self.user.runtime.block_on(details.job(&job)).ok()?;
+            details.vertices.iter().all(|v| v.status == "RUNNING").then_some(())
+        });
         job
     }
 
@@ -139,15 +147,19 @@ fn a_session_answers_its_user_and_lets_others_read_through_yarns_proxy() {
 
     let job = session.run_job();
     links_lead_to_log_files(&session, &job);
-    let (cancel, stop) = (format!("/jobs/{job}/yarn-cancel"), format!("/jobs/{job}/yarn-stop"));
+    let cancel = format!("/jobs/{job}/yarn-cancel");
     let (status, body) = curl(&session.proxied(&cancel), &[]);
     assert_eq!(status, "403", "{body}");
     assert!(body.contains("Content-Type: application/json"), "{body}");
-    assert_eq!(curl(&session.proxied(&stop), &JSON).0, "501");
     assert_eq!(session.state(&job), "RUNNING");
     let (status, body) = curl(&session.proxied(&cancel), &JSON);
     assert_eq!(status, "202", "{body}");
     eventually(WITHIN, "it is cancelled", || (session.state(&job) == "CANCELED").then_some(()));
+    let stopped = session.run_job();
+    let stop = format!("/jobs/{stopped}/yarn-stop");
+    let (status, body) = curl(&session.proxied(&stop), &JSON);
+    assert_eq!(status, "202", "{body}");
+    eventually(WITHIN, "it has stopped", || (session.state(&stopped) == "FINISHED").then_some(()));
     nobody_sees_it(&session);
 
     let (code, said) = session.flott(&["list", "-a"]);
