@@ -129,6 +129,11 @@ impl Handler<OperationEnded> for Dispatcher {
     type Result = ();
 
     fn handle(&mut self, OperationEnded { key, outcome }: OperationEnded, _: &mut Context<Self>) {
+        if let Err(cause) = &outcome {
+            // Whoever asked may never ask how it stands: YARN's proxy does not.
+            let (job, trigger) = (key.0.map(tracing::field::display), key.1);
+            tracing::warn!(job, %trigger, %cause, "a savepoint, or the disposal of one, has failed");
+        }
         self.operations.end(key, outcome);
     }
 }

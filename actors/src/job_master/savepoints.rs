@@ -71,9 +71,8 @@ impl JobMaster {
     /// Answers who has asked for a savepoint.
     pub(super) fn answer_savepoint(&mut self, number: u64, outcome: Result<String, String>) {
         let job = self.job_id();
-        match &outcome {
-            Ok(folder) => tracing::info!(%job, folder, "savepoint complete"),
-            Err(why) => tracing::warn!(%job, why, "a savepoint has failed"),
+        if let Ok(folder) = &outcome {
+            tracing::info!(%job, folder, "savepoint complete");
         }
         if let Some(asked) = self.savepoints.remove(&number) {
             // Whoever asked may have gone.
