@@ -111,12 +111,16 @@ impl CheckpointDirectory {
         format!("{}/{}", self.objects.location(), self.full(name))
     }
 
-    /// Marks the directory, so that other processes can tell whether theirs is the same one.
+    /// Marks the directory, so that other processes can tell whether theirs is the same one. Writes nothing if it is marked:
+    /// a JobMaster that takes a job over must not give it up because the disk is full just then.
     ///
     /// # Errors
     /// The store's error.
     pub async fn mark_shared(&self, job: JobId) -> Result<(), CheckpointError> {
-        Ok(self.put(&format!("{job}/{SHARED}"), Bytes::new()).await?)
+        match self.is_shared(job).await? {
+            true => Ok(()),
+            false => Ok(self.put(&format!("{job}/{SHARED}"), Bytes::new()).await?),
+        }
     }
 
     /// Returns true if the JobMaster of the job has marked this directory.

@@ -62,7 +62,9 @@ impl JobMaster {
                     _ => None,
                 };
                 if shares {
-                    directory.mark_shared(job).await?;
+                    let mark = || directory.mark_shared(job);
+                    let what = "mark the checkpoint directory";
+                    retried(what, STORE_RETRY, may_pass, mark).await?;
                 }
                 Ok(Restored { directory, kept, started_from })
             };

@@ -45,6 +45,19 @@ fn objects(metadata: &CheckpointMetadata) -> BTreeSet<String> {
     metadata.objects().into_iter().chain([metadata.object_name()]).collect()
 }
 
+/// The JobManager dies while the disk is full, and another one takes its jobs over.
+#[tokio::test]
+async fn a_directory_that_is_marked_is_marked_again_on_a_full_disk() {
+    let store = FaultyObjects::new(Arc::new(MemoryObjects::new()));
+    let directory = CheckpointDirectory::new(Arc::new(store.clone()));
+    directory.mark_shared(JOB).await.unwrap();
+    let full = StoreError::DiskFull { path: "disk".to_owned() };
+    store.set_writes(Fault::Fail(full.clone()));
+    directory.mark_shared(JOB).await.unwrap();
+    let first = directory.mark_shared(JobId(8)).await;
+    assert!(matches!(&first, Err(CheckpointError::Store(error)) if *error == full), "{first:?}");
+}
+
 #[tokio::test]
 async fn a_late_deletion_spares_everything_that_a_successor_refers_to() {
     let memory = MemoryObjects::new();
