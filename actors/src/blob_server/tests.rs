@@ -3,7 +3,7 @@
 mod hanging;
 
 use super::*;
-use crate::testkit::{World, run, session};
+use crate::testkit::{Script, World, run, session};
 use gateways::blob_server::{
     BlobError, CHUNK_BYTES_MAX, CloseUpload, DeleteJobBlobs, HasBlob, OpenUpload, ReadBlob,
     UploadChunk, UploadId,
@@ -409,6 +409,14 @@ impl Cached {
         let handle = &self.server.handle;
         self.cache.set_server(handle.address.clone(), handle.session);
     }
+    /// Makes a double the cache's server.
+    fn scripted(&self, name: &str) -> Script {
+        let world = &self.server.world;
+        let session = world.services.session;
+        let script = world.double::<BlobServerGateway>(name, session, |e| e.answers::<ReadBlob>());
+        self.cache.set_server(script.address.clone(), session);
+        script
+    }
 }
 
 #[test]
@@ -431,12 +439,7 @@ fn fetches_of_one_blob_at_the_same_time_are_one() {
     run(async {
         let c = cached().await;
         let key = c.put(b"program", BlobKind::Permanent).await;
-        let world = &c.server.world;
-        let mut script =
-            world.double::<BlobServerGateway>("counted", world.services.session, |e| {
-                e.answers::<ReadBlob>()
-            });
-        c.cache.set_server(script.address.clone(), world.services.session);
+        let mut script = c.scripted("counted");
         let fetches = futures::future::join_all((0..5).map(|_| c.cache.fetch(&key)));
         let serve = async {
             let read = script.next::<ReadBlob>().await;
@@ -456,11 +459,7 @@ fn a_fetch_that_nobody_waited_for_to_its_end_fails_no_later_one() {
     run(async {
         let c = cached().await;
         let key = c.put(b"program", BlobKind::Permanent).await;
-        let world = &c.server.world;
-        let mut script = world.double::<BlobServerGateway>("empty", world.services.session, |e| {
-            e.answers::<ReadBlob>()
-        });
-        c.cache.set_server(script.address.clone(), world.services.session);
+        let mut script = c.scripted("empty");
         let read = tokio::select! {
             fetched = c.cache.fetch(&key) => panic!("nothing was answered yet: {fetched:?}"),
             read = script.next::<ReadBlob>() => read,
@@ -477,11 +476,7 @@ fn a_fetch_that_was_answered_before_the_blob_came_is_made_once_more() {
     run(async {
         let c = cached().await;
         let key = c.put(b"program", BlobKind::Permanent).await;
-        let world = &c.server.world;
-        let mut script = world.double::<BlobServerGateway>("early", world.services.session, |e| {
-            e.answers::<ReadBlob>()
-        });
-        c.cache.set_server(script.address.clone(), world.services.session);
+        let mut script = c.scripted("early");
         let serve = async {
             let gone = Err(BlobError::NotFound(key.hash.to_string()));
             script.next::<ReadBlob>().await.answer(gone);
@@ -501,11 +496,7 @@ fn wrong_content_is_fetched_again_and_never_kept() {
     run(async {
         let c = cached().await;
         let key = c.put(b"program", BlobKind::Permanent).await;
-        let world = &c.server.world;
-        let mut script = world.double::<BlobServerGateway>("liar", world.services.session, |e| {
-            e.answers::<ReadBlob>()
-        });
-        c.cache.set_server(script.address.clone(), world.services.session);
+        let mut script = c.scripted("liar");
         let serve = async {
             for content in [b"Program", b"programm".get(..7).unwrap()] {
                 let bytes = content.to_vec();
