@@ -4,7 +4,10 @@
 use crate::graph::StateDeclaration;
 use crate::ids::{JobId, OperatorId};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+};
 
 /// Where the bytes of one snapshot are.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +28,26 @@ pub enum StateHandle {
         /// Its length in bytes.
         bytes: u64,
     },
+    /// In several places. Keyed state that is large is stored in parts, so that it can be stored while it is being written, and a
+    /// subtask reads only the parts with key groups that it owns. No part has parts.
+    Parts(Vec<StatePart>),
+}
+
+/// A part of a state, which can be restored without the others.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StatePart {
+    /// The key groups of its entries, as the first and the last group of each run; empty: any group.
+    pub groups: Vec<(u32, u32)>,
+    /// Where its bytes are.
+    pub state: StateHandle,
+}
+
+impl StatePart {
+    /// Returns true if the part may have entries of these key groups.
+    pub fn may_have(&self, groups: &Range<u32>) -> bool {
+        let overlaps = |(first, last): &(u32, u32)| *first < groups.end && *last >= groups.start;
+        self.groups.is_empty() || self.groups.iter().any(overlaps)
+    }
 }
 
 impl StateHandle {
@@ -33,14 +56,31 @@ impl StateHandle {
         match self {
             Self::Inline(bytes) => bytes.len() as u64,
             Self::Object { bytes, .. } | Self::External { bytes, .. } => *bytes,
+            Self::Parts(parts) => parts.iter().map(|part| part.state.bytes()).sum(),
         }
     }
     /// Returns the name of the object, if the bytes are in one that belongs to the job.
     pub fn object(&self) -> Option<&str> {
         match self {
-            Self::Inline(_) | Self::External { .. } => None,
+            Self::Inline(_) | Self::External { .. } | Self::Parts(_) => None,
             Self::Object { name, .. } => Some(name),
         }
+    }
+    /// Iterates over the handles of the parts, or over this handle alone.
+    pub fn places(&self) -> impl Iterator<Item = &Self> {
+        let (parts, whole) = match self {
+            Self::Parts(parts) => (parts.as_slice(), None),
+            whole => (&[][..], Some(whole)),
+        };
+        parts.iter().map(|part| &part.state).chain(whole)
+    }
+    /// Iterates over the same handles as [`StateHandle::places`], to change them.
+    pub fn places_mut(&mut self) -> impl Iterator<Item = &mut Self> {
+        let (parts, whole) = match self {
+            Self::Parts(parts) => (parts.as_mut_slice(), None),
+            whole => (&mut [][..], Some(whole)),
+        };
+        parts.iter_mut().map(|part| &mut part.state).chain(whole)
     }
 }
 
@@ -132,18 +172,18 @@ impl CheckpointMetadata {
     pub fn state_bytes(&self) -> u64 {
         self.handles().map(StateHandle::bytes).sum()
     }
-    /// Iterates over all handles, to change them.
+    /// Iterates over the places of all state, to change them.
     pub fn handles_mut(&mut self) -> impl Iterator<Item = &mut StateHandle> {
         self.operators.values_mut().flat_map(|operator| {
             let subtasks = operator.subtasks.iter_mut().filter_map(|s| s.state.as_mut());
-            subtasks.chain(&mut operator.coordinator)
+            subtasks.chain(&mut operator.coordinator).flat_map(StateHandle::places_mut)
         })
     }
-    /// Iterates over all handles.
+    /// Iterates over the places of all state.
     pub fn handles(&self) -> impl Iterator<Item = &StateHandle> {
         self.operators.values().flat_map(|operator| {
             let subtasks = operator.subtasks.iter().filter_map(|subtask| subtask.state.as_ref());
-            subtasks.chain(&operator.coordinator)
+            subtasks.chain(&operator.coordinator).flat_map(StateHandle::places)
         })
     }
 }

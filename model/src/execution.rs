@@ -139,6 +139,9 @@ pub struct FailureCause {
 }
 
 impl FailureCause {
+    /// The kind of the failure of tasks or coordinators whose checkpoint has lost or damaged files: no restart can read them.
+    pub const CHECKPOINT_UNREADABLE: &str = "CheckpointUnreadable";
+
     /// A failure that a restart may mend.
     pub fn recoverable(kind: impl Into<String>, message: impl Into<String>) -> Self {
         Self { kind: kind.into(), message: message.into(), recoverable: true }

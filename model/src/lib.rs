@@ -20,7 +20,7 @@ pub mod slots;
 pub use blob::{BlobKey, BlobKind, ContentHash};
 pub use checkpoint::{
     CheckpointBarrier, CheckpointMetadata, CheckpointPointer, OperatorState, OperatorSubtaskState,
-    StateHandle, SubtaskSnapshot,
+    StateHandle, StatePart, SubtaskSnapshot,
 };
 pub use checkpoint_stats::{
     CheckpointCounts, CheckpointKind, CheckpointReport, CheckpointSettings, CheckpointStats,

@@ -1,7 +1,7 @@
 //! A checkpoint directory: objects with state, and one object with the metadata of each checkpoint.
 //!
 //! Names are `<job id>/chk-<number>/…`. The metadata of a checkpoint is `_metadata-<graph>`, a state is
-//! `<operator>-<subtask>-<graph>.<attempt>`; `<graph>` is the id of the JobMaster's execution graph in 16 hexadecimal digits. The
+//! `<operator>-<subtask>-<graph>.<attempt>`, with `.<number>` at the end if it is stored in parts; `<graph>` is the id of the JobMaster's execution graph in 16 hexadecimal digits. The
 //! content of metadata is the magic `FCK1`, then a [`CheckpointMetadata`] in MessagePack with named fields. The object store
 //! checks that an object is whole. This module must never delete anything that it was not told to delete.
 //!
@@ -54,6 +54,9 @@ pub enum CheckpointError {
     /// State is in the checkpoint directory, and the job has none any more.
     #[error("state is in the object {0}, and execution.checkpointing.dir is not set")]
     NoDirectory(String),
+    /// A state that was to be read as a whole is in parts.
+    #[error("a state is in parts where it can't be")]
+    IsInParts,
     /// The path of a savepoint or a retained checkpoint names neither.
     #[error("{0}")]
     NoSnapshot(String),
@@ -65,6 +68,14 @@ pub enum CheckpointError {
         /// The fault.
         why: String,
     },
+}
+
+impl CheckpointError {
+    /// Returns true if a call that failed may succeed later: the store does not answer. Otherwise something is lost or damaged.
+    pub fn may_pass(&self) -> bool {
+        use StoreError::{Io, Unreachable};
+        matches!(self, Self::Store(Unreachable { .. } | Io { .. }))
+    }
 }
 
 /// The checkpoint directory of a job. Clones share it.
@@ -143,8 +154,26 @@ impl CheckpointDirectory {
         operator: OperatorId,
         state: Bytes,
     ) -> Result<StateHandle, CheckpointError> {
-        let ExecutionAttemptId { graph, subtask, attempt, .. } = attempt;
-        let name = format!("{job}/chk-{checkpoint}/{operator}-{subtask}-{graph:016x}.{attempt}");
+        self.put_object(state_name(job, checkpoint, attempt, operator), state).await
+    }
+
+    /// Stores the part with this number of such a state, and returns its handle.
+    ///
+    /// # Errors
+    /// The store's error.
+    pub async fn put_part(
+        &self,
+        job: JobId,
+        checkpoint: u64,
+        attempt: ExecutionAttemptId,
+        (operator, part): (OperatorId, u32),
+        state: Bytes,
+    ) -> Result<StateHandle, CheckpointError> {
+        let name = state_name(job, checkpoint, attempt, operator);
+        self.put_object(format!("{name}.{part}"), state).await
+    }
+
+    async fn put_object(&self, name: String, state: Bytes) -> Result<StateHandle, CheckpointError> {
         let bytes = state.len() as u64;
         self.objects.put(&self.full(&name), state).await?;
         Ok(StateHandle::Object { name, bytes })
@@ -159,6 +188,7 @@ impl CheckpointDirectory {
             StateHandle::Inline(bytes) => return Ok(Bytes::copy_from_slice(bytes)),
             StateHandle::Object { name, .. } => name,
             StateHandle::External { uri, .. } => return Err(CheckpointError::Missing(uri.clone())),
+            StateHandle::Parts(_) => return Err(CheckpointError::IsInParts),
         };
         let found = self.objects.get(&self.full(name)).await?;
         found.ok_or_else(|| CheckpointError::Missing(self.shown(name)))
@@ -295,6 +325,16 @@ fn is_metadata(file: &str) -> bool {
     graph.is_some_and(|graph| graph.is_empty() || u64::from_str_radix(graph, 16).is_ok())
 }
 
+fn state_name(
+    job: JobId,
+    checkpoint: u64,
+    attempt: ExecutionAttemptId,
+    operator: OperatorId,
+) -> String {
+    let ExecutionAttemptId { graph, subtask, attempt, .. } = attempt;
+    format!("{job}/chk-{checkpoint}/{operator}-{subtask}-{graph:016x}.{attempt}")
+}
+
 /// Encodes metadata.
 ///
 /// # Errors
@@ -315,7 +355,10 @@ pub fn decode(bytes: &[u8]) -> Result<CheckpointMetadata, String> {
     let body = bytes.strip_prefix(MAGIC).ok_or("it does not begin with FCK1")?;
     let mut decoder = rmp_serde::Deserializer::from_read_ref(body);
     decoder.set_max_depth(DEPTH_MAX);
-    serde::Deserialize::deserialize(&mut decoder).map_err(|error| error.to_string())
+    let metadata: Result<CheckpointMetadata, _> = serde::Deserialize::deserialize(&mut decoder);
+    let metadata = metadata.map_err(|error| error.to_string())?;
+    let nested = metadata.handles().any(|place| matches!(place, StateHandle::Parts(_)));
+    if nested { Err("a part of a state has parts".to_owned()) } else { Ok(metadata) }
 }
 
 #[cfg(test)]

@@ -46,7 +46,7 @@ impl StateReader {
         Self { directory, platform, s3, opened: Arc::default() }
     }
 
-    /// Returns the bytes of a handle.
+    /// Returns the bytes of a handle that has no parts.
     ///
     /// # Errors
     /// The store's error; [`CheckpointError::Missing`] if the object is not there; [`CheckpointError::NoDirectory`].
@@ -58,6 +58,7 @@ impl StateReader {
                 Err(CheckpointError::NoDirectory(name.clone()))
             }
             (StateHandle::External { uri, .. }, _) => self.object(uri).await,
+            (StateHandle::Parts(_), _) => Err(CheckpointError::IsInParts),
         }
     }
 

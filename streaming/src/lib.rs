@@ -27,5 +27,6 @@ pub use graph::BuiltJob;
 pub use seam::{
     Barrier, BuildInputs, BuildProgramError, Coordinator, CoordinatorContext, EdgeCodec, Element,
     ErasedBatch, EventReply, InputPort, Interrupt, Mail, OnFailure, OutputPort, Polled, Progress,
-    StreamEvent, Subtask, SubtaskContext, TaskCounters, TaskError, TaskSnapshot, TaskUpcalls,
+    StateChunk, StreamEvent, Subtask, SubtaskContext, TaskCounters, TaskError, TaskSnapshot,
+    TaskUpcalls,
 };

@@ -17,7 +17,10 @@ use common::{Cluster, Process, bin, eventually, request};
 use nix::sys::signal::Signal;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 const WITHIN: Duration = Duration::from_secs(120);
 
@@ -27,7 +30,7 @@ struct Run {
     out: PathBuf,
     expected: Vec<String>,
     random: ChaCha8Rng,
-    _data: tempfile::TempDir,
+    data: tempfile::TempDir,
 }
 
 impl Run {
@@ -44,6 +47,7 @@ impl Run {
             ("restart-strategy.fixed-delay.delay", "50ms"),
             ("taskmanager.numberOfTaskSlots", "2"),
         ];
+        options.retain(|(key, _)| more.iter().all(|(other, _)| key != other));
         options.extend_from_slice(more);
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let expected = write_visits(&folder.path().join("in"), &mut random);
@@ -53,7 +57,7 @@ impl Run {
         let args =
             ["--input", input.to_str().unwrap(), "--output", out.to_str().unwrap(), "--work", work];
         let job = cluster.submit(&bin("visits"), &request(&args, 2));
-        Self { cluster, job, out, expected, random, _data: folder }
+        Self { cluster, job, out, expected, random, data: folder }
     }
 
     /// How many checkpoints the JobManagers have completed so far.
@@ -79,6 +83,30 @@ impl Run {
         self.cluster.await_state(&self.job, "FINISHED", WITHIN);
         assert_eq!(committed(&self.out), self.expected, "seed {seed}");
     }
+}
+
+/// Changes the last byte of each state object of the newest checkpoint of the only job below `checkpoints`. Returns the number of
+/// the checkpoint before.
+fn damage_newest(checkpoints: &Path) -> u64 {
+    let list = |folder: &Path| -> Vec<PathBuf> {
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
+    };
+    let number = |path: &PathBuf| path.file_name()?.to_str()?.strip_prefix("chk-")?.parse().ok();
+    let [job] = list(checkpoints).try_into().unwrap();
+    let mut numbers: Vec<u64> = list(&job).iter().filter_map(number).collect();
+    numbers.sort_unstable();
+    let [before, newest] = numbers[..] else { panic!("two are kept, not {numbers:?}") };
+    let mut damaged = 0;
+    for path in list(&job.join(format!("chk-{newest}"))) {
+        if !path.to_string_lossy().contains("_metadata") {
+            let mut bytes = std::fs::read(&path).unwrap();
+            *bytes.last_mut().unwrap() ^= 1;
+            std::fs::write(&path, bytes).unwrap();
+            damaged += 1;
+        }
+    }
+    assert!(damaged > 0, "checkpoint {newest} has no object");
+    before
 }
 
 fn seeds() -> impl Iterator<Item = u64> {
@@ -127,4 +155,40 @@ fn a_killed_jobmanager_goes_on_from_the_checkpoint_in_the_jobs_log() {
         let log = run.cluster.jobmanager.as_ref().unwrap().log();
         assert!(log.contains("the job continues from a checkpoint"), "{log}");
     }
+}
+
+#[test]
+fn a_job_whose_newest_checkpoint_has_a_damaged_file_goes_on_from_the_one_before() {
+    let mut run = Run::start(
+        1,
+        &[
+            ("execution.checkpointing.num-retained", "2"),
+            ("execution.checkpointing.fallback", "true"),
+            // Time to damage the file before it is read.
+            ("restart-strategy.fixed-delay.delay", "2s"),
+        ],
+    );
+    run.await_checkpoints(3);
+    let place = run.cluster.place_of_taskmanager(&run.job);
+    run.cluster.taskmanagers[place].kill();
+    run.cluster.taskmanagers.remove(place);
+    run.cluster.start_taskmanager(&[]);
+    run.cluster.await_state(&run.job, "RESTARTING", WITHIN);
+    let client = run.cluster.client();
+    eventually(WITHIN, "no checkpoint is being recorded", || {
+        let report = run.cluster.block_on(client.checkpoints(&run.job)).ok()?;
+        (report.counts.in_progress == 0).then_some(())
+    });
+    let before = damage_newest(&run.data.path().join("checkpoints"));
+    let message = format!("the job continues from checkpoint {before}, so output");
+    eventually(WITHIN, "the failure says so", || {
+        let failures = run.cluster.block_on(client.job_exceptions(&run.job)).ok()?;
+        serde_json::to_string(&failures).unwrap().contains(&message).then_some(())
+    });
+    run.cluster.await_state(&run.job, "FINISHED", WITHIN);
+    // What the damaged checkpoint had committed may be there twice; nothing is missing, and nothing is other than it should be.
+    let (mut lines, mut expected) = (committed(&run.out), run.expected);
+    lines.dedup();
+    expected.dedup();
+    assert_eq!(lines, expected);
 }

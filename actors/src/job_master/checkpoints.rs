@@ -8,7 +8,7 @@
 //! a JobMaster that was superseded while it read the log knows too little to delete anything. `storage::checkpoints` says why a
 //! deletion that happens late deletes nothing of a successor.
 
-use super::fallback::{Kept, ReadError, may_pass};
+use super::fallback::{Kept, ReadError};
 use super::{JobMaster, fallback};
 use crate::stores::{open_store, retried, s3_settings};
 use actix::{AsyncContext, Context, Handler};
@@ -64,7 +64,7 @@ impl JobMaster {
                 if shares {
                     let mark = || directory.mark_shared(job);
                     let what = "mark the checkpoint directory";
-                    retried(what, STORE_RETRY, may_pass, mark).await?;
+                    retried(what, STORE_RETRY, CheckpointError::may_pass, mark).await?;
                 }
                 Ok(Restored { directory, kept, started_from })
             };
@@ -265,7 +265,11 @@ async fn adopted(
 }
 
 fn unreadable(error: &CheckpointError) -> FailureCause {
-    FailureCause::recoverable("CheckpointUnreadable", error.to_string())
+    let kind = match error.may_pass() {
+        true => "IoError",
+        false => FailureCause::CHECKPOINT_UNREADABLE,
+    };
+    FailureCause::recoverable(kind, error.to_string())
 }
 
 async fn open_directory(
@@ -283,7 +287,8 @@ async fn open_directory(
 /// Reads the snapshot that a job is started from; a store that does not answer is tried again.
 async fn read_snapshot(reader: &StateReader, uri: &str) -> Result<Snapshot, CheckpointError> {
     let read = || reader.snapshot(uri);
-    retried("read the savepoint that the job starts from", STORE_RETRY, may_pass, read).await
+    let what = "read the savepoint that the job starts from";
+    retried(what, STORE_RETRY, CheckpointError::may_pass, read).await
 }
 
 /// Records a checkpoint; repeats the append until its outcome is known.
@@ -340,7 +345,8 @@ impl Handler<CheckpointRead> for JobMaster {
             }
             Err(error) => {
                 self.core.start(now);
-                let cause = FailureCause::fatal("CheckpointUnreadable", error.to_string());
+                let cause =
+                    FailureCause::fatal(FailureCause::CHECKPOINT_UNREADABLE, error.to_string());
                 self.core.fail(now, cause);
             }
         }

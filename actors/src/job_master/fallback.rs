@@ -12,7 +12,6 @@ use model::{CheckpointMetadata, CheckpointPointer, JobId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use storage::checkpoints::{CheckpointDirectory, CheckpointError};
-use storage::objects::StoreError;
 use thiserror::Error;
 
 /// The job's options about its older checkpoints.
@@ -75,7 +74,9 @@ pub(super) async fn read(
     let Some(newest) = pointers.last() else { return Ok(Kept::default()) };
     let what = "list the objects of the job's checkpoints";
     let there = match policy.falls_back {
-        true => Some(retried(what, STORE_RETRY, may_pass, || directory.names(job)).await?),
+        true => Some(
+            retried(what, STORE_RETRY, CheckpointError::may_pass, || directory.names(job)).await?,
+        ),
         false => None,
     };
     let mut checkpoints = Vec::new();
@@ -114,17 +115,12 @@ async fn read_whole(
     there: Option<&BTreeSet<String>>,
 ) -> Result<CheckpointMetadata, CheckpointError> {
     let read = || directory.metadata(name);
-    let metadata = retried("read the job's checkpoint", STORE_RETRY, may_pass, read).await?;
+    let metadata =
+        retried("read the job's checkpoint", STORE_RETRY, CheckpointError::may_pass, read).await?;
     if let Some(there) = there {
         directory.check_objects(&metadata, there)?;
     }
     Ok(metadata)
-}
-
-/// Returns true if a call that failed may succeed later.
-pub(super) fn may_pass(error: &CheckpointError) -> bool {
-    use StoreError::{Io, Unreachable};
-    matches!(error, CheckpointError::Store(Unreachable { .. } | Io { .. }))
 }
 
 #[cfg(test)]

@@ -29,8 +29,8 @@ use std::{
 };
 use streaming::{
     Barrier, BuildInputs, Element, ErasedBatch, InputPort, Interrupt, Mail, Polled, Progress,
-    StreamEvent, Subtask, SubtaskContext, TaskSnapshot, TaskUpcalls, batch::Batch, build,
-    operators::BoxError,
+    StateChunk, StreamEvent, Subtask, SubtaskContext, TaskSnapshot, TaskUpcalls, batch::Batch,
+    build, operators::BoxError,
 };
 use tokio::time::Instant;
 
@@ -192,8 +192,8 @@ impl TaskUpcalls for Host {
     fn wake_at(&self, after: Duration, ticket: u64) {
         self.0.state().timers.push((Instant::now() + after, ticket));
     }
-    fn store_chunk(&self, _: u64, _: OperatorId, chunk: Bytes) -> Result<(), Bytes> {
-        self.0.chunks.send(chunk).map_err(|error| error.0)
+    fn store_chunk(&self, _: u64, _: OperatorId, chunk: StateChunk) -> Result<(), StateChunk> {
+        self.0.chunks.send(chunk.bytes).map_err(|error| StateChunk { groups: None, bytes: error.0 })
     }
     fn is_woken(&self) -> bool {
         self.0.due() > 0

@@ -16,6 +16,8 @@ pub struct CheckpointConfig {
     pub tolerable_failures: u32,
     /// The number of complete checkpoints that are kept.
     pub retained: usize,
+    /// Whether the job continues from the checkpoint before if the newest one can't be read.
+    pub falls_back: bool,
     /// The number of checkpoints that people are told of.
     pub history: usize,
     /// The checkpoint directory; only reported.
@@ -35,6 +37,7 @@ impl Default for CheckpointConfig {
             min_pause: Duration::ZERO,
             tolerable_failures: 0,
             retained: 1,
+            falls_back: false,
             history: 10,
             directory: None,
             kept: (false, false),

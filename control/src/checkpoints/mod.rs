@@ -449,13 +449,15 @@ impl Checkpoints {
         self.history.failed(now, &why);
         self.out.push(CheckpointStep::Aborted { checkpoint: pending.parts.checkpoint, why });
         let parts = pending.parts.tasks.values().flat_map(|part| &part.operators);
-        let objects = parts.filter_map(|(_, state)| state.object()).map(str::to_owned).collect();
+        let objects = parts.flat_map(|(_, state)| state.places()).filter_map(StateHandle::object);
+        let objects = objects.map(str::to_owned).collect();
         self.discard(objects);
     }
 
     /// Has the objects deleted that only this part of a subtask refers to.
     pub fn discard_part(&mut self, part: &SubtaskSnapshot) {
-        let objects = part.operators.iter().filter_map(|(_, state)| state.object());
+        let places = part.operators.iter().flat_map(|(_, state)| state.places());
+        let objects = places.filter_map(StateHandle::object);
         self.discard(objects.map(str::to_owned).collect());
     }
 
@@ -466,10 +468,9 @@ impl Checkpoints {
             objects.retain(|object| !kept.contains(object));
         }
         let parts = self.pending.iter().flat_map(|pending| pending.parts.tasks.values());
-        for (_, state) in parts.flat_map(|part| &part.operators) {
-            if let Some(object) = state.object() {
-                objects.remove(object);
-            }
+        let places = parts.flat_map(|part| &part.operators).flat_map(|(_, state)| state.places());
+        for object in places.filter_map(StateHandle::object) {
+            objects.remove(object);
         }
         if !objects.is_empty() {
             self.out.push(CheckpointStep::Discard(objects));

@@ -7,7 +7,7 @@ use crate::mutation::Rule;
 use model::graph::{GraphNode, StateDeclaration};
 use model::{
     CheckpointMetadata, JobGraph, JobVertex, OperatorId, OperatorState, OperatorSubtaskState,
-    RestoredCheckpoint, StateHandle, SubtaskSnapshot, owned_key_groups,
+    RestoredCheckpoint, StateHandle, StatePart, SubtaskSnapshot, owned_key_groups,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -96,8 +96,8 @@ pub fn assemble(
     }
 }
 
-/// Returns what a subtask of a vertex is restored with: the state of each of its operators, in the order of the former subtasks,
-/// and whether the subtask had reached the end of its data.
+/// Returns what a subtask of a vertex is restored with: the state of each of its operators, in the order of the former subtasks and
+/// without parts that have none of its key groups, and whether the subtask had reached the end of its data.
 pub fn restore_of(
     metadata: &CheckpointMetadata,
     graph: &JobGraph,
@@ -126,7 +126,22 @@ pub fn restore_of(
         let now = (subtask, vertex.parallelism);
         let former = state.subtasks.iter().enumerate();
         let former = former.filter(|(index, _)| choice.has(*index, state, now));
-        let handles: Vec<_> = former.filter_map(|(_, former)| former.state.clone()).collect();
+        let states = former.filter_map(|(_, former)| former.state.as_ref());
+        let own = owned_key_groups(subtask, vertex.parallelism, vertex.max_parallelism);
+        let needed = |part: &&StatePart| match choice {
+            Choice::All | Choice::Own => true,
+            Choice::Overlapping => part.may_have(&own),
+        };
+        let mut handles = Vec::new();
+        for state in states {
+            match state {
+                StateHandle::Parts(parts) => {
+                    let needed = parts.iter().filter(needed);
+                    handles.extend(needed.map(|part| part.state.clone()));
+                }
+                whole => handles.push(whole.clone()),
+            }
+        }
         if !handles.is_empty() {
             restore.push((node.operator_id, handles));
         }

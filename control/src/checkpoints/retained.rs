@@ -28,6 +28,18 @@ impl Checkpoints {
         }
     }
 
+    /// Returns the number of the checkpoint before the newest one that is kept.
+    pub fn before_latest(&self) -> Option<u64> {
+        self.complete.iter().rev().nth(1).map(|before| before.checkpoint)
+    }
+
+    /// The newest checkpoint can't be read: passes over it, if the options allow that and another one is kept, and returns true.
+    /// Its objects stay until a newer checkpoint is complete, and so does its place in the job's log.
+    pub fn pass_over_latest(&mut self) -> bool {
+        let may = self.config.falls_back && self.complete.len() > 1;
+        may && self.complete.pop_back().is_some()
+    }
+
     /// Removes the oldest complete checkpoints that are too many, and returns their objects.
     pub(super) fn subsume(&mut self) -> BTreeSet<String> {
         let mut subsumed = BTreeSet::new();

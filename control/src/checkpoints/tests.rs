@@ -361,3 +361,46 @@ fn a_subtask_gets_the_state_of_former_subtasks_whose_key_groups_it_owns_now() {
     let nothing = restored(1, 130, 128, true).iter().filter(|former| former.is_empty()).count();
     assert_eq!(nothing, 2, "there are fewer key groups than subtasks");
 }
+
+/// Of a state in parts a subtask of another parallelism gets those parts alone that may have its key groups.
+#[test]
+fn a_subtask_gets_the_parts_of_former_states_that_have_its_key_groups() {
+    use crate::testing::{graph, vertex};
+    use model::{StatePart, graph::StateDeclaration};
+    let object = |name: &str| StateHandle::Object { name: name.to_owned(), bytes: 1 };
+    let parts = |of: &[(&str, &[(u32, u32)])]| {
+        let part = |(name, groups): &(&str, &[_])| StatePart {
+            groups: groups.to_vec(),
+            state: object(name),
+        };
+        let operators = vec![(OperatorId(1), StateHandle::Parts(of.iter().map(part).collect()))];
+        SubtaskSnapshot { ended: false, operators }
+    };
+    let mut graph = graph(vec![vertex(1, 4)], vec![]);
+    graph.vertices[0].max_parallelism = 128;
+    graph.nodes[0].operator_id = OperatorId(1);
+    graph.nodes[0].states = vec![StateDeclaration {
+        name: "sum".into(),
+        kind: "value".into(),
+        schemas: [("key".to_owned(), "u64".to_owned())].into(),
+        ttl_ms: None,
+    }];
+    // Subtasks of the former parallelism 2 owned groups 0 to 63 and 64 to 127.
+    let former = [
+        (TaskIndex(0), parts(&[("a", &[(0, 30)]), ("b", &[(31, 40)]), ("c", &[])])),
+        (TaskIndex(1), parts(&[("d", &[(64, 70), (127, 127)]), ("e", &[(95, 96)])])),
+    ];
+    let metadata = metadata(5, &former.into());
+    let names = |graph: &model::JobGraph, subtask: u32| {
+        let (restore, _) = restore_of(&metadata, graph, &graph.vertices[0], subtask);
+        let handles = restore.iter().flat_map(|(_, handles)| handles);
+        handles.map(|handle| handle.object().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let of: Vec<_> = (0..4).map(|subtask| names(&graph, subtask)).collect();
+    assert_eq!(of, [vec!["a", "b", "c"], vec!["b", "c"], vec!["d", "e"], vec!["d", "e"]]);
+    graph.vertices[0].parallelism = 2;
+    assert_eq!([names(&graph, 0).len(), names(&graph, 1).len()], [3, 2]);
+    graph.vertices[0].max_parallelism = 64;
+    graph.vertices[0].parallelism = 4;
+    assert_eq!(names(&graph, 3), ["a", "b", "c", "d", "e"], "key groups are others");
+}

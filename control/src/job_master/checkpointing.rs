@@ -297,6 +297,46 @@ impl JobCore {
         }
     }
 
+    /// Notes the checkpoint that a region is restored from now.
+    pub(super) fn note_restore(&mut self, region: RegionIndex) {
+        let number = self.checkpoints.restored_from().map(|restored| restored.checkpoint);
+        if let Some(state) = self.region_state(region) {
+            state.restored_from = number;
+        }
+    }
+
+    /// Regions have failed. If the reason is that files of the newest checkpoint are lost or damaged, the job continues from the
+    /// checkpoint before where its options allow it, and the message says so, or what can be done. A region that was restored from
+    /// another checkpoint than the newest one says nothing about that: two regions may find the same file damaged, and one
+    /// checkpoint is passed over for both.
+    pub(super) fn pass_over_unreadable(
+        &mut self,
+        regions: &[RegionIndex],
+        mut cause: FailureCause,
+    ) -> FailureCause {
+        let newest = self.checkpoints.latest().map(|latest| latest.checkpoint);
+        let of_newest = |region: &RegionIndex| {
+            self.states.get(region.0 as usize).is_some_and(|state| state.restored_from == newest)
+        };
+        let unreadable = cause.kind == FailureCause::CHECKPOINT_UNREADABLE;
+        let (Some(newest), Some(before)) = (newest, self.checkpoints.before_latest()) else {
+            return cause;
+        };
+        if !unreadable || !regions.iter().any(of_newest) {
+            return cause;
+        }
+        cause.message.push_str(&match self.checkpoints.pass_over_latest() {
+            true => format!(
+                "; the job continues from checkpoint {before}, so output that was committed with checkpoint {newest} comes again"
+            ),
+            false => format!(
+                "; restore the file, or let the job continue from checkpoint {before} with execution.checkpointing.fallback: \
+                 true, which makes output that was committed after it a second time"
+            ),
+        });
+        cause
+    }
+
     /// Returns what the coordinators are restored with.
     pub(super) fn coordinator_restore(&self) -> Vec<(OperatorId, StateHandle)> {
         let latest = self.checkpoints.restored_from().into_iter();

@@ -97,6 +97,7 @@ impl JobCore {
         if regions.is_empty() {
             return;
         }
+        let cause = self.pass_over_unreadable(&regions, cause);
         self.record(&cause, task, now);
         let state = |r: &RegionIndex| self.states.get(r.0 as usize);
         let deployed_once = regions.iter().all(|r| state(r).is_some_and(|s| s.deployed_once));

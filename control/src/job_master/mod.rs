@@ -191,6 +191,8 @@ struct RegionState {
     alive: u32,
     /// Whether it was ever deployed.
     deployed_once: bool,
+    /// The number of the checkpoint that it was deployed with last, or that its coordinators were started with.
+    restored_from: Option<u64>,
 }
 
 impl RegionState {
@@ -440,6 +442,7 @@ fn region_states(exec: &ExecutionGraph, regions: &Regions, plan: &SlotPlan) -> V
                 cursor: 0,
                 alive: u32::try_from(region.tasks.len()).unwrap_or(u32::MAX),
                 deployed_once: false,
+                restored_from: None,
             }
         })
         .collect()

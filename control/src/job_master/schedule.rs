@@ -95,6 +95,7 @@ impl JobCore {
             self.started_round = self.round;
             self.coordinators = Coordinators::Starting;
             let restore = self.coordinator_restore();
+            self.note_restore(region);
             self.out.push(Command::StartCoordinators { round: self.round, restore });
         }
         self.coordinators == Coordinators::Up
@@ -127,6 +128,7 @@ impl JobCore {
             self.exec.advance(task, ExecutionState::Deploying, now.unix_ms);
             placed.push(task);
         }
+        self.note_restore(region);
         if let Some(state) = self.region_state(region)
             && std::mem::replace(&mut state.deployed_once, true)
         {

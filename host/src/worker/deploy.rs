@@ -195,10 +195,13 @@ impl Plan {
             self.around.runtime.clone(),
         );
         let restore = self.events.snapshots.read(deployment.restore, &self.around.runtime);
-        let restore = restore.map_err(|why| TaskError::Io {
-            operator: vertex.name.clone(),
-            what: "reading the state to restore".to_owned(),
-            why,
+        let restore = restore.map_err(|error| match error.may_pass() {
+            true => TaskError::Io {
+                operator: vertex.name.clone(),
+                what: "reading the state to restore".to_owned(),
+                why: error.to_string(),
+            },
+            false => TaskError::Unreadable(error.to_string()),
         })?;
         let context = SubtaskContext {
             vertex: attempt.vertex,

@@ -11,7 +11,7 @@ use gateways::{
 };
 use model::{ExecutionAttemptId, JobId, OperatorId};
 use std::time::Duration;
-use streaming::{TaskSnapshot, task::OperatorEvents};
+use streaming::{StateChunk, TaskSnapshot, task::OperatorEvents};
 use tokio::runtime::Handle;
 
 /// The time in which a coordinator must answer a call; it may list files, or wait for another system.
@@ -49,6 +49,20 @@ impl OperatorEvents for ParentEvents {
     ) -> BoxFuture<'static, Result<Vec<u8>, String>> {
         let ask = ForwardOperatorEvent { job_id: self.job_id, attempt: from, operator, event };
         within(send(self.parent.clone(), ask, true)).boxed()
+    }
+
+    fn store_chunk(
+        &self,
+        from: ExecutionAttemptId,
+        checkpoint: u64,
+        operator: OperatorId,
+        chunk: StateChunk,
+    ) -> Result<(), StateChunk> {
+        self.snapshots.store_chunk((from, checkpoint, operator), chunk, &self.runtime)
+    }
+
+    fn ended(&self, attempt: ExecutionAttemptId) {
+        self.snapshots.ended(attempt);
     }
 
     fn acknowledge(&self, from: ExecutionAttemptId, checkpoint: u64, snapshot: TaskSnapshot) {

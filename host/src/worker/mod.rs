@@ -6,6 +6,7 @@ mod events;
 mod reports;
 mod snapshots;
 mod tasks;
+mod uploads;
 
 use crate::program::Place;
 use deploy::{Deployment, Surroundings};

@@ -1,7 +1,9 @@
 //! The state of tasks on its way to and from the checkpoint directory: small state goes with the acknowledgement, the rest into
-//! objects whose handles do. A checkpoint must never be acknowledged before its objects are stored.
+//! objects whose handles do. Keyed state comes in chunks while the task writes it (`uploads.rs`). A checkpoint must never be acknowledged before its objects are stored.
 
+use super::uploads::{Target, Upload, Uploads};
 use bytes::Bytes;
+use futures::{StreamExt as _, TryStreamExt as _};
 use gateways::{
     CallError, Remote,
     job_master::CheckpointAnswer,
@@ -11,17 +13,19 @@ use model::{ExecutionAttemptId, JobId, MemorySize, OperatorId, StateHandle, Subt
 use platform::Platform;
 use std::{collections::BTreeMap, time::Duration};
 use storage::{
-    checkpoints::CheckpointDirectory,
+    checkpoints::{CheckpointDirectory, CheckpointError},
     objects::{self, S3Settings},
     state_reader::StateReader,
 };
-use streaming::TaskSnapshot;
+use streaming::{StateChunk, TaskSnapshot};
 use tokio::runtime::Handle;
 
 /// Default of `execution.checkpointing.data-inline-threshold`, in bytes.
 const INLINE_THRESHOLD: u64 = 20 << 10;
 /// The most state of a task that goes with the acknowledgement, in bytes; as in Flink without a checkpoint directory.
 const INLINE_MAX: u64 = 5 << 20;
+/// The number of objects that a task reads at once when it is restored.
+const READS_AT_ONCE: usize = 4;
 /// The first and the last pause between two tries of a call.
 const RETRY_FIRST: Duration = Duration::from_millis(20);
 const RETRY_LAST: Duration = Duration::from_secs(1);
@@ -35,6 +39,7 @@ pub(crate) struct Snapshots {
     directory: Option<CheckpointDirectory>,
     reader: StateReader,
     inline_max: u64,
+    uploads: Uploads,
 }
 
 impl Snapshots {
@@ -55,7 +60,8 @@ impl Snapshots {
         let reader = |directory| StateReader::new(directory, platform.clone(), s3.clone());
         let Some(uri) = uri else {
             let reader = reader(None);
-            return Ok(Self { job_id, directory: None, reader, inline_max: INLINE_MAX });
+            let (directory, uploads) = (None, Uploads::default());
+            return Ok(Self { job_id, directory, reader, inline_max: INLINE_MAX, uploads });
         };
         let inline_max = threshold.map_or(INLINE_THRESHOLD, |size| size.0).min(INLINE_MAX);
         let wrong = |why: String| format!("execution.checkpointing.dir: {why}");
@@ -70,7 +76,8 @@ impl Snapshots {
         match shared {
             Ok(true) => {
                 let directory = Some(directory);
-                Ok(Self { job_id, reader: reader(directory.clone()), directory, inline_max })
+                let (reader, uploads) = (reader(directory.clone()), Uploads::default());
+                Ok(Self { job_id, reader, directory, inline_max, uploads })
             }
             Ok(false) => Err(wrong(format!(
                 "the JobManager's directory {uri} is another one than this machine's: name a directory that all machines share"
@@ -79,30 +86,49 @@ impl Snapshots {
         }
     }
 
-    /// Reads the states that a task is restored from. Called on the task's thread, which may wait.
+    /// Reads the states that a task is restored from, some at a time. Called on the task's thread, which may wait.
     ///
     /// # Errors
-    /// A text that names the object and what is wrong with it.
+    /// The error names the object and what is wrong with it.
     pub(crate) fn read(
         &self,
         restore: Vec<(OperatorId, Vec<StateHandle>)>,
         runtime: &Handle,
-    ) -> Result<BTreeMap<OperatorId, Vec<Vec<u8>>>, String> {
+    ) -> Result<BTreeMap<OperatorId, Vec<Vec<u8>>>, CheckpointError> {
         let mut states = BTreeMap::new();
         for (operator, handles) in restore {
-            let mut parts = Vec::with_capacity(handles.len());
-            for handle in handles {
-                parts.push(match handle {
-                    StateHandle::Inline(bytes) => bytes,
-                    handle => {
-                        let read = runtime.block_on(self.reader.read(&handle));
-                        read.map_err(|error| error.to_string())?.to_vec()
-                    }
-                });
-            }
-            states.insert(operator, parts);
+            let reads = handles.into_iter().map(async |handle| match handle {
+                StateHandle::Inline(bytes) => Ok(bytes),
+                handle => self.reader.read(&handle).await.map(Vec::from),
+            });
+            let parts = futures::stream::iter(reads).buffered(READS_AT_ONCE).try_collect();
+            states.insert(operator, runtime.block_on(parts)?);
         }
         Ok(states)
+    }
+
+    /// Takes a chunk of a snapshot that is being written.
+    ///
+    /// # Errors
+    /// Returns the chunk if there is no checkpoint directory: all state goes with the acknowledgement then.
+    pub(crate) fn store_chunk(
+        &self,
+        key: (ExecutionAttemptId, u64, OperatorId),
+        chunk: StateChunk,
+        runtime: &Handle,
+    ) -> Result<(), StateChunk> {
+        let Some(directory) = &self.directory else { return Err(chunk) };
+        self.uploads.add(key, chunk, runtime, || Target {
+            directory: directory.clone(),
+            job_id: self.job_id,
+            inline_max: self.inline_max,
+        });
+        Ok(())
+    }
+
+    /// An attempt has ended: what it has begun to store is given up.
+    pub(crate) fn ended(&self, attempt: ExecutionAttemptId) {
+        self.uploads.ended(attempt);
     }
 
     /// Returns a future that stores a task's part of a checkpoint and tells the JobMaster.
@@ -114,8 +140,13 @@ impl Snapshots {
         snapshot: TaskSnapshot,
     ) -> impl Future<Output = ()> + Send + 'static {
         let snapshots = self.clone();
+        // Taken now, because the attempt may end before the future is polled.
+        let upload = |operator: &OperatorId| {
+            Some((*operator, self.uploads.take((attempt, checkpoint, *operator))?))
+        };
+        let uploads = snapshot.operators.iter().filter_map(|(id, _)| upload(id)).collect();
         async move {
-            let answer = snapshots.store(attempt, checkpoint, snapshot).await;
+            let answer = snapshots.store(attempt, checkpoint, snapshot, uploads).await;
             if let Err(why) = &answer {
                 tracing::warn!(%attempt, checkpoint, why, "a part of a checkpoint is not stored");
             }
@@ -129,10 +160,19 @@ impl Snapshots {
         attempt: ExecutionAttemptId,
         checkpoint: u64,
         snapshot: TaskSnapshot,
+        mut uploads: BTreeMap<OperatorId, Upload>,
     ) -> Result<SubtaskSnapshot, String> {
         let mut operators = Vec::with_capacity(snapshot.operators.len());
         let mut inline = 0;
         for (operator, chunks) in snapshot.operators {
+            if let Some(upload) = uploads.remove(&operator) {
+                let handle = upload.end(chunks).await?;
+                if let StateHandle::Inline(bytes) = &handle {
+                    inline += bytes.len() as u64;
+                }
+                operators.push((operator, handle));
+                continue;
+            }
             let state = tokio::task::spawn_blocking(move || joined(chunks)).await;
             let state = state.map_err(|error| error.to_string())?;
             let bytes = state.len() as u64;

@@ -201,7 +201,7 @@ where
         _checkpoint: u64,
         _context: &OperatorContext,
     ) -> Result<bool, TaskError> {
-        Ok(self.resident.begin_snapshot(Vec::new()))
+        Ok(self.resident.begin_snapshot(Vec::new(), Vec::new()))
     }
 
     fn write_snapshot(

@@ -17,6 +17,7 @@ use crate::{
     types::{CodecError, Reader, Record, check_written, write_len},
 };
 use model::graph::StateDeclaration;
+use std::iter;
 
 /// Gives a keyed function its key, times, timers and metrics, beside the record and the key's state.
 pub struct Context<'a, K> {
@@ -325,14 +326,37 @@ where
         }
     }
 
-    /// Returns the beginning of a snapshot: what [`parts_of`] expects before the state.
-    fn timers_of_snapshot(&self, context: &OperatorContext) -> Result<Vec<u8>, TaskError> {
-        let (mut timers, mut bytes) = (Vec::new(), vec![0]);
-        self.timers.write(&mut timers);
+    /// Returns the beginning of a snapshot with these timers: what [`parts_of`] expects before the state.
+    fn before_state(
+        timers: &Timers<S::Key>,
+        context: &OperatorContext,
+    ) -> Result<Vec<u8>, TaskError> {
+        let (mut written, mut bytes) = (Vec::new(), vec![0]);
+        timers.write(&mut written);
         check_written().map_err(|error| context.codec_error(error))?;
-        write_len(timers.len(), &mut bytes);
-        bytes.append(&mut timers);
+        write_len(written.len(), &mut bytes);
+        bytes.append(&mut written);
         Ok(bytes)
+    }
+
+    /// Restores the next snapshot of the input: timers and state.
+    fn restore(
+        &mut self,
+        input: &mut Reader<'_>,
+        context: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        let wrong = |error| context.codec_error(error);
+        let (state, mut timers) = parts_of(input).map_err(wrong)?;
+        match state {
+            Some(state) => {
+                let mut state = Reader::new(state);
+                self.resident.restore(&mut state, context)?;
+                state.finish().map_err(wrong)?;
+            }
+            None => self.resident.restore(input, context)?,
+        }
+        let read = self.timers.read(&mut timers, self.resident.groups());
+        read.and_then(|()| timers.finish()).map_err(wrong)
     }
 
     /// Asks the host for a wake-up at the earliest timer of processing time, or soon if timers that are due have not fired.
@@ -367,17 +391,13 @@ where
     type Out = F::Out;
 
     fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
-        let mut states = Vec::new();
-        let mut timers = Vec::new();
+        self.resident.open(context, iter::empty())?;
         for snapshot in context.restore() {
-            let (state, rest) = parts_of(snapshot).map_err(|error| context.codec_error(error))?;
-            states.push(state);
-            timers.push(rest);
-        }
-        self.resident.open(context, states.into_iter())?;
-        for mut timers in timers {
-            let read = self.timers.read(&mut timers, self.resident.groups());
-            read.and_then(|()| timers.finish()).map_err(|error| context.codec_error(error))?;
+            let mut input = Reader::new(snapshot);
+            self.restore(&mut input, context)?;
+            while input.remaining() > 0 {
+                self.restore(&mut input, context)?;
+            }
         }
         self.wake_for_timers(context);
         self.function.open(context).map_err(|error| context.user_error(error))
@@ -452,7 +472,7 @@ where
         _checkpoint: u64,
         context: &OperatorContext,
     ) -> Result<Option<Vec<u8>>, TaskError> {
-        let mut bytes = self.timers_of_snapshot(context)?;
+        let mut bytes = Self::before_state(&self.timers, context)?;
         bytes.append(&mut self.resident.snapshot(context)?);
         Ok(Some(bytes))
     }
@@ -462,8 +482,9 @@ where
         _checkpoint: u64,
         context: &OperatorContext,
     ) -> Result<bool, TaskError> {
-        let timers = self.timers_of_snapshot(context)?;
-        Ok(self.resident.begin_snapshot(timers))
+        let first = Self::before_state(&self.timers, context)?;
+        let none = Self::before_state(&Timers::default(), context)?;
+        Ok(self.resident.begin_snapshot(first, none))
     }
 
     fn write_snapshot(
@@ -484,15 +505,14 @@ where
     }
 }
 
-/// Splits a snapshot into the bytes of the state and a reader of the timers. A snapshot is a byte 0, the timers, which a varint
-/// length precedes, and the state; before, it was the state, which its length (never 0) precedes, and the timers.
-pub(super) fn parts_of(snapshot: &[u8]) -> Result<(&[u8], Reader<'_>), CodecError> {
-    let mut input = Reader::new(snapshot);
+/// Reads what precedes the state in a snapshot, and returns a reader of the timers. A snapshot is a byte 0, the timers, which a
+/// varint length precedes, and the state, at which the input stands then. Before, it was the state, which its length (never 0)
+/// precedes, and the timers up to the end; the state is returned then.
+pub(super) fn parts_of<'a>(
+    input: &mut Reader<'a>,
+) -> Result<(Option<&'a [u8]>, Reader<'a>), CodecError> {
     let length = input.count()?;
-    if length > 0 {
-        return Ok((input.take(length)?, input));
-    }
-    let length = input.count()?;
-    let timers = input.take(length)?;
-    Ok((input.take(input.remaining())?, Reader::new(timers)))
+    let state = if length > 0 { Some(input.take(length)?) } else { None };
+    let length = if length > 0 { input.remaining() } else { input.count()? };
+    Ok((state, Reader::new(input.take(length)?)))
 }

@@ -5,7 +5,7 @@ use super::{
 };
 use crate::{
     batch::{Batch, NO_TIME},
-    seam::{Barrier, StreamEvent, TaskError},
+    seam::{Barrier, StateChunk, StreamEvent, TaskError},
     state::Slice,
     task::panics::catch,
 };
@@ -104,7 +104,7 @@ impl<In, Op: Operator<In>> Link<In, Op> {
     }
 
     /// Hands a chunk to the host; keeps it if the host does not take it.
-    fn hand_over(&mut self, checkpoint: u64, chunk: Bytes) {
+    fn hand_over(&mut self, checkpoint: u64, chunk: StateChunk) {
         let refused = match self.stored {
             true => {
                 let upcalls = &self.context.shared.upcalls;
@@ -113,7 +113,7 @@ impl<In, Op: Operator<In>> Link<In, Op> {
             false => Some(chunk),
         };
         self.stored &= refused.is_none();
-        self.chunks.extend(refused);
+        self.chunks.extend(refused.map(|chunk| chunk.bytes));
     }
 
     /// Lets the operator work, and keeps what it leaves.

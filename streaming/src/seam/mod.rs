@@ -15,10 +15,10 @@ pub(crate) use building::{asks_for_help, help_of_several};
 pub use coordination::{Coordinator, CoordinatorContext, EventReply, OnFailure};
 pub use interrupt::Interrupt;
 pub use metrics::FunctionMetrics;
-pub use upcalls::{TaskSnapshot, TaskUpcalls};
+pub use upcalls::{StateChunk, TaskSnapshot, TaskUpcalls};
 
 use crate::{batch::Batch, types::CodecError};
-use model::{Devices, ExecutionAttemptId, JobVertexId, OperatorId};
+use model::{Devices, ExecutionAttemptId, FailureCause, JobVertexId, OperatorId};
 use std::{
     any::Any,
     collections::BTreeMap,
@@ -339,6 +339,10 @@ pub enum TaskError {
         /// The codec's error.
         source: CodecError,
     },
+    /// A file of the checkpoint that the task is restored from is lost or damaged. Restarts from this checkpoint fail the same way;
+    /// the JobMaster decides whether the job continues from an older one.
+    #[error("the state to restore can't be read: {0}")]
+    Unreadable(String),
     /// An option of the job has a value that is not a duration. A restart would read the same value.
     #[error(
         "job option '{key}': '{text}' is not a duration: a number with ms, s, min, h or d, e.g. 10 s"
@@ -377,6 +381,7 @@ impl TaskError {
             Self::Output { .. } => "OutputError",
             Self::Coordinator { .. } => "CoordinatorUnavailable",
             Self::Codec { .. } => "CodecError",
+            Self::Unreadable(_) => FailureCause::CHECKPOINT_UNREADABLE,
             Self::InvalidOption { .. } => "InvalidOption",
             Self::Deployment(_) => "DeploymentMismatch",
         }

@@ -23,9 +23,9 @@ pub trait TaskUpcalls: Send + Sync {
     fn now_unix_ms(&self) -> u64;
     /// Sends [`Mail::Timer`] with this ticket after the duration `after`.
     fn wake_at(&self, after: Duration, ticket: u64);
-    /// Takes a chunk of an operator's snapshot while the snapshot is being written. The chunks of one snapshot come in order, and
-    /// those in the acknowledgement follow them. The chunk's memory is used again when it is dropped; the operator waits if eight
-    /// chunks are not dropped yet.
+    /// Takes a chunk of an operator's snapshot while the snapshot is being written. Chunks may be stored in any order and joined at
+    /// will. The chunk's memory is used again when it is dropped; the operator writes no more than it must while eight chunks are
+    /// not dropped yet, and takes no more records if a sixteenth of its state waits as well.
     ///
     /// # Errors
     /// Returns the chunk if the host does not store chunks one by one; this and all later chunks then go with the acknowledgement.
@@ -33,8 +33,8 @@ pub trait TaskUpcalls: Send + Sync {
         &self,
         _checkpoint: u64,
         _operator: OperatorId,
-        chunk: Bytes,
-    ) -> Result<(), Bytes> {
+        chunk: StateChunk,
+    ) -> Result<(), StateChunk> {
         Err(chunk)
     }
     /// Returns true if the task has been woken since it last waited: input, room in an output or mail may be there.
@@ -49,11 +49,20 @@ pub trait TaskUpcalls: Send + Sync {
     fn acknowledge(&self, checkpoint: u64, snapshot: TaskSnapshot);
 }
 
+/// A part of an operator's snapshot that can be restored without the others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StateChunk {
+    /// The key groups of its entries, ascending; `None`: any that the subtask owns.
+    pub groups: Option<Vec<u32>>,
+    /// Its content; never empty.
+    pub bytes: Bytes,
+}
+
 /// A subtask's part of a checkpoint.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TaskSnapshot {
     /// True if the subtask had reached the end of its data before the barrier.
     pub ended: bool,
-    /// The encoded snapshot of each operator that has state, as chunks that follow each other.
+    /// The encoded snapshot of each operator that has state, as chunks that belong together; none if the host has all of them.
     pub operators: Vec<(OperatorId, Vec<Bytes>)>,
 }

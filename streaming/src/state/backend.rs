@@ -192,13 +192,15 @@ pub trait StateBackend<K: Key, V: Kept>: Send + 'static {
 
     /// Begins a snapshot of the present state that is written while records change it. Returns true if the backend does so: its
     /// caller then calls [`StateBackend::write_snapshot`] until the snapshot is complete, before the next one begins. Returns
-    /// false and does nothing if the backend cannot. `head` is what the snapshot begins with, up to the first entry.
-    fn begin_snapshot(&mut self, _head: &[u8]) -> bool {
+    /// false and does nothing if the backend cannot. `first` is what the first chunk begins with, up to its first entry, and `head`
+    /// what the others begin with: every chunk is a snapshot of its own.
+    fn begin_snapshot(&mut self, _first: &[u8], _head: &[u8]) -> bool {
         false
     }
 
     /// Writes a slice of the snapshot that was begun, and appends the chunks that became full to the slice. Returns true if the
-    /// snapshot is complete; all its chunks, one after the other, are then what [`read_snapshot`](super::read_snapshot) reads.
+    /// snapshot is complete. [`read_snapshot`](super::read_snapshot) reads each of its chunks, and any number of them that follow each
+    /// other.
     ///
     /// # Errors
     /// [`StateError::Codec`] if a value cannot be encoded.

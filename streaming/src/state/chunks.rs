@@ -1,6 +1,6 @@
 //! The chunks that a snapshot is written into while the job runs, and the slices of time in which it is written.
 
-use crate::lock;
+use crate::{lock, seam::StateChunk};
 use bytes::Bytes;
 use std::{
     fmt,
@@ -14,8 +14,13 @@ use std::{
 pub(super) const CHUNK_BYTES: usize = 256 << 10;
 /// The memory that a new chunk gets, so that a last entry of 1 KiB does not move it.
 const CHUNK_CAPACITY: usize = CHUNK_BYTES + (8 << 10);
-/// The number of chunks of one operator that may wait for their storage; empty ones are kept up to this number.
+/// The number of chunks of one operator that may wait for their storage before slices end; empty ones are kept up to this number.
 const POOLED: usize = 8;
+/// The most chunks that may wait beyond these before the operator takes no more records: 64 MiB. A disk that others write to stops
+/// for tens of milliseconds, in which records that change the state fill some megabytes.
+const RESERVE_MAX: usize = 256;
+/// The part of the state that the chunks beyond [`POOLED`] may take in memory: a sixteenth.
+const RESERVE_PART: usize = 16;
 /// The work of looking at one entry, in bytes of encoding that take as long: an entry is often not in the cache.
 pub(super) const ENTRY_WORK: usize = 64;
 
@@ -29,6 +34,8 @@ struct Shared {
     free: Mutex<Vec<Vec<u8>>>,
     /// The number of full chunks that are not stored yet.
     out: AtomicUsize,
+    /// How many of them may wait beyond [`POOLED`] before the operator takes no more records.
+    reserve: AtomicUsize,
 }
 
 impl Pool {
@@ -55,9 +62,21 @@ impl Pool {
         Bytes::from_owner(Full { bytes, pool: self.0.clone() })
     }
 
-    /// Returns true if as many chunks wait for their storage as may.
+    /// Sets how many chunks may wait while records come, for state of about so many bytes.
+    pub(super) fn reserve_for(&self, state_bytes: usize) {
+        let reserve = (state_bytes / RESERVE_PART / CHUNK_BYTES).min(RESERVE_MAX);
+        self.0.reserve.store(reserve, Ordering::Relaxed);
+    }
+
+    /// Returns true if so many chunks wait for their storage that no more should be made without need.
     pub(super) fn is_used_up(&self) -> bool {
         self.0.out.load(Ordering::Relaxed) >= POOLED
+    }
+
+    /// Returns true if so many chunks wait for their storage that no more should be made at all.
+    pub(super) fn is_overdrawn(&self) -> bool {
+        let most = POOLED + self.0.reserve.load(Ordering::Relaxed);
+        self.0.out.load(Ordering::Relaxed) >= most
     }
 
     /// Returns about how many bytes the chunks take.
@@ -104,7 +123,7 @@ pub struct Slice<'a> {
     /// True if the host stores chunks while the snapshot is written, so that too many of them make the operator wait.
     pub(crate) stored: bool,
     /// The full chunks, in their order; the caller of the operator takes them out.
-    pub(crate) chunks: Vec<Bytes>,
+    pub(crate) chunks: Vec<StateChunk>,
     waits: bool,
 }
 

@@ -30,6 +30,7 @@ pub use operator::{
     write_operator_state,
 };
 pub use row::{FieldRows, Kept, Row, RowReader, RowWriter, Single, State, StateField};
+pub(crate) use snapshot::read_next;
 pub(crate) use snapshot::write_head;
 pub use snapshot::{read_snapshot, write_snapshot};
 pub(crate) use table::part_bits;

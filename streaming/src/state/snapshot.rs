@@ -3,7 +3,7 @@
 //! A snapshot is the version byte 3, the fingerprint of the key's type, a varint count and that many fields (name,
 //! kind, and schemas as a map), then the entries in any order, and a byte 0. An entry is the varint number of its key
 //! group plus one, the key, and its rows. Fields are matched by name, so their order may change; a field that the
-//! program no longer declares is dropped.
+//! program no longer declares is dropped. Several snapshots may follow each other: their entries are restored together.
 //!
 //! Entries are in no order because a snapshot is written while the job runs (`writing.rs`): an entry that a record is
 //! about to change is written at once. In version 2 the entries were in groups: a varint count, then for each group its
@@ -67,8 +67,7 @@ pub(super) fn write_entry<K: Key, V: Kept>(
     rows.finish(out);
 }
 
-/// Restores from the snapshot of one former subtask into a backend: those keys whose groups `groups` owns. Called once
-/// for each snapshot.
+/// Restores from snapshots that follow each other into a backend: those keys whose groups `groups` owns.
 ///
 /// # Errors
 /// [`StateError::Codec`] if the bytes are not a snapshot, [`StateError::KeySchema`] or [`StateError::Schema`] if it was
@@ -80,15 +79,29 @@ pub fn read_snapshot<K: Key, V: Kept>(
     fields: &[StateDeclaration],
 ) -> Result<(), StateError> {
     let mut input = Reader::new(bytes);
+    read_next(&mut input, backend, groups, fields)?;
+    while input.remaining() > 0 {
+        read_next(&mut input, backend, groups, fields)?;
+    }
+    Ok(())
+}
+
+/// Restores from the next snapshot of the input; see [`read_snapshot`].
+pub(crate) fn read_next<K: Key, V: Kept>(
+    input: &mut Reader<'_>,
+    backend: &mut impl StateBackend<K, V>,
+    groups: &KeyGroups,
+    fields: &[StateDeclaration],
+) -> Result<(), StateError> {
     let version = input.byte()?;
     if version != VERSION && version != IN_GROUPS {
         return Err(CodecError::Invalid { what: "version of a snapshot" }.into());
     }
-    let (written, declared) = (String::decode(&mut input)?, fingerprint::<K>());
+    let (written, declared) = (String::decode(input)?, fingerprint::<K>());
     if written != declared {
         return Err(StateError::KeySchema { written, declared });
     }
-    let places = matching(&read_fields(&mut input)?, fields)?;
+    let places = matching(&read_fields(input)?, fields)?;
     let mut entry = |group: u32, input: &mut Reader<'_>| {
         let (at, key, state) = read_entry(group, &places, groups, input)?;
         // A key whose fields were all dropped has no state left.
@@ -99,18 +112,18 @@ pub fn read_snapshot<K: Key, V: Kept>(
     };
     if version == IN_GROUPS {
         for _ in 0..input.count()? {
-            let group = u32::decode(&mut input)?;
+            let group = u32::decode(input)?;
             for _ in 0..input.count()? {
-                entry(group, &mut input)?;
+                entry(group, input)?;
             }
         }
     } else {
         while let Some(group) = input.varint()?.checked_sub(1) {
             let group = u32::try_from(group);
-            entry(group.map_err(|_| CodecError::Invalid { what: "key group" })?, &mut input)?;
+            entry(group.map_err(|_| CodecError::Invalid { what: "key group" })?, input)?;
         }
     }
-    Ok(input.finish()?)
+    Ok(())
 }
 
 fn read_entry<K: Key, V: Kept>(

@@ -275,8 +275,8 @@ impl<K: Key, V: Kept> StateBackend<K, V> for Table<K, V> {
         Ok(())
     }
 
-    fn begin_snapshot(&mut self, head: &[u8]) -> bool {
-        self.writing.get_or_insert_default().begin(&self.parts, head);
+    fn begin_snapshot(&mut self, first: &[u8], head: &[u8]) -> bool {
+        self.writing.get_or_insert_default().begin(&self.parts, first, head);
         self.is_writing = true;
         true
     }

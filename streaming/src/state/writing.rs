@@ -8,6 +8,9 @@
 //! - A new entry is marked as written.
 //! - A table that is about to grow is written out first, because its entries change their places. Tables that are nearest to
 //!   growing are written first of all.
+//!
+//! Every chunk is a snapshot of its own, so that a restore reads only those with the key groups that it needs. What is written
+//! because it is about to change goes into chunks of its own, of any key group; the other chunks have the groups of a few tables.
 
 use super::{
     Kept, StateError,
@@ -15,10 +18,14 @@ use super::{
     row::RowWriter,
     snapshot::{END, write_entry},
 };
-use crate::types::{Key, check_written};
-use bytes::Bytes;
+use crate::{
+    seam::StateChunk,
+    types::{Key, check_written},
+};
 use hashbrown::HashTable;
 
+/// A table is written before all others if its free places are fewer than this part of all: a sixteenth.
+const NEAR_GROWTH: usize = 16;
 /// The number of empty or written buckets that are passed over between two looks at the slice.
 const LOOK: usize = 256;
 
@@ -46,11 +53,35 @@ pub(super) struct Marks {
 #[derive(Debug, Default)]
 struct Output {
     rows: RowWriter,
-    chunk: Vec<u8>,
-    full: Vec<Bytes>,
+    /// The chunk with entries in the order of the tables.
+    ordered: OpenChunk,
+    /// The chunk with entries that were about to change.
+    early: OpenChunk,
+    /// What every chunk but the first begins with.
+    head: Vec<u8>,
+    full: Vec<StateChunk>,
     pool: Pool,
     /// True if the host stores chunks while the snapshot is written.
     stored: bool,
+    /// The bytes of all chunks of the snapshot.
+    bytes: usize,
+}
+
+/// A chunk that is not full.
+#[derive(Debug, Default)]
+struct OpenChunk {
+    bytes: Vec<u8>,
+    /// The key groups of its entries, in the order in which they came.
+    groups: Vec<u32>,
+}
+
+/// Why an entry is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    /// It is the entry's turn in the table.
+    Ordered,
+    /// The entry is about to change.
+    Early,
 }
 
 impl Marks {
@@ -80,21 +111,44 @@ impl Marks {
 
 impl Output {
     /// Writes an entry, and returns how much work that was.
-    fn entry<K: Key, V: Kept>(&mut self, group: u32, (key, value): &(K, V)) -> usize {
-        let before = self.chunk.len();
-        write_entry(group, key, value, &mut self.rows, &mut self.chunk);
-        let work = self.chunk.len() - before + ENTRY_WORK;
-        if self.chunk.len() >= CHUNK_BYTES {
-            self.end_chunk(true);
+    fn entry<K: Key, V: Kept>(&mut self, turn: Turn, group: u32, (key, value): &(K, V)) -> usize {
+        let chunk = match turn {
+            Turn::Ordered => &mut self.ordered,
+            Turn::Early => &mut self.early,
+        };
+        if chunk.bytes.is_empty() {
+            chunk.bytes = self.pool.take();
+            chunk.bytes.extend_from_slice(&self.head);
+        }
+        if turn == Turn::Ordered && chunk.groups.last() != Some(&group) {
+            chunk.groups.push(group);
+        }
+        let before = chunk.bytes.len();
+        write_entry(group, key, value, &mut self.rows, &mut chunk.bytes);
+        let work = chunk.bytes.len() - before + ENTRY_WORK;
+        if chunk.bytes.len() >= CHUNK_BYTES {
+            self.end_chunk(turn);
         }
         work
     }
 
-    /// Ends the chunk, and begins another one if more follows.
-    fn end_chunk(&mut self, more: bool) {
-        let next = if more { self.pool.take() } else { Vec::new() };
-        let chunk = std::mem::replace(&mut self.chunk, next);
-        self.full.push(self.pool.full(chunk));
+    /// Ends a chunk, unless it is empty.
+    fn end_chunk(&mut self, turn: Turn) {
+        let (chunk, groups) = match turn {
+            Turn::Ordered => {
+                let mut groups = std::mem::take(&mut self.ordered.groups);
+                groups.sort_unstable();
+                groups.dedup();
+                (&mut self.ordered, Some(groups))
+            }
+            Turn::Early => (&mut self.early, None),
+        };
+        let mut bytes = std::mem::take(&mut chunk.bytes);
+        if !bytes.is_empty() {
+            bytes.push(END);
+            self.bytes += bytes.len();
+            self.full.push(StateChunk { groups, bytes: self.pool.full(bytes) });
+        }
     }
 
     fn waits(&self) -> bool {
@@ -118,8 +172,9 @@ impl Writing {
         }
     }
 
-    /// Begins the snapshot of the present contents of the tables. `head` is what precedes the entries.
-    pub(super) fn begin<T>(&mut self, tables: &[HashTable<T>], head: &[u8]) {
+    /// Begins the snapshot of the present contents of the tables. `first` is what precedes the entries in the first chunk, `head` in
+    /// the others.
+    pub(super) fn begin<T>(&mut self, tables: &[HashTable<T>], first: &[u8], head: &[u8]) {
         self.marks.truncate(tables.len());
         for (number, table) in tables.iter().enumerate() {
             self.resize(number, table.num_buckets());
@@ -130,17 +185,29 @@ impl Writing {
         }
         self.order.clear();
         self.order.extend(0..tables.len());
-        let room =
-            |number: &usize| tables.get(*number).map_or(0, |table| table.capacity() - table.len());
-        self.order.sort_by_cached_key(room);
+        // Tables in the order of their key groups make chunks with few groups.
+        self.order.sort_by_cached_key(|number| {
+            let table = tables.get(*number);
+            let (room, all) = table.map_or((0, 0), |t| (t.capacity() - t.len(), t.capacity()));
+            match room < all / NEAR_GROWTH {
+                true => (0, room),
+                false => (1, *number),
+            }
+        });
         self.turn = 0;
-        self.output.chunk = self.output.pool.take();
-        self.output.chunk.extend_from_slice(head);
+        let entries: usize = tables.iter().map(HashTable::len).sum();
+        let output = &mut self.output;
+        // The size of the last snapshot is known to the byte; the first one is estimated, without what entries own elsewhere.
+        let before = std::mem::take(&mut output.bytes);
+        output.pool.reserve_for(before.max(entries * size_of::<T>()));
+        output.head = head.to_vec();
+        output.ordered.bytes = output.pool.take();
+        output.ordered.bytes.extend_from_slice(first);
     }
 
     /// Returns true if more chunks wait for their storage than should. No more records should come then, because they make more.
     pub(super) fn waits(&self) -> bool {
-        self.output.waits()
+        self.output.stored && self.output.pool.is_overdrawn()
     }
 
     /// Returns the bytes that the marks and chunks take.
@@ -181,8 +248,8 @@ impl Writing {
         self.output.stored = slice.stored;
         let done = self.write(tables, group, slice);
         if done {
-            self.output.chunk.push(END);
-            self.output.end_chunk(false);
+            self.output.end_chunk(Turn::Ordered);
+            self.output.end_chunk(Turn::Early);
         }
         slice.chunks.append(&mut self.output.full);
         check_written()?;
@@ -237,7 +304,7 @@ fn write_table<K: Key, V: Kept>(
         let written = marks.is_written(bucket);
         marks.next += 1;
         let goes_on = match table.get_bucket(bucket) {
-            Some(entry) if !written => slice.goes_on(output.entry(group, entry)),
+            Some(entry) if !written => slice.goes_on(output.entry(Turn::Ordered, group, entry)),
             _ => {
                 passed_over += 1;
                 passed_over % LOOK != 0 || slice.goes_on(LOOK)
@@ -268,7 +335,7 @@ impl Access<'_> {
         if self.marks.is_written(bucket) {
             return Ok(());
         }
-        self.output.entry(group, entry);
+        self.output.entry(Turn::Early, group, entry);
         self.marks.mark(bucket);
         Ok(check_written()?)
     }

@@ -4,9 +4,8 @@
 use super::mailbox::Mailbox;
 use crate::{
     lock,
-    seam::{TaskSnapshot, TaskUpcalls},
+    seam::{StateChunk, TaskSnapshot, TaskUpcalls},
 };
-use bytes::Bytes;
 use futures::{FutureExt, future::BoxFuture};
 use model::{ExecutionAttemptId, OperatorId};
 use platform::Platform;
@@ -46,10 +45,12 @@ pub trait OperatorEvents: Send + Sync {
         _from: ExecutionAttemptId,
         _checkpoint: u64,
         _operator: OperatorId,
-        chunk: Bytes,
-    ) -> Result<(), Bytes> {
+        chunk: StateChunk,
+    ) -> Result<(), StateChunk> {
         Err(chunk)
     }
+    /// The attempt has ended: nothing more comes from it.
+    fn ended(&self, _attempt: ExecutionAttemptId) {}
     /// Reports that the attempt has completed its part of a checkpoint.
     fn acknowledge(&self, from: ExecutionAttemptId, checkpoint: u64, snapshot: TaskSnapshot);
 }
@@ -180,8 +181,8 @@ impl TaskUpcalls for Upcalls {
         &self,
         checkpoint: u64,
         operator: OperatorId,
-        chunk: Bytes,
-    ) -> Result<(), Bytes> {
+        chunk: StateChunk,
+    ) -> Result<(), StateChunk> {
         self.events.store_chunk(self.attempt, checkpoint, operator, chunk)
     }
 
@@ -203,5 +204,6 @@ impl Drop for Upcalls {
         for work in lock(&self.state).work.drain(..) {
             work.abort();
         }
+        self.events.ended(self.attempt);
     }
 }

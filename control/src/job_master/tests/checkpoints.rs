@@ -14,10 +14,11 @@ pub(super) fn checkpointed_every(interval: Duration) -> World {
 }
 
 fn with_checkpoints(graph: JobGraph, interval: Duration) -> World {
-    let config = JobConfig {
-        checkpoints: CheckpointConfig { interval: Some(interval), ..CheckpointConfig::default() },
-        ..config(patient())
-    };
+    configured(graph, CheckpointConfig { interval: Some(interval), ..CheckpointConfig::default() })
+}
+
+fn configured(graph: JobGraph, checkpoints: CheckpointConfig) -> World {
+    let config = JobConfig { checkpoints, ..config(patient()) };
     let core = JobCore::new(Arc::new(graph), config, at(0));
     World { core, now: 0, seen: Vec::new(), next_allocation: 0 }
 }
@@ -38,6 +39,19 @@ impl World {
             state: ExecutionState::Running,
             cause: None,
             io: TaskIo { end_of_data: true, ..TaskIo::default() },
+            metrics: Default::default(),
+        };
+        let now = self.now();
+        self.core.update_tasks(now, &tm_name(1), InstanceId(1), vec![update]).unwrap();
+    }
+
+    /// The task finds that a file of its checkpoint is damaged.
+    fn cannot_be_restored(&mut self, attempt: ExecutionAttemptId) {
+        let update = TaskStateUpdate {
+            attempt,
+            state: ExecutionState::Failed,
+            cause: Some(cause(FailureCause::CHECKPOINT_UNREADABLE)),
+            io: TaskIo::default(),
             metrics: Default::default(),
         };
         let now = self.now();
@@ -166,6 +180,86 @@ fn a_region_that_fails_is_restored_from_the_newest_checkpoint() {
     // The acknowledgement of an attempt that is gone changes nothing.
     w.acknowledge(2, tasks[0], false);
     assert!(matches!(w.commands()[..], [Command::DiscardObjects(_)]));
+}
+
+/// Two pipelines that are not connected, with checkpoints 1 to 3 complete and 2 and 3 kept, both of which were deployed again.
+fn restored_from_the_third_checkpoint(falls_back: bool) -> (World, Vec<ExecutionAttemptId>) {
+    let mut graph = graph(vec![vertex(1, 1), vertex(2, 1)], vec![]);
+    graph.vertices.iter_mut().for_each(|vertex| vertex.source = true);
+    let interval = Some(Duration::from_secs(1));
+    let retained = 2;
+    let config = CheckpointConfig { interval, retained, falls_back, ..CheckpointConfig::default() };
+    let mut w = configured(graph, config);
+    w.core.start(at(0));
+    w.tm(1, 2);
+    let tasks = w.run_all();
+    for checkpoint in 1..=3 {
+        w.pass(1000);
+        w.complete(checkpoint, &tasks, false);
+    }
+    for task in &tasks {
+        w.report(1, *task, ExecutionState::Failed);
+    }
+    w.pass(1000);
+    let again = placements(&w.commands());
+    assert_eq!(restored(&again), ["3", "3"]);
+    (w, again.iter().map(|task| task.attempt).collect())
+}
+
+/// The checkpoint that each task is restored from, as its number in text.
+fn restored(tasks: &[TaskPlacement]) -> Vec<String> {
+    let of = |task: &TaskPlacement| {
+        let object = task.restore[0].1[0].object().unwrap();
+        object.split('-').next().unwrap().to_owned()
+    };
+    tasks.iter().map(of).collect()
+}
+
+fn newest_failure(w: &World) -> String {
+    w.core.failures.front().unwrap().cause.message.clone()
+}
+
+#[test]
+fn a_checkpoint_with_a_damaged_file_is_passed_over_once_however_many_regions_find_it() {
+    let (mut w, tasks) = restored_from_the_third_checkpoint(true);
+    w.cannot_be_restored(tasks[0]);
+    assert!(newest_failure(&w).ends_with(
+        "the job continues from checkpoint 2, so output that was committed with checkpoint 3 comes again"
+    ));
+    w.cannot_be_restored(tasks[1]);
+    assert_eq!(newest_failure(&w), "it broke");
+    w.pass(1000);
+    let again = placements(&w.commands());
+    assert_eq!(restored(&again), ["2", "2"]);
+    // The older one is damaged as well, and no other is kept: the job goes on trying.
+    w.cannot_be_restored(again[0].attempt);
+    w.pass(1000);
+    assert_eq!(restored(&placements(&w.commands())), ["2"]);
+    assert_eq!(w.core.status(), JobStatus::Running);
+}
+
+#[test]
+fn numbers_go_on_after_a_checkpoint_that_was_passed_over() {
+    let (mut w, tasks) = restored_from_the_third_checkpoint(true);
+    w.cannot_be_restored(tasks[0]);
+    w.report(1, tasks[1], ExecutionState::Failed);
+    w.pass(1000);
+    let tasks = w.run_all();
+    w.pass(1000);
+    assert_eq!(triggered(&w.commands()), [(4, false, 2)]);
+    w.complete(4, &tasks, false);
+    assert_eq!(w.core.kept_beside_next(), [4].into());
+    assert!(w.core.kept_objects().iter().all(|name| !name.starts_with('3')));
+}
+
+#[test]
+fn no_checkpoint_is_passed_over_unless_the_options_allow_it() {
+    let (mut w, tasks) = restored_from_the_third_checkpoint(false);
+    w.cannot_be_restored(tasks[0]);
+    let message = newest_failure(&w);
+    assert!(message.contains("from checkpoint 2 with execution.checkpointing.fallback: true"));
+    w.pass(1000);
+    assert_eq!(restored(&placements(&w.commands())), ["3"]);
 }
 
 #[test]

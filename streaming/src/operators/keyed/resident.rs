@@ -7,10 +7,10 @@ use crate::{
     operators::{OperatorContext, OperatorMail, Timer},
     seam::TaskError,
     state::{
-        Kept, KeyAddress, KeyGroups, Slice, StateBackend, StateError, Table, read_snapshot,
-        write_head, write_snapshot,
+        Kept, KeyAddress, KeyGroups, Slice, StateBackend, StateError, Table, read_next,
+        read_snapshot, write_head, write_snapshot,
     },
-    types::Key,
+    types::{Key, Reader},
 };
 use hashbrown::hash_table::Entry;
 use model::graph::StateDeclaration;
@@ -97,6 +97,16 @@ impl<K: Key, V: Kept, T, B: StateBackend<K, V>> Resident<K, V, T, B> {
                 .map_err(|error| failed(context, error))?;
         }
         Ok(())
+    }
+
+    /// Restores the next snapshot of the input.
+    pub(in crate::operators) fn restore(
+        &mut self,
+        input: &mut Reader<'_>,
+        context: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        read_next(input, &mut self.backend, &self.groups, &self.fields)
+            .map_err(|error| failed(context, error))
     }
 
     /// Returns the bytes of memory that the state takes, with the tables of what waits for its key.
@@ -253,11 +263,16 @@ impl<K: Key, V: Kept, T, B: StateBackend<K, V>> Resident<K, V, T, B> {
         self.writing
     }
 
-    /// Begins a snapshot that is written while records come, if the backend can; returns false and does nothing otherwise. `before`
-    /// is what the operator writes before the state.
-    pub(in crate::operators) fn begin_snapshot(&mut self, mut before: Vec<u8>) -> bool {
+    /// Begins a snapshot that is written while records come, if the backend can; returns false and does nothing otherwise. `first`
+    /// is what the operator writes before the state in the first chunk, `before` in the others.
+    pub(in crate::operators) fn begin_snapshot(
+        &mut self,
+        mut first: Vec<u8>,
+        mut before: Vec<u8>,
+    ) -> bool {
+        write_head::<K>(&self.fields, &mut first);
         write_head::<K>(&self.fields, &mut before);
-        self.writing = self.backend.begin_snapshot(&before);
+        self.writing = self.backend.begin_snapshot(&first, &before);
         self.writing
     }
 

@@ -396,7 +396,9 @@ fn a_snapshot_whose_state_is_before_its_timers_is_read() {
     let mut memory = ledger_in_memory(Vec::new());
     memory.batch(vec![(1, 5), (2, 7)]);
     let [bytes] = memory.barrier(0).try_into().unwrap();
-    let (state, mut timers) = crate::operators::keyed_process::parts_of(&bytes).unwrap();
+    let mut input = crate::types::Reader::new(&bytes);
+    let (_, mut timers) = crate::operators::keyed_process::parts_of(&mut input).unwrap();
+    let state = input.take(input.remaining()).unwrap();
     let mut old = Vec::new();
     crate::types::write_len(state.len(), &mut old);
     old.extend_from_slice(state);
@@ -457,7 +459,9 @@ fn a_key_whose_state_is_empty_again_is_forgotten() {
         let mut memory = ledger_in_memory(Vec::new());
         memory.batch(records);
         let [bytes] = memory.barrier(0).try_into().unwrap();
-        crate::operators::keyed_process::parts_of(&bytes).unwrap().0.to_vec()
+        let mut input = crate::types::Reader::new(&bytes);
+        crate::operators::keyed_process::parts_of(&mut input).unwrap();
+        input.take(input.remaining()).unwrap().to_vec()
     };
     let forgotten = snapshot_after(vec![(1, 5), (2, 5), (1, 0), (3, 0)]);
     assert_eq!(forgotten, snapshot_after(vec![(2, 5)]));

@@ -1,13 +1,13 @@
 use crate::{
+    seam::StateChunk,
     state::{
         Free, KeyGroups, Place, RowReader, Single, Slice, StateBackend, Table, Taken,
         snapshot::END, write_head,
     },
     types::{FlottType, Reader},
 };
-use bytes::Bytes;
 use proptest::prelude::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 type Values = BTreeMap<u32, Vec<u8>>;
 
@@ -36,7 +36,7 @@ struct Test {
     table: Table<u32, Single<Vec<u8>>>,
     now: Values,
     at_barrier: Values,
-    chunks: Vec<Bytes>,
+    chunks: Vec<StateChunk>,
     complete: bool,
 }
 
@@ -76,7 +76,7 @@ impl Test {
     fn barrier(&mut self) {
         let mut head = Vec::new();
         write_head::<u32>(&[], &mut head);
-        assert!(self.table.begin_snapshot(&head));
+        assert!(self.table.begin_snapshot(&head, &head));
         self.at_barrier = self.now.clone();
         self.complete = false;
     }
@@ -108,23 +108,35 @@ impl Test {
         while !self.complete {
             self.slice(usize::MAX);
         }
-        let bytes = std::mem::take(&mut self.chunks).concat();
+        let mut values = Values::new();
+        for chunk in std::mem::take(&mut self.chunks) {
+            self.read(&chunk, &mut values);
+        }
+        values
+    }
+
+    /// Reads a chunk, which must be a snapshot of its own and have entries of the groups that it lists alone.
+    fn read(&self, chunk: &StateChunk, values: &mut Values) {
         let mut head = Vec::new();
         write_head::<u32>(&[], &mut head);
-        let mut input = Reader::new(bytes.strip_prefix(&head[..]).unwrap());
-        let mut values = Values::new();
+        let mut input = Reader::new(chunk.bytes.strip_prefix(&head[..]).unwrap());
+        let mut groups = BTreeSet::new();
         loop {
             let group = input.varint().unwrap();
             if group == u64::from(END) {
                 input.finish().unwrap();
-                return values;
+                break;
             }
             let key = u32::decode(&mut input).unwrap();
             assert_eq!(u64::from(self.groups.address(&key).group) + 1, group);
+            groups.insert(self.groups.address(&key).group);
             let mut rows = RowReader::new(&mut input, &[Some(0)]).unwrap();
             let value = rows.next().unwrap().unwrap().1.value().unwrap();
             assert!(rows.next().unwrap().is_none());
             assert_eq!(values.insert(key, value), None, "{key} is written twice");
+        }
+        if let Some(listed) = &chunk.groups {
+            assert!(listed.iter().eq(&groups));
         }
     }
 }
@@ -192,6 +204,7 @@ fn a_storage_that_is_too_slow_stops_the_writer_and_then_the_input() {
         assert!(slices < 100, "nothing throttles the writer");
     }
     assert_eq!(chunks.len(), 8);
+    // No record comes either, because the state is too small for more chunks beside it.
     assert!(test.table.waits_for_storage());
     // Old values are written even so.
     (0..500).for_each(|key| test.set(key, &[1]));
@@ -210,4 +223,45 @@ fn large_state_has_the_memory_for_snapshots_before_the_first_barrier() {
     assert!(prepared > before + (2 << 20), "{before} {prepared}");
     test.barrier();
     assert!(StateBackend::memory_bytes(&test.table) <= prepared);
+}
+
+#[test]
+fn records_still_come_while_a_sixteenth_of_a_large_state_waits_for_its_storage() {
+    let mut test = Test::new(1);
+    let (entries, value) = (4_000_u32, vec![7; 10_000]);
+    (0..entries).for_each(|key| test.set(key, &value));
+    // The size of the state is known from its last snapshot.
+    test.barrier();
+    assert_eq!(test.written().len(), entries as usize);
+    test.barrier();
+    let mut slice = Slice::new(usize::MAX, usize::MAX, &|| true);
+    slice.stored = true;
+    assert!(!test.table.write_snapshot(&mut slice).unwrap());
+    test.chunks.append(&mut slice.chunks);
+    assert!(slice.waits() && !test.table.waits_for_storage(), "40 MB allow 9 chunks more");
+    let mut changed = 0;
+    while !test.table.waits_for_storage() {
+        changed += 1;
+        test.set(entries - changed, &[1]);
+        assert!(changed < entries, "nothing stops the records");
+    }
+    assert!((9 * 20..10 * 27).contains(&changed), "{changed}");
+    let at_barrier = std::mem::take(&mut test.at_barrier);
+    assert!(test.written() == at_barrier);
+}
+
+#[test]
+fn chunks_of_a_large_state_have_few_key_groups_and_those_of_changed_entries_any() {
+    let mut test = Test::new(1);
+    let value = vec![7; 10_000];
+    (0..4_000).for_each(|key| test.set(key, &value));
+    test.barrier();
+    (0..200).for_each(|key| test.set(key, &[1]));
+    while !test.complete {
+        test.slice(usize::MAX);
+    }
+    let any = test.chunks.iter().filter(|chunk| chunk.groups.is_none()).count();
+    assert!((6..=8).contains(&any), "{any} chunks for most of 200 entries of 10 kB");
+    let most = test.chunks.iter().filter_map(|chunk| Some(chunk.groups.as_ref()?.len())).max();
+    assert!(most.is_some_and(|most| most <= 4), "{most:?} of 128 groups in one chunk");
 }

@@ -1,0 +1,226 @@
+//! The state of tasks on its way into objects while the tasks write it. Chunks of a snapshot are joined to parts of up to 32 MiB,
+//! and each part is stored as soon as it is full; few bytes are in memory so, however large the state is.
+//!
+//! While two parts of an operator are being stored no more chunks of it are taken, so that its task waits for a slow store instead of
+//! filling the memory. This module must never keep what a task has left that ended before its snapshot was complete.
+
+use bytes::Bytes;
+use futures::{StreamExt as _, stream::FuturesUnordered};
+use model::{ExecutionAttemptId, JobId, OperatorId, StateHandle, StatePart};
+use std::{
+    collections::BTreeMap,
+    ops::RangeInclusive,
+    sync::{Arc, Mutex, PoisonError},
+};
+use storage::checkpoints::{CheckpointDirectory, CheckpointError};
+use streaming::StateChunk;
+use tokio::{
+    runtime::Handle,
+    sync::{mpsc, oneshot},
+};
+
+/// The shortest and the longest part, in bytes.
+const PART_BYTES: RangeInclusive<u64> = 1 << 20..=32 << 20;
+/// Parts grow with the state that is stored already: each has at most a sixteenth of it, so that those in memory are small beside it.
+const PART_OF_STATE: u64 = 16;
+/// The number of parts of a snapshot that are stored at once.
+const AT_ONCE: usize = 2;
+/// The most runs of key groups that a part's handle lists; a part with more may have any.
+const RUNS_MAX: usize = 64;
+
+/// The snapshots that tasks of one job are writing. Clones share them.
+#[derive(Clone, Default)]
+pub(crate) struct Uploads(Arc<Mutex<BTreeMap<Key, mpsc::UnboundedSender<Step>>>>);
+
+type Key = (ExecutionAttemptId, u64, OperatorId);
+type Stored = Result<StateHandle, String>;
+
+enum Step {
+    Chunk(StateChunk),
+    End(oneshot::Sender<Stored>),
+}
+
+/// What an upload needs to know.
+pub(crate) struct Target {
+    pub(crate) directory: CheckpointDirectory,
+    pub(crate) job_id: JobId,
+    /// State of up to so many bytes becomes an inline handle.
+    pub(crate) inline_max: u64,
+}
+
+/// The snapshot of one operator whose last chunk has been taken, or is given to [`Upload::end`].
+pub(crate) struct Upload(mpsc::UnboundedSender<Step>);
+
+impl Uploads {
+    fn open(&self) -> std::sync::MutexGuard<'_, BTreeMap<Key, mpsc::UnboundedSender<Step>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a chunk. The first one of a snapshot starts its upload on the runtime. The number of chunks that wait is limited by
+    /// their sender, who counts those that are not dropped.
+    pub(crate) fn add(
+        &self,
+        (attempt, checkpoint, operator): Key,
+        chunk: StateChunk,
+        runtime: &Handle,
+        target: impl FnOnce() -> Target,
+    ) {
+        let mut open = self.open();
+        let steps = open.entry((attempt, checkpoint, operator)).or_insert_with(|| {
+            let (steps, receiver) = mpsc::unbounded_channel();
+            runtime.spawn(Uploading::new(target(), (attempt, checkpoint, operator)).run(receiver));
+            steps
+        });
+        // The upload takes steps until this sender is dropped.
+        let _ = steps.send(Step::Chunk(chunk));
+    }
+
+    /// Returns the upload of a snapshot whose last chunk has been added; `None` if no chunk has.
+    pub(crate) fn take(&self, key: Key) -> Option<Upload> {
+        self.open().remove(&key).map(Upload)
+    }
+
+    /// An attempt has ended: its uploads end, and nobody refers to what they have stored.
+    pub(crate) fn ended(&self, of: ExecutionAttemptId) {
+        self.open().retain(|(attempt, ..), _| *attempt != of);
+    }
+}
+
+impl Upload {
+    /// Adds chunks that came with the acknowledgement, and returns the handle once everything is stored.
+    pub(crate) async fn end(self, rest: Vec<Bytes>) -> Stored {
+        for bytes in rest {
+            let _ = self.0.send(Step::Chunk(StateChunk { groups: None, bytes }));
+        }
+        let (reply, stored) = oneshot::channel();
+        let _ = self.0.send(Step::End(reply));
+        stored.await.unwrap_or_else(|_| Err("the upload of the state has ended".to_owned()))
+    }
+}
+
+/// A part that is being filled.
+#[derive(Default)]
+struct Part {
+    /// The key groups of its entries; `None`: any.
+    groups: Option<Vec<u32>>,
+    bytes: Vec<u8>,
+}
+
+/// The upload of one snapshot.
+struct Uploading {
+    target: Target,
+    key: Key,
+    /// The part with entries of few key groups, and the one with entries of any.
+    few: Part,
+    any: Part,
+    /// The bytes of all chunks so far.
+    bytes: u64,
+    /// The number of the next part.
+    next: u32,
+    parts: Vec<StatePart>,
+}
+
+/// The future of a part that is being stored.
+type Storing = futures::future::BoxFuture<'static, Result<StatePart, CheckpointError>>;
+
+impl Uploading {
+    fn new(target: Target, key: Key) -> Self {
+        let few = Part { groups: Some(Vec::new()), ..Part::default() };
+        let any = Part::default();
+        Self { target, key, few, any, bytes: 0, next: 0, parts: Vec::new() }
+    }
+
+    /// Stores chunks until the last one, or until nobody waits for the snapshot any more.
+    async fn run(mut self, mut steps: mpsc::UnboundedReceiver<Step>) {
+        let mut storing = FuturesUnordered::new();
+        let mut failed = None;
+        let reply = loop {
+            tokio::select! {
+                biased;
+                Some(stored) = storing.next(), if !storing.is_empty() => {
+                    self.stored(stored, &mut failed);
+                }
+                step = steps.recv(), if storing.len() < AT_ONCE => match step {
+                    // What a snapshot that has failed still sends is dropped, so that its task does not wait.
+                    Some(Step::Chunk(chunk)) if failed.is_none() => storing.extend(self.add(chunk)),
+                    Some(Step::Chunk(_)) => {}
+                    Some(Step::End(reply)) => break reply,
+                    None => return,
+                },
+            }
+        };
+        if failed.is_none() && self.next == 0 && self.bytes <= self.target.inline_max {
+            let all = [std::mem::take(&mut self.few.bytes), std::mem::take(&mut self.any.bytes)];
+            let _ = reply.send(Ok(StateHandle::Inline(all.concat())));
+            return;
+        }
+        storing.extend(self.store(false));
+        storing.extend(self.store(true));
+        while let Some(stored) = storing.next().await {
+            self.stored(stored, &mut failed);
+        }
+        let _ = reply.send(match failed {
+            None => Ok(StateHandle::Parts(self.parts)),
+            Some(why) => Err(why),
+        });
+    }
+
+    fn stored(&mut self, stored: Result<StatePart, CheckpointError>, failed: &mut Option<String>) {
+        match stored {
+            Ok(part) => self.parts.push(part),
+            Err(error) => *failed = Some(error.to_string()),
+        }
+    }
+
+    /// Adds a chunk to its part. Returns the storing of the part if that is full.
+    fn add(&mut self, chunk: StateChunk) -> Option<Storing> {
+        let any = chunk.groups.is_none();
+        let part = if any { &mut self.any } else { &mut self.few };
+        self.bytes += chunk.bytes.len() as u64;
+        let most = (self.bytes / PART_OF_STATE).clamp(*PART_BYTES.start(), *PART_BYTES.end());
+        if part.bytes.is_empty() {
+            // A chunk more may fill it beyond its limit. Pages that are not used stay untouched.
+            part.bytes.reserve_exact(usize::try_from(most).unwrap_or(0) + chunk.bytes.len());
+        }
+        part.bytes.extend_from_slice(&chunk.bytes);
+        if let (Some(groups), Some(more)) = (&mut part.groups, chunk.groups) {
+            groups.extend(more);
+        }
+        if part.bytes.len() as u64 >= most { self.store(any) } else { None }
+    }
+
+    /// Returns the storing of a part, unless that is empty.
+    fn store(&mut self, any: bool) -> Option<Storing> {
+        let part = if any { &mut self.any } else { &mut self.few };
+        if part.bytes.is_empty() {
+            return None;
+        }
+        let bytes = Bytes::from(std::mem::take(&mut part.bytes));
+        let groups = part.groups.as_mut().map(std::mem::take).map_or_else(Vec::new, runs_of);
+        let (attempt, checkpoint, operator) = self.key;
+        let (directory, job) = (self.target.directory.clone(), self.target.job_id);
+        let number = self.next;
+        self.next += 1;
+        Some(Box::pin(async move {
+            let place = (operator, number);
+            let state = directory.put_part(job, checkpoint, attempt, place, bytes).await?;
+            Ok(StatePart { groups, state })
+        }))
+    }
+}
+
+/// Returns numbers as runs, each with its first and its last number; nothing if there are too many runs.
+fn runs_of(mut numbers: Vec<u32>) -> Vec<(u32, u32)> {
+    numbers.sort_unstable();
+    let mut runs: Vec<(u32, u32)> = Vec::new();
+    for number in numbers {
+        match runs.last_mut() {
+            Some((_, last)) if number <= last.saturating_add(1) => *last = number,
+            _ => runs.push((number, number)),
+        }
+    }
+    if runs.len() > RUNS_MAX { Vec::new() } else { runs }
+}
+
+#[cfg(test)]
+mod tests;

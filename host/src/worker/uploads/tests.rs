@@ -1,0 +1,151 @@
+use super::*;
+use model::JobVertexId;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use storage::objects::{Fault, FaultyObjects, MemoryObjects, ObjectStore as _, StoreError};
+
+const JOB: JobId = JobId(7);
+const CHUNK: usize = 256 << 10;
+
+fn key() -> Key {
+    let attempt = ExecutionAttemptId { graph: 1, vertex: JobVertexId(2), subtask: 3, attempt: 4 };
+    (attempt, 5, OperatorId(6))
+}
+
+/// Uploads into a store in memory, and the number of chunks that were not dropped.
+struct Test {
+    uploads: Uploads,
+    store: FaultyObjects,
+    out: Arc<AtomicUsize>,
+}
+
+/// The memory of a chunk.
+struct Memory(Vec<u8>, Arc<AtomicUsize>);
+
+impl AsRef<[u8]> for Memory {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        self.1.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Test {
+    fn new() -> Self {
+        let store = FaultyObjects::new(Arc::new(MemoryObjects::new()));
+        Self { uploads: Uploads::default(), store, out: Arc::default() }
+    }
+
+    fn add(&self, groups: Option<Vec<u32>>, content: u8, bytes: usize) {
+        self.out.fetch_add(1, Ordering::Relaxed);
+        let memory = Memory(vec![content; bytes], Arc::clone(&self.out));
+        let chunk = StateChunk { groups, bytes: Bytes::from_owner(memory) };
+        self.uploads.add(key(), chunk, &Handle::current(), || Target {
+            directory: CheckpointDirectory::new(Arc::new(self.store.clone())),
+            job_id: JOB,
+            inline_max: 1_000,
+        });
+    }
+
+    async fn end(&self) -> Stored {
+        self.uploads.take(key()).unwrap().end(Vec::new()).await
+    }
+
+    /// Lets the upload work until it waits.
+    async fn settle(&self) {
+        for _ in 0..1_000 {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn large_state_becomes_parts_with_the_key_groups_of_their_chunks() {
+    let test = Test::new();
+    for n in 0..40_u8 {
+        test.add(Some(vec![u32::from(n), u32::from(n) + 1]), n, CHUNK);
+        if n % 8 == 0 {
+            test.add(None, 100 + n, CHUNK);
+        }
+    }
+    let StateHandle::Parts(parts) = test.end().await.unwrap() else { panic!("no parts") };
+    let mut content = BTreeMap::new();
+    for part in &parts {
+        let bytes = test.store.get(part.state.object().unwrap()).await.unwrap().unwrap();
+        assert_eq!(bytes.len() as u64, part.state.bytes());
+        for chunk in bytes.chunks(CHUNK) {
+            assert!(chunk.iter().all(|byte| *byte == chunk[0]));
+            assert_eq!(content.insert(chunk[0], part.groups.clone()), None);
+        }
+    }
+    assert_eq!(content.len(), 45);
+    assert!((10..=14).contains(&parts.len()), "{} parts of 1 MiB", parts.len());
+    for (n, groups) in content {
+        match groups[..] {
+            [] => assert!(n >= 100),
+            [(first, last)] => assert!((first..last).contains(&u32::from(n))),
+            _ => panic!("{groups:?} is more than one run"),
+        }
+    }
+    assert_eq!(test.out.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test]
+async fn small_state_becomes_no_object() {
+    let test = Test::new();
+    test.add(Some(vec![1]), 1, 600);
+    test.add(None, 2, 400);
+    let expected = [vec![1; 600], vec![2; 400]].concat();
+    assert_eq!(test.end().await, Ok(StateHandle::Inline(expected)));
+    assert_eq!(test.store.list("").await.unwrap(), Vec::<String>::new());
+    test.add(None, 2, 1_001);
+    assert!(matches!(test.end().await, Ok(StateHandle::Parts(parts)) if parts.len() == 1));
+}
+
+#[tokio::test]
+async fn while_the_store_does_not_answer_two_parts_are_stored_and_no_more_chunks_are_taken() {
+    let test = Test::new();
+    test.store.set_writes(Fault::Hang);
+    (0..100).for_each(|n| test.add(Some(vec![n]), 1, CHUNK));
+    test.settle().await;
+    assert_eq!(test.store.waiting(), AT_ONCE);
+    assert_eq!(test.out.load(Ordering::Relaxed), 100 - 2 * 4);
+    test.store.set_writes(Fault::None);
+    let handle = test.end().await.unwrap();
+    assert_eq!(handle.bytes(), 100 * CHUNK as u64);
+    assert_eq!(test.out.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test]
+async fn a_failure_of_the_store_is_the_outcome_and_holds_up_no_chunk() {
+    let test = Test::new();
+    test.store.set_writes(Fault::Fail(StoreError::DiskFull { path: "/there".into() }));
+    (0..20).for_each(|n| test.add(Some(vec![n]), 1, CHUNK));
+    test.settle().await;
+    assert_eq!(test.out.load(Ordering::Relaxed), 0);
+    assert_eq!(test.end().await, Err("the disk of /there is full".to_owned()));
+}
+
+#[tokio::test]
+async fn what_an_attempt_leaves_that_has_ended_is_dropped() {
+    let test = Test::new();
+    test.store.set_writes(Fault::Hang);
+    (0..20).for_each(|n| test.add(Some(vec![n]), 1, CHUNK));
+    test.settle().await;
+    test.uploads.ended(key().0);
+    test.store.set_writes(Fault::None);
+    test.settle().await;
+    assert_eq!(test.out.load(Ordering::Relaxed), 0);
+    assert!(test.uploads.take(key()).is_none());
+}
+
+#[test]
+fn key_groups_are_listed_as_runs_unless_there_are_too_many() {
+    assert_eq!(runs_of(vec![5, 1, 2, 2, 7, 6]), [(1, 2), (5, 7)]);
+    assert_eq!(runs_of((0..64).map(|n| n * 2).collect()).len(), 64);
+    assert_eq!(runs_of((0..65).map(|n| n * 2).collect()), []);
+    assert_eq!(runs_of(vec![u32::MAX, u32::MAX]), [(u32::MAX, u32::MAX)]);
+}
