@@ -24,7 +24,7 @@
 use crate::objects::{ObjectStore, PutNew, StoreError};
 use bytes::Bytes;
 use model::{CheckpointMetadata, ExecutionAttemptId, JobId, OperatorId, StateHandle};
-use std::{collections::BTreeSet, fmt, sync::Arc};
+use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 use thiserror::Error;
 
 const MAGIC: &[u8; 4] = b"FCK1";
@@ -54,6 +54,9 @@ pub enum CheckpointError {
     /// State is in the checkpoint directory, and the job has none any more.
     #[error("state is in the object {0}, and execution.checkpointing.dir is not set")]
     NoDirectory(String),
+    /// A savepoint took too long.
+    #[error("it is not copied within {0:?} (execution.checkpointing.timeout)")]
+    Late(Duration),
     /// A state that was to be read as a whole is in parts.
     #[error("a state is in parts where it can't be")]
     IsInParts,

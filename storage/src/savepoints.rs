@@ -6,6 +6,11 @@ use crate::objects::ObjectStore;
 use crate::state_reader::StateReader;
 use model::{CheckpointMetadata, JobId, StateHandle};
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// The time within which what was copied of a savepoint that failed is deleted again.
+const DELETE_WITHIN: Duration = Duration::from_secs(30);
 
 /// Returns the name of a new savepoint's folder: `savepoint-`, the first six digits of the job's id, and twelve random digits.
 pub fn folder_name(job: JobId, random: u64) -> String {
@@ -27,17 +32,21 @@ impl SavepointFolder {
     /// complete. What was copied is deleted again if that fails.
     ///
     /// # Errors
-    /// The store's error, [`CheckpointError::Missing`], or [`CheckpointError::Metadata`] if the metadata can't be encoded.
+    /// The store's error, [`CheckpointError::Missing`], [`CheckpointError::Late`] after the time `within`, or
+    /// [`CheckpointError::Metadata`] if the metadata can't be encoded.
     pub async fn write(
         &self,
         from: &StateReader,
         metadata: &CheckpointMetadata,
+        within: Duration,
     ) -> Result<(), CheckpointError> {
-        let outcome = self.copy(from, metadata).await;
+        let late = |_| Err(CheckpointError::Late(within));
+        let outcome = timeout(within, self.copy(from, metadata)).await.unwrap_or_else(late);
         if outcome.is_err() {
-            // Best effort: the folder may be unreachable now.
+            // Best effort: the folder may be unreachable now. The metadata may have been on its way when the time was over.
             let copies = metadata.handles().filter_map(source).map(|name| base(name).to_owned());
-            let _ = self.0.delete(&copies.collect()).await;
+            let copies = copies.chain([METADATA.to_owned()]).collect();
+            let _ = timeout(DELETE_WITHIN, self.0.delete(&copies)).await;
         }
         outcome
     }
@@ -82,11 +91,13 @@ fn base(name: &str) -> &str {
 mod tests {
     use super::*;
     use crate::checkpoints::tests::metadata;
-    use crate::objects::{MemoryObjects, S3Settings};
+    use crate::objects::{Fault, FaultyObjects, MemoryObjects, S3Settings};
     use bytes::Bytes;
     use model::{ExecutionAttemptId, JobVertexId, OperatorId};
     use platform::Platform;
     use std::collections::BTreeSet;
+
+    const WITHIN: Duration = Duration::from_secs(600);
 
     fn reader(directory: &CheckpointDirectory) -> StateReader {
         StateReader::new(Some(directory.clone()), Platform::production(), S3Settings::default())
@@ -116,7 +127,7 @@ mod tests {
         let metadata = checkpoint(&directory).await;
         let store = Arc::new(MemoryObjects::new());
         let folder = SavepointFolder::new(store.clone(), "savepoint-1");
-        folder.write(&reader(&directory), &metadata).await.unwrap();
+        folder.write(&reader(&directory), &metadata, WITHIN).await.unwrap();
         directory.delete(&metadata.objects()).await.unwrap();
         let read = folder.0.metadata(METADATA).await.unwrap();
         let states = &read.operators[&OperatorId(9)];
@@ -139,9 +150,36 @@ mod tests {
         directory.delete(&lost).await.unwrap();
         let store = Arc::new(MemoryObjects::new());
         let folder = SavepointFolder::new(store.clone(), "savepoint-1");
-        let error = folder.write(&reader(&directory), &metadata).await;
+        let error = folder.write(&reader(&directory), &metadata, WITHIN).await;
         assert!(matches!(error, Err(CheckpointError::Missing(_))), "{error:?}");
         assert!(store.list("").await.unwrap().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_savepoint_whose_store_does_not_answer_fails_in_time_and_leaves_nothing() {
+        let directory = CheckpointDirectory::new(Arc::new(MemoryObjects::new()));
+        let metadata = checkpoint(&directory).await;
+        let store = FaultyObjects::new(Arc::new(MemoryObjects::new()));
+        let folder = SavepointFolder::new(Arc::new(store.clone()), "savepoint-1");
+        store.set_writes(Fault::Slow(Duration::from_secs(250)));
+        let (begin, error) = (tokio::time::Instant::now(), CheckpointError::Late(WITHIN));
+        let outcome = folder.write(&reader(&directory), &metadata, WITHIN).await;
+        assert_eq!(outcome, Err(error.clone()));
+        assert_eq!(begin.elapsed(), WITHIN + DELETE_WITHIN);
+        assert_eq!(
+            error.to_string(),
+            "it is not copied within 600s (execution.checkpointing.timeout)"
+        );
+        // A store that answers again.
+        store.set_writes(Fault::Hang);
+        let lifted = async {
+            tokio::time::sleep(WITHIN + Duration::from_secs(1)).await;
+            store.set_writes(Fault::None);
+        };
+        let reader = reader(&directory);
+        let (outcome, ()) = tokio::join!(folder.write(&reader, &metadata, WITHIN), lifted);
+        assert_eq!(outcome, Err(error));
+        assert!(!store.list("").await.unwrap().iter().any(|name| name.ends_with(METADATA)));
     }
 
     #[test]

@@ -260,7 +260,8 @@ mod tests {
         let savepoints: Arc<dyn ObjectStore> =
             Arc::new(FileObjects::open(home.path().join("savepoints")).unwrap());
         let folder = SavepointFolder::new(savepoints, "savepoint-1");
-        folder.write(&reader(Some(&checkpoints)), &metadata).await.unwrap();
+        let within = std::time::Duration::from_secs(600);
+        folder.write(&reader(Some(&checkpoints)), &metadata, within).await.unwrap();
         let moved = home.path().join("moved");
         std::fs::rename(home.path().join("savepoints/savepoint-1"), &moved).unwrap();
         let retained = home.path().join(format!("checkpoints/{}/chk-5", metadata.job_id));

@@ -126,12 +126,12 @@ pub(crate) fn bench(name: &str, args: &[String]) -> Result<()> {
     }
     let mut measure = Command::new(release(&metadata, bin));
     measure.args(args);
-    let against = |peer: &str| name == "throughput" && !wants_help && peers::wanted(args, peer);
-    if against("flink") {
+    let against = |peer: &str| !wants_help && peers::wanted(args, peer);
+    if ["throughput", "recovery", "checkpoint_cpu"].contains(&name) && against("flink") {
         let (distribution, peer) = yarn::flink::with_peer()?;
         measure.arg("--distribution").arg(distribution).arg("--peer").arg(peer);
     }
-    if against("renoir") {
+    if name == "throughput" && against("renoir") {
         let target = workspace::target_directory(&metadata);
         measure.arg("--renoir").arg(peers::renoir(&target)?);
     }

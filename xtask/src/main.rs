@@ -28,6 +28,8 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   flink-client               Flink's own REST client against a cluster; needs Maven and a JDK
   bench NAME [ARGS]          one benchmark; JSON lines on standard output
   bench throughput [ARGS]    [--against flink|renoir]... [--workload NAME]... [--pairs N] [--records N]
+  bench recovery|checkpoint_cpu [ARGS]
+                             [--against flink]
   bench yarn [ARGS]          [--pairs N] [--flink-pairs N] [--heartbeat MS] [--as-built]
   dist [PROGRAM]...          programs to hand out, in target/dist/programs, DWARF in files beside them
   simulate [ARGS]            the simulated cluster: [--seeds N] [--seed S] [--mutants [--recorded]]

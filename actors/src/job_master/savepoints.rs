@@ -5,7 +5,7 @@ use super::JobMaster;
 use crate::stores::{open_store, s3_settings};
 use actix::fut::ActorFutureExt;
 use actix::{AsyncContext, Context, Handler, ResponseActFuture, WrapFuture};
-use conf::checkpointing::SAVEPOINT_DIRECTORY;
+use conf::checkpointing::{SAVEPOINT_DIRECTORY, TIMEOUT};
 use control::job_master::SavepointRequest;
 use futures::FutureExt;
 use futures::channel::oneshot;
@@ -60,8 +60,9 @@ impl JobMaster {
         let folder = self.savepoints.get(&number).map(|asked| asked.folder.clone());
         let (Some(folder), reader) = (folder, self.state_reader()) else { return };
         let addr = ctx.address();
+        let within = self.deps.options.get(&TIMEOUT);
         actix::spawn(async move {
-            let outcome = folder.write(&reader, &metadata).await;
+            let outcome = folder.write(&reader, &metadata, within).await;
             let outcome = outcome.map_err(|error| format!("it is not stored: {error}"));
             let checkpoint = metadata.checkpoint;
             let _ = addr.send(SavepointStored { checkpoint, outcome }).await;

@@ -3,10 +3,11 @@
 
 pub mod histogram;
 pub mod jobs;
+pub mod state;
 
 use crate::cluster::{Cluster, binaries, wait_a_moment};
 use anyhow::{Result, bail};
-use rest::messages::JarRequest;
+use rest::{client::RestClient, messages::JarRequest};
 use std::{
     fs, io,
     path::Path,
@@ -73,25 +74,34 @@ pub async fn start(
         parallelism: Some(parallelism),
         ..JarRequest::default()
     };
-    let began = Instant::now();
     let id = cluster.rest.run(&jar, &request).await?.jobid;
-    while running(cluster, &id).await? < tasks {
+    until_running(&cluster.rest, &id, tasks).await?;
+    Ok(id)
+}
+
+/// Waits until so many tasks of the job run.
+///
+/// # Errors
+/// When the job ends before.
+pub async fn until_running(rest: &RestClient, job: &str, tasks: u32) -> Result<()> {
+    let began = Instant::now();
+    while running(rest, job).await? < tasks {
         wait_a_moment(began, "the running of all tasks")?;
     }
-    Ok(id)
+    Ok(())
 }
 
 /// Returns the number of the job's tasks that run.
 ///
 /// # Errors
 /// When the job has ended.
-pub async fn running(cluster: &Cluster, job: &str) -> Result<u32> {
-    let overview = cluster.rest.jobs_overview().await?;
+pub async fn running(rest: &RestClient, job: &str) -> Result<u32> {
+    let overview = rest.jobs_overview().await?;
     let Some(line) = overview.jobs.iter().find(|line| line.jid == job) else {
         bail!("job {job} is not listed");
     };
     if ["FAILED", "FINISHED", "CANCELED"].contains(&line.state.as_str()) {
-        let why = cluster.rest.job_exceptions(job).await.map(|why| format!("{why:?}"));
+        let why = rest.job_exceptions(job).await.map(|why| format!("{why:?}"));
         bail!("job {job} is {}: {}", line.state, why.unwrap_or_default());
     }
     Ok(line.tasks.get("running").copied().unwrap_or(0))

@@ -10,6 +10,7 @@ use super::{Checksum, Place, Workload};
 use crate::cluster::{free_port, wait_a_moment};
 use crate::yarn::flink::{LOGGING, opened};
 use anyhow::{Context, Result, ensure};
+use clap::{Args, ValueEnum};
 use rest::client::{ClientTimeouts, RestClient};
 use rest::messages::JarRequest;
 use std::{
@@ -38,6 +39,44 @@ pub struct Installed {
     pub peer: PathBuf,
 }
 
+/// The options of a benchmark that may measure Flink beside ours.
+#[derive(Debug, Args)]
+pub struct Against {
+    /// Also measure Flink; it is fetched, and its job is built, when it is not there.
+    #[arg(long, value_name = "PEER")]
+    against: Option<OnlyFlink>,
+    /// Flink's distribution; `cargo xtask` sets it.
+    #[arg(long, hide = true, value_name = "DIR", requires = "peer")]
+    distribution: Option<PathBuf>,
+    /// The jar of the jobs for Flink; `cargo xtask` sets it.
+    #[arg(long, hide = true, value_name = "JAR")]
+    peer: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum OnlyFlink {
+    Flink,
+}
+
+impl Against {
+    /// Returns Flink's distribution and jobs if Flink is to be measured.
+    ///
+    /// # Errors
+    /// When they are not there.
+    pub fn flink(&self) -> Result<Option<Installed>> {
+        if self.against.is_none() {
+            return Ok(None);
+        }
+        let (Some(distribution), Some(peer)) = (self.distribution.clone(), self.peer.clone())
+        else {
+            anyhow::bail!("Flink is fetched by: cargo xtask bench NAME -- --against flink");
+        };
+        let installed = Installed { distribution, peer };
+        check(&installed)?;
+        Ok(Some(installed))
+    }
+}
+
 /// A running cluster of Flink.
 pub struct Flink {
     installed: Installed,
@@ -49,7 +88,7 @@ pub struct Flink {
 }
 
 impl Flink {
-    /// Starts the processes and waits until the TaskManagers are registered.
+    /// Starts the processes for workloads of throughput; see [`Flink::start_with`].
     ///
     /// # Errors
     /// When one of them does not start; the folder of logs is named.
@@ -58,9 +97,22 @@ impl Flink {
             Place::OneProcess => (1, 2),
             Place::TwoTaskManagers => (2, 1),
         };
+        let slots = format!("taskmanager.numberOfTaskSlots: {slots}\n");
+        Self::start_with(installed, taskmanagers, &slots).await
+    }
+
+    /// Starts a JobManager and so many TaskManagers with these lines of configuration, and waits until they are registered.
+    ///
+    /// # Errors
+    /// When one of them does not start; the folder of logs is named.
+    pub async fn start_with(
+        installed: &Installed,
+        taskmanagers: usize,
+        options: &str,
+    ) -> Result<Self> {
         let folder = TempDir::new()?;
         let rest_port = free_port()?;
-        configure(folder.path(), rest_port, slots)?;
+        configure(folder.path(), rest_port, options)?;
         let rest = RestClient::new("127.0.0.1", rest_port, ClientTimeouts::default());
         let heap = ["-Xmx1024m".to_owned()];
         let jobmanager = spawn(installed, folder.path(), JOB_MANAGER, "jobmanager", &heap, &[])?;
@@ -77,7 +129,9 @@ impl Flink {
         for n in 1..=taskmanagers {
             let name = format!("taskmanager{n}");
             let (installed, folder) = (&cluster.installed, cluster.folder.path());
-            let child = spawn(installed, folder, TASK_MANAGER, &name, &jvm, &dynamic)?;
+            let named = ["-D".to_owned(), format!("taskmanager.resource-id={name}")];
+            let options = [dynamic.as_slice(), &named].concat();
+            let child = spawn(installed, folder, TASK_MANAGER, &name, &jvm, &options)?;
             cluster.taskmanagers.push(child);
         }
         cluster.wait_for("the registration of Flink's TaskManagers", taskmanagers).await?;
@@ -120,6 +174,47 @@ impl Flink {
         let error = String::from_utf8_lossy(&output.stderr);
         let none = || format!("Flink gives no options for a TaskManager: {text}{error}");
         Ok((next().with_context(none)?, next().with_context(none)?))
+    }
+
+    /// Returns the client of the REST endpoint.
+    pub fn rest(&self) -> &RestClient {
+        &self.rest
+    }
+
+    /// Returns the folder with the configuration and the logs.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Starts a job of a class of the peer's jar and returns its id.
+    ///
+    /// # Errors
+    /// When the endpoint refuses it.
+    pub async fn submit(&self, class: &str, parallelism: i64, args: Vec<String>) -> Result<String> {
+        let request = JarRequest {
+            entry_class: Some(class.to_owned()),
+            program_args_list: Some(args),
+            parallelism: Some(parallelism),
+            ..JarRequest::default()
+        };
+        Ok(self.rest.run(&self.jar, &request).await?.jobid)
+    }
+
+    /// Returns the ids of all processes, the JobManager's first.
+    pub fn processes(&self) -> Vec<u32> {
+        std::iter::once(&self.jobmanager).chain(&self.taskmanagers).map(Child::id).collect()
+    }
+
+    /// Returns the process of a TaskManager whose slots are all taken; `None` if there is none.
+    ///
+    /// # Errors
+    /// When the endpoint does not answer.
+    pub async fn busy_taskmanager(&self) -> Result<Option<u32>> {
+        let known = self.rest.task_managers().await?;
+        let busy = known.taskmanagers.iter().find(|one| one.free_slots == 0);
+        let number = busy.and_then(|one| one.id.strip_prefix("taskmanager")?.parse::<usize>().ok());
+        let child = number.and_then(|n| self.taskmanagers.get(n.checked_sub(1)?));
+        Ok(child.map(Child::id))
     }
 
     /// Runs the workload once. CPU is that of all TaskManagers between submission and end.
@@ -168,7 +263,7 @@ fn sum_of(folder: &Path, subtasks: u32) -> Result<Checksum> {
     Ok(sum)
 }
 
-fn configure(folder: &Path, rest_port: u16, slots: u32) -> Result<()> {
+fn configure(folder: &Path, rest_port: u16, options: &str) -> Result<()> {
     let rpc_port = free_port()?;
     let tmp = folder.join("tmp");
     fs::create_dir_all(&tmp)?;
@@ -179,8 +274,8 @@ fn configure(folder: &Path, rest_port: u16, slots: u32) -> Result<()> {
              jobmanager.bind-host: 127.0.0.1\njobmanager.memory.process.size: 1600m\n\
              rest.address: 127.0.0.1\nrest.bind-address: 127.0.0.1\nrest.port: {rest_port}\n\
              taskmanager.host: 127.0.0.1\ntaskmanager.bind-host: 127.0.0.1\n\
-             taskmanager.memory.process.size: 1728m\ntaskmanager.numberOfTaskSlots: {slots}\n\
-             classloader.resolve-order: parent-first\nio.tmp.dirs: {}\n",
+             taskmanager.memory.process.size: 1728m\n\
+             classloader.resolve-order: parent-first\nio.tmp.dirs: {}\n{options}",
             tmp.display()
         ),
     )?;
@@ -213,7 +308,7 @@ fn spawn(
 /// What the processes wrote, the end of each file.
 fn logs(folder: &Path) -> String {
     const LINES: usize = 20;
-    let files = ["jobmanager", "taskmanager1", "taskmanager2"].iter();
+    let files = ["jobmanager", "taskmanager1", "taskmanager2", "taskmanager3"].iter();
     let mut all = String::new();
     for file in files.flat_map(|name| [format!("{name}.out"), format!("{name}.log")]) {
         let text = fs::read_to_string(folder.join(&file)).unwrap_or_default();

@@ -98,6 +98,14 @@ impl JobCore {
             && !self.waits_to_be_rescaled()
     }
 
+    /// Returns true if no subtask waits for slots and some are on their way to run: a savepoint that is asked for now can wait for
+    /// them, because each of them runs soon or fails the job's region.
+    pub(super) fn comes_up(&self) -> bool {
+        let states = [ExecutionState::Deploying, ExecutionState::Initializing];
+        let on_their_way: u32 = states.into_iter().map(|state| self.exec.in_state(state)).sum();
+        self.status() == JobStatus::Running && self.waiting_tasks() == 0 && on_their_way > 0
+    }
+
     /// Returns true if a subtask that is not deployed has no part of its own in the latest checkpoint, which is a snapshot that the
     /// job was started from with another parallelism. A checkpoint could not say what state such a subtask begins with.
     fn waits_to_be_rescaled(&self) -> bool {

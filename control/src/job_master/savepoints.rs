@@ -71,7 +71,7 @@ impl JobCore {
         if self.status() == JobStatus::Running && (stops || self.some_region_is_finishing()) {
             return Err(SavepointRefused::Finishing);
         }
-        if !self.may_checkpoint() {
+        if !self.may_checkpoint() && !self.comes_up() {
             return Err(SavepointRefused::NotRunning(self.status()));
         }
         if savepoints.waiting.len() >= WAITING_MAX {

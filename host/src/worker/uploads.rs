@@ -20,7 +20,7 @@ use tokio::{
 };
 
 /// The shortest and the longest part, in bytes.
-const PART_BYTES: RangeInclusive<u64> = 1 << 20..=32 << 20;
+const PART_BYTES: RangeInclusive<u64> = 4 << 20..=32 << 20;
 /// Parts grow with the state that is stored already: each has at most a sixteenth of it, so that those in memory are small beside it.
 const PART_OF_STATE: u64 = 16;
 /// The number of parts of a snapshot that are stored at once.

@@ -197,3 +197,28 @@ fn a_failure_while_the_pointer_of_a_stop_is_written_is_told_when_it_is() {
     w.core.checkpoint_persisted(now, 1, Ok(metadata));
     assert!(matches!(ended(&w.commands())[..], [(7, Err(_))]));
 }
+
+#[test]
+fn a_savepoint_that_is_asked_for_while_tasks_come_up_waits_for_them() {
+    let mut w = checkpointed();
+    w.core.start(at(0));
+    assert!(matches!(w.ask(1, STOP), Err(SavepointRefused::NotRunning(_))), "it waits for slots");
+    w.tm(1, 2);
+    let tasks: Vec<_> = deployed(&w.commands()).into_iter().map(|(_, task)| task).collect();
+    w.ask(2, STOP).unwrap();
+    w.report(1, tasks[0], ExecutionState::Initializing);
+    for task in &tasks[..3] {
+        w.report(1, *task, ExecutionState::Running);
+    }
+    assert_eq!(triggered(&w.commands()), []);
+    w.report(1, tasks[3], ExecutionState::Running);
+    assert_eq!(triggered(&w.commands()), [(1, true, 2)]);
+    // One that fails instead ends the request.
+    let mut w = checkpointed();
+    w.core.start(at(0));
+    w.tm(1, 2);
+    let tasks: Vec<_> = deployed(&w.commands()).into_iter().map(|(_, task)| task).collect();
+    w.ask(3, SAVEPOINT).unwrap();
+    w.report(1, tasks[0], ExecutionState::Failed);
+    assert!(matches!(&ended(&w.commands())[..], [(3, Err(_))]));
+}
