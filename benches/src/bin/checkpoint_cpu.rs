@@ -56,21 +56,11 @@ async fn measure(cli: &Cli, report: &Report, flink: Option<&Installed>) -> Resul
     eprintln!("checkpoint_cpu: {prefix}{} s after {} s", cli.seconds, cli.warm_up_s);
     let job = StateJob::start(flink, 1, 2).await?;
     tokio::time::sleep(Duration::from_secs(cli.warm_up_s)).await;
-    let completed =
-        async || -> Result<u64> { Ok(job.rest().checkpoints(job.id()).await?.counts.completed) };
-    let (before, cpu_before) = (completed().await?, cpu(&job)?);
+    let (before, cpu_before) = (job.checkpoints().await?.completed(), cpu(&job)?);
     tokio::time::sleep(Duration::from_secs(cli.seconds)).await;
-    let (after, cpu_after) = (completed().await?, cpu(&job)?);
+    let (lines, cpu_after) = (job.checkpoints().await?, cpu(&job)?);
+    let (after, took) = (lines.completed(), lines.durations_ms());
     ensure!(after > before, "no checkpoint is complete");
-    let took: Vec<f64> = job
-        .rest()
-        .checkpoints(job.id())
-        .await?
-        .history
-        .iter()
-        .filter(|c| c.status == "COMPLETED")
-        .map(|c| c.end_to_end_duration as f64)
-        .collect();
     let peak: f64 = processes(&job).into_iter().filter_map(|pid| peak_mib(pid).ok()).sum();
     job.end().await?;
     let each = (cpu_after - cpu_before) / (after - before) as f64;

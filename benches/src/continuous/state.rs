@@ -9,6 +9,7 @@ use crate::{
 };
 use anyhow::{Context, Result, ensure};
 use rest::client::RestClient;
+use serde::Deserialize;
 use std::{fs, path::Path, time::Duration};
 use tempfile::TempDir;
 use tokio::time::Instant;
@@ -27,6 +28,38 @@ const PEER: &str = "peer.State";
 enum Side {
     Ours(Cluster),
     Flink(Flink),
+}
+
+/// The part of an endpoint's answer about checkpoints that is of one shape in both systems: Flink's percentiles are no whole
+/// numbers, and the text `NaN` before the first checkpoint.
+#[derive(Deserialize)]
+pub struct CheckpointLines {
+    counts: CheckpointCounts,
+    history: Vec<CheckpointLine>,
+}
+
+#[derive(Deserialize)]
+struct CheckpointCounts {
+    completed: u64,
+}
+
+#[derive(Deserialize)]
+struct CheckpointLine {
+    status: String,
+    state_size: u64,
+    end_to_end_duration: i64,
+}
+
+impl CheckpointLines {
+    /// Returns the number of complete checkpoints.
+    pub fn completed(&self) -> u64 {
+        self.counts.completed
+    }
+    /// Returns the durations of the newest complete ones in milliseconds.
+    pub fn durations_ms(&self) -> Vec<f64> {
+        let complete = self.history.iter().filter(|line| line.status == "COMPLETED");
+        complete.map(|line| line.end_to_end_duration as f64).collect()
+    }
 }
 
 /// The running job.
@@ -78,11 +111,16 @@ impl StateJob {
 
     /// Returns the number of complete checkpoints with all of the state that the endpoint still lists.
     async fn full_checkpoints(&self) -> Result<usize> {
-        let statistics = self.rest().checkpoints(&self.job).await?;
-        let full = |c: &&rest::messages::CheckpointInfo| {
-            c.status == "COMPLETED" && c.state_size >= STATE_BYTES
-        };
-        Ok(statistics.history.iter().filter(full).count())
+        let full = |c: &&CheckpointLine| c.status == "COMPLETED" && c.state_size >= STATE_BYTES;
+        Ok(self.checkpoints().await?.history.iter().filter(full).count())
+    }
+
+    /// Returns what the endpoint says of the job's checkpoints.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub async fn checkpoints(&self) -> Result<CheckpointLines> {
+        Ok(self.rest().get(&format!("/jobs/{}/checkpoints", self.job)).await?)
     }
 
     /// Returns the client of the cluster's REST endpoint.

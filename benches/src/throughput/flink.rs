@@ -13,6 +13,7 @@ use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 use rest::client::{ClientTimeouts, RestClient};
 use rest::messages::JarRequest;
+use serde::Deserialize;
 use std::{
     fs::{self, File},
     path::{Path, PathBuf},
@@ -75,6 +76,19 @@ impl Against {
         check(&installed)?;
         Ok(Some(installed))
     }
+}
+
+/// The part of Flink's answer that is asked for.
+#[derive(Deserialize)]
+struct TaskManagers {
+    taskmanagers: Vec<TaskManager>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct TaskManager {
+    id: String,
+    free_slots: u32,
 }
 
 /// A running cluster of Flink.
@@ -210,7 +224,7 @@ impl Flink {
     /// # Errors
     /// When the endpoint does not answer.
     pub async fn busy_taskmanager(&self) -> Result<Option<u32>> {
-        let known = self.rest.task_managers().await?;
+        let known: TaskManagers = self.rest.get("/taskmanagers").await?;
         let busy = known.taskmanagers.iter().find(|one| one.free_slots == 0);
         let number = busy.and_then(|one| one.id.strip_prefix("taskmanager")?.parse::<usize>().ok());
         let child = number.and_then(|n| self.taskmanagers.get(n.checked_sub(1)?));

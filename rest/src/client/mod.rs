@@ -71,7 +71,11 @@ impl RestClient {
         self.transport.authority()
     }
 
-    async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+    /// Asks a path of the endpoint, such as `/jobs/overview`, for an answer of any shape.
+    ///
+    /// # Errors
+    /// [`ClientError`], also if the answer has another shape.
+    pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         self.call(Method::GET, path, None::<&EmptyBody>, self.timeouts.answer).await
     }
 
