@@ -178,8 +178,8 @@ impl Uploading {
         let part = if any { &mut self.any } else { &mut self.few };
         self.bytes += chunk.bytes.len() as u64;
         let most = (self.bytes / PART_OF_STATE).clamp(*PART_BYTES.start(), *PART_BYTES.end());
-        if part.bytes.is_empty() {
-            // A chunk more may fill it beyond its limit. Pages that are not used stay untouched.
+        if part.bytes.is_empty() && self.bytes > *PART_BYTES.start() {
+            // A chunk more may fill it beyond its limit.
             part.bytes.reserve_exact(usize::try_from(most).unwrap_or(0) + chunk.bytes.len());
         }
         part.bytes.extend_from_slice(&chunk.bytes);

@@ -1,8 +1,10 @@
 //! Functions over keyed streams that keep state and timers per key.
 
 mod inspect;
+pub(super) mod snapshots;
 
 pub use inspect::InspectKeyed;
+use snapshots::{before_state, parts_of};
 
 use super::{
     BoxError, Collector, Flow, KeySelector, Metrics, Operator, OperatorContext, OperatorMail,
@@ -14,7 +16,7 @@ use crate::{
     batch::{Batch, NO_TIME},
     seam::{StreamEvent, TaskError},
     state::{Free, KeyAddress, Place, Slice, State, StateBackend, Table, Taken},
-    types::{CodecError, Reader, Record, check_written, write_len},
+    types::{Reader, Record},
 };
 use model::graph::StateDeclaration;
 use std::iter;
@@ -326,19 +328,6 @@ where
         }
     }
 
-    /// Returns the beginning of a snapshot with these timers: what [`parts_of`] expects before the state.
-    fn before_state(
-        timers: &Timers<S::Key>,
-        context: &OperatorContext,
-    ) -> Result<Vec<u8>, TaskError> {
-        let (mut written, mut bytes) = (Vec::new(), vec![0]);
-        timers.write(&mut written);
-        check_written().map_err(|error| context.codec_error(error))?;
-        write_len(written.len(), &mut bytes);
-        bytes.append(&mut written);
-        Ok(bytes)
-    }
-
     /// Restores the next snapshot of the input: timers and state.
     fn restore(
         &mut self,
@@ -472,7 +461,7 @@ where
         _checkpoint: u64,
         context: &OperatorContext,
     ) -> Result<Option<Vec<u8>>, TaskError> {
-        let mut bytes = Self::before_state(&self.timers, context)?;
+        let mut bytes = before_state(&self.timers, context)?;
         bytes.append(&mut self.resident.snapshot(context)?);
         Ok(Some(bytes))
     }
@@ -482,8 +471,8 @@ where
         _checkpoint: u64,
         context: &OperatorContext,
     ) -> Result<bool, TaskError> {
-        let first = Self::before_state(&self.timers, context)?;
-        let none = Self::before_state(&Timers::default(), context)?;
+        let first = before_state(&self.timers, context)?;
+        let none = before_state(&Timers::<S::Key>::default(), context)?;
         Ok(self.resident.begin_snapshot(first, none))
     }
 
@@ -503,16 +492,4 @@ where
     fn dispose(&mut self, _context: &OperatorContext) {
         self.function.close();
     }
-}
-
-/// Reads what precedes the state in a snapshot, and returns a reader of the timers. A snapshot is a byte 0, the timers, which a
-/// varint length precedes, and the state, at which the input stands then. Before, it was the state, which its length (never 0)
-/// precedes, and the timers up to the end; the state is returned then.
-pub(super) fn parts_of<'a>(
-    input: &mut Reader<'a>,
-) -> Result<(Option<&'a [u8]>, Reader<'a>), CodecError> {
-    let length = input.count()?;
-    let state = if length > 0 { Some(input.take(length)?) } else { None };
-    let length = if length > 0 { input.remaining() } else { input.count()? };
-    Ok((state, Reader::new(input.take(length)?)))
 }

@@ -92,6 +92,8 @@ fn the_fixture_of_keyed_state_is_read_and_written_alike_by_every_backend() {
     let bytes = keyed();
     assert_eq!(in_memory(&bytes).unwrap(), bytes);
     assert_eq!(as_bytes(&bytes).unwrap(), bytes);
+    let twice = [&bytes[..], &bytes].concat();
+    assert_eq!(in_memory(&twice).unwrap(), bytes, "snapshots may follow each other");
     let mut table = Table::<String, Account>::new(groups());
     read_snapshot(&bytes, &mut table, &groups(), &<Account as State>::declare()).unwrap();
     let mut found = Vec::new();

@@ -73,6 +73,8 @@ struct OpenChunk {
     bytes: Vec<u8>,
     /// The key groups of its entries, in the order in which they came.
     groups: Vec<u32>,
+    /// True if it has more than entries, such as timers of any key group.
+    any: bool,
 }
 
 /// Why an entry is written.
@@ -139,7 +141,8 @@ impl Output {
                 let mut groups = std::mem::take(&mut self.ordered.groups);
                 groups.sort_unstable();
                 groups.dedup();
-                (&mut self.ordered, Some(groups))
+                let any = std::mem::take(&mut self.ordered.any);
+                (&mut self.ordered, (!any).then_some(groups))
             }
             Turn::Early => (&mut self.early, None),
         };
@@ -203,6 +206,8 @@ impl Writing {
         output.head = head.to_vec();
         output.ordered.bytes = output.pool.take();
         output.ordered.bytes.extend_from_slice(first);
+        // What only the first chunk has may be of any key group: every subtask of a rescaled job must read it.
+        output.ordered.any = first != head;
     }
 
     /// Returns true if more chunks wait for their storage than should. No more records should come then, because they make more.

@@ -397,7 +397,7 @@ fn a_snapshot_whose_state_is_before_its_timers_is_read() {
     memory.batch(vec![(1, 5), (2, 7)]);
     let [bytes] = memory.barrier(0).try_into().unwrap();
     let mut input = crate::types::Reader::new(&bytes);
-    let (_, mut timers) = crate::operators::keyed_process::parts_of(&mut input).unwrap();
+    let (_, mut timers) = crate::operators::keyed_process::snapshots::parts_of(&mut input).unwrap();
     let state = input.take(input.remaining()).unwrap();
     let mut old = Vec::new();
     crate::types::write_len(state.len(), &mut old);
@@ -460,7 +460,7 @@ fn a_key_whose_state_is_empty_again_is_forgotten() {
         memory.batch(records);
         let [bytes] = memory.barrier(0).try_into().unwrap();
         let mut input = crate::types::Reader::new(&bytes);
-        crate::operators::keyed_process::parts_of(&mut input).unwrap();
+        crate::operators::keyed_process::snapshots::parts_of(&mut input).unwrap();
         input.take(input.remaining()).unwrap().to_vec()
     };
     let forgotten = snapshot_after(vec![(1, 5), (2, 5), (1, 0), (3, 0)]);

@@ -251,6 +251,25 @@ fn records_still_come_while_a_sixteenth_of_a_large_state_waits_for_its_storage()
 }
 
 #[test]
+fn the_chunk_with_timers_before_its_entries_is_listed_for_every_key_group() {
+    let mut test = Test::new(1);
+    (0..100).for_each(|key| test.set(key, &[7; 10_000]));
+    let (head, first) = (b"head".to_vec(), b"timers and head".to_vec());
+    assert!(test.table.begin_snapshot(&first, &head));
+    let mut slice = Slice::whole();
+    assert!(test.table.write_snapshot(&mut slice).unwrap());
+    let [timers, others @ ..] = &slice.chunks[..] else { panic!("no chunk") };
+    assert!(timers.bytes.starts_with(&first) && timers.groups.is_none());
+    assert!(!others.is_empty());
+    assert!(others.iter().all(|chunk| chunk.bytes.starts_with(&head) && chunk.groups.is_some()));
+    // The next snapshot has none.
+    assert!(test.table.begin_snapshot(&head, &head));
+    let mut slice = Slice::whole();
+    assert!(test.table.write_snapshot(&mut slice).unwrap());
+    assert!(slice.chunks.iter().all(|chunk| chunk.groups.is_some()));
+}
+
+#[test]
 fn chunks_of_a_large_state_have_few_key_groups_and_those_of_changed_entries_any() {
     let mut test = Test::new(1);
     let value = vec![7; 10_000];
