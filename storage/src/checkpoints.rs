@@ -365,4 +365,6 @@ pub fn decode(bytes: &[u8]) -> Result<CheckpointMetadata, String> {
 }
 
 #[cfg(test)]
+mod fixtures;
+#[cfg(test)]
 pub(crate) mod tests;
