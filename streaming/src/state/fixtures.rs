@@ -5,6 +5,8 @@
 
 use super::slow::Slow;
 use super::*;
+use crate::operators::{BoxError, Collector, Context, KeyedProcessFunction, Timer};
+use crate::testing;
 use crate::types::CodecError;
 use std::path::Path;
 
@@ -42,7 +44,7 @@ fn account(n: u64) -> Account {
 }
 
 /// Returns the bytes of a file. `written`: what this program writes.
-fn fixture(name: &str, written: &[u8]) -> Vec<u8> {
+pub(crate) fn fixture(name: &str, written: &[u8]) -> Vec<u8> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/state-v1").join(name);
     if std::env::var_os("FLOTT_WRITE_FIXTURES").is_some() && !file.exists() {
         std::fs::write(&file, written).unwrap();
@@ -143,5 +145,63 @@ fn the_fixture_of_operator_state_is_read_and_written_alike_and_damage_is_an_erro
         if let Ok(other) = read(&changed) {
             assert_ne!(write_operator_state(&other).unwrap(), bytes);
         }
+    }
+}
+
+/// Counts records, and emits the count at each timer.
+#[derive(Clone)]
+struct Counts;
+
+impl KeyedProcessFunction<String, String> for Counts {
+    type State = Option<u64>;
+    type Out = (String, u64, i64);
+    fn process(
+        &mut self,
+        _: String,
+        count: &mut Option<u64>,
+        ctx: &mut Context<'_, String>,
+        _: &mut Collector<Self::Out>,
+    ) -> Result<(), BoxError> {
+        *count.get_or_insert(0) += 1;
+        let at = ctx.timestamp().ok_or("a record without a time")?;
+        ctx.timers().event_time(at + 10);
+        ctx.timers().processing_time(at + 5_000);
+        Ok(())
+    }
+    fn on_timer(
+        &mut self,
+        timer: Timer,
+        count: &mut Option<u64>,
+        ctx: &mut Context<'_, String>,
+        out: &mut Collector<Self::Out>,
+    ) -> Result<(), BoxError> {
+        out.collect((ctx.key().clone(), count.unwrap_or(0), timer.timestamp));
+        Ok(())
+    }
+}
+
+#[test]
+fn the_fixture_of_a_function_with_timers_is_read_and_written_alike_and_its_timers_fire() {
+    let mut before = testing::keyed(|word: &String| word, Counts).open().unwrap();
+    for (n, key) in KEYS.iter().enumerate() {
+        before.push_at((*key).to_owned(), n as i64 * 100 - 150).unwrap();
+    }
+    let [written] = before.snapshot().unwrap().try_into().unwrap();
+    let bytes = fixture("timers.bin", &written);
+    let restored = |bytes: &[u8]| {
+        testing::keyed(|word: &String| word, Counts).restore([bytes.to_vec()]).open()
+    };
+    let mut after = restored(&bytes).unwrap();
+    assert_eq!(after.snapshot().unwrap(), [bytes.clone()]);
+    after.watermark(0).unwrap();
+    let fired = |key: &str, at| (key.to_owned(), 1, at);
+    assert_eq!(after.output(), [fired("ann", -140), fired("bo", -40)]);
+    after.advance_clock_to(4_900).unwrap();
+    assert_eq!(after.output(), [fired("ann", 4_850)]);
+    for length in 0..bytes.len() {
+        assert!(restored(&bytes[..length]).is_err(), "{length}");
+    }
+    for changed in flipped(&bytes) {
+        let _ = restored(&changed);
     }
 }

@@ -39,7 +39,7 @@ pub use table::{Table, Vacant};
 pub use model::graph::StateDeclaration;
 
 #[cfg(test)]
-mod fixtures;
+pub(crate) mod fixtures;
 #[cfg(test)]
 pub(crate) mod slow;
 #[cfg(test)]

@@ -372,6 +372,34 @@ proptest! {
     }
 }
 
+/// Writes some state, or reads the fixture of this name, and compares what becomes of both.
+fn check_fixture<Op>(name: &str, operator: impl Fn() -> Op)
+where
+    Op: Operator<Record, Out = (u8, i64, i64, Vec<u32>)>,
+{
+    let mut before = Subtask::new(operator(), (0, 1), &[], false);
+    before.event(StreamEvent::Watermark(-20));
+    before.batch(&[(1, 1, 0), (2, 2, 3), (3, 3, -7), (1, 4, 12)]);
+    let bytes = crate::state::fixtures::fixture(name, &before.snapshot());
+    let mut after = Subtask::new(operator(), (0, 1), &[bytes.clone()], false);
+    assert_eq!(after.snapshot(), bytes, "{name} is written alike");
+    let mut fired = [&mut before, &mut after].map(|w| w.event(StreamEvent::Watermark(i64::MAX)));
+    fired.iter_mut().for_each(|fired| fired.sort());
+    assert!(!fired[0].is_empty());
+    assert_eq!(fired[0], fired[1], "{name}");
+    for length in 0..bytes.len() {
+        let mut context = OperatorContext::for_tests(0, 1);
+        context.restore = vec![bytes[..length].to_vec()];
+        assert!(operator().open(&context).is_err(), "{name} cut to {length}");
+    }
+}
+
+#[test]
+fn the_fixtures_of_windows_and_sessions_are_read_and_written_alike() {
+    check_fixture("windows.bin", || windows(Slices::new(10, 4, 1), 5));
+    check_fixture("sessions.bin", || EventTimeWindows::new(by_first(), sessions::core(|_| 10, 5)));
+}
+
 #[test]
 fn state_of_other_windows_is_refused() {
     let of = |size| windows(Slices::new(size, size, 0), 0);
