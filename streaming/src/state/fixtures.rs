@@ -192,7 +192,7 @@ fn the_fixture_of_a_function_with_timers_is_read_and_written_alike_and_its_timer
         testing::keyed(|word: &String| word, Counts).restore([bytes.to_vec()]).open()
     };
     let mut after = restored(&bytes).unwrap();
-    assert_eq!(after.snapshot().unwrap(), [bytes.clone()]);
+    assert_eq!(after.snapshot().unwrap(), std::slice::from_ref(&bytes));
     after.watermark(0).unwrap();
     let fired = |key: &str, at| (key.to_owned(), 1, at);
     assert_eq!(after.output(), [fired("ann", -140), fired("bo", -40)]);

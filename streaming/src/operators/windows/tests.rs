@@ -381,7 +381,7 @@ where
     before.event(StreamEvent::Watermark(-20));
     before.batch(&[(1, 1, 0), (2, 2, 3), (3, 3, -7), (1, 4, 12)]);
     let bytes = crate::state::fixtures::fixture(name, &before.snapshot());
-    let mut after = Subtask::new(operator(), (0, 1), &[bytes.clone()], false);
+    let mut after = Subtask::new(operator(), (0, 1), std::slice::from_ref(&bytes), false);
     assert_eq!(after.snapshot(), bytes, "{name} is written alike");
     let mut fired = [&mut before, &mut after].map(|w| w.event(StreamEvent::Watermark(i64::MAX)));
     fired.iter_mut().for_each(|fired| fired.sort());
