@@ -74,7 +74,13 @@ pub enum CheckpointError {
 }
 
 impl CheckpointError {
-    /// Returns true if a call that failed may succeed later: the store does not answer. Otherwise something is lost or damaged.
+    /// Returns true if the store has answered that something is lost or damaged. Access that is refused is no loss.
+    pub fn is_lost(&self) -> bool {
+        use StoreError::Corrupt;
+        matches!(self, Self::Missing(_) | Self::Metadata { .. } | Self::Store(Corrupt { .. }))
+    }
+
+    /// Returns true if a call that failed may succeed later: the store does not answer.
     pub fn may_pass(&self) -> bool {
         use StoreError::{Io, Unreachable};
         matches!(self, Self::Store(Unreachable { .. } | Io { .. }))

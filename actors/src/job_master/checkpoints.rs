@@ -265,9 +265,9 @@ async fn adopted(
 }
 
 fn unreadable(error: &CheckpointError) -> FailureCause {
-    let kind = match error.may_pass() {
-        true => "IoError",
-        false => FailureCause::CHECKPOINT_UNREADABLE,
+    let kind = match error.is_lost() {
+        true => FailureCause::CHECKPOINT_UNREADABLE,
+        false => "IoError",
     };
     FailureCause::recoverable(kind, error.to_string())
 }

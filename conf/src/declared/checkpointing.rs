@@ -28,9 +28,9 @@ options! {
     TOLERABLE_FAILURES: u32 = "execution.checkpointing.tolerable-failed-checkpoints" => 0;
     /// Whether a job whose newest checkpoint can't be read continues from the previous one that is kept
     /// (`execution.checkpointing.num-retained`). Sinks may have committed output with the newest one; the job makes that output
-    /// again, so it is there twice. Where this is `false`, a JobManager that takes over a job whose newest checkpoint has damaged
-    /// metadata or lacks a file fails the job and keeps its checkpoints, so that the file can be restored; tasks that find the
-    /// content of a file damaged start again as the restart strategy says.
+    /// again, so it is there twice. Where this is `false`, a JobManager that takes over a job whose newest checkpoint has lost or
+    /// damaged metadata fails the job and keeps its checkpoints, so that the file can be restored; tasks that find a file lost or
+    /// damaged start again as the restart strategy says.
     FALLBACK: bool = "execution.checkpointing.fallback" => false;
     /// The number of complete checkpoints that are kept.
     RETAINED: u32 = "execution.checkpointing.num-retained" => 1, other ["state.checkpoints.num-retained"];

@@ -145,6 +145,8 @@ pub struct Checkpoints {
     started_from: Option<(u64, String)>,
     /// The newest complete checkpoints, the newest last.
     complete: VecDeque<Arc<CheckpointMetadata>>,
+    /// Complete checkpoints that can't be read, until a newer one is complete.
+    passed_over: Vec<Arc<CheckpointMetadata>>,
     /// The number of failures since a checkpoint was complete.
     failures: u32,
     history: History,
@@ -164,6 +166,7 @@ impl Checkpoints {
             pending: None,
             started_from: None,
             complete: VecDeque::new(),
+            passed_over: Vec::new(),
             failures: 0,
             out: Vec::new(),
         }
@@ -463,7 +466,7 @@ impl Checkpoints {
 
     /// Has objects deleted that no complete checkpoint and no part of the pending one refers to.
     fn discard(&mut self, mut objects: BTreeSet<String>) {
-        for kept in &self.complete {
+        for kept in self.complete.iter().chain(&self.passed_over) {
             let kept = kept.objects();
             objects.retain(|object| !kept.contains(object));
         }

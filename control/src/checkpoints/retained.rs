@@ -8,7 +8,8 @@ use std::{collections::BTreeSet, sync::Arc};
 impl Checkpoints {
     /// Returns the names of all objects of the complete checkpoints that are kept, their metadata included.
     pub fn kept_objects(&self) -> BTreeSet<String> {
-        self.complete.iter().flat_map(|kept| all_objects(kept)).collect()
+        let kept = self.complete.iter().chain(&self.passed_over);
+        kept.flat_map(|kept| all_objects(kept)).collect()
     }
 
     /// Returns the numbers of the complete checkpoints that are still kept when the next one is complete.
@@ -28,21 +29,30 @@ impl Checkpoints {
         }
     }
 
-    /// Returns the number of the checkpoint before the newest one that is kept.
+    /// Returns the number of the job's own checkpoint before the newest one that is kept. The snapshot that the job was started from
+    /// does not count: it may be deleted once the job has a checkpoint.
     pub fn before_latest(&self) -> Option<u64> {
-        self.complete.iter().rev().nth(1).map(|before| before.checkpoint)
+        let before = self.complete.iter().rev().nth(1)?.checkpoint;
+        let own = self.started_from.as_ref().is_none_or(|(number, _)| *number != before);
+        own.then_some(before)
     }
 
     /// The newest checkpoint can't be read: passes over it, if the options allow that and another one is kept, and returns true.
     /// Its objects stay until a newer checkpoint is complete, and so does its place in the job's log.
     pub fn pass_over_latest(&mut self) -> bool {
-        let may = self.config.falls_back && self.complete.len() > 1;
-        may && self.complete.pop_back().is_some()
+        let may = self.config.falls_back && self.before_latest().is_some();
+        let passed_over = if may { self.complete.pop_back() } else { None };
+        self.passed_over.extend(passed_over.clone());
+        passed_over.is_some()
     }
 
-    /// Removes the oldest complete checkpoints that are too many, and returns their objects.
+    /// Removes the oldest complete checkpoints that are too many, and those that were passed over, and returns their objects.
     pub(super) fn subsume(&mut self) -> BTreeSet<String> {
         let mut subsumed = BTreeSet::new();
+        for old in std::mem::take(&mut self.passed_over) {
+            self.history.discarded(old.checkpoint);
+            subsumed.extend(all_objects(&old));
+        }
         while self.complete.len() > self.config.retained.max(1) {
             if let Some(old) = self.complete.pop_front() {
                 self.history.discarded(old.checkpoint);

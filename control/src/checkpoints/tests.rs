@@ -404,3 +404,20 @@ fn a_subtask_gets_the_parts_of_former_states_that_have_its_key_groups() {
     graph.vertices[0].parallelism = 4;
     assert_eq!(names(&graph, 3), ["a", "b", "c", "d", "e"], "key groups are others");
 }
+
+/// A claimed savepoint is deleted once the job has a checkpoint of its own, so it takes no damaged checkpoint's place.
+#[test]
+fn the_snapshot_that_the_job_was_started_from_is_passed_over_to_never() {
+    let config = CheckpointConfig { retained: 2, falls_back: true, ..config() };
+    let checkpoint = |number| Arc::new(metadata(number, &BTreeMap::new()));
+    let mut c = Checkpoints::new(config, at(0));
+    c.restore(1, checkpoint(10), Some("/savepoint".to_owned()));
+    c.restore(2, checkpoint(11), Some("/savepoint".to_owned()));
+    c.started_from = Some((10, "/savepoint".to_owned()));
+    assert_eq!(c.before_latest(), None);
+    assert!(!c.pass_over_latest());
+    c.started_from = None;
+    assert_eq!(c.before_latest(), Some(10));
+    assert!(c.pass_over_latest());
+    assert_eq!(c.latest().unwrap().checkpoint, 10);
+}

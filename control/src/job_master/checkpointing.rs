@@ -330,7 +330,7 @@ impl JobCore {
         let (Some(newest), Some(before)) = (newest, self.checkpoints.before_latest()) else {
             return cause;
         };
-        if !unreadable || !regions.iter().any(of_newest) {
+        if !unreadable || !regions.iter().any(of_newest) || self.is_bound_to_latest(regions) {
             return cause;
         }
         cause.message.push_str(&match self.checkpoints.pass_over_latest() {
@@ -343,6 +343,18 @@ impl JobCore {
             ),
         });
         cause
+    }
+
+    /// Returns true if a region that has not failed would mix two checkpoints if the newest one were passed over now: one whose
+    /// coordinators have been started from it and whose tasks have not, or one that has finished, or finishes, with it. The former
+    /// passes: the regions that failed try again.
+    fn is_bound_to_latest(&self, failed: &[RegionIndex]) -> bool {
+        self.regions.iter().filter(|(index, _)| !failed.contains(index)).any(|(index, region)| {
+            let over = self.states.get(index.0 as usize).is_some_and(RegionState::is_over);
+            let waits = matches!(self.phase(index), Phase::Waiting { .. });
+            let started = matches!(self.coordinators, Coordinators::Starting | Coordinators::Up);
+            over || self.finishing.contains(&index) || (region.coordinated && waits && started)
+        })
     }
 
     /// Returns what the coordinators are restored with.

@@ -97,12 +97,16 @@ impl JobCore {
         if regions.is_empty() {
             return;
         }
-        let cause = self.pass_over_unreadable(&regions, cause);
-        self.record(&cause, task, now);
         let state = |r: &RegionIndex| self.states.get(r.0 as usize);
         let deployed_once = regions.iter().all(|r| state(r).is_some_and(|s| s.deployed_once));
         let draw = self.draw();
-        match self.restart.failed(now.mono, &cause, deployed_once, draw) {
+        let verdict = self.restart.failed(now.mono, &cause, deployed_once, draw);
+        let cause = match verdict {
+            Verdict::GiveUp => cause,
+            Verdict::RestartAfter(_) => self.pass_over_unreadable(&regions, cause),
+        };
+        self.record(&cause, task, now);
+        match verdict {
             Verdict::GiveUp => self.fail_job(cause, now),
             Verdict::RestartAfter(delay) => {
                 self.restarts = self.restarts.saturating_add(1);

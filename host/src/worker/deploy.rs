@@ -195,13 +195,13 @@ impl Plan {
             self.around.runtime.clone(),
         );
         let restore = self.events.snapshots.read(deployment.restore, &self.around.runtime);
-        let restore = restore.map_err(|error| match error.may_pass() {
-            true => TaskError::Io {
+        let restore = restore.map_err(|error| match error.is_lost() {
+            false => TaskError::Io {
                 operator: vertex.name.clone(),
                 what: "reading the state to restore".to_owned(),
                 why: error.to_string(),
             },
-            false => TaskError::Unreadable(error.to_string()),
+            true => TaskError::Unreadable(error.to_string()),
         })?;
         let context = SubtaskContext {
             vertex: attempt.vertex,

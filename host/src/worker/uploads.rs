@@ -154,8 +154,10 @@ impl Uploading {
             let _ = reply.send(Ok(StateHandle::Inline(all.concat())));
             return;
         }
-        storing.extend(self.store(false));
-        storing.extend(self.store(true));
+        if failed.is_none() {
+            storing.extend(self.store(false));
+            storing.extend(self.store(true));
+        }
         while let Some(stored) = storing.next().await {
             self.stored(stored, &mut failed);
         }

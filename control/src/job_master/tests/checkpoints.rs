@@ -243,13 +243,47 @@ fn numbers_go_on_after_a_checkpoint_that_was_passed_over() {
     let (mut w, tasks) = restored_from_the_third_checkpoint(true);
     w.cannot_be_restored(tasks[0]);
     w.report(1, tasks[1], ExecutionState::Failed);
+    // The file may be restored, and another JobMaster continue from it.
+    assert!(w.core.kept_objects().iter().any(|name| name.starts_with('3')));
     w.pass(1000);
     let tasks = w.run_all();
     w.pass(1000);
     assert_eq!(triggered(&w.commands()), [(4, false, 2)]);
     w.complete(4, &tasks, false);
     assert_eq!(w.core.kept_beside_next(), [4].into());
+    assert!(w.commands().iter().any(|command| {
+        matches!(command, Command::DiscardObjects(gone) if gone.iter().any(|n| n.starts_with('3')))
+    }));
     assert!(w.core.kept_objects().iter().all(|name| !name.starts_with('3')));
+}
+
+#[test]
+fn no_checkpoint_is_passed_over_with_which_another_region_has_finished() {
+    let mut graph = graph(vec![vertex(1, 1), vertex(2, 1)], vec![]);
+    graph.vertices.iter_mut().for_each(|vertex| vertex.source = true);
+    let interval = Some(Duration::from_secs(1));
+    let config = CheckpointConfig { interval, retained: 2, falls_back: true, ..Default::default() };
+    let mut w = configured(graph, config);
+    w.core.start(at(0));
+    w.tm(1, 2);
+    let tasks = w.run_all();
+    w.pass(1000);
+    w.complete(1, &tasks, false);
+    w.reach_end(tasks[0]);
+    w.acknowledge(2, tasks[0], true);
+    w.acknowledge(2, tasks[1], false);
+    let metadata = w.awaiting_persistence();
+    let now = w.now();
+    w.core.checkpoint_persisted(now, 2, Ok(metadata));
+    w.report(1, tasks[0], ExecutionState::Finished);
+    w.report(1, tasks[1], ExecutionState::Failed);
+    w.pass(1000);
+    let again = placements(&w.commands());
+    assert_eq!(restored(&again), ["2"]);
+    w.cannot_be_restored(again[0].attempt);
+    assert_eq!(newest_failure(&w), "it broke");
+    w.pass(1000);
+    assert_eq!(restored(&placements(&w.commands())), ["2"]);
 }
 
 #[test]
