@@ -108,6 +108,14 @@ pub struct SubtaskSnapshot {
     pub operators: Vec<(OperatorId, StateHandle)>,
 }
 
+impl SubtaskSnapshot {
+    /// Iterates over the names of the objects that the part refers to.
+    pub fn objects(&self) -> impl Iterator<Item = &str> {
+        let places = self.operators.iter().flat_map(|(_, state)| state.places());
+        places.filter_map(StateHandle::object)
+    }
+}
+
 /// The state of one operator in one former subtask.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperatorSubtaskState {

@@ -451,17 +451,13 @@ impl Checkpoints {
         let Some(pending) = self.pending.take() else { return };
         self.history.failed(now, &why);
         self.out.push(CheckpointStep::Aborted { checkpoint: pending.parts.checkpoint, why });
-        let parts = pending.parts.tasks.values().flat_map(|part| &part.operators);
-        let objects = parts.flat_map(|(_, state)| state.places()).filter_map(StateHandle::object);
-        let objects = objects.map(str::to_owned).collect();
-        self.discard(objects);
+        let objects = pending.parts.tasks.values().flat_map(SubtaskSnapshot::objects);
+        self.discard(objects.map(str::to_owned).collect());
     }
 
     /// Has the objects deleted that only this part of a subtask refers to.
     pub fn discard_part(&mut self, part: &SubtaskSnapshot) {
-        let places = part.operators.iter().flat_map(|(_, state)| state.places());
-        let objects = places.filter_map(StateHandle::object);
-        self.discard(objects.map(str::to_owned).collect());
+        self.discard(part.objects().map(str::to_owned).collect());
     }
 
     /// Has objects deleted that no complete checkpoint and no part of the pending one refers to.
@@ -471,8 +467,7 @@ impl Checkpoints {
             objects.retain(|object| !kept.contains(object));
         }
         let parts = self.pending.iter().flat_map(|pending| pending.parts.tasks.values());
-        let places = parts.flat_map(|part| &part.operators).flat_map(|(_, state)| state.places());
-        for object in places.filter_map(StateHandle::object) {
+        for object in parts.flat_map(SubtaskSnapshot::objects) {
             objects.remove(object);
         }
         if !objects.is_empty() {

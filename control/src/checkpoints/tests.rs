@@ -362,7 +362,7 @@ fn a_subtask_gets_the_state_of_former_subtasks_whose_key_groups_it_owns_now() {
     assert_eq!(nothing, 2, "there are fewer key groups than subtasks");
 }
 
-/// Of a state in parts a subtask of another parallelism gets those parts alone that may have its key groups.
+/// A subtask of another parallelism gets those parts of a state alone that may have its key groups.
 #[test]
 fn a_subtask_gets_the_parts_of_former_states_that_have_its_key_groups() {
     use crate::testing::{graph, vertex};

@@ -40,7 +40,7 @@ enum Step {
     End(oneshot::Sender<Stored>),
 }
 
-/// What an upload needs to know.
+/// The place of an upload, and the size from which state needs objects.
 pub(crate) struct Target {
     pub(crate) directory: CheckpointDirectory,
     pub(crate) job_id: JobId,

@@ -57,7 +57,7 @@ struct Output {
     ordered: OpenChunk,
     /// The chunk with entries that were about to change.
     early: OpenChunk,
-    /// What every chunk but the first begins with.
+    /// The beginning of every chunk but the first.
     head: Vec<u8>,
     full: Vec<StateChunk>,
     pool: Pool,
@@ -77,7 +77,7 @@ struct OpenChunk {
     any: bool,
 }
 
-/// Why an entry is written.
+/// The reason for which an entry is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Turn {
     /// It is the entry's turn in the table.
