@@ -214,8 +214,12 @@ impl Handler<Ask<NotifyOnHost>> for ProgramHost {
 
     fn handle(&mut self, ask: Ask<NotifyOnHost>, _: &mut Self::Context) -> Self::Result {
         let NotifyOnHost { attempts, checkpoint, complete } = ask.body;
-        if let Some(worker) = self.worker.up().filter(|_| complete) {
-            worker.deliver(&attempts, || Mail::NotifyComplete(checkpoint));
+        match self.worker.up() {
+            Some(worker) if complete => {
+                worker.deliver(&attempts, || Mail::NotifyComplete(checkpoint));
+            }
+            Some(worker) => worker.checkpoint_aborted(&attempts, checkpoint),
+            None => {}
         }
         Ok(())
     }

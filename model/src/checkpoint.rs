@@ -180,12 +180,16 @@ impl CheckpointMetadata {
     pub fn state_bytes(&self) -> u64 {
         self.handles().map(StateHandle::bytes).sum()
     }
-    /// Iterates over the places of all state, to change them.
-    pub fn handles_mut(&mut self) -> impl Iterator<Item = &mut StateHandle> {
+    /// Iterates over the states of all subtasks and coordinators, to change them.
+    pub fn states_mut(&mut self) -> impl Iterator<Item = &mut StateHandle> {
         self.operators.values_mut().flat_map(|operator| {
             let subtasks = operator.subtasks.iter_mut().filter_map(|s| s.state.as_mut());
-            subtasks.chain(&mut operator.coordinator).flat_map(StateHandle::places_mut)
+            subtasks.chain(&mut operator.coordinator)
         })
+    }
+    /// Iterates over the places of all state, to change them.
+    pub fn handles_mut(&mut self) -> impl Iterator<Item = &mut StateHandle> {
+        self.states_mut().flat_map(StateHandle::places_mut)
     }
     /// Iterates over the places of all state.
     pub fn handles(&self) -> impl Iterator<Item = &StateHandle> {

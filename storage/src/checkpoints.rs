@@ -1,8 +1,8 @@
 //! A checkpoint directory: objects with state, and one object with the metadata of each checkpoint.
 //!
 //! Names are `<job id>/chk-<number>/…`. The metadata of a checkpoint is `_metadata-<graph>`, a state is
-//! `<operator>-<subtask>-<graph>.<attempt>`, with `.<number>` at the end if it is stored in parts; `<graph>` is the id of the JobMaster's execution graph in 16 hexadecimal digits. The
-//! content of metadata is the magic `FCK1`, then a [`CheckpointMetadata`] in MessagePack with named fields. The object store
+//! `<operator>-<subtask>-<graph>.<attempt>`, with `.<number>` at the end if it is stored in parts; `<graph>` is the id of the
+//! JobMaster's execution graph in 16 hexadecimal digits. The content of metadata is the magic `FCK1`, then a [`CheckpointMetadata`] in MessagePack with named fields. The object store
 //! checks that an object is whole. This module must never delete anything that it was not told to delete.
 //!
 //! # A superseded JobMaster deletes nothing that its successor needs
@@ -26,6 +26,7 @@ use bytes::Bytes;
 use model::{CheckpointMetadata, ExecutionAttemptId, JobId, OperatorId, StateHandle};
 use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 use thiserror::Error;
+use tokio::time::timeout;
 
 const MAGIC: &[u8; 4] = b"FCK1";
 /// The beginning of names in the store of job logs.
@@ -36,6 +37,8 @@ pub(crate) const METADATA: &str = "_metadata";
 const SHARED: &str = "_shared";
 /// Maximum nesting depth of the metadata, so that damaged bytes cannot exhaust the stack.
 const DEPTH_MAX: usize = 64;
+/// The time within which a state must be stored. A network file system that hangs would hold up the records of its task for ever.
+const STATE_WITHIN: Duration = Duration::from_secs(30);
 
 /// The reason why a checkpoint could not be stored or read.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -184,8 +187,37 @@ impl CheckpointDirectory {
 
     async fn put_object(&self, name: String, state: Bytes) -> Result<StateHandle, CheckpointError> {
         let bytes = state.len() as u64;
-        self.objects.put(&self.full(&name), state).await?;
+        let put = timeout(STATE_WITHIN, self.objects.put(&self.full(&name), state)).await;
+        let why = || format!("it is not written within {} s", STATE_WITHIN.as_secs());
+        let late = |_| Err(StoreError::Unreachable { path: self.shown(&name), why: why() });
+        put.unwrap_or_else(late)?;
         Ok(StateHandle::Object { name, bytes })
+    }
+
+    /// Deletes what [`Self::put_part`] stored under numbers below `parts`: nothing will ever refer to it. Best effort: what stays is
+    /// deleted once a newer checkpoint is complete.
+    pub async fn delete_parts(
+        &self,
+        job: JobId,
+        checkpoint: u64,
+        attempt: ExecutionAttemptId,
+        (operator, parts): (OperatorId, u32),
+    ) {
+        let name = state_name(job, checkpoint, attempt, operator);
+        self.give_up(&(0..parts).map(|part| format!("{name}.{part}")).collect()).await;
+    }
+
+    /// Deletes objects that nothing will ever refer to, as well as it can within [`STATE_WITHIN`].
+    pub async fn give_up(&self, names: &BTreeSet<String>) {
+        match timeout(STATE_WITHIN, self.delete(names)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "objects of a checkpoint that was given up stay for now")
+            }
+            Err(_) => {
+                tracing::debug!(directory = ?self, "objects of a checkpoint that was given up stay for now")
+            }
+        }
     }
 
     /// Returns the bytes of a handle.

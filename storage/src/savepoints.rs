@@ -4,10 +4,10 @@
 use crate::checkpoints::{CheckpointDirectory, CheckpointError, METADATA, encode};
 use crate::objects::ObjectStore;
 use crate::state_reader::StateReader;
+use bytes::Bytes;
 use model::{CheckpointMetadata, JobId, StateHandle};
-use std::sync::Arc;
-use std::time::Duration;
-use tokio::time::timeout;
+use std::{sync::Arc, time::Duration};
+use tokio::time::{Instant, timeout, timeout_at};
 
 /// The time within which what was copied of a savepoint that failed is deleted again.
 const DELETE_WITHIN: Duration = Duration::from_secs(30);
@@ -29,7 +29,8 @@ impl SavepointFolder {
     }
 
     /// Copies the objects of a checkpoint into the folder, one by one, then writes the metadata: a folder with metadata is
-    /// complete. What was copied is deleted again if that fails.
+    /// complete. What was copied is deleted again if that fails, unless the metadata may have been written: a write whose answer
+    /// is missing may take effect at any time, and a folder with metadata must have all objects.
     ///
     /// # Errors
     /// The store's error, [`CheckpointError::Missing`], [`CheckpointError::Late`] after the time `within`, or
@@ -40,22 +41,34 @@ impl SavepointFolder {
         metadata: &CheckpointMetadata,
         within: Duration,
     ) -> Result<(), CheckpointError> {
-        let late = |_| Err(CheckpointError::Late(within));
-        let outcome = timeout(within, self.copy(from, metadata)).await.unwrap_or_else(late);
-        if outcome.is_err() {
-            // Best effort: the folder may be unreachable now. The metadata may have been on its way when the time was over.
+        let end = Instant::now() + within;
+        let late = || CheckpointError::Late(within);
+        let copied = timeout_at(end, self.copy(from, metadata)).await;
+        let (outcome, may_be_complete) = match copied.unwrap_or_else(|_| Err(late())) {
+            Err(error) => (Err(error), false),
+            Ok(bytes) => match timeout_at(end, self.0.put(METADATA, bytes)).await {
+                Err(_) => (Err(late()), true),
+                Ok(put) => {
+                    let outcome = put.map_err(CheckpointError::from);
+                    let unclear = outcome.as_ref().is_err_and(CheckpointError::may_pass);
+                    (outcome, unclear)
+                }
+            },
+        };
+        if outcome.is_err() && !may_be_complete {
+            // Best effort: the folder may be unreachable now.
             let copies = metadata.handles().filter_map(source).map(|name| base(name).to_owned());
-            let copies = copies.chain([METADATA.to_owned()]).collect();
-            let _ = timeout(DELETE_WITHIN, self.0.delete(&copies)).await;
+            let _ = timeout(DELETE_WITHIN, self.0.delete(&copies.collect())).await;
         }
         outcome
     }
 
+    /// Copies the objects, and returns the bytes of metadata that refers to the copies.
     async fn copy(
         &self,
         from: &StateReader,
         metadata: &CheckpointMetadata,
-    ) -> Result<(), CheckpointError> {
+    ) -> Result<Bytes, CheckpointError> {
         for handle in metadata.handles() {
             if let Some(name) = source(handle) {
                 self.0.put(base(name), from.read(handle).await?).await?;
@@ -68,9 +81,7 @@ impl SavepointFolder {
                     StateHandle::Object { name: base(name).to_owned(), bytes: handle.bytes() };
             }
         }
-        let bytes = encode(&own)
-            .map_err(|why| CheckpointError::Metadata { name: self.0.shown(METADATA), why })?;
-        Ok(self.0.put(METADATA, bytes).await?)
+        encode(&own).map_err(|why| CheckpointError::Metadata { name: self.0.shown(METADATA), why })
     }
 }
 
@@ -92,7 +103,6 @@ mod tests {
     use super::*;
     use crate::checkpoints::tests::metadata;
     use crate::objects::{Fault, FaultyObjects, MemoryObjects, S3Settings};
-    use bytes::Bytes;
     use model::{ExecutionAttemptId, JobVertexId, OperatorId};
     use platform::Platform;
     use std::collections::BTreeSet;
@@ -161,7 +171,7 @@ mod tests {
         let metadata = checkpoint(&directory).await;
         let store = FaultyObjects::new(Arc::new(MemoryObjects::new()));
         let folder = SavepointFolder::new(Arc::new(store.clone()), "savepoint-1");
-        store.set_writes(Fault::Slow(Duration::from_secs(250)));
+        store.set_writes(Fault::Slow(Duration::from_secs(350)));
         let (begin, error) = (tokio::time::Instant::now(), CheckpointError::Late(WITHIN));
         let outcome = folder.write(&reader(&directory), &metadata, WITHIN).await;
         assert_eq!(outcome, Err(error.clone()));
@@ -170,16 +180,20 @@ mod tests {
             error.to_string(),
             "it is not copied within 600s (execution.checkpointing.timeout)"
         );
-        // A store that answers again.
-        store.set_writes(Fault::Hang);
-        let lifted = async {
-            tokio::time::sleep(WITHIN + Duration::from_secs(1)).await;
-            store.set_writes(Fault::None);
-        };
-        let reader = reader(&directory);
-        let (outcome, ()) = tokio::join!(folder.write(&reader, &metadata, WITHIN), lifted);
-        assert_eq!(outcome, Err(error));
-        assert!(!store.list("").await.unwrap().iter().any(|name| name.ends_with(METADATA)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_savepoint_whose_metadata_may_still_be_written_keeps_its_copies() {
+        let directory = CheckpointDirectory::new(Arc::new(MemoryObjects::new()));
+        let metadata = checkpoint(&directory).await;
+        let store = FaultyObjects::new(Arc::new(MemoryObjects::new()));
+        let folder = SavepointFolder::new(Arc::new(store.clone()), "savepoint-1");
+        // Two copies take 500 s, so the time ends while the metadata is being written.
+        store.set_writes(Fault::Slow(Duration::from_secs(250)));
+        let outcome = folder.write(&reader(&directory), &metadata, WITHIN).await;
+        assert_eq!(outcome, Err(CheckpointError::Late(WITHIN)));
+        store.set_writes(Fault::None);
+        assert_eq!(store.list("savepoint-1").await.unwrap().len(), 2);
     }
 
     #[test]

@@ -135,22 +135,28 @@ impl StateReader {
         is_shared: bool,
     ) -> Result<(), CheckpointError> {
         let (job, checkpoint, graph) = (metadata.job_id, metadata.checkpoint, metadata.graph);
-        for handle in metadata.handles_mut() {
-            let StateHandle::External { uri, .. } = &*handle else { continue };
-            let bytes = self.object(uri).await?;
-            *handle = match self.directory.as_ref().filter(|_| is_shared) {
-                None if bytes.len() > INLINE_MAX => {
-                    return Err(CheckpointError::NoDirectory(uri.clone()));
-                }
-                None => StateHandle::Inline(bytes.into()),
-                Some(directory) => {
-                    // The name belongs to the JobMaster that takes the checkpoint, like every other one.
-                    let name = format!("{job}/chk-{checkpoint}/{}-{graph:016x}", last(uri));
-                    let length = bytes.len() as u64;
-                    directory.put(&name, bytes).await?;
-                    StateHandle::Object { name, bytes: length }
-                }
-            };
+        for state in metadata.states_mut() {
+            let mut inline = 0;
+            for handle in state.places_mut() {
+                let StateHandle::External { uri, .. } = &*handle else { continue };
+                let bytes = self.object(uri).await?;
+                *handle = match self.directory.as_ref().filter(|_| is_shared) {
+                    None => {
+                        inline += bytes.len();
+                        if inline > INLINE_MAX {
+                            return Err(CheckpointError::NoDirectory(uri.clone()));
+                        }
+                        StateHandle::Inline(bytes.into())
+                    }
+                    Some(directory) => {
+                        // The name belongs to the JobMaster that takes the checkpoint, like every other one.
+                        let name = format!("{job}/chk-{checkpoint}/{}-{graph:016x}", last(uri));
+                        let length = bytes.len() as u64;
+                        directory.put(&name, bytes).await?;
+                        StateHandle::Object { name, bytes: length }
+                    }
+                };
+            }
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 //! thread for each task. This happens on a thread of its own, because `build` is user code. A task's ports are opened,
 //! and its functions cloned, on the task's thread.
 
-use super::{events::ParentEvents, snapshots::Snapshots, tasks::Task};
+use super::{events::ParentEvents, snapshots::Snapshots, tasks::Task, uploads::Uploads};
 use crate::program::rebuild;
 use gateways::{
     Remote,
@@ -40,6 +40,8 @@ pub(crate) struct Surroundings {
     pub(crate) parent: Remote<TaskExecutorGateway>,
     pub(crate) platform: Platform,
     pub(crate) runtime: Handle,
+    /// The snapshots that tasks are writing.
+    pub(crate) uploads: Uploads,
     pub(crate) tmp_dir: PathBuf,
     /// The options of the TaskManager; options of the job override them.
     pub(crate) options: Arc<BTreeMap<String, String>>,
@@ -116,9 +118,10 @@ impl Deployer {
         checkpoint_dir: Option<&str>,
         options: &BTreeMap<String, String>,
     ) -> Result<Arc<ParentEvents>, FailureCause> {
-        let Surroundings { platform, runtime, parent, .. } = &self.around;
-        let snapshots = Snapshots::open(job_id, checkpoint_dir, options, platform, runtime)
-            .map_err(|why| FailureCause::recoverable("CheckpointDirectoryUnusable", why))?;
+        let Surroundings { platform, runtime, parent, uploads, .. } = &self.around;
+        let snapshots =
+            Snapshots::open(job_id, checkpoint_dir, options, platform, (runtime, uploads))
+                .map_err(|why| FailureCause::recoverable("CheckpointDirectoryUnusable", why))?;
         let (parent, runtime) = (parent.clone(), runtime.clone());
         Ok(Arc::new(ParentEvents { parent, job_id, snapshots, runtime }))
     }

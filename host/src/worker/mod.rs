@@ -31,6 +31,7 @@ use streaming::{
 };
 use tasks::{Admission, Tasks};
 use tokio::runtime::{Builder, Runtime};
+use uploads::Uploads;
 
 /// The default of `task.cancellation.timeout`.
 const CANCELLATION_TIMEOUT: Duration = Duration::from_secs(10);
@@ -41,6 +42,7 @@ pub(crate) struct Worker {
     data_address: NodeAddress,
     exchange: Exchange,
     tasks: Arc<Tasks>,
+    uploads: Uploads,
     deployments: mpsc::Sender<Deployment>,
     /// The last graph that the host was sent, and the JobMaster that sent it.
     graph: Option<(JobMasterId, Arc<JobGraph>)>,
@@ -105,6 +107,7 @@ impl Worker {
         let reports = Arc::new(Reports::default());
         let tasks =
             Tasks::new(Arc::clone(&reports), place, options.cancellation_timeout, handle.clone());
+        let uploads = Uploads::default();
         let deployments = deploy::start(
             program,
             Surroundings {
@@ -112,6 +115,7 @@ impl Worker {
                 parent: parent.clone(),
                 platform,
                 runtime: handle.clone(),
+                uploads: uploads.clone(),
                 tmp_dir: PathBuf::from(&start.tmp_dir),
                 options: Arc::new(start.options),
                 stack_bytes: options.stack_bytes,
@@ -134,6 +138,7 @@ impl Worker {
             data_address,
             exchange,
             tasks,
+            uploads,
             deployments,
             graph: None,
             _runtime: runtime,
@@ -225,6 +230,11 @@ impl Worker {
     /// Hands mail to execution attempts; those that do not run here are left out.
     pub(crate) fn deliver(&self, attempts: &[ExecutionAttemptId], mail: impl Fn() -> Mail) {
         self.tasks.deliver(attempts, mail);
+    }
+
+    /// A checkpoint was aborted: what these attempts still write for it is dropped.
+    pub(crate) fn checkpoint_aborted(&self, attempts: &[ExecutionAttemptId], checkpoint: u64) {
+        self.uploads.aborted(attempts, checkpoint);
     }
 
     /// Asks execution attempts to stop; returns at once.

@@ -11,7 +11,10 @@ use gateways::{
 };
 use model::{ExecutionAttemptId, JobId, MemorySize, OperatorId, StateHandle, SubtaskSnapshot};
 use platform::Platform;
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 use storage::{
     checkpoints::{CheckpointDirectory, CheckpointError},
     objects::{self, S3Settings},
@@ -52,7 +55,7 @@ impl Snapshots {
         uri: Option<&str>,
         options: &BTreeMap<String, String>,
         platform: &Platform,
-        runtime: &Handle,
+        (runtime, uploads): (&Handle, &Uploads),
     ) -> Result<Self, String> {
         let threshold = options.get("execution.checkpointing.data-inline-threshold");
         let threshold = threshold.and_then(|text| text.parse::<MemorySize>().ok());
@@ -60,8 +63,8 @@ impl Snapshots {
         let reader = |directory| StateReader::new(directory, platform.clone(), s3.clone());
         let Some(uri) = uri else {
             let reader = reader(None);
-            let (directory, uploads) = (None, Uploads::default());
-            return Ok(Self { job_id, directory, reader, inline_max: INLINE_MAX, uploads });
+            let uploads = uploads.clone();
+            return Ok(Self { job_id, directory: None, reader, inline_max: INLINE_MAX, uploads });
         };
         let inline_max = threshold.map_or(INLINE_THRESHOLD, |size| size.0).min(INLINE_MAX);
         let wrong = |why: String| format!("execution.checkpointing.dir: {why}");
@@ -76,7 +79,7 @@ impl Snapshots {
         match shared {
             Ok(true) => {
                 let directory = Some(directory);
-                let (reader, uploads) = (reader(directory.clone()), Uploads::default());
+                let (reader, uploads) = (reader(directory.clone()), uploads.clone());
                 Ok(Self { job_id, reader, directory, inline_max, uploads })
             }
             Ok(false) => Err(wrong(format!(
@@ -146,56 +149,72 @@ impl Snapshots {
         };
         let uploads = snapshot.operators.iter().filter_map(|(id, _)| upload(id)).collect();
         async move {
-            let answer = snapshots.store(attempt, checkpoint, snapshot, uploads).await;
-            if let Err(why) = &answer {
+            let mut stored = SubtaskSnapshot { ended: snapshot.ended, operators: Vec::new() };
+            let outcome =
+                snapshots.store(attempt, checkpoint, snapshot, uploads, &mut stored).await;
+            let mut left = BTreeSet::new();
+            if let Err(why) = &outcome {
                 tracing::warn!(%attempt, checkpoint, why, "a part of a checkpoint is not stored");
+                left.extend(stored.objects().map(str::to_owned));
             }
+            let answer = outcome.map(|()| stored);
             let answer = CheckpointAnswer { attempt, checkpoint, answer };
             tell(&parent, ForwardCheckpointAnswer { job_id: snapshots.job_id, answer }).await;
+            if let Some(directory) = &snapshots.directory {
+                directory.give_up(&left).await;
+            }
         }
     }
 
+    /// Stores the states of a task's operators, and adds their handles to `stored`.
     async fn store(
         &self,
         attempt: ExecutionAttemptId,
         checkpoint: u64,
         snapshot: TaskSnapshot,
         mut uploads: BTreeMap<OperatorId, Upload>,
-    ) -> Result<SubtaskSnapshot, String> {
-        let mut operators = Vec::with_capacity(snapshot.operators.len());
-        let mut inline = 0;
+        stored: &mut SubtaskSnapshot,
+    ) -> Result<(), String> {
         for (operator, chunks) in snapshot.operators {
-            if let Some(upload) = uploads.remove(&operator) {
-                let handle = upload.end(chunks).await?;
-                if let StateHandle::Inline(bytes) = &handle {
-                    inline += bytes.len() as u64;
-                }
-                operators.push((operator, handle));
-                continue;
-            }
-            let state = tokio::task::spawn_blocking(move || joined(chunks)).await;
-            let state = state.map_err(|error| error.to_string())?;
-            let bytes = state.len() as u64;
-            let handle = match &self.directory {
-                Some(directory) if bytes > self.inline_max => {
-                    let stored =
-                        directory.put_state(self.job_id, checkpoint, attempt, operator, state);
-                    stored.await.map_err(|error| error.to_string())?
-                }
-                _ => {
-                    inline += bytes;
-                    StateHandle::Inline(state.into())
-                }
+            let handle = match uploads.remove(&operator) {
+                Some(upload) => upload.end(chunks).await?,
+                None => self.store_state((attempt, checkpoint, operator), chunks).await?,
             };
-            operators.push((operator, handle));
+            stored.operators.push((operator, handle));
         }
-        if inline > INLINE_MAX {
-            return Err(format!(
-                "its state of {inline} bytes is more than the {INLINE_MAX} that the JobManager keeps of a task: set \
-                 execution.checkpointing.dir to a directory that all machines share"
-            ));
+        check_inline(stored)
+    }
+
+    /// Stores the state of an operator that writes it in one piece.
+    async fn store_state(
+        &self,
+        (attempt, checkpoint, operator): (ExecutionAttemptId, u64, OperatorId),
+        chunks: Vec<Bytes>,
+    ) -> Result<StateHandle, String> {
+        let state = tokio::task::spawn_blocking(move || joined(chunks)).await;
+        let state = state.map_err(|error| error.to_string())?;
+        match &self.directory {
+            Some(directory) if state.len() as u64 > self.inline_max => {
+                let stored = directory.put_state(self.job_id, checkpoint, attempt, operator, state);
+                stored.await.map_err(|error| error.to_string())
+            }
+            _ => Ok(StateHandle::Inline(state.into())),
         }
-        Ok(SubtaskSnapshot { ended: snapshot.ended, operators })
+    }
+}
+
+/// Checks that the JobManager takes the state that goes with the acknowledgement.
+fn check_inline(snapshot: &SubtaskSnapshot) -> Result<(), String> {
+    let inline = snapshot.operators.iter().map(|(_, handle)| match handle {
+        StateHandle::Inline(bytes) => bytes.len() as u64,
+        _ => 0,
+    });
+    match inline.sum::<u64>() {
+        ..=INLINE_MAX => Ok(()),
+        inline => Err(format!(
+            "its state of {inline} bytes is more than the {INLINE_MAX} that the JobManager keeps of a task: set \
+             execution.checkpointing.dir to a directory that all machines share"
+        )),
     }
 }
 

@@ -2,7 +2,8 @@
 //! and each part is stored as soon as it is full; few bytes are in memory so, however large the state is.
 //!
 //! While two parts of an operator are being stored no more chunks of it are taken, so that its task waits for a slow store instead of
-//! filling the memory. This module must never keep what a task has left that ended before its snapshot was complete.
+//! filling the memory. Parts of a snapshot that does not become complete are deleted: the upload failed, its checkpoint was aborted,
+//! or its task ended. This module must never delete a part whose handle it has given out.
 
 use bytes::Bytes;
 use futures::{StreamExt as _, stream::FuturesUnordered};
@@ -18,6 +19,7 @@ use tokio::{
     runtime::Handle,
     sync::{mpsc, oneshot},
 };
+use tokio_util::sync::CancellationToken;
 
 /// The shortest and the longest part, in bytes.
 const PART_BYTES: RangeInclusive<u64> = 4 << 20..=32 << 20;
@@ -30,7 +32,7 @@ const RUNS_MAX: usize = 64;
 
 /// The snapshots that tasks of one job are writing. Clones share them.
 #[derive(Clone, Default)]
-pub(crate) struct Uploads(Arc<Mutex<BTreeMap<Key, mpsc::UnboundedSender<Step>>>>);
+pub(crate) struct Uploads(Arc<Mutex<BTreeMap<Key, Upload>>>);
 
 type Key = (ExecutionAttemptId, u64, OperatorId);
 type Stored = Result<StateHandle, String>;
@@ -48,11 +50,15 @@ pub(crate) struct Target {
     pub(crate) inline_max: u64,
 }
 
-/// The snapshot of one operator whose last chunk has been taken, or is given to [`Upload::end`].
-pub(crate) struct Upload(mpsc::UnboundedSender<Step>);
+/// The upload of one operator's snapshot. If it is dropped before [`Upload::end`], what it has stored is deleted.
+pub(crate) struct Upload {
+    steps: mpsc::UnboundedSender<Step>,
+    /// Cancelled when the checkpoint is aborted.
+    aborted: CancellationToken,
+}
 
 impl Uploads {
-    fn open(&self) -> std::sync::MutexGuard<'_, BTreeMap<Key, mpsc::UnboundedSender<Step>>> {
+    fn open(&self) -> std::sync::MutexGuard<'_, BTreeMap<Key, Upload>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -66,18 +72,30 @@ impl Uploads {
         target: impl FnOnce() -> Target,
     ) {
         let mut open = self.open();
-        let steps = open.entry((attempt, checkpoint, operator)).or_insert_with(|| {
+        let upload = open.entry((attempt, checkpoint, operator)).or_insert_with(|| {
             let (steps, receiver) = mpsc::unbounded_channel();
-            runtime.spawn(Uploading::new(target(), (attempt, checkpoint, operator)).run(receiver));
-            steps
+            let aborted = CancellationToken::new();
+            let uploading = Uploading::new(target(), (attempt, checkpoint, operator));
+            runtime.spawn(uploading.run(receiver, aborted.clone()));
+            Upload { steps, aborted }
         });
         // The upload takes steps until this sender is dropped.
-        let _ = steps.send(Step::Chunk(chunk));
+        let _ = upload.steps.send(Step::Chunk(chunk));
     }
 
     /// Returns the upload of a snapshot whose last chunk has been added; `None` if no chunk has.
     pub(crate) fn take(&self, key: Key) -> Option<Upload> {
-        self.open().remove(&key).map(Upload)
+        self.open().remove(&key)
+    }
+
+    /// The checkpoint is not taken any more: the chunks that these attempts still write for it are dropped, so that none of them waits
+    /// for the store.
+    pub(crate) fn aborted(&self, attempts: &[ExecutionAttemptId], of: u64) {
+        for ((attempt, checkpoint, _), upload) in self.open().iter() {
+            if *checkpoint == of && attempts.contains(attempt) {
+                upload.aborted.cancel();
+            }
+        }
     }
 
     /// An attempt has ended: its uploads end, and nobody refers to what they have stored.
@@ -90,10 +108,10 @@ impl Upload {
     /// Adds chunks that came with the acknowledgement, and returns the handle once everything is stored.
     pub(crate) async fn end(self, rest: Vec<Bytes>) -> Stored {
         for bytes in rest {
-            let _ = self.0.send(Step::Chunk(StateChunk { groups: None, bytes }));
+            let _ = self.steps.send(Step::Chunk(StateChunk { groups: None, bytes }));
         }
         let (reply, stored) = oneshot::channel();
-        let _ = self.0.send(Step::End(reply));
+        let _ = self.steps.send(Step::End(reply));
         stored.await.unwrap_or_else(|_| Err("the upload of the state has ended".to_owned()))
     }
 }
@@ -131,7 +149,7 @@ impl Uploading {
     }
 
     /// Stores chunks until the last one, or until nobody waits for the snapshot any more.
-    async fn run(mut self, mut steps: mpsc::UnboundedReceiver<Step>) {
+    async fn run(mut self, mut steps: mpsc::UnboundedReceiver<Step>, aborted: CancellationToken) {
         let mut storing = FuturesUnordered::new();
         let mut failed = None;
         let reply = loop {
@@ -140,15 +158,19 @@ impl Uploading {
                 Some(stored) = storing.next(), if !storing.is_empty() => {
                     self.stored(stored, &mut failed);
                 }
-                step = steps.recv(), if storing.len() < AT_ONCE => match step {
-                    // What a snapshot that has failed still sends is dropped, so that its task does not wait.
+                () = aborted.cancelled(), if failed.is_none() => {
+                    failed = Some("the checkpoint was aborted".to_owned());
+                }
+                // What a snapshot that has failed still sends is dropped, so that its task does not wait.
+                step = steps.recv(), if failed.is_some() || storing.len() < AT_ONCE => match step {
                     Some(Step::Chunk(chunk)) if failed.is_none() => storing.extend(self.add(chunk)),
                     Some(Step::Chunk(_)) => {}
-                    Some(Step::End(reply)) => break reply,
-                    None => return,
+                    Some(Step::End(reply)) => break Some(reply),
+                    None => break None,
                 },
             }
         };
+        let Some(reply) = reply else { return self.give_up(storing).await };
         if failed.is_none() && self.next == 0 && self.bytes <= self.target.inline_max {
             let all = [std::mem::take(&mut self.few.bytes), std::mem::take(&mut self.any.bytes)];
             let _ = reply.send(Ok(StateHandle::Inline(all.concat())));
@@ -158,13 +180,32 @@ impl Uploading {
             storing.extend(self.store(false));
             storing.extend(self.store(true));
         }
-        while let Some(stored) = storing.next().await {
+        while failed.is_none()
+            && let Some(stored) = storing.next().await
+        {
             self.stored(stored, &mut failed);
         }
-        let _ = reply.send(match failed {
-            None => Ok(StateHandle::Parts(self.parts)),
-            Some(why) => Err(why),
-        });
+        if let Some(why) = failed {
+            let _ = reply.send(Err(why));
+            return self.give_up(storing).await;
+        }
+        let parts = std::mem::take(&mut self.parts);
+        if reply.send(Ok(StateHandle::Parts(parts))).is_err() {
+            self.give_up(storing).await;
+        }
+    }
+
+    /// Deletes what was stored, once nothing is being stored any more.
+    async fn give_up(self, mut storing: FuturesUnordered<Storing>) {
+        while storing.next().await.is_some() {}
+        if self.next > 0 {
+            let (attempt, checkpoint, operator) = self.key;
+            let parts = (operator, self.next);
+            self.target
+                .directory
+                .delete_parts(self.target.job_id, checkpoint, attempt, parts)
+                .await;
+        }
     }
 
     fn stored(&mut self, stored: Result<StatePart, CheckpointError>, failed: &mut Option<String>) {

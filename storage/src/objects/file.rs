@@ -142,7 +142,7 @@ impl Folder {
         let (path, mut file) = self.create_beside(target)?;
         let temporary = Temporary { path };
         let write = |file: &mut File| -> io::Result<()> {
-            file.write_all(&frame::header(FILE_MAGIC, bytes))?;
+            file.write_all(&frame::header(FILE_MAGIC, &[bytes]))?;
             file.write_all(bytes)?;
             file.sync_all()
         };

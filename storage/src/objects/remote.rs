@@ -3,7 +3,7 @@
 //!
 //! A remote system may carry out a write and lose the answer; when the write is sent again, the system refuses it
 //! because the object exists. Each write therefore has a random id, stored between the header and the content (format
-//! `FLOTTOB2`; the header covers the id too). A writer whose create was refused reads the object back: if the object
+//! `FLOTTOB4`; the header covers the id too). A writer whose create was refused reads the object back: if the object
 //! has the writer's own id, the writer created it. This module must never report its own write as another writer's, nor
 //! the reverse.
 
@@ -14,7 +14,7 @@ use platform::Platform;
 use std::{fmt, sync::Arc, time::Duration};
 
 /// The first eight bytes of an object in a remote system.
-const MAGIC: &[u8; 8] = b"FLOTTOB2";
+const MAGIC: &[u8; 8] = b"FLOTTOB4";
 const WRITE_ID_BYTES: usize = 16;
 
 /// Maximum duration of a call. Small objects take milliseconds, but an HDFS client without this limit would wait for
@@ -74,8 +74,8 @@ impl<B: Backend> RemoteObjects<B> {
 
     /// Returns the stored form of `bytes`, with a random id that makes it different from any other write.
     fn object(&self, bytes: &[u8]) -> Bytes {
-        let content = [&self.platform.random_bytes::<WRITE_ID_BYTES>(), bytes].concat();
-        [frame::header(MAGIC, &content).as_slice(), &content].concat().into()
+        let id = self.platform.random_bytes::<WRITE_ID_BYTES>();
+        [&frame::header(MAGIC, &[&id, bytes]), id.as_slice(), bytes].concat().into()
     }
 
     /// Runs `work` within [`CALL_LIMIT`]; returns an error if `name` is not a valid name.
@@ -281,7 +281,7 @@ mod tests {
             bytes.into()
         }));
         // A whole object of the file store: it contains no write id.
-        damaged.push([frame::header(MAGIC, b"short").as_slice(), b"short"].concat().into());
+        damaged.push([frame::header(MAGIC, &[b"short"]).as_slice(), b"short"].concat().into());
         for bytes in damaged {
             stored.put("a", bytes).await.unwrap();
             match store.get("a").await {

@@ -129,6 +129,79 @@ async fn a_failure_of_the_store_is_the_outcome_and_holds_up_no_chunk() {
     assert_eq!(test.end().await, Err("the disk of /there is full".to_owned()));
 }
 
+/// Stores parts of a snapshot until 16 chunks wait for the next one.
+async fn two_parts_are_stored(test: &Test) {
+    (0..40).for_each(|n| test.add(Some(vec![n]), 1, CHUNK));
+    test.settle().await;
+    assert_eq!(test.store.list("").await.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn parts_of_a_snapshot_that_fails_are_deleted() {
+    let test = Test::new();
+    two_parts_are_stored(&test).await;
+    test.store.set_writes(Fault::Fail(StoreError::DiskFull { path: "/there".into() }));
+    (0..20).for_each(|n| test.add(Some(vec![n]), 1, CHUNK));
+    test.settle().await;
+    assert_eq!(test.store.list("").await.unwrap().len(), 2);
+    // Room is made.
+    test.store.set_writes(Fault::None);
+    assert_eq!(test.end().await, Err("the disk of /there is full".to_owned()));
+    test.settle().await;
+    assert_eq!(test.store.list("").await.unwrap(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn parts_of_an_attempt_that_has_ended_are_deleted() {
+    let test = Test::new();
+    two_parts_are_stored(&test).await;
+    test.uploads.ended(key().0);
+    test.settle().await;
+    assert_eq!(test.store.list("").await.unwrap(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_handle_that_nobody_takes_leaves_no_parts() {
+    let test = Test::new();
+    two_parts_are_stored(&test).await;
+    drop(test.uploads.take(key()));
+    test.settle().await;
+    assert_eq!(test.store.list("").await.unwrap(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn an_aborted_checkpoint_holds_up_no_chunk_while_the_store_does_not_answer() {
+    let test = Test::new();
+    test.store.set_writes(Fault::Hang);
+    (0..100).for_each(|n| test.add(Some(vec![n]), 1, CHUNK));
+    test.settle().await;
+    test.uploads.aborted(&[key().0], key().1 + 1);
+    test.settle().await;
+    assert_eq!(test.out.load(Ordering::Relaxed), 100 - AT_ONCE * 16);
+    test.uploads.aborted(&[key().0], key().1);
+    (0..20).for_each(|n| test.add(Some(vec![n]), 1, CHUNK));
+    test.settle().await;
+    assert_eq!(test.out.load(Ordering::Relaxed), 0);
+    let ended = test.end();
+    assert_eq!(ended.await, Err("the checkpoint was aborted".to_owned()));
+    test.store.set_writes(Fault::None);
+    test.settle().await;
+    assert_eq!(test.store.list("").await.unwrap(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_hangs_ends_the_upload_after_a_time() {
+    let test = Test::new();
+    test.store.set_writes(Fault::Hang);
+    (0..100).for_each(|n| test.add(Some(vec![n]), 1, CHUNK));
+    let begin = tokio::time::Instant::now();
+    let error = test.end().await.unwrap_err();
+    assert!(error.contains("not written within 30 s"), "{error}");
+    assert_eq!(begin.elapsed().as_secs(), 30);
+    test.settle().await;
+    assert_eq!(test.out.load(Ordering::Relaxed), 0);
+}
+
 #[tokio::test]
 async fn what_an_attempt_leaves_that_has_ended_is_dropped() {
     let test = Test::new();
