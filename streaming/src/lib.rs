@@ -27,6 +27,6 @@ pub use graph::BuiltJob;
 pub use seam::{
     Barrier, BuildInputs, BuildProgramError, Coordinator, CoordinatorContext, EdgeCodec, Element,
     ErasedBatch, EventReply, InputPort, Interrupt, Mail, OnFailure, OutputPort, Polled, Progress,
-    StateChunk, StreamEvent, Subtask, SubtaskContext, TaskCounters, TaskError, TaskSnapshot,
-    TaskUpcalls,
+    Restore, StateChunk, StreamEvent, Subtask, SubtaskContext, TaskCounters, TaskError,
+    TaskSnapshot, TaskUpcalls,
 };

@@ -197,15 +197,8 @@ impl Plan {
             self.around.platform.clone(),
             self.around.runtime.clone(),
         );
-        let restore = self.events.snapshots.read(deployment.restore, &self.around.runtime);
-        let restore = restore.map_err(|error| match error.is_lost() {
-            false => TaskError::Io {
-                operator: vertex.name.clone(),
-                what: "reading the state to restore".to_owned(),
-                why: error.to_string(),
-            },
-            true => TaskError::Unreadable(error.to_string()),
-        })?;
+        let (snapshots, runtime) = (&self.events.snapshots, &self.around.runtime);
+        let restore = snapshots.restore(deployment.restore, &vertex.name, runtime);
         let context = SubtaskContext {
             vertex: attempt.vertex,
             subtask: attempt.subtask,

@@ -3,7 +3,7 @@
 
 use super::uploads::{Target, Upload, Uploads};
 use bytes::Bytes;
-use futures::{StreamExt as _, TryStreamExt as _};
+use futures::StreamExt as _;
 use gateways::{
     CallError, Remote,
     job_master::CheckpointAnswer,
@@ -16,18 +16,18 @@ use std::{
     time::Duration,
 };
 use storage::{
-    checkpoints::{CheckpointDirectory, CheckpointError},
+    checkpoints::CheckpointDirectory,
     objects::{self, S3Settings},
     state_reader::StateReader,
 };
-use streaming::{StateChunk, TaskSnapshot};
+use streaming::{Restore, StateChunk, TaskError, TaskSnapshot};
 use tokio::runtime::Handle;
 
 /// Default of `execution.checkpointing.data-inline-threshold`, in bytes.
 const INLINE_THRESHOLD: u64 = 20 << 10;
 /// The most state of a task that goes with the acknowledgement, in bytes; as in Flink without a checkpoint directory.
 const INLINE_MAX: u64 = 5 << 20;
-/// The number of objects that a task reads at once when it is restored.
+/// The number of objects that are read at once for an operator that is restored.
 const READS_AT_ONCE: usize = 4;
 /// The first and the last pause between two tries of a call.
 const RETRY_FIRST: Duration = Duration::from_millis(20);
@@ -89,25 +89,41 @@ impl Snapshots {
         }
     }
 
-    /// Reads the states that a task is restored from, some at a time. Called on the task's thread, which may wait.
-    ///
-    /// # Errors
-    /// The error names the object and what is wrong with it.
-    pub(crate) fn read(
+    /// Returns the states that a task is restored from. Each is read when its operator asks for it, or shortly before: the state is
+    /// decoded while the next parts come. Called and used on the task's thread, which may wait.
+    pub(crate) fn restore(
         &self,
         restore: Vec<(OperatorId, Vec<StateHandle>)>,
+        vertex: &str,
         runtime: &Handle,
-    ) -> Result<BTreeMap<OperatorId, Vec<Vec<u8>>>, CheckpointError> {
-        let mut states = BTreeMap::new();
-        for (operator, handles) in restore {
-            let reads = handles.into_iter().map(async |handle| match handle {
-                StateHandle::Inline(bytes) => Ok(bytes),
-                handle => self.reader.read(&handle).await.map(Vec::from),
-            });
-            let parts = futures::stream::iter(reads).buffered(READS_AT_ONCE).try_collect();
-            states.insert(operator, runtime.block_on(parts)?);
-        }
-        Ok(states)
+    ) -> BTreeMap<OperatorId, Restore> {
+        let restore = restore.into_iter();
+        restore.map(|(operator, handles)| (operator, self.read(handles, vertex, runtime))).collect()
+    }
+
+    fn read(&self, handles: Vec<StateHandle>, vertex: &str, runtime: &Handle) -> Restore {
+        let (is_empty, vertex, runtime) = (handles.is_empty(), vertex.to_owned(), runtime.clone());
+        let (reader, on) = (self.reader.clone(), runtime.clone());
+        let reads = handles.into_iter().map(move |handle| {
+            let reader = reader.clone();
+            on.spawn(async move {
+                match handle {
+                    StateHandle::Inline(bytes) => Ok(bytes),
+                    handle => reader.read(&handle).await.map(Vec::from),
+                }
+            })
+        });
+        let mut reads = futures::stream::iter(reads).buffered(READS_AT_ONCE);
+        let snapshots = std::iter::from_fn(move || {
+            let read = runtime.block_on(reads.next())?;
+            Some(match read {
+                Ok(Ok(bytes)) => Ok(bytes),
+                Ok(Err(error)) if error.is_lost() => Err(TaskError::Unreadable(error.to_string())),
+                Ok(Err(error)) => Err(not_read(&vertex, &error)),
+                Err(error) => Err(not_read(&vertex, &error)),
+            })
+        });
+        Restore::new(snapshots, is_empty)
     }
 
     /// Takes a chunk of a snapshot that is being written.
@@ -216,6 +232,11 @@ fn check_inline(snapshot: &SubtaskSnapshot) -> Result<(), String> {
              execution.checkpointing.dir to a directory that all machines share"
         )),
     }
+}
+
+fn not_read(vertex: &str, error: &dyn std::error::Error) -> TaskError {
+    let what = "reading the state to restore".to_owned();
+    TaskError::Io { operator: vertex.to_owned(), what, why: error.to_string() }
 }
 
 /// Joins the chunks of a snapshot, because an object is stored in one piece. Each chunk is freed once it is copied.

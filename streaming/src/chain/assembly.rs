@@ -2,7 +2,7 @@
 
 use crate::{
     operators::{ChainShared, OperatorContext},
-    seam::{InputPort, OutputPort, SubtaskContext, TaskError},
+    seam::{InputPort, OutputPort, Restore, SubtaskContext, TaskError},
 };
 use model::{JobId, NodeId, OperatorId};
 use std::{
@@ -41,7 +41,7 @@ pub struct Assembly {
     shared: Arc<ChainShared>,
     inputs: Vec<Box<dyn InputPort>>,
     outputs: Vec<Option<(Box<dyn OutputPort>, u32)>>,
-    restore: BTreeMap<OperatorId, Vec<Vec<u8>>>,
+    restore: BTreeMap<OperatorId, Restore>,
 }
 
 impl Assembly {
@@ -111,7 +111,7 @@ impl Assembly {
             node,
             operator: info.operator,
             name: info.name.clone(),
-            restore: self.restore.remove(&info.operator).unwrap_or_default(),
+            restore: Mutex::new(self.restore.remove(&info.operator).unwrap_or_default()),
             shared: self.shared.clone(),
         })
     }

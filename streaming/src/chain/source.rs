@@ -140,7 +140,7 @@ impl<R: SourceReader> SourceHead<R> {
     /// Restores this subtask's share of the splits in the snapshots, and registers at the enumerator with it. With an unchanged
     /// parallelism a subtask gets its own splits, otherwise the splits of all former subtasks are dealt out one by one.
     fn restore(&mut self) -> Result<(), TaskError> {
-        let former = self.context.restore();
+        let former = self.context.snapshots()?;
         let (subtask, parallelism) =
             (self.context.subtask() as usize, self.context.parallelism() as usize);
         let mut held = Snapshot::new();
@@ -161,7 +161,7 @@ impl<R: SourceReader> SourceHead<R> {
             ));
         }
         // Called with no splits too if there was a snapshot: a restored reader must not start from the beginning.
-        if self.context.restore().is_empty() { Ok(()) } else { self.add_splits(held) }
+        if self.context.is_restored() { self.add_splits(held) } else { Ok(()) }
     }
 
     /// Processes the enumerator's messages, except those that must wait for a checkpoint.

@@ -383,8 +383,8 @@ where
 
     fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
         let mut own = Vec::new();
-        for snapshot in context.restore() {
-            let part = self.restore(snapshot).map_err(|error| failed(context, error))?;
+        while let Some(snapshot) = context.next_snapshot()? {
+            let part = self.restore(&snapshot).map_err(|error| failed(context, error))?;
             if !part.is_empty() {
                 own.push(part.to_vec());
             }

@@ -1,7 +1,10 @@
 //! The context of an operator: where it runs, what it restores, and how it asks its host for I/O, timers and its coordinator.
 
 use super::{BoxError, Metrics};
-use crate::seam::{Interrupt, TaskCounters, TaskError, TaskUpcalls};
+use crate::{
+    lock,
+    seam::{Interrupt, Restore, TaskCounters, TaskError, TaskUpcalls},
+};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use model::{Devices, ExecutionAttemptId, JobId, NodeId, OperatorId, parse_duration};
@@ -131,7 +134,7 @@ pub struct OperatorContext {
     pub(crate) node: NodeId,
     pub(crate) operator: OperatorId,
     pub(crate) name: String,
-    pub(crate) restore: Vec<Vec<u8>>,
+    pub(crate) restore: Mutex<Restore>,
     pub(crate) shared: Arc<ChainShared>,
 }
 
@@ -265,13 +268,29 @@ impl OperatorContext {
     pub fn now_unix_ms(&self) -> u64 {
         self.shared.upcalls.now_unix_ms()
     }
-    /// Returns the snapshots to restore from, one per subtask that wrote one; empty if nothing is restored.
-    pub fn restore(&self) -> &[Vec<u8>] {
-        &self.restore
+    /// Returns true if the operator is restored from a checkpoint or savepoint in which it has state.
+    pub fn is_restored(&self) -> bool {
+        !lock(&self.restore).is_empty()
+    }
+    /// Returns the next snapshot to restore from, and forgets it: a large state is never in memory twice. Each subtask that wrote
+    /// state has one snapshot, or several if its state was written in chunks.
+    ///
+    /// # Errors
+    /// The snapshot can't be read. The error fails the task.
+    pub fn next_snapshot(&self) -> Result<Option<Vec<u8>>, TaskError> {
+        lock(&self.restore).next().transpose()
+    }
+    /// Returns all snapshots that [`Self::next_snapshot`] has not returned: those of a small state.
+    ///
+    /// # Errors
+    /// A snapshot can't be read. The error fails the task.
+    pub fn snapshots(&self) -> Result<Vec<Vec<u8>>, TaskError> {
+        lock(&self.restore).by_ref().collect()
     }
     /// Returns the same context with other snapshots to restore from.
     pub(crate) fn restoring(&self, restore: Vec<Vec<u8>>) -> Self {
         let (name, shared) = (self.name.clone(), self.shared.clone());
+        let restore = Mutex::new(restore.into());
         Self { node: self.node, operator: self.operator, name, restore, shared }
     }
     /// Returns the values that all operators of the subtask share.

@@ -124,7 +124,11 @@ where
     type Out = F::Out;
 
     fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
-        self.resident.open(context, context.restore().iter().map(Vec::as_slice))
+        self.resident.open(context);
+        while let Some(snapshot) = context.next_snapshot()? {
+            self.resident.restore_all(&snapshot, context)?;
+        }
+        Ok(())
     }
 
     fn process(

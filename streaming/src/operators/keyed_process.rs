@@ -19,7 +19,6 @@ use crate::{
     types::{Reader, Record},
 };
 use model::graph::StateDeclaration;
-use std::iter;
 
 /// Gives a keyed function its key, times, timers and metrics, beside the record and the key's state.
 pub struct Context<'a, K> {
@@ -380,9 +379,9 @@ where
     type Out = F::Out;
 
     fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
-        self.resident.open(context, iter::empty())?;
-        for snapshot in context.restore() {
-            let mut input = Reader::new(snapshot);
+        self.resident.open(context);
+        while let Some(snapshot) = context.next_snapshot()? {
+            let mut input = Reader::new(&snapshot);
             self.restore(&mut input, context)?;
             while input.remaining() > 0 {
                 self.restore(&mut input, context)?;

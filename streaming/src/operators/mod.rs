@@ -159,7 +159,7 @@ pub trait Operator<In>: Send {
     /// The type of the emitted records.
     type Out: Send + 'static;
 
-    /// Called before the first record, with the state to restore in [`OperatorContext::restore`].
+    /// Called before the first record, with the state to restore in [`OperatorContext::next_snapshot`].
     ///
     /// # Errors
     /// Returns an error if the operator cannot work; the task fails.
@@ -230,7 +230,7 @@ pub trait Operator<In>: Send {
         Ok(false)
     }
     /// Writes a slice of the snapshot that was begun, and appends full chunks to the slice. Returns true if the snapshot is
-    /// complete: all its chunks together are what [`OperatorContext::restore`] returns.
+    /// complete: all its chunks together are what [`OperatorContext::snapshots`] returns.
     ///
     /// # Errors
     /// Returns an error if the state cannot be written; the task fails.

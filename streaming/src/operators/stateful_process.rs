@@ -168,8 +168,8 @@ where
 
     fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
         let share = Share::new(context.subtask(), context.parallelism());
-        if !context.restore().is_empty() {
-            self.process.function.state = read_operator_state(context.restore(), share)
+        if context.is_restored() {
+            self.process.function.state = read_operator_state(&context.snapshots()?, share)
                 .map_err(|error| failed(context, error))?;
         }
         self.process.open(context)

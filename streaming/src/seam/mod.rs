@@ -8,6 +8,7 @@ mod building;
 mod coordination;
 mod interrupt;
 mod metrics;
+mod restore;
 mod upcalls;
 
 pub use building::{BuildInputs, BuildProgramError, CoordinatorFactory, SubtaskFactory};
@@ -15,6 +16,7 @@ pub(crate) use building::{asks_for_help, help_of_several};
 pub use coordination::{Coordinator, CoordinatorContext, EventReply, OnFailure};
 pub use interrupt::Interrupt;
 pub use metrics::FunctionMetrics;
+pub use restore::Restore;
 pub use upcalls::{StateChunk, TaskSnapshot, TaskUpcalls};
 
 use crate::{batch::Batch, types::CodecError};
@@ -441,7 +443,7 @@ pub struct SubtaskContext {
     /// The devices of the subtask's slot.
     pub devices: Arc<Devices>,
     /// The snapshots to restore from, by operator: those passed to [`TaskUpcalls::acknowledge`], possibly by several subtasks.
-    pub restore: BTreeMap<OperatorId, Vec<Vec<u8>>>,
+    pub restore: BTreeMap<OperatorId, Restore>,
     /// True if the subtask had reached the end of its data in the checkpoint that it is restored from: it processes nothing more.
     pub restored_at_end: bool,
     /// True if the task waits, after the end of its data, for the job's final checkpoint.

@@ -163,7 +163,7 @@ pub(super) fn context_of(
         node: NODE,
         operator: OperatorId(0),
         name: OPERATOR.into(),
-        restore: Vec::new(),
+        restore: Mutex::default(),
         shared: Arc::new(shared),
     }
 }

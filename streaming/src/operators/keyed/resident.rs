@@ -77,12 +77,8 @@ impl<K: Key, V: Kept, T, B: StateBackend<K, V>> Resident<K, V, T, B> {
         }
     }
 
-    /// Opens the backend for the subtask's key groups and restores the snapshots.
-    pub(in crate::operators) fn open<'s>(
-        &mut self,
-        context: &OperatorContext,
-        restore: impl Iterator<Item = &'s [u8]>,
-    ) -> Result<(), TaskError> {
+    /// Opens the backend for the subtask's key groups.
+    pub(in crate::operators) fn open(&mut self, context: &OperatorContext) {
         self.groups = KeyGroups::of_subtask(
             context.subtask(),
             context.parallelism(),
@@ -92,11 +88,16 @@ impl<K: Key, V: Kept, T, B: StateBackend<K, V>> Resident<K, V, T, B> {
         if !B::ALWAYS_RESIDENT {
             self.parked = Table::new(self.groups.clone());
         }
-        for bytes in restore {
-            read_snapshot(bytes, &mut self.backend, &self.groups, &self.fields)
-                .map_err(|error| failed(context, error))?;
-        }
-        Ok(())
+    }
+
+    /// Restores all snapshots in these bytes.
+    pub(in crate::operators) fn restore_all(
+        &mut self,
+        bytes: &[u8],
+        context: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        read_snapshot(bytes, &mut self.backend, &self.groups, &self.fields)
+            .map_err(|error| failed(context, error))
     }
 
     /// Restores the next snapshot of the input.

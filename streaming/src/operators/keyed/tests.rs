@@ -97,8 +97,7 @@ struct Running<T> {
 impl<T: Send + 'static> Running<T> {
     fn new<Op: Operator<Record, Out = T> + 'static>(operator: Op, restore: Vec<Vec<u8>>) -> Self {
         let (reads, seen) = (Arc::new(Reads::default()), Seen::default());
-        let mut context = OperatorContext::for_tests_with(0, 1, reads.clone());
-        context.restore = restore;
+        let context = OperatorContext::for_tests_with(0, 1, reads.clone()).restoring(restore);
         let shared = context.shared.clone();
         let mut link = Box::new(Link::new(
             operator,
@@ -465,4 +464,25 @@ fn a_key_whose_state_is_empty_again_is_forgotten() {
     };
     let forgotten = snapshot_after(vec![(1, 5), (2, 5), (1, 0), (3, 0)]);
     assert_eq!(forgotten, snapshot_after(vec![(2, 5)]));
+}
+
+#[test]
+fn a_snapshot_is_read_when_the_one_before_is_decoded_and_dropped() {
+    use crate::seam::{Restore, TaskError};
+    let context = OperatorContext::for_tests(0, 1);
+    let mut left = vec![vec![2], vec![1]];
+    let snapshots = std::iter::from_fn(move || match left.pop() {
+        Some(snapshot) => Some(Ok(snapshot)),
+        None => Some(Err(TaskError::Unreadable("the third".to_owned()))),
+    });
+    *crate::lock(&context.restore) = Restore::new(snapshots, false);
+    assert!(context.is_restored());
+    assert_eq!(context.next_snapshot().unwrap(), Some(vec![1]));
+    assert_eq!(context.next_snapshot().unwrap(), Some(vec![2]));
+    let error = context.next_snapshot().unwrap_err();
+    assert_eq!(error.to_string(), "the state to restore can't be read: the third");
+    let kept = context.restoring(vec![vec![7], vec![8]]);
+    assert_eq!(kept.next_snapshot().unwrap(), Some(vec![7]));
+    assert_eq!(kept.snapshots().unwrap(), [vec![8]]);
+    assert_eq!((kept.next_snapshot().unwrap(), kept.is_restored()), (None, true));
 }

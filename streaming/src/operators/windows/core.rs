@@ -251,8 +251,8 @@ where
             context.max_parallelism(),
         );
         self.panes = Panes::new(self.groups.clone());
-        for bytes in context.restore() {
-            self.restore(bytes, context)?;
+        while let Some(bytes) = context.next_snapshot()? {
+            self.restore(&bytes, context)?;
         }
         Ok(())
     }

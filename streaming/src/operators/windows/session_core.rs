@@ -244,8 +244,8 @@ where
             context.max_parallelism(),
         );
         self.table = Table::new(self.groups.clone());
-        for bytes in context.restore() {
-            self.restore(bytes).map_err(|error| failed(context, error))?;
+        while let Some(bytes) = context.next_snapshot()? {
+            self.restore(&bytes).map_err(|error| failed(context, error))?;
         }
         self.queue_restored();
         Ok(())

@@ -132,7 +132,7 @@ impl<Op: Operator<Record, Out = (u8, i64, i64, Vec<u32>)>> Subtask<Op> {
         if interrupted {
             interrupt.raise();
         }
-        context.restore = restore.to_vec();
+        context = context.restoring(restore.to_vec());
         let out =
             Collector::new(Box::new(Gather(Arc::clone(&seen))), SideOutputs::default(), interrupt);
         let mut subtask = Self { operator, out, context, seen };
@@ -366,8 +366,7 @@ proptest! {
             snapshot.truncate(4);
         }
         snapshot.extend(bytes);
-        let mut context = OperatorContext::for_tests(0, 1);
-        context.restore = vec![snapshot];
+        let context = OperatorContext::for_tests(0, 1).restoring(vec![snapshot]);
         let _ = operator().open(&context);
     }
 }
@@ -388,8 +387,7 @@ where
     assert!(!fired[0].is_empty());
     assert_eq!(fired[0], fired[1], "{name}");
     for length in 0..bytes.len() {
-        let mut context = OperatorContext::for_tests(0, 1);
-        context.restore = vec![bytes[..length].to_vec()];
+        let context = OperatorContext::for_tests(0, 1).restoring(vec![bytes[..length].to_vec()]);
         assert!(operator().open(&context).is_err(), "{name} cut to {length}");
     }
 }
@@ -404,10 +402,9 @@ fn the_fixtures_of_windows_and_sessions_are_read_and_written_alike() {
 fn state_of_other_windows_is_refused() {
     let of = |size| windows(Slices::new(size, size, 0), 0);
     let snapshot = Subtask::new(of(10), (0, 1), &[], false).snapshot();
-    let mut context = OperatorContext::for_tests(0, 1);
-    context.restore = vec![snapshot];
-    assert!(of(10).open(&context).is_ok());
-    let refused = of(11).open(&context).unwrap_err().to_string();
+    let context = || OperatorContext::for_tests(0, 1).restoring(vec![snapshot.clone()]);
+    assert!(of(10).open(&context()).is_ok());
+    let refused = of(11).open(&context()).unwrap_err().to_string();
     for part in ["windows with size 10 ms, slide 10 ms and offset 0 ms", "have size 11 ms", "uid"] {
         assert!(refused.contains(part), "{refused}");
     }

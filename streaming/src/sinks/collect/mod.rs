@@ -120,7 +120,7 @@ impl<T: ToLine> Operator<T> for CollectSink {
 
     fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
         self.keeps = context.option(INTERVAL).is_some();
-        let former = context.restore();
+        let former = context.snapshots()?;
         let (subtask, parallelism) = (context.subtask() as usize, context.parallelism() as usize);
         for (index, snapshot) in former.iter().enumerate() {
             // Whoever sends a chunk again, the coordinator takes it once.

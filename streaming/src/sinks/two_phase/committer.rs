@@ -207,12 +207,12 @@ impl<C: Record, K: CommitGroup<C>> Operator<C> for CommitterOperator<C, K> {
         self.ended = context.shared().restored_at_end;
         let created = (self.create)(context);
         self.committer = Some(created.map_err(|error| failed(context, error))?);
-        if context.restore().is_empty() {
+        if !context.is_restored() {
             return Ok(());
         }
         let share = Share::new(context.subtask(), context.parallelism());
         let kept =
-            read_operator_state::<super::queue::KeptCommittables<C>>(context.restore(), share);
+            read_operator_state::<super::queue::KeptCommittables<C>>(&context.snapshots()?, share);
         let kept = kept.and_then(|mut kept| kept.list.take());
         self.queue.restore(kept.map_err(|error| failed(context, error.into()))?);
         self.restoring = true;

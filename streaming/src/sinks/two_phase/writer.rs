@@ -67,11 +67,11 @@ impl<T: Send + 'static, S: Sink<T>> Operator<T> for SinkWriterOperator<T, S> {
         let created = lock(&self.sink).create_writer(context);
         let writer = self.writer.insert(created.map_err(|error| failed(context, error))?);
         writer.open(context).map_err(|error| failed(context, error))?;
-        if context.restore().is_empty() {
+        if !context.is_restored() {
             return Ok(());
         }
         let share = Share::new(context.subtask(), context.parallelism());
-        let state = read_operator_state(context.restore(), share);
+        let state = read_operator_state(&context.snapshots()?, share);
         let state = state.map_err(|error| failed(context, error.into()))?;
         writer.restore_state(state, context).map_err(|error| failed(context, error))
     }

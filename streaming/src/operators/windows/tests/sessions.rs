@@ -108,8 +108,7 @@ proptest! {
             snapshot.truncate(4);
         }
         snapshot.extend(bytes);
-        let mut context = OperatorContext::for_tests(0, 1);
-        context.restore = vec![snapshot];
+        let context = OperatorContext::for_tests(0, 1).restoring(vec![snapshot]);
         let _ = operator().open(&context);
     }
 }
@@ -164,10 +163,9 @@ fn a_shorter_lateness_does_not_fire_sessions_again_that_were_kept_for_a_longer_o
 fn state_of_sessions_and_of_panes_is_told_apart() {
     let panes = Subtask::new(windows(Slices::new(10, 10, 0), 0), (0, 1), &[], false).snapshot();
     let sessions = of_gap(|_| 10, 0).snapshot();
-    let mut context = OperatorContext::for_tests(0, 1);
-    context.restore = vec![panes];
+    let context = OperatorContext::for_tests(0, 1).restoring(vec![panes]);
     assert!(EventTimeWindows::new(by_first(), core(|_| 10, 0)).open(&context).is_err());
-    context.restore = vec![sessions];
+    let context = context.restoring(vec![sessions]);
     assert!(windows(Slices::new(10, 10, 0), 0).open(&context).is_err());
 }
 

@@ -1,0 +1,55 @@
+//! The snapshots that an operator is restored from. A host reads them one after the other, so that the bytes of a large state are
+//! never in memory as a whole beside the state. This module must never keep a snapshot that it has given out.
+
+use super::TaskError;
+use std::{fmt, vec};
+
+/// The snapshots that one operator is restored from, one per subtask that wrote one, or several for state in parts. Each is read
+/// when it is asked for.
+pub struct Restore {
+    snapshots: Box<dyn Iterator<Item = Result<Vec<u8>, TaskError>> + Send>,
+    is_empty: bool,
+}
+
+impl Restore {
+    /// Returns snapshots that are read while `snapshots` is iterated. An error fails the task.
+    pub fn new(
+        snapshots: impl Iterator<Item = Result<Vec<u8>, TaskError>> + Send + 'static,
+        is_empty: bool,
+    ) -> Self {
+        Self { snapshots: Box::new(snapshots), is_empty }
+    }
+
+    /// Returns true if there was no snapshot from the beginning.
+    pub fn is_empty(&self) -> bool {
+        self.is_empty
+    }
+}
+
+impl Default for Restore {
+    fn default() -> Self {
+        Vec::new().into()
+    }
+}
+
+impl From<Vec<Vec<u8>>> for Restore {
+    fn from(snapshots: Vec<Vec<u8>>) -> Self {
+        let is_empty = snapshots.is_empty();
+        let snapshots: vec::IntoIter<Vec<u8>> = snapshots.into_iter();
+        Self::new(snapshots.map(Ok), is_empty)
+    }
+}
+
+impl Iterator for Restore {
+    type Item = Result<Vec<u8>, TaskError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.snapshots.next()
+    }
+}
+
+impl fmt::Debug for Restore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Restore({})", if self.is_empty { "nothing" } else { "snapshots" })
+    }
+}
