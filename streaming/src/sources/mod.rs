@@ -235,6 +235,7 @@ pub use enumerator::{FileEnumerator, FileEnumeratorState, FileSplit};
 pub use lines::{LineBuffer, LineTooLong};
 pub use output::{ReaderContext, ReaderOutput, SplitOutput};
 pub use sequence::{SequenceReader, SequenceSource, SequenceSplit};
+pub use socket::{SocketReader, SocketSource, SocketSplit};
 pub use source::{
     Boundedness, NoEnumerator, ReadProgress, Source, SourceReader, SourceSplit, SplitEnumerator,
 };

@@ -45,6 +45,8 @@ use storage::files::{self, OpenRemoteFiles, RemoteFiles};
 /// whose names begin with `.` or `_` are skipped. A relative path resolves against the working directory in embedded mode and fails
 /// the build elsewhere. Paths like `hdfs://nameservice/path` need the feature `hdfs` or `yarn`; Hadoop's configuration is read from
 /// `HADOOP_CONF_DIR`.
+///
+/// [`Environment::read_text_file`] and [`Environment::read_lines`] are the short forms, without event times.
 #[derive(Debug, Clone)]
 pub struct FileSource<T> {
     paths: Vec<PathBuf>,
@@ -93,7 +95,7 @@ impl<T: FromLine> Source for FileSource<T> {
     fn boundedness(&self) -> Boundedness {
         Boundedness::Bounded
     }
-    fn resolve_paths(&mut self, env: &Environment, operator: &str) {
+    fn resolve(&mut self, env: &Environment, operator: &str) {
         for path in &mut self.paths {
             *path = env.resolve_input(operator, path, self.open_remote);
         }
