@@ -32,7 +32,7 @@ use std::{
 };
 use storage::{
     files::{RemoteFile, RemoteFiles},
-    objects::{StoreError, StoreFuture},
+    objects::{S3Settings, StoreError, StoreFuture},
 };
 
 fn attempt(subtask: u32, attempt: u32) -> ExecutionAttemptId {
@@ -46,7 +46,7 @@ struct Elsewhere;
 #[derive(Debug)]
 struct ElsewhereFile(Vec<u8>);
 
-fn remote(uri: &str) -> Result<Arc<dyn RemoteFiles>, StoreError> {
+fn remote(uri: &str, _s3: &S3Settings) -> Result<Arc<dyn RemoteFiles>, StoreError> {
     assert!(uri.starts_with("hdfs://fake/"), "{uri}");
     Ok(Arc::new(Elsewhere))
 }
@@ -415,7 +415,7 @@ impl Alone {
         let out =
             Collector::new(Box::new(NoConsumer), SideOutputs::default(), Interrupt::default());
         Self {
-            reader: FileReader::with_remote(remote),
+            reader: FileReader::with_remote(remote, S3Settings::default()),
             out: ReaderOutput::new(out, None),
             context: OperatorContext::for_tests(0, 1),
             requests: Requests::default(),
