@@ -197,6 +197,8 @@ pub struct StartCoordinators {
     pub restore: Vec<(OperatorId, serde_bytes::ByteBuf)>,
     /// Whether relative paths are allowed (embedded mode).
     pub embedded: bool,
+    /// The cluster's options that coordinators may need, those that begin with `s3.`; options of the job override them.
+    pub options: BTreeMap<String, String>,
 }
 
 /// An operator's request to its coordinator, and its answer.

@@ -275,7 +275,9 @@ impl Side {
             return Ok(());
         };
         let mut restore: BTreeMap<_, _> = start.restore.into_iter().collect();
-        let options = Arc::new(graph.options.clone());
+        let mut options = start.options;
+        options.extend(graph.options.iter().map(|(key, value)| (key.clone(), value.clone())));
+        let options = Arc::new(options);
         let mut coordinators = BTreeMap::new();
         let mut starting = Vec::new();
         for node in graph.nodes.iter().filter(|node| node.coordinated) {

@@ -14,6 +14,7 @@
     reason = "a test fails loudly"
 )]
 
+use flott::{sources::FileSource, testing};
 use platform::Platform;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -65,4 +66,37 @@ async fn creators_leave_no_temporary_file_and_no_empty_folder() {
         Err(StoreError::Corrupt { path: named, .. }) => assert!(named.ends_with(&path), "{named}"),
         other => panic!("{other:?}"),
     }
+}
+
+#[test]
+#[ignore = "needs the HDFS of `cargo xtask yarn`"]
+fn text_is_read_once_however_it_is_cut_from_folders_without_hidden_files() {
+    let folder = format!("/tmp/flott-objects-{}/text", std::process::id());
+    let text = "one\n\nthree is longer\nfour\n5";
+    let files = [("a", text), ("b/c", "6\n"), ("empty", ""), ("_SUCCESS", "x"), (".part", "x")];
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let hdfs = hdfs_native::ClientBuilder::new().build().unwrap();
+        hdfs.mkdirs(&format!("{folder}/b"), 0o755, true).await.unwrap();
+        for (name, text) in files {
+            let options = hdfs_native::WriteOptions::default().overwrite(true);
+            let mut file = hdfs.create(&format!("{folder}/{name}"), &options).await.unwrap();
+            file.write_bytes(text.into()).await.unwrap();
+            file.close().await.unwrap();
+        }
+    });
+    let read = |path: &str, split_bytes| {
+        let source = FileSource::text(format!("hdfs://{folder}{path}"));
+        let mut test = testing::source(source.with_split_bytes(split_bytes)).open().unwrap();
+        test.run().unwrap();
+        test.output()
+    };
+    for split_bytes in 1..=text.len() as u64 {
+        let lines = ["one", "", "three is longer", "four", "5"];
+        assert_eq!(read("/a", split_bytes), lines, "{split_bytes}");
+        assert_eq!(read("", split_bytes), [&lines[..], &["6"]].concat(), "{split_bytes}");
+    }
+    let absent = testing::source(FileSource::text(format!("hdfs://{folder}/absent"))).open();
+    let error = absent.err().unwrap().to_string();
+    assert!(error.contains("/text/absent") && error.contains("check the path"), "{error}");
 }

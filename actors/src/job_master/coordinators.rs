@@ -38,6 +38,8 @@ impl JobMaster {
         let (hosts, rpc) = (self.deps.hosts.clone(), self.rpc().clone());
         let launch = LaunchHost { job_id: self.job_id(), program: self.deps.program };
         let reader = self.state_reader();
+        let mut options = self.deps.options.to_map();
+        options.retain(|key, _| key.starts_with("s3."));
         let start = StartCoordinators {
             graph: self.core.graph().clone(),
             job_master: self.address.clone(),
@@ -45,6 +47,7 @@ impl JobMaster {
             round,
             restore: Vec::new(),
             embedded: self.deps.embedded,
+            options,
         };
         let addr = ctx.address();
         actix::spawn(async move {

@@ -262,6 +262,7 @@ impl Cluster {
             round: 1,
             restore: Vec::new(),
             embedded: false,
+            options: BTreeMap::new(),
         }
     }
 

@@ -5,50 +5,59 @@
 
 #[cfg(feature = "hdfs")]
 mod hdfs;
+#[cfg(feature = "s3")]
+mod s3;
 
-use crate::objects::{StoreError, StoreFuture};
+use crate::objects::{S3Settings, StoreError, StoreFuture, unknown_uri};
 use bytes::Bytes;
 use std::{fmt, sync::Arc};
 
 /// Files below the URIs of one system.
 pub trait RemoteFiles: Send + Sync + fmt::Debug {
     /// Lists the file of this URI, or all files below the folder, with their lengths in bytes, in the order of their names.
-    /// Inside folders those whose names begin with `.` or `_` are left out, as in Flink.
+    /// Inside folders those whose names begin with `.` or `_` are left out, as in Flink. In S3, where an object and a folder can
+    /// have the same name, the folder is listed.
     fn list(&self, uri: &str) -> StoreFuture<Vec<(String, u64)>>;
-    /// Opens a file for reading.
+    /// Opens a file for reading. An absent file may be noticed by the first read only.
     fn open(&self, uri: &str) -> StoreFuture<Arc<dyn RemoteFile>>;
 }
 
-/// A file as it was when it was opened.
+/// An open file. HDFS shows it as it was when it was opened; in S3, a read fails if the object was replaced after the first read.
 pub trait RemoteFile: Send + Sync + fmt::Debug {
     /// Reads at most `most` bytes from `offset` on. Returns no bytes at the end of the file only.
     fn read(&self, offset: u64, most: usize) -> StoreFuture<Bytes>;
 }
 
-/// Makes the client of a URI's system.
-pub type OpenRemoteFiles = fn(&str) -> Result<Arc<dyn RemoteFiles>, StoreError>;
+/// Makes the client of a URI's system, with the settings for S3.
+pub type OpenRemoteFiles = fn(&str, &S3Settings) -> Result<Arc<dyn RemoteFiles>, StoreError>;
 
-/// Returns the client of the system that the URI names. Nothing is contacted, and no configuration is read.
+/// Returns the client of the system that the URI names, `hdfs://nameservice/path` or `s3://bucket/path`. Nothing is contacted, and
+/// no configuration is read: that is done by the client's first call.
 ///
 /// # Errors
 /// [`StoreError::UnknownUri`], also if this program was built without the cargo feature that the URI needs.
-pub fn open(uri: &str) -> Result<Arc<dyn RemoteFiles>, StoreError> {
-    let unknown = |why: &str| StoreError::UnknownUri {
-        uri: uri.chars().take(200).collect(),
-        why: why.to_owned(),
-    };
-    if !uri.starts_with("hdfs://") {
-        return Err(unknown("input is read from local files and from hdfs://"));
+pub fn open(uri: &str, s3: &S3Settings) -> Result<Arc<dyn RemoteFiles>, StoreError> {
+    #[cfg(not(feature = "s3"))]
+    let _ = s3;
+    let unknown = |why: &str| Err(unknown_uri(uri, why.to_owned()));
+    match uri.split_once("://").map(|(scheme, _)| scheme) {
+        #[cfg(feature = "hdfs")]
+        Some("hdfs") => Ok(Arc::new(hdfs::HdfsFiles::of(uri))),
+        #[cfg(not(feature = "hdfs"))]
+        Some("hdfs") => {
+            unknown("this program was built without the cargo feature 'hdfs' (or 'yarn') of flott")
+        }
+        #[cfg(feature = "s3")]
+        Some("s3") => Ok(Arc::new(s3::S3Files::of(uri, s3)?)),
+        #[cfg(not(feature = "s3"))]
+        Some("s3") => unknown("this program was built without the cargo feature 's3' of flott"),
+        _ => unknown("input is read from local files, hdfs:// and s3://"),
     }
-    #[cfg(feature = "hdfs")]
-    return Ok(Arc::new(hdfs::HdfsFiles::of(uri)));
-    #[cfg(not(feature = "hdfs"))]
-    Err(unknown("this program was built without the cargo feature 'hdfs' (or 'yarn') of flott"))
 }
 
 /// Returns true if the text is a URI whose files only this module reads.
 pub fn is_remote(path: &str) -> bool {
-    path.starts_with("hdfs://")
+    path.starts_with("hdfs://") || path.starts_with("s3://")
 }
 
 /// Lists files on the calling thread, which waits for them.

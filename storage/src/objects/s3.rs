@@ -51,11 +51,22 @@ impl S3 {
         folder: &str,
         settings: &S3Settings,
     ) -> Result<Self, StoreError> {
+        Self::open_within(uri, bucket, folder, settings, REQUEST_LIMIT)
+    }
+
+    /// Makes a client like [`S3::open`], whose requests may take as long as `limit` each.
+    pub(crate) fn open_within(
+        uri: &str,
+        bucket: &str,
+        folder: &str,
+        settings: &S3Settings,
+        limit: Duration,
+    ) -> Result<Self, StoreError> {
         // The HTTP client has no cryptography of its own. If a provider is installed already, that one is used.
         let _ = ring::default_provider().install_default();
         let options = ClientOptions::new()
             .with_connect_timeout(CONNECT_LIMIT)
-            .with_timeout(REQUEST_LIMIT)
+            .with_timeout(limit)
             .with_allow_http(settings.endpoint.as_ref().is_some_and(|e| e.starts_with("http://")));
         let retry =
             RetryConfig { backoff: PAUSES, max_retries: RETRIES, retry_timeout: RETRY_LIMIT };
@@ -92,12 +103,16 @@ impl S3 {
     pub(crate) fn error(&self, name: &str, error: &Error) -> StoreError {
         let (path, why) = (self.place(name), cause(error));
         match error {
-            Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => {
-                StoreError::Permission {
-                    path,
-                    why: format!("{why}; check s3.access-key and s3.secret-key"),
-                }
-            }
+            error if no_keys(error) => StoreError::Permission {
+                path,
+                why: "there is no access key; set s3.access-key and s3.secret-key, or AWS_ACCESS_KEY_ID and \
+                      AWS_SECRET_ACCESS_KEY in the environment of every process"
+                    .to_owned(),
+            },
+            error if is_refused(error) => StoreError::Permission {
+                path,
+                why: format!("{why}; check s3.access-key and s3.secret-key"),
+            },
             error if no_bucket(error) => {
                 StoreError::NotFound { path: format!("the bucket s3://{}", self.bucket) }
             }
@@ -108,6 +123,11 @@ impl S3 {
             }
             _ => StoreError::Io { path, why },
         }
+    }
+
+    /// Returns the bucket's name.
+    pub(crate) fn bucket(&self) -> &str {
+        &self.bucket
     }
 
     /// Returns the client of the bucket.
@@ -178,7 +198,32 @@ impl Backend for S3 {
 
 /// Returns true if the bucket itself is missing, which is not the same as a missing object.
 fn no_bucket(error: &Error) -> bool {
-    matches!(error, Error::NotFound { .. }) && cause(error).contains("NoSuchBucket")
+    cause(error).starts_with("NoSuchBucket")
+}
+
+/// Returns true if the server has refused the access key or what it asks for. The client has no error type of its own for a
+/// listing that is refused.
+fn is_refused(error: &Error) -> bool {
+    matches!(error, Error::PermissionDenied { .. } | Error::Unauthenticated { .. })
+        || has_status(error, "403")
+        || has_status(error, "401")
+}
+
+/// Returns true if a range was asked for that begins at the object's end or behind it.
+pub(crate) fn is_behind_end(error: &Error) -> bool {
+    has_status(error, "416") || cause(error).starts_with("InvalidRange")
+}
+
+/// Returns true if the server has answered with this HTTP status, which the client gives in a text only.
+fn has_status(error: &Error, status: &str) -> bool {
+    let text = innermost(error);
+    text.strip_prefix("Server returned non-2xx status code: ")
+        .is_some_and(|t| t.starts_with(status))
+}
+
+/// Returns true if no access key is configured, and none could be had from the service that gives machines in Amazon's cloud theirs.
+fn no_keys(error: &Error) -> bool {
+    chain(error).any(|error| error.to_string().contains("http://169.254.169.254"))
 }
 
 /// Texts in error answers by which servers say that the storage is full.
@@ -213,13 +258,17 @@ fn http_error(error: &Error) -> Option<&HttpError> {
     chain(error).find_map(|error| error.downcast_ref())
 }
 
+fn innermost(error: &Error) -> String {
+    chain(error).last().map(ToString::to_string).unwrap_or_default()
+}
+
 /// Returns the server's own code and message, or the innermost error's text.
 fn cause(error: &Error) -> String {
     let between = |text: &str, tag: &str| {
         let (_, rest) = text.split_once(&format!("<{tag}>"))?;
         Some(rest.split_once(&format!("</{tag}>"))?.0.to_owned())
     };
-    let inner = chain(error).last().map(ToString::to_string).unwrap_or_default();
+    let inner = innermost(error);
     match (between(&inner, "Code"), between(&inner, "Message")) {
         (Some(code), Some(message)) => format!("{code}: {message}"),
         (Some(code), None) => code,
@@ -258,6 +307,21 @@ mod tests {
         let why = "AccessDenied: Access Denied.; check s3.access-key and s3.secret-key".to_owned();
         let denied = Error::PermissionDenied { path: "x/a".into(), source: source(denied) };
         assert_eq!(error(denied), StoreError::Permission { path: path.clone(), why });
+        // The client's errors for listings have the type `Generic` whatever the server has answered.
+        let generic = |text: &str| Error::Generic { store: "S3", source: source(text) };
+        let status = "Server returned non-2xx status code: ";
+        let listing = generic(&format!("{status}{no_bucket}"));
+        assert_eq!(error(listing), StoreError::NotFound { path: "the bucket s3://b".to_owned() });
+        let refused = error(generic(&format!("{status}403 Forbidden: <Code>AccessDenied</Code>")));
+        let why = "AccessDenied; check s3.access-key and s3.secret-key".to_owned();
+        assert_eq!(refused, StoreError::Permission { path: path.clone(), why });
+        let no_keys =
+            "Error performing PUT http://169.254.169.254/latest/api/token in 3s - timed out";
+        let text = error(generic(no_keys)).to_string();
+        assert!(text.contains("there is no access key; set s3.access-key"), "{text}");
+        let behind = "416 Range Not Satisfiable: <Code>InvalidRange</Code>";
+        assert!(is_behind_end(&generic(&format!("{status}{behind}"))));
+        assert!(!is_behind_end(&missing("NoSuchKey")) && !is_behind_end(&generic("416 odd")));
         let other = Error::Generic { store: "S3", source: source("odd") };
         assert_eq!(error(other), StoreError::Io { path, why: "odd".to_owned() });
     }

@@ -10,7 +10,10 @@ use std::{
     path::{Component, Path, PathBuf},
     rc::Rc,
 };
-use storage::files::{self, OpenRemoteFiles};
+use storage::{
+    files::{self, OpenRemoteFiles},
+    objects::S3Settings,
+};
 
 /// Name of the environment variable that holds the folder of the files shipped with the application. On YARN the launcher
 /// sets it; elsewhere the user may set it.
@@ -253,7 +256,7 @@ impl Environment {
         let Some(uri) = path.to_str().filter(|path| files::is_remote(path)) else {
             return self.resolve(operator, path);
         };
-        if let Err(error) = open_remote(uri) {
+        if let Err(error) = open_remote(uri, &S3Settings::default()) {
             self.builder.borrow_mut().invalid(format!("operator '{operator}': {error}"));
         }
         path.to_owned()

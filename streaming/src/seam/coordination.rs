@@ -14,7 +14,7 @@ pub struct CoordinatorContext {
     pub parallelism: u32,
     /// An existing folder for temporary files.
     pub tmp_dir: PathBuf,
-    /// Options of the job, by key.
+    /// Options of the job, by key, over those of the cluster that begin with `s3.`.
     pub options: Arc<BTreeMap<String, String>>,
     /// Reports a failure of the coordinator that occurs outside a call.
     pub on_failure: OnFailure,

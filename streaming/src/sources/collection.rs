@@ -14,7 +14,29 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// A bounded source of the values of a collection; with parallelism n, each subtask emits every n-th value.
+/// A bounded source of the values of a collection. With n subtasks, subtask i emits the values at the positions i, i + n, i + 2n
+/// and so on, counted from 0.
+///
+/// The collection is made by the program in every process that runs a subtask, so that it must have the same values in the same
+/// order each time; values that differ, such as the time, belong into [`Environment::once`](crate::Environment::once).
+///
+/// ```
+/// # use streaming::{Environment, sources::CollectionSource, time::WatermarkStrategy};
+/// # fn job(env: &Environment) {
+/// let times = WatermarkStrategy::for_monotonous_timestamps(|(at, _): &(i64, String)| *at);
+/// let visits = CollectionSource::new(vec![(1_000, "a".to_owned()), (3_000, "b".to_owned())]);
+/// env.from_source(visits, times, "visits").print();
+/// # }
+/// # fn test() -> Result<(), streaming::TaskError> {
+/// let mut test = streaming::testing::source(CollectionSource::new(vec!['a', 'b', 'c'])).open()?;
+/// test.run()?;
+/// assert_eq!(test.output(), ['a', 'b', 'c']);
+/// # Ok(())
+/// # }
+/// # test().unwrap();
+/// ```
+///
+/// [`Environment::from_collection`](crate::Environment::from_collection) is the short form, without event times.
 #[derive(Debug)]
 pub struct CollectionSource<T>(Arc<Mutex<Vec<T>>>);
 

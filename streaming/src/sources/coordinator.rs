@@ -9,7 +9,7 @@ use super::{
 use crate::{
     graph::draft::lock,
     operators::BoxError,
-    seam::{Coordinator, CoordinatorContext, CoordinatorFactory, EventReply, OnFailure},
+    seam::{Coordinator, CoordinatorContext, EventReply, OnFailure},
     types::{decode_one, encode_one},
 };
 use model::ExecutionAttemptId;
@@ -139,6 +139,7 @@ impl State {
 /// The state that a coordinator shares with the contexts of its enumerator.
 struct Shared {
     parallelism: u32,
+    options: Arc<BTreeMap<String, String>>,
     state: Mutex<State>,
     on_failure: OnFailure,
 }
@@ -200,6 +201,12 @@ impl<S: SourceSplit> SplitEnumeratorContext<S> {
     /// Returns the number of the source's subtasks.
     pub fn current_parallelism(&self) -> u32 {
         self.shared.parallelism
+    }
+
+    /// Returns the value of a job option, `None` if it is not set. Of the cluster's options only those that begin with `s3.` are
+    /// included.
+    pub fn option(&self, key: &str) -> Option<&str> {
+        self.shared.options.get(key).map(String::as_str)
     }
 
     /// Returns the subtasks whose readers have registered and have not been sent [`SplitEnumeratorContext::no_more_splits`].
@@ -270,6 +277,7 @@ impl<S: Source> SourceCoordinator<S> {
     pub(crate) fn new(source: Arc<Mutex<S>>, context: CoordinatorContext) -> Self {
         let shared = Shared {
             parallelism: context.parallelism,
+            options: context.options,
             state: Mutex::default(),
             on_failure: context.on_failure,
         };
@@ -485,14 +493,5 @@ impl<S: Source> Coordinator for SourceCoordinator<S> {
     fn job_ended(&mut self, _finished: bool) -> Result<(), String> {
         self.close();
         Ok(())
-    }
-}
-
-/// Creates the coordinator of a source.
-pub(crate) struct SourceCoordinators<S>(pub(crate) Arc<Mutex<S>>);
-
-impl<S: Source> CoordinatorFactory for SourceCoordinators<S> {
-    fn coordinator(&mut self, context: CoordinatorContext) -> Box<dyn Coordinator> {
-        Box::new(SourceCoordinator::new(self.0.clone(), context))
     }
 }

@@ -15,7 +15,10 @@ use std::{
     },
     path::{Path, PathBuf},
 };
-use storage::files::{self, OpenRemoteFiles};
+use storage::{
+    files::{self, OpenRemoteFiles},
+    objects::{S3Settings, StoreError},
+};
 
 /// A byte range of a file. The split's records are the lines that begin in the range.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,9 +91,9 @@ impl FileEnumerator {
         let mut found = Vec::new();
         for path in paths {
             if let Some(uri) = path.to_str().filter(|path| files::is_remote(path)) {
-                let listed = open_remote(uri)
-                    .and_then(|remote| files::list_now(&*remote, uri))
-                    .map_err(|error| format!("the input '{uri}' can't be read: {error}"))?;
+                let s3 = S3Settings::from_texts(|key| context.option(key).map(str::to_owned));
+                let listed = open_remote(uri, &s3).and_then(|all| files::list_now(&*all, uri));
+                let listed = listed.map_err(|error| unreadable(uri, &error))?;
                 found
                     .extend(listed.into_iter().map(|(file, length)| (PathBuf::from(file), length)));
                 continue;
@@ -151,6 +154,18 @@ impl SplitEnumerator for FileEnumerator {
     fn snapshot_state(&mut self, _checkpoint: u64) -> Result<FileEnumeratorState, BoxError> {
         Ok((self.waiting.iter().cloned().collect(), self.hand_out))
     }
+}
+
+/// Returns the error of a remote input that cannot be listed.
+fn unreadable(uri: &str, error: &StoreError) -> String {
+    let hint = match error {
+        StoreError::NotFound { .. } if uri.starts_with("s3://") => {
+            "; check the names of bucket and folder, which are case-sensitive, s3.endpoint and s3.region"
+        }
+        StoreError::NotFound { .. } => "; check the path",
+        _ => "",
+    };
+    format!("the input '{uri}' can't be read: {error}{hint}")
 }
 
 /// Appends a path's files with their lengths in bytes, in the order of their names. Hidden entries (`.x`, `_x`) of folders are

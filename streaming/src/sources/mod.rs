@@ -219,6 +219,7 @@ mod api;
 mod collection;
 mod coordinator;
 mod enumerator;
+mod factory;
 mod lines;
 mod link;
 mod output;
@@ -235,6 +236,7 @@ pub use enumerator::{FileEnumerator, FileEnumeratorState, FileSplit};
 pub use lines::{LineBuffer, LineTooLong};
 pub use output::{ReaderContext, ReaderOutput, SplitOutput};
 pub use sequence::{SequenceReader, SequenceSource, SequenceSplit};
+pub use socket::{SocketReader, SocketSource, SocketSplit};
 pub use source::{
     Boundedness, NoEnumerator, ReadProgress, Source, SourceReader, SourceSplit, SplitEnumerator,
 };
@@ -243,7 +245,8 @@ pub use text::{FileReader, FileSource};
 /// Re-exports for the chain and the graph builder; not public.
 pub(crate) mod intern {
     pub(crate) use super::{
-        coordinator::{SourceCoordinator, SourceCoordinators},
+        coordinator::SourceCoordinator,
+        factory::SourceCoordinators,
         link::EnumeratorLink,
         output::{OWN_TICKETS, Requests, WAKE, last_events, watermark_of},
         protocol::{FromReader, ToReader},

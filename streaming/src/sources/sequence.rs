@@ -4,8 +4,15 @@ use super::{
     Boundedness, NoEnumerator, ReadProgress, ReaderContext, ReaderOutput, Source, SourceReader,
     SourceSplit, SplitEnumeratorContext,
 };
-use crate::operators::{BoxError, OperatorContext};
-use std::{collections::VecDeque, time::Duration};
+use crate::{
+    api::Environment,
+    operators::{BoxError, OperatorContext},
+};
+use std::{
+    collections::VecDeque,
+    ops::{Bound, RangeBounds},
+    time::Duration,
+};
 
 /// The split of a numbered sequence: every n-th item from `next` on, n being the stride.
 #[derive(Debug, Clone, PartialEq, Eq, derive::FlottType)]
@@ -36,19 +43,72 @@ impl SourceSplit for SequenceSplit {
     }
 }
 
-/// A source of the numbers of a range, in order; with parallelism n, each subtask emits every n-th number.
+/// A source of the numbers of a range, in order, as fast as possible or at a rate: Flink's `NumberSequenceSource` and, with `map`
+/// behind it, its `DataGeneratorSource`.
+///
+/// With n subtasks, subtask i emits every n-th number, from the i-th on (counted from 0). After a restore each subtask goes on
+/// behind the last number of the checkpoint, whatever the parallelism.
+///
+/// Orders that a test generates, one per 10 ms of event time, 500 a second:
+///
+/// ```
+/// # use streaming::{Environment, sources::SequenceSource, time::WatermarkStrategy};
+/// # fn job(env: &Environment) {
+/// let times = WatermarkStrategy::for_monotonous_timestamps(|n: &u64| *n as i64 * 10);
+/// let numbers = SequenceSource::new(0..100_000).with_rate(500.0);
+/// let orders = env.from_source(numbers, times, "orders").map(|n| (format!("customer {}", n % 50), n));
+/// # orders.print();
+/// # }
+/// # fn test() -> Result<(), streaming::TaskError> {
+/// let mut test = streaming::testing::source(SequenceSource::new(3..=5)).open()?;
+/// test.run()?;
+/// assert_eq!(test.output(), [3, 4, 5]);
+/// # Ok(())
+/// # }
+/// # test().unwrap();
+/// ```
+///
+/// [`Environment::sequence`] and [`Environment::sequence_with_rate`] are the short forms, without event times.
 #[derive(Debug, Clone)]
 pub struct SequenceSource {
     start: u64,
+    /// The end of the range, exclusive; `None`: the range is unbounded.
     end: Option<u64>,
+    /// The rate over all subtasks together; `None`: as fast as possible.
     per_second: Option<f64>,
 }
 
 impl SequenceSource {
-    /// Creates a source of the numbers from `start` to before `end`; with `None` it is unbounded. `per_second` is the rate over all
-    /// subtasks together and must be finite and positive; `None` means as fast as possible.
-    pub fn new(start: u64, end: Option<u64>, per_second: Option<f64>) -> Self {
-        Self { start, end, per_second }
+    /// Creates a source of the numbers of a range, as fast as possible: `0..1_000` is bounded, `0..` is unbounded.
+    pub fn new(range: impl RangeBounds<u64>) -> Self {
+        let start = match range.start_bound() {
+            Bound::Included(first) => *first,
+            Bound::Excluded(before) => before.saturating_add(1),
+            Bound::Unbounded => 0,
+        };
+        let end = match range.end_bound() {
+            Bound::Included(last) => Some(last.saturating_add(1)),
+            Bound::Excluded(end) => Some(*end),
+            Bound::Unbounded => None,
+        };
+        Self { start, end, per_second: None }
+    }
+
+    /// Limits the source to `per_second` numbers a second over all subtasks together. A subtask that was held up for less than a
+    /// minute emits faster afterwards until it has caught up. After a longer delay, or when the machine's clock is set back, the
+    /// subtask goes on at the rate from then on and makes up for nothing. The build fails if `per_second` is not finite and above 0.
+    pub fn with_rate(mut self, per_second: f64) -> Self {
+        self.per_second = Some(per_second);
+        self
+    }
+
+    fn check(&self) -> Result<(), String> {
+        match self.per_second {
+            Some(rate) if !(rate.is_finite() && rate > 0.0) => {
+                Err(format!("the rate must be finite and above 0, not {rate}"))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -64,6 +124,11 @@ impl Source for SequenceSource {
             None => Boundedness::ContinuousUnbounded,
         }
     }
+    fn resolve(&mut self, env: &Environment, operator: &str) {
+        if let Err(why) = self.check() {
+            env.builder.borrow_mut().invalid(format!("operator '{operator}': {why}"));
+        }
+    }
     fn create_enumerator(
         &self,
         _context: SplitEnumeratorContext<SequenceSplit>,
@@ -72,6 +137,7 @@ impl Source for SequenceSource {
         Ok(NoEnumerator::default())
     }
     fn create_reader(&self, context: &OperatorContext) -> Result<SequenceReader, BoxError> {
+        self.check()?;
         Ok(SequenceReader {
             source: self.clone(),
             splits: VecDeque::from([SequenceSplit::of(context, self.start)]),

@@ -14,24 +14,51 @@ use tokio::{io::AsyncReadExt, net::TcpStream, sync::Mutex};
 /// Capacity of one read in bytes.
 const BLOCK: usize = 64 << 10;
 
-/// A source of the lines of a TCP connection, as values of `T`. After a failure it connects anew; earlier lines are not read again.
-#[derive(Debug)]
-pub(crate) struct SocketSource<T> {
+/// A source of the lines that arrive over a TCP connection, for tries and demonstrations: Flink's `socketTextStream`.
+///
+/// A line ends with `\n` or `\r\n`, which is not part of the record; the last line needs no line end. The source has one subtask
+/// and is a chain of its own; its records are distributed round-robin to the subtasks of the next operator. The task fails if it
+/// cannot connect. The source ends when the peer closes the connection, but it counts as unbounded, because nobody knows whether
+/// the peer will. After a failure it connects anew: lines that were read before are not read again, so results are not exactly
+/// once.
+///
+/// ```
+/// # use streaming::{Environment, sources::SocketSource, time::WatermarkStrategy};
+/// # fn job(env: &Environment) {
+/// let times = WatermarkStrategy::for_monotonous_timestamps(|line: &String| {
+///     line.split(' ').next().and_then(|at| at.parse().ok()).unwrap_or(0)
+/// });
+/// let lines = env.from_source(SocketSource::text("localhost:9999"), times, "socket").uid("socket");
+/// # lines.print();
+/// # }
+/// ```
+///
+/// [`Environment::socket_text`](crate::Environment::socket_text) is the short form, without event times.
+#[derive(Debug, Clone)]
+pub struct SocketSource<T> {
     address: String,
     record: PhantomData<fn() -> T>,
 }
 
-impl<T> SocketSource<T> {
-    /// Creates a source that connects to `address`, `host:port`, when its task first reads.
-    pub(crate) fn new(address: String) -> Self {
-        Self { address, record: PhantomData }
+impl SocketSource<String> {
+    /// Creates a source of lines as text that connects to `address`, `host:port`, when its task first reads. A line that is not UTF-8
+    /// fails the task.
+    pub fn text(address: impl Into<String>) -> Self {
+        Self { address: address.into(), record: PhantomData }
+    }
+}
+
+impl SocketSource<Vec<u8>> {
+    /// Creates a source of lines as bytes, which need not be UTF-8, that connects to `address`, `host:port`, when its task first reads.
+    pub fn lines(address: impl Into<String>) -> Self {
+        Self { address: address.into(), record: PhantomData }
     }
 }
 
 /// The only split of a [`SocketSource`]: its connection. It has no position, since a socket cannot be read again.
 #[derive(Debug, Clone, PartialEq, Eq, derive::FlottType)]
 #[flott(crate = crate)]
-pub(crate) struct SocketSplit {
+pub struct SocketSplit {
     /// Address of the peer, `host:port`.
     address: String,
 }
@@ -51,6 +78,9 @@ impl<T: FromLine> Source for SocketSource<T> {
     fn boundedness(&self) -> Boundedness {
         Boundedness::ContinuousUnbounded
     }
+    fn is_single(&self) -> bool {
+        true
+    }
     fn create_enumerator(
         &self,
         _context: SplitEnumeratorContext<SocketSplit>,
@@ -65,7 +95,7 @@ impl<T: FromLine> Source for SocketSource<T> {
 
 /// The reader of a [`SocketSource`]. It ends when the peer closes the connection.
 #[derive(Debug)]
-pub(crate) struct SocketReader<T> {
+pub struct SocketReader<T> {
     address: String,
     /// The connection, opened by the first read; at most one read is under way.
     connection: Arc<Mutex<Option<TcpStream>>>,

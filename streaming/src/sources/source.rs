@@ -202,9 +202,17 @@ pub trait Source: Send + 'static {
     /// Returns whether the source ends by itself. A job is bounded if all its sources are. Called once, when the graph is built.
     fn boundedness(&self) -> Boundedness;
 
-    /// Makes paths absolute when the graph is built, where relative ones are allowed. `operator`: the operator's name, for errors.
+    /// Checks the source when the graph is built, and makes its paths absolute where relative ones are allowed. A mistake is recorded
+    /// in the environment and fails the build. `operator`: the operator's name, for errors.
     #[doc(hidden)]
-    fn resolve_paths(&mut self, _env: &Environment, _operator: &str) {}
+    fn resolve(&mut self, _env: &Environment, _operator: &str) {}
+
+    /// Returns true if the source can have one subtask only. It is then a chain of its own, and its records are distributed
+    /// round-robin to the subtasks of the next operator. Called once, when the graph is built.
+    #[doc(hidden)]
+    fn is_single(&self) -> bool {
+        false
+    }
 
     /// Creates the enumerator, beside the JobMaster: from the state `restored` of a checkpoint, or with `None` from scratch. The
     /// context may be kept, cloned, and used from other threads.

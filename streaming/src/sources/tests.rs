@@ -32,7 +32,7 @@ use std::{
 };
 use storage::{
     files::{RemoteFile, RemoteFiles},
-    objects::{StoreError, StoreFuture},
+    objects::{S3Settings, StoreError, StoreFuture},
 };
 
 fn attempt(subtask: u32, attempt: u32) -> ExecutionAttemptId {
@@ -46,7 +46,7 @@ struct Elsewhere;
 #[derive(Debug)]
 struct ElsewhereFile(Vec<u8>);
 
-fn remote(uri: &str) -> Result<Arc<dyn RemoteFiles>, StoreError> {
+fn remote(uri: &str, _s3: &S3Settings) -> Result<Arc<dyn RemoteFiles>, StoreError> {
     assert!(uri.starts_with("hdfs://fake/"), "{uri}");
     Ok(Arc::new(Elsewhere))
 }
@@ -415,7 +415,7 @@ impl Alone {
         let out =
             Collector::new(Box::new(NoConsumer), SideOutputs::default(), Interrupt::default());
         Self {
-            reader: FileReader::with_remote(remote),
+            reader: FileReader::with_remote(remote, S3Settings::default()),
             out: ReaderOutput::new(out, None),
             context: OperatorContext::for_tests(0, 1),
             requests: Requests::default(),
@@ -558,6 +558,64 @@ fn a_socket_gives_lines_without_their_ends_until_it_is_closed() {
     let vertices: Vec<_> =
         job.graph().vertices.iter().map(|v| (v.name.as_str(), v.parallelism)).collect();
     assert_eq!(vertices[..2], [("socket", 1), ("collect", 2)]);
+}
+
+#[test]
+fn a_socket_source_has_one_subtask_and_times_of_its_lines() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let sender = std::thread::Builder::new();
+    let sender = sender
+        .spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.write_all(b"10 \xff\n20 b\r\n").unwrap();
+        })
+        .unwrap();
+    let time = |line: &Vec<u8>| str::from_utf8(&line[..2]).unwrap().parse().unwrap();
+    let times = WatermarkStrategy::for_monotonous_timestamps(time);
+    let source = SocketSource::lines(address);
+    let mut test = testing::source(source.clone()).watermarks(times.clone()).open().unwrap();
+    test.run().unwrap();
+    sender.join().unwrap();
+    assert_eq!(
+        test.timed_output(),
+        [(b"10 \xff".to_vec(), Some(10)), (b"20 b".to_vec(), Some(20))]
+    );
+    assert!(test.has_ended());
+
+    let job = built(2, move |env| {
+        env.from_source(source.clone(), times.clone(), "lines").collect();
+    });
+    let vertices: Vec<_> =
+        job.graph().vertices.iter().map(|v| (v.name.as_str(), v.parallelism)).collect();
+    assert_eq!(vertices[..2], [("lines", 1), ("collect", 2)]);
+}
+
+#[test]
+fn a_sequence_source_refuses_a_rate_that_is_none_wherever_it_is_used() {
+    let rated = || SequenceSource::new(0..9).with_rate(f64::NAN);
+    let error = testing::source(rated()).open().err().unwrap().to_string();
+    assert!(error.contains("the rate must be finite and above 0, not NaN"), "{error}");
+    let error = crate::api::tests::try_built(crate::api::tests::inputs(1), move |env| {
+        env.from_source(rated(), WatermarkStrategy::no_watermarks(), "numbers").discard();
+    });
+    let error = error.err().unwrap().to_string();
+    assert_eq!(error, "operator 'numbers': the rate must be finite and above 0, not NaN");
+}
+
+#[test]
+fn a_sequence_source_has_all_kinds_of_ranges() {
+    let of = |source: SequenceSource| {
+        let mut test = testing::source(source).open().unwrap();
+        test.run().unwrap();
+        test.output()
+    };
+    assert_eq!(of(SequenceSource::new(3..6)), [3, 4, 5]);
+    assert_eq!(of(SequenceSource::new(3..=6)), [3, 4, 5, 6]);
+    assert_eq!(of(SequenceSource::new(..2)), [0, 1]);
+    assert_eq!(of(SequenceSource::new(u64::MAX - 2..u64::MAX)), [u64::MAX - 2, u64::MAX - 1]);
+    assert_eq!(of(SequenceSource::new(7..7)), [0; 0]);
+    assert_eq!(SequenceSource::new(5..).boundedness(), Boundedness::ContinuousUnbounded);
 }
 
 #[test]
@@ -956,7 +1014,7 @@ fn restored_everywhere<S: Source>(make: impl Fn() -> S) -> Vec<S::Record> {
 #[test]
 fn every_source_goes_on_from_a_checkpoint_where_it_was() {
     assert_eq!(
-        restored_everywhere(|| SequenceSource::new(5, Some(4_000), None)),
+        restored_everywhere(|| SequenceSource::new(5..4_000)),
         (5..4_000).collect::<Vec<u64>>()
     );
     let values: Vec<u64> = (0..3_000).map(|i| i * 7).collect();

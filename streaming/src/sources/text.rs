@@ -23,7 +23,10 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
-use storage::files::{self, OpenRemoteFiles, RemoteFiles};
+use storage::{
+    files::{self, OpenRemoteFiles, RemoteFiles},
+    objects::S3Settings,
+};
 
 /// A source of the lines of files. Files are divided into splits of byte ranges.
 ///
@@ -43,8 +46,16 @@ use storage::files::{self, OpenRemoteFiles, RemoteFiles};
 ///
 /// A line ends with `\n` or `\r\n`, which is not part of the record; the last line needs no line end. In folders, files and folders
 /// whose names begin with `.` or `_` are skipped. A relative path resolves against the working directory in embedded mode and fails
-/// the build elsewhere. Paths like `hdfs://nameservice/path` need the feature `hdfs` or `yarn`; Hadoop's configuration is read from
-/// `HADOOP_CONF_DIR`.
+/// the build elsewhere. Files must not change while the job reads them; the task fails if that is noticed.
+///
+/// Files of other systems are named by their URIs, and read range by range: at most two blocks of 4 MiB of a split are in memory.
+/// - `hdfs://nameservice/path` needs the feature `hdfs` or `yarn`; Hadoop's configuration is read from `HADOOP_CONF_DIR`.
+/// - `s3://bucket/path` needs the feature `s3`. It names an object, or the folder of all objects whose names begin with `path/`; if
+///   there are both, the folder is read. Characters are those of the object's name, without percent encoding. The options
+///   `s3.endpoint`, `s3.region`, `s3.access-key`, `s3.secret-key` and `s3.path.style.access` of the job or the cluster count, else
+///   the environment variables `AWS_…`.
+///
+/// [`Environment::read_text_file`] and [`Environment::read_lines`] are the short forms, without event times.
 #[derive(Debug, Clone)]
 pub struct FileSource<T> {
     paths: Vec<PathBuf>,
@@ -93,7 +104,7 @@ impl<T: FromLine> Source for FileSource<T> {
     fn boundedness(&self) -> Boundedness {
         Boundedness::Bounded
     }
-    fn resolve_paths(&mut self, env: &Environment, operator: &str) {
+    fn resolve(&mut self, env: &Environment, operator: &str) {
         for path in &mut self.paths {
             *path = env.resolve_input(operator, path, self.open_remote);
         }
@@ -108,8 +119,9 @@ impl<T: FromLine> Source for FileSource<T> {
             None => FileEnumerator::list(context, &self.paths, self.split_bytes, self.open_remote),
         }
     }
-    fn create_reader(&self, _context: &OperatorContext) -> Result<FileReader<T>, BoxError> {
-        Ok(FileReader::with_remote(self.open_remote))
+    fn create_reader(&self, context: &OperatorContext) -> Result<FileReader<T>, BoxError> {
+        let s3 = S3Settings::from_texts(|key| context.option(key).map(str::to_owned));
+        Ok(FileReader::with_remote(self.open_remote, s3))
     }
 }
 
@@ -164,6 +176,7 @@ pub struct FileReader<T> {
     asked: bool,
     no_more: bool,
     open_remote: OpenRemoteFiles,
+    s3: S3Settings,
     /// Scheme and authority of the last remote split, and the client for them.
     remote: Option<(String, Arc<dyn RemoteFiles>)>,
     /// Ticket of the last remote split's reads.
@@ -172,8 +185,8 @@ pub struct FileReader<T> {
 }
 
 impl<T> FileReader<T> {
-    /// Creates a reader that opens remote files by `open_remote`.
-    pub(crate) fn with_remote(open_remote: OpenRemoteFiles) -> Self {
+    /// Creates a reader that opens remote files by `open_remote`, those of S3 with the settings `s3`.
+    pub(crate) fn with_remote(open_remote: OpenRemoteFiles, s3: S3Settings) -> Self {
         Self {
             splits: VecDeque::new(),
             open: None,
@@ -181,6 +194,7 @@ impl<T> FileReader<T> {
             asked: false,
             no_more: false,
             open_remote,
+            s3,
             remote: None,
             ticket: 0,
             record: PhantomData,
@@ -226,7 +240,8 @@ impl<T: FromLine> FileReader<T> {
         let service: String = uri.split_inclusive('/').take(3).collect();
         let files = match &self.remote {
             Some((of, files)) if *of == service => files.clone(),
-            _ => (self.open_remote)(uri).map_err(|error| context.input_error(error.to_string()))?,
+            _ => (self.open_remote)(uri, &self.s3)
+                .map_err(|error| context.input_error(error.to_string()))?,
         };
         self.remote = Some((service, files.clone()));
         self.ticket = self.ticket.wrapping_add(1);

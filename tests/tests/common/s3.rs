@@ -6,7 +6,7 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
-use hyper::header::IF_NONE_MATCH;
+use hyper::header::{IF_NONE_MATCH, RANGE};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
@@ -31,6 +31,8 @@ pub struct S3Server {
     pub endpoint: String,
     /// The directory that holds a directory for each bucket, with a file for each object.
     pub folder: TempDir,
+    /// The reads of objects so far, each as its path and its `Range` header; listings are no reads.
+    pub reads: Arc<std::sync::Mutex<Vec<String>>>,
     runtime: Option<Runtime>,
 }
 
@@ -46,8 +48,16 @@ impl S3Server {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         let endpoint = format!("http://{}", listener.local_addr().unwrap());
-        runtime.spawn(serve(listener, builder.build()));
-        Self { endpoint, folder, runtime: Some(runtime) }
+        let reads = Arc::default();
+        runtime.spawn(serve(listener, builder.build(), Arc::clone(&reads)));
+        Self { endpoint, folder, reads, runtime: Some(runtime) }
+    }
+
+    /// Creates or replaces an object of [`BUCKET`] without a request.
+    pub fn put(&self, name: &str, bytes: impl AsRef<[u8]>) {
+        let path = self.folder.path().join(BUCKET).join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, bytes).unwrap();
     }
 }
 
@@ -60,13 +70,24 @@ impl Drop for S3Server {
     }
 }
 
-async fn serve(listener: std::net::TcpListener, s3: S3Service) {
+/// Returns a read of an object as text, `None` for other requests.
+fn read_of<B>(request: &hyper::Request<B>) -> Option<String> {
+    let path = request.uri().path();
+    let is_read = request.method() == hyper::Method::GET && path.matches('/').count() > 1;
+    let range = request.headers().get(RANGE).map_or("whole", |range| range.to_str().unwrap());
+    is_read.then(|| format!("{path} {range}"))
+}
+
+type Reads = Arc<std::sync::Mutex<Vec<String>>>;
+
+async fn serve(listener: std::net::TcpListener, s3: S3Service, reads: Reads) {
     let listener = TcpListener::from_std(listener).unwrap();
     let conditional = Arc::new(Mutex::new(()));
     while let Ok((stream, _)) = listener.accept().await {
-        let (s3, conditional) = (s3.clone(), Arc::clone(&conditional));
+        let (s3, conditional, reads) = (s3.clone(), Arc::clone(&conditional), Arc::clone(&reads));
         let answer = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
             let (s3, conditional) = (s3.clone(), Arc::clone(&conditional));
+            reads.lock().unwrap().extend(read_of(&request));
             async move {
                 let _one_at_a_time = match request.headers().contains_key(IF_NONE_MATCH) {
                     true => Some(conditional.lock().await),
