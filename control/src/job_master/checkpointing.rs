@@ -230,6 +230,9 @@ impl JobCore {
                 CheckpointStep::Discard(objects) => {
                     self.out.push(Command::DiscardObjects(objects));
                 }
+                CheckpointStep::DeleteOrphans { below, keep } => {
+                    self.out.push(Command::DeleteOrphans { below, keep });
+                }
                 CheckpointStep::TooManyFailures(why) => {
                     let cause = FailureCause::recoverable(CHECKPOINT_FAILED, why);
                     let regions: Vec<RegionIndex> =
