@@ -459,7 +459,7 @@ macro_rules! never_answers {
 }
 never_answers! { HostDouble:
     program_host::StartHost, program_host::DeployToHost, program_host::CancelOnHost,
-    program_host::ReleaseSlot, program_host::AttemptsEnded, program_host::DescribeProgram,
+    program_host::ReleaseSlot, program_host::DescribeProgram,
     program_host::TriggerOnHost, program_host::NotifyOnHost, program_host::SnapshotCoordinators,
     program_host::CoordinatorsCheckpointEnded,
 }

@@ -27,7 +27,6 @@ gateway! {
     StartCoordinators => (), BuildError;
     HandleOperatorEvent => serde_bytes::ByteBuf, CoordinationError;
     HandleCoordinationRequest => serde_bytes::ByteBuf, CoordinationError;
-    AttemptsEnded => (), Never;
     SnapshotCoordinators => Vec<(OperatorId, serde_bytes::ByteBuf)>, CoordinationError;
     CoordinatorsCheckpointEnded => (), CoordinationError;
     JobEnded => (), CoordinationError;
@@ -221,13 +220,6 @@ pub struct HandleCoordinationRequest {
     /// Opaque.
     #[serde(with = "serde_bytes")]
     pub request: Vec<u8>,
-}
-
-/// These attempts are over without success: coordinators take back what they had given them.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct AttemptsEnded {
-    /// Which.
-    pub attempts: Vec<ExecutionAttemptId>,
 }
 
 /// JobManager side: the job is over; where every task has finished, coordinators publish (a collector completes

@@ -11,10 +11,10 @@ use gateways::{
     Answer, Ask, Registration, RpcService,
     job_master::{CoordinationError, CoordinatorFailed, JobMasterGateway},
     program_host::{
-        AttemptsEnded, BuildError, BuildGraph, CancelOnHost, CoordinatorsCheckpointEnded,
-        DeployToHost, DescribeProgram, EndHost, HandleCoordinationRequest, HandleOperatorEvent,
-        HostStarted, JobEnded, NotifyOnHost, ParentAlive, ProgramDescription, ReleaseSlot,
-        SnapshotCoordinators, StartCoordinators, StartHost, TriggerOnHost,
+        BuildError, BuildGraph, CancelOnHost, CoordinatorsCheckpointEnded, DeployToHost,
+        DescribeProgram, EndHost, HandleCoordinationRequest, HandleOperatorEvent, HostStarted,
+        JobEnded, NotifyOnHost, ParentAlive, ProgramDescription, ReleaseSlot, SnapshotCoordinators,
+        StartCoordinators, StartHost, TriggerOnHost,
     },
     task_executor::DeployError,
 };
@@ -296,19 +296,6 @@ impl Handler<Ask<HandleCoordinationRequest>> for ProgramHost {
         match self.running_coordination() {
             Ok(coordination) => coordination.client(operator, request).boxed_local(),
             Err(error) => now(Err(error)),
-        }
-    }
-}
-
-impl Handler<Ask<AttemptsEnded>> for ProgramHost {
-    type Result = ResponseFuture<Answer<AttemptsEnded>>;
-
-    fn handle(&mut self, ask: Ask<AttemptsEnded>, _: &mut Self::Context) -> Self::Result {
-        match &self.coordination {
-            Some(coordination) => {
-                coordination.attempts_ended(ask.body.attempts).map(Ok).boxed_local()
-            }
-            None => now(Ok(())),
         }
     }
 }

@@ -11,7 +11,7 @@ use gateways::{
     program_host::{BuildError, BuildGraph, StartCoordinators},
 };
 use model::{ExecutionAttemptId, JobGraph, OperatorId};
-use runner::{Runner, Told, Work};
+use runner::{Runner, Work};
 use serde_bytes::ByteBuf;
 use std::{
     collections::BTreeMap,
@@ -36,7 +36,6 @@ enum Request {
     Start(Box<StartCoordinators>, OnFailure, Reply<Result<(), BuildError>>),
     Event(ExecutionAttemptId, OperatorId, Vec<u8>, Reply<Answered>),
     Client(OperatorId, Vec<u8>, Reply<Answered>),
-    AttemptsEnded(Vec<ExecutionAttemptId>, Reply<()>),
     JobEnded(bool, Reply<Result<(), CoordinationError>>),
     Snapshot(u64, Reply<Result<SnapshotParts, CoordinationError>>),
     CheckpointEnded(u64, bool, Reply<Result<(), CoordinationError>>),
@@ -131,22 +130,6 @@ impl Coordination {
         async move { answered(queued, answer).await }
     }
 
-    /// Tells the coordinators that execution attempts have ended; completes when all of them have been told. If a queue
-    /// is full, the message is dropped and the future completes as well: a source coordinator learns of an attempt's
-    /// end also when the successor registers.
-    pub(crate) fn attempts_ended(
-        &self,
-        attempts: Vec<ExecutionAttemptId>,
-    ) -> impl Future<Output = ()> + use<> {
-        let (reply, answer) = oneshot::channel();
-        let queued = self.queue(Request::AttemptsEnded(attempts, reply));
-        async move {
-            if queued.is_ok() {
-                let _ = answer.await;
-            }
-        }
-    }
-
     /// Has every coordinator take its snapshot; completes when all of them have.
     pub(crate) fn snapshot(
         &self,
@@ -226,13 +209,6 @@ impl Side {
             }
             Request::Client(operator, ask, reply) => {
                 self.hand_on(operator, Work::Client(ask, reply));
-            }
-            Request::AttemptsEnded(attempts, reply) => {
-                let attempts: Arc<[ExecutionAttemptId]> = attempts.into();
-                let told = Arc::new(Told(Some(reply)));
-                for runner in self.coordinators.values() {
-                    runner.post(Work::AttemptsEnded(attempts.clone(), told.clone()));
-                }
             }
             Request::JobEnded(finished, reply) => {
                 let _ = reply.send(self.job_ended(finished));

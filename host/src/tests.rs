@@ -323,7 +323,6 @@ async fn coordinators_are_started_anew_and_stale_callers_are_told() {
     let first = deploy(&graph, &[&worker], 0).await;
     cluster.all(S::Finished, first.len()).await;
     // A restart of the whole job: everything is handed out and collected again, nothing twice.
-    coordinators.gateway.ask(AttemptsEnded { attempts: first }).await.unwrap();
     let start = cluster.start_coordinators(&graph);
     coordinators.gateway.ask(start).await.unwrap();
     let second = deploy(&graph, &[&worker], 1).await;

@@ -5,8 +5,9 @@
 //! record may be there: the append is repeated until its outcome is known.
 //!
 //! What checkpoints of earlier JobMasters left is deleted after the first checkpoint of this one is complete, and never before:
-//! a JobMaster that was superseded while it read the log knows too little to delete anything. `storage::checkpoints` says why a
-//! deletion that happens late deletes nothing of a successor.
+//! a JobMaster that was superseded while it read the log knows too little to delete anything. What a checkpoint left that was
+//! aborted is deleted after the next complete one. `storage::checkpoints` says why a deletion that happens late deletes nothing of
+//! a successor.
 
 use super::fallback::{Kept, ReadError};
 use super::{JobMaster, fallback};
@@ -190,14 +191,14 @@ impl JobMaster {
         });
     }
 
-    /// Deletes what checkpoints of earlier JobMasters left, once: the given checkpoint is the first complete one of this JobMaster.
-    fn sweep(&mut self, checkpoint: u64) {
-        let Some(directory) = self.directory.clone().filter(|_| !self.swept) else { return };
-        self.swept = true;
-        let (job, keep) = (self.job_id(), self.core.kept_objects());
+    /// Deletes what checkpoints with lower numbers left, of this JobMaster or earlier ones, except `keep`. What stays because the
+    /// store fails is deleted with the next call, or with the job.
+    pub(super) fn delete_orphans(&self, below: u64, keep: BTreeSet<String>) {
+        let Some(directory) = self.directory.clone() else { return };
+        let job = self.job_id();
         actix::spawn(async move {
-            if let Err(error) = directory.delete_below(job, checkpoint, &keep).await {
-                tracing::warn!(%job, %error, "what earlier checkpoints left is not deleted before the job ends");
+            if let Err(error) = directory.delete_below(job, below, &keep).await {
+                tracing::warn!(%job, %error, "objects that earlier checkpoints left are not deleted yet");
             }
         });
     }
@@ -393,11 +394,8 @@ impl Handler<CheckpointPersisted> for JobMaster {
             tracing::info!(%job, checkpoint, took_ms, bytes, "checkpoint complete");
             self.delete_claimed();
         }
-        let (now, complete) = (self.now(), outcome.is_ok());
+        let now = self.now();
         self.core.checkpoint_persisted(now, checkpoint, outcome);
-        if complete {
-            self.sweep(checkpoint);
-        }
         self.turn(ctx);
     }
 }

@@ -88,6 +88,7 @@ impl JobMaster {
                 tracing::warn!(job = %self.job_id(), checkpoint, why, "checkpoint aborted");
             }
             Command::DiscardObjects(objects) => self.discard_objects(objects),
+            Command::DeleteOrphans { below, keep } => self.delete_orphans(below, keep),
             Command::PublishResults { round } => self.publish_results(round, ctx),
             Command::AbandonResults => self.abandon_results(),
             Command::HoldingsChanged(resource) => self.publish_holdings(&resource),

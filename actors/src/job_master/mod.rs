@@ -118,8 +118,6 @@ pub struct JobMaster {
     directory: Option<CheckpointDirectory>,
     /// The snapshot that the job was started from, if the job is to delete it.
     claimed: Option<Snapshot>,
-    /// True once a checkpoint of this JobMaster was complete, which makes what earlier ones left superfluous.
-    swept: bool,
     /// Savepoints that were asked for, by the number of the request.
     savepoints: BTreeMap<u64, savepoints::Asked>,
 }
@@ -152,7 +150,6 @@ impl JobMaster {
             ended: false,
             directory: None,
             claimed: None,
-            swept: false,
             savepoints: BTreeMap::new(),
             deps,
         }

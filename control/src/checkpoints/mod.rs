@@ -66,6 +66,14 @@ pub enum CheckpointStep {
     },
     /// No checkpoint refers to these objects any more.
     Discard(BTreeSet<String>),
+    /// Objects of checkpoints with lower numbers than the newest complete one may be left whose names nobody knows, for instance
+    /// because a subtask stored them and failed. They are listed and deleted.
+    DeleteOrphans {
+        /// The number of the newest complete checkpoint.
+        below: u64,
+        /// The names of the objects that stay: those of all complete checkpoints that are kept.
+        keep: BTreeSet<String>,
+    },
     /// More checkpoints in a row have failed than the job tolerates, or a stop has failed: the tasks are restarted.
     TooManyFailures(String),
 }
@@ -149,6 +157,9 @@ pub struct Checkpoints {
     passed_over: Vec<Arc<CheckpointMetadata>>,
     /// The number of failures since a checkpoint was complete.
     failures: u32,
+    /// Whether objects may be left whose names are not known: at first those of earlier JobMasters, later those of each checkpoint
+    /// that was aborted or passed over.
+    has_orphans: bool,
     history: History,
     out: Vec<CheckpointStep>,
 }
@@ -168,6 +179,7 @@ impl Checkpoints {
             complete: VecDeque::new(),
             passed_over: Vec::new(),
             failures: 0,
+            has_orphans: true,
             out: Vec::new(),
         }
     }
@@ -373,6 +385,10 @@ impl Checkpoints {
         self.out.push(CheckpointStep::Complete { checkpoint, tasks, last });
         let subsumed = self.subsume();
         self.discard(subsumed);
+        if std::mem::take(&mut self.has_orphans) {
+            let keep = self.kept_objects();
+            self.out.push(CheckpointStep::DeleteOrphans { below: checkpoint, keep });
+        }
     }
 
     /// Subtasks have failed or were cancelled: the pending checkpoint can't become complete. A checkpoint whose pointer is being
@@ -449,6 +465,7 @@ impl Checkpoints {
 
     fn abort(&mut self, now: Duration, why: String) {
         let Some(pending) = self.pending.take() else { return };
+        self.has_orphans = true;
         self.history.failed(now, &why);
         self.out.push(CheckpointStep::Aborted { checkpoint: pending.parts.checkpoint, why });
         let objects = pending.parts.tasks.values().flat_map(SubtaskSnapshot::objects);

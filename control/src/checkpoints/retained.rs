@@ -42,6 +42,7 @@ impl Checkpoints {
     pub fn pass_over_latest(&mut self) -> bool {
         let may = self.config.falls_back && self.before_latest().is_some();
         let passed_over = if may { self.complete.pop_back() } else { None };
+        self.has_orphans |= passed_over.is_some();
         self.passed_over.extend(passed_over.clone());
         passed_over.is_some()
     }

@@ -105,7 +105,8 @@ fn a_checkpoint_is_complete_when_its_pointer_is_persisted_and_not_before() {
     assert_eq!((c.latest(), c.next_deadline(true, false)), (None, None));
     let stored = Arc::new(metadata(1, &parts));
     c.persisted(at(1005), 1, Ok(stored.clone()));
-    assert_eq!(c.take_steps(), [finished(1, 0..2)]);
+    let orphans = CheckpointStep::DeleteOrphans { below: 1, keep: c.kept_objects() };
+    assert_eq!(c.take_steps(), [finished(1, 0..2), orphans]);
     assert_eq!(c.latest(), Some(&stored));
     assert_eq!(c.next_deadline(true, false), Some(at(2000)));
 }
@@ -122,6 +123,44 @@ fn a_newer_checkpoint_replaces_the_older_ones_and_their_objects() {
     let steps = complete(&mut c, at(3), "b");
     let old: BTreeSet<String> = [metadata(2, &BTreeMap::new()).object_name()].into();
     assert_eq!(steps, [finished(3, 0..1), CheckpointStep::Discard(old)]);
+}
+
+/// The number below which orphans are deleted, if they are, and the objects that stay.
+fn orphans(steps: &[CheckpointStep]) -> Option<(u64, BTreeSet<String>)> {
+    steps.iter().find_map(|step| match step {
+        CheckpointStep::DeleteOrphans { below, keep } => Some((*below, keep.clone())),
+        _ => None,
+    })
+}
+
+#[test]
+fn what_an_aborted_checkpoint_left_is_deleted_after_the_next_complete_one() {
+    let mut c = Checkpoints::new(CheckpointConfig { retained: 2, ..config() }, at(0));
+    let steps = complete(&mut c, at(1), "a");
+    assert_eq!(orphans(&steps).unwrap().0, 1, "what earlier JobMasters left");
+    assert_eq!(orphans(&complete(&mut c, at(2), "b")), None, "nothing is left");
+    c.begin(at(3), 5, CHECKPOINT, scope(1));
+    c.tasks_lost(at(3), "a task that had stored its part was lost");
+    assert_eq!(orphans(&c.take_steps()), None, "no newer checkpoint is complete");
+    let (below, keep) = orphans(&complete(&mut c, at(4), "d")).unwrap();
+    let retained = |n| metadata(n, &BTreeMap::new()).object_name();
+    assert_eq!(
+        (below, keep),
+        (4, ["b".to_owned(), "d".to_owned(), retained(2), retained(4)].into())
+    );
+    assert_eq!(orphans(&complete(&mut c, at(5), "e")), None);
+}
+
+#[test]
+fn what_a_checkpoint_that_was_passed_over_left_is_deleted_after_the_next_complete_one() {
+    let config = CheckpointConfig { retained: 2, falls_back: true, ..config() };
+    let mut c = Checkpoints::new(config, at(0));
+    complete(&mut c, at(1), "a");
+    complete(&mut c, at(2), "b");
+    assert!(c.pass_over_latest());
+    assert!(c.kept_objects().contains("b"), "it may be restored by hand");
+    let (below, keep) = orphans(&complete(&mut c, at(3), "c")).unwrap();
+    assert!(below == 3 && keep.contains("a") && keep.contains("c") && !keep.contains("b"));
 }
 
 #[test]
@@ -185,7 +224,7 @@ fn a_pointer_that_is_being_written_outlives_the_tasks() {
     assert!(c.is_persisting());
     assert_eq!(c.take_steps(), []);
     c.persisted(at(1), 1, Ok(stored));
-    assert_eq!(c.take_steps(), [finished(1, 0..1)]);
+    assert_eq!(c.take_steps()[0], finished(1, 0..1));
     c.begin(at(1), 5, CHECKPOINT, scope(1));
     c.take_steps();
     c.tasks_lost(at(0), "a task failed");
@@ -264,6 +303,11 @@ proptest! {
                         for kept in &c.complete {
                             prop_assert!(kept.objects().is_disjoint(&objects));
                         }
+                    }
+                    CheckpointStep::DeleteOrphans { below, keep } => {
+                        prop_assert_eq!(below, done);
+                        prop_assert!(c.pending.as_ref().is_none_or(|p| p.parts.checkpoint > below));
+                        prop_assert!(c.complete.iter().all(|kept| kept.objects().is_subset(&keep)));
                     }
                     CheckpointStep::SnapshotCoordinators(_)
                     | CheckpointStep::TooManyFailures(_)

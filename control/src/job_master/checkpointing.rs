@@ -69,6 +69,7 @@ impl JobCore {
     pub(super) fn advance_checkpoints(&mut self, now: Now) {
         self.checkpoints.tick(now.mono);
         self.do_checkpoint_steps(now);
+        self.end_late_savepoints(now);
         let ends = self.some_region_ends();
         let may = if ends { self.may_take_final() } else { self.may_checkpoint() };
         if self.may_checkpoint() && self.begin_savepoint(now) {
@@ -99,7 +100,7 @@ impl JobCore {
     }
 
     /// Returns true if no subtask waits for slots and some are on their way to run: a savepoint that is asked for now can wait for
-    /// them, because each of them runs soon or fails the job's region.
+    /// them, up to a deadline, because each of them usually runs soon or fails the job's region.
     pub(super) fn comes_up(&self) -> bool {
         let states = [ExecutionState::Deploying, ExecutionState::Initializing];
         let on_their_way: u32 = states.into_iter().map(|state| self.exec.in_state(state)).sum();
@@ -228,6 +229,9 @@ impl JobCore {
                 }
                 CheckpointStep::Discard(objects) => {
                     self.out.push(Command::DiscardObjects(objects));
+                }
+                CheckpointStep::DeleteOrphans { below, keep } => {
+                    self.out.push(Command::DeleteOrphans { below, keep });
                 }
                 CheckpointStep::TooManyFailures(why) => {
                     let cause = FailureCause::recoverable(CHECKPOINT_FAILED, why);
@@ -437,7 +441,8 @@ impl JobCore {
             return None;
         }
         let ends = self.may_take_final() && self.some_region_ends();
-        self.checkpoints.next_deadline(self.may_checkpoint(), ends)
+        let checkpoint = self.checkpoints.next_deadline(self.may_checkpoint(), ends);
+        checkpoint.into_iter().chain(self.savepoint_deadline()).min()
     }
 }
 

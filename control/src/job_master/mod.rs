@@ -150,6 +150,14 @@ pub enum Command {
     },
     /// Delete objects of the checkpoint directory that no checkpoint refers to any more.
     DiscardObjects(BTreeSet<String>),
+    /// List the objects of the job's checkpoints with numbers below this one and delete those that are not to be kept. The
+    /// pointer of checkpoint `below` is in the job's log.
+    DeleteOrphans {
+        /// The number of the newest complete checkpoint.
+        below: u64,
+        /// The names of the objects that stay.
+        keep: BTreeSet<String>,
+    },
     /// Every task has finished: coordinators publish. The outcome is [`JobCore::results_published`].
     PublishResults {
         /// Names this try.

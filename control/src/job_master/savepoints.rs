@@ -1,10 +1,15 @@
 //! Savepoints: checkpoints that a user asks for and owns. They are taken one at a time, and wait for a checkpoint that runs. The
 //! savepoint of a stop ends the job: when it is complete its sinks commit, and all tasks finish.
+//!
+//! A savepoint also waits for tasks that come up, but no longer than `execution.checkpointing.timeout` from its request: a task may
+//! never run, for instance because it restores from a store that hangs.
 
 use super::{Command, JobCore, Now};
-use model::{CheckpointKind, CheckpointMetadata, JobStatus};
+use crate::execution_graph::TaskIndex;
+use model::{CheckpointKind, CheckpointMetadata, ExecutionState, JobStatus};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 use thiserror::Error;
 
 /// The most savepoints that may wait for one another.
@@ -37,6 +42,11 @@ pub enum SavepointRefused {
     /// The job stops already, or has reached the end of its data.
     #[error("the job is about to finish")]
     Finishing,
+    /// A stop was asked for before and has not begun: it waits for tasks that come up, or for a checkpoint that runs.
+    #[error(
+        "a stop of the job with a savepoint waits already; the job ends with that savepoint, so ask again only if the stop fails"
+    )]
+    StopWaits,
     /// Others wait already.
     #[error("{0} savepoints of the job wait already")]
     TooMany(usize),
@@ -45,11 +55,19 @@ pub enum SavepointRefused {
 /// The savepoints of one job that have not ended.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Savepoints {
-    waiting: VecDeque<SavepointRequest>,
+    waiting: VecDeque<Waiting>,
     /// The one that is taken, with the number of its checkpoint.
     running: Option<(u64, SavepointRequest)>,
     /// The one of a stop that is complete while tasks still have to finish.
     stopped: Option<SavepointRequest>,
+}
+
+/// A savepoint that has not begun.
+#[derive(Debug, Clone)]
+struct Waiting {
+    request: SavepointRequest,
+    /// The latest time at which all tasks must run (monotonic).
+    deadline: Duration,
 }
 
 impl JobCore {
@@ -63,13 +81,15 @@ impl JobCore {
         request: SavepointRequest,
     ) -> Result<(), SavepointRefused> {
         let savepoints = &self.savepoints;
-        let running = savepoints.running.iter().map(|(_, request)| request);
-        let stops = running.chain(&savepoints.waiting).any(|request| request.kind.stops());
+        let stops = savepoints.running.iter().any(|(_, request)| request.kind.stops());
         if !self.ends_with_checkpoint() {
             return Err(SavepointRefused::WithoutCheckpoints);
         }
         if self.status() == JobStatus::Running && (stops || self.some_region_is_finishing()) {
             return Err(SavepointRefused::Finishing);
+        }
+        if savepoints.waiting.iter().any(|waiting| waiting.request.kind.stops()) {
+            return Err(SavepointRefused::StopWaits);
         }
         if !self.may_checkpoint() && !self.comes_up() {
             return Err(SavepointRefused::NotRunning(self.status()));
@@ -77,7 +97,8 @@ impl JobCore {
         if savepoints.waiting.len() >= WAITING_MAX {
             return Err(SavepointRefused::TooMany(WAITING_MAX));
         }
-        self.savepoints.waiting.push_back(request);
+        let deadline = now.mono.saturating_add(self.config.checkpoints.timeout);
+        self.savepoints.waiting.push_back(Waiting { request, deadline });
         self.settle(now);
         Ok(())
     }
@@ -87,7 +108,8 @@ impl JobCore {
         if !self.checkpoints.is_idle() || self.savepoints.running.is_some() {
             return false;
         }
-        let Some(request) = self.savepoints.waiting.pop_front() else { return false };
+        let Some(waiting) = self.savepoints.waiting.pop_front() else { return false };
+        let request = waiting.request;
         let kind = request.kind;
         let mut scope = self.checkpoint_scope();
         if kind.stops() {
@@ -96,6 +118,48 @@ impl JobCore {
         let checkpoint = self.checkpoints.begin(now.mono, now.unix_ms, kind, scope);
         self.savepoints.running = Some((checkpoint, request));
         true
+    }
+
+    /// Returns when the first savepoint that waits for tasks is given up (monotonic); `None` if none waits for tasks. One that waits
+    /// for a checkpoint or another savepoint has no deadline here: those have their own.
+    pub(super) fn savepoint_deadline(&self) -> Option<Duration> {
+        let deadlines = self.savepoints.waiting.iter().map(|waiting| waiting.deadline);
+        deadlines.min().filter(|_| !self.may_checkpoint())
+    }
+
+    /// Answers the savepoints whose tasks have not all run in time with an error. A stop among them is withdrawn: the job goes on.
+    pub(super) fn end_late_savepoints(&mut self, now: Now) {
+        if self.savepoint_deadline().is_none_or(|deadline| deadline > now.mono) {
+            return;
+        }
+        let why = self.not_all_running();
+        let waiting = std::mem::take(&mut self.savepoints.waiting);
+        let is_late = |w: &Waiting| w.deadline <= now.mono;
+        let (late, waiting): (VecDeque<_>, VecDeque<_>) = waiting.into_iter().partition(is_late);
+        self.savepoints.waiting = waiting;
+        for Waiting { request, .. } in late {
+            let withdrawn = if request.kind.stops() { "; the job is not stopped" } else { "" };
+            self.savepoint_ended(&request, Err(format!("{why}{withdrawn}")));
+        }
+    }
+
+    /// Says that tasks have not run in time, and names one of them.
+    fn not_all_running(&self) -> String {
+        let limit = self.config.checkpoints.timeout.as_secs();
+        let state = |task: TaskIndex| self.exec.task(task).map(|task| task.state);
+        let is_missing = |task: &TaskIndex| {
+            !matches!(state(*task), Some(ExecutionState::Running | ExecutionState::Finished))
+        };
+        let missing = (0..self.exec.len()).map(TaskIndex).filter(is_missing);
+        let example = missing.clone().next().and_then(|task| {
+            let count = missing.count();
+            let (task, state) = (self.exec.describe(task), state(task)?);
+            Some(format!(": {count} do not, among them '{task}', which is {state}"))
+        });
+        let example = example.unwrap_or_default();
+        format!(
+            "the job's tasks did not all run within {limit} s (execution.checkpointing.timeout){example}"
+        )
     }
 
     /// Has the parts of a savepoint stored in its folder.
@@ -145,7 +209,7 @@ impl JobCore {
 
     /// Tasks of the job have failed, or the job ends otherwise than by a stop: no savepoint that waits is taken.
     pub(super) fn abort_savepoints(&mut self, why: &str) {
-        for request in std::mem::take(&mut self.savepoints.waiting) {
+        for Waiting { request, .. } in std::mem::take(&mut self.savepoints.waiting) {
             self.savepoint_ended(&request, Err(why.to_owned()));
         }
         if let Some(request) = self.savepoints.stopped.take() {

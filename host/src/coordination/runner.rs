@@ -20,22 +20,10 @@ pub(super) enum Work {
     Client(Vec<u8>, Reply<Answered>),
     Snapshot(u64, Reply<Answered>),
     CheckpointEnded(u64, bool),
-    AttemptsEnded(Arc<[ExecutionAttemptId]>, Arc<Told>),
     Call(Call, mpsc::Sender<Result<(), CoordinationError>>),
 }
 
 type Call = Box<dyn FnOnce(&mut dyn Coordinator) -> Result<(), String> + Send>;
-
-/// Sends the reply when it is dropped: when every coordinator has processed, or refused, the request that shares it.
-pub(super) struct Told(pub(super) Option<Reply<()>>);
-
-impl Drop for Told {
-    fn drop(&mut self) {
-        if let Some(reply) = self.0.take() {
-            let _ = reply.send(());
-        }
-    }
-}
 
 impl Work {
     /// Answers the request with an error. The callers of the other kinds of request notice that it was dropped.
@@ -140,15 +128,6 @@ impl Slot {
             Work::Client(request, reply) => {
                 let answer = self.call(|c| c.handle_request(&request));
                 let _ = reply.send(answer.map(ByteBuf::from));
-            }
-            Work::AttemptsEnded(attempts, _told) => {
-                let told = self.call(|c| {
-                    c.attempts_ended(&attempts);
-                    Ok(())
-                });
-                if let Err(error) = told {
-                    self.on_failure.report(error.to_string());
-                }
             }
             Work::Call(call, answer) => {
                 let _ = answer.send(self.call(call));

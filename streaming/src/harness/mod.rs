@@ -180,9 +180,7 @@ impl Harness {
                 records.1 += counters.records_out.load(Ordering::Relaxed);
             }
             if ended == Ended::Failed {
-                let attempts: Vec<_> = tasks.iter().map(|running| running.attempt).collect();
                 tasks.iter_mut().for_each(|running| running.task.dispose());
-                coordinators.values_mut().for_each(|(_, c)| c.attempts_ended(&attempts));
                 world.forget();
                 outcome.records.clear();
                 continue;

@@ -72,6 +72,9 @@ impl fmt::Debug for EventReply {
 
 /// The part of an operator that runs once per job, beside the JobMaster: a split enumerator, a collector of
 /// results. Each coordinator has a thread of its own, so its methods may block; one call runs at a time.
+///
+/// When a subtask of a coordinated operator fails, all subtasks of the job's coordinated operators restart, and every coordinator is
+/// created and started anew from the same checkpoint. A coordinator so never outlives the attempts that it serves.
 pub trait Coordinator: Send {
     /// Starts the coordinator. Called before every other method; `restore` is the answer to [`Coordinator::snapshot`] of the
     /// checkpoint that the job continues from, `None` if there is none.
@@ -112,9 +115,6 @@ pub trait Coordinator: Send {
     /// # Errors
     /// Returns the reason, which the client gets.
     fn handle_request(&mut self, request: &[u8]) -> Result<Vec<u8>, String>;
-    /// Records that execution attempts ended without success: what they had received must be given to their successors, and what
-    /// they had written does not count.
-    fn attempts_ended(&mut self, attempts: &[ExecutionAttemptId]);
     /// Ends the coordinator's work for the job, whose tasks have all finished if `finished` is true. May be called again.
     ///
     /// # Errors

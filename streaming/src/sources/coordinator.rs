@@ -20,7 +20,7 @@ use std::{
 };
 use thiserror::Error;
 
-/// The error of sending to a subtask (the field) that has no registered reader: none has registered, its attempt has ended, or it
+/// The error of sending to a subtask (the field) that has no registered reader: none has registered, or it
 /// was told that no more splits follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error(
@@ -216,12 +216,13 @@ impl<S: SourceSplit> SplitEnumeratorContext<S> {
         open.map(|(subtask, _)| *subtask).collect()
     }
 
-    /// Assigns splits to a subtask, whether or not it has asked for some. If its attempt fails before a checkpoint that contains the
-    /// splits is complete, they come back through [`SplitEnumerator::add_splits_back`].
+    /// Assigns splits to a subtask, whether or not it has asked for some. If the subtask fails before a checkpoint that contains the
+    /// splits as its own is complete, the enumerator is restored from a state in which they are not assigned; see
+    /// [`SplitEnumerator`].
     ///
     /// # Errors
-    /// Returns [`NotRegistered`] if no reader of the subtask is registered; nothing is assigned then. On other threads than the
-    /// enumerator's this can happen at any time, because the subtask's attempt may have ended.
+    /// Returns [`NotRegistered`] if no reader of the subtask is registered, or it was told that no more splits follow; nothing is
+    /// assigned then.
     pub fn assign_splits(
         &self,
         subtask: u32,
@@ -304,7 +305,7 @@ impl<S: Source> SourceCoordinator<S> {
     }
 
     /// Ends the current attempt of a subtask and gives its splits back to the enumerator.
-    fn give_back(&mut self, subtask: u32) -> Result<(), String> {
+    pub(crate) fn give_back(&mut self, subtask: u32) -> Result<(), String> {
         let splits = self.shared.lock().end(subtask);
         if splits.is_empty() {
             return Ok(());
@@ -313,8 +314,9 @@ impl<S: Source> SourceCoordinator<S> {
         self.call(|enumerator| enumerator.add_splits_back(splits, subtask))
     }
 
-    /// Records the polling attempt as its subtask's current one. The splits of a different earlier attempt go back first: the
-    /// JobMaster deploys an attempt only after the previous one has ended. Fails if a later attempt is known.
+    /// Records the polling attempt as its subtask's current one. Fails if a later attempt is known. The splits of an earlier attempt
+    /// go back first: a poll of an attempt that has ended may have been on its way while the coordinators were started anew, and
+    /// then reaches the coordinator that serves its successor.
     fn admit(&mut self, from: ExecutionAttemptId) -> Result<(), String> {
         let known = self.shared.lock().readers.get(&from.subtask).map(|reader| reader.attempt);
         if known == Some(from) {
@@ -433,18 +435,6 @@ impl<S: Source> Coordinator for SourceCoordinator<S> {
 
     fn handle_request(&mut self, _request: &[u8]) -> Result<Vec<u8>, String> {
         Err("a source does not answer client requests".to_owned())
-    }
-
-    fn attempts_ended(&mut self, attempts: &[ExecutionAttemptId]) {
-        for attempt in attempts {
-            let known = self.shared.lock().readers.get(&attempt.subtask).map(|r| r.attempt);
-            // The enumerator's own errors were reported by `call` already; this adds splits that cannot be decoded.
-            if known == Some(*attempt)
-                && let Err(why) = self.give_back(attempt.subtask)
-            {
-                self.shared.fail(&why);
-            }
-        }
     }
 
     fn snapshot(&mut self, checkpoint: u64, reply: EventReply) {

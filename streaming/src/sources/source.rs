@@ -41,7 +41,8 @@ pub enum ReadProgress {
 /// A source: creates the enumerator that divides the input into splits and the readers that turn splits into records.
 ///
 /// One [`SplitEnumerator`] runs beside the JobMaster; it finds the splits and assigns them to subtasks. A [`SourceReader`] in
-/// each subtask reads the splits assigned to it. [`Environment::from_source`](crate::Environment::from_source) creates a
+/// each subtask reads the splits assigned to it. After a failure all of them restart together from the newest complete checkpoint;
+/// [`SplitEnumerator`] says how splits come back. [`Environment::from_source`](crate::Environment::from_source) creates a
 /// stream of a source.
 ///
 /// A source that counts, in ranges of ten numbers:
@@ -237,6 +238,16 @@ pub trait Source: Send + 'static {
 ///
 /// Splits are assigned through the [`SplitEnumeratorContext`], at any time and from any thread: a request can be answered later,
 /// and a subtask can get splits that it has not asked for.
+///
+/// # Failures
+/// When a subtask of a source fails, or its enumerator, all readers of the source and its enumerator restart together from the newest
+/// complete checkpoint, and so do the job's other sources that have an enumerator. The enumerator is closed; a new one is created with
+/// the state of [`SplitEnumerator::snapshot_state`], or without state if no checkpoint is complete yet. The readers get the
+/// splits of their snapshots back, and register with them ([`SplitEnumerator::add_reader`]). A checkpoint has each split once, so
+/// no split is lost and none is assigned twice. For example: checkpoint 5 is complete; then the enumerator assigns split *a* to
+/// subtask 1, which fails. *a* was not assigned in the enumerator's state of checkpoint 5, so the new enumerator has it and assigns
+/// it again, to whichever subtask asks first. A split that subtask 1 held in checkpoint 5 comes back to the readers with its position,
+/// and not to the enumerator.
 pub trait SplitEnumerator: Send + 'static {
     /// The type of the splits that the enumerator assigns.
     type Split: SourceSplit;
@@ -268,8 +279,10 @@ pub trait SplitEnumerator: Send + 'static {
     /// # Errors
     /// See [`SplitEnumerator::start`].
     fn handle_split_request(&mut self, subtask: u32) -> Result<(), BoxError>;
-    /// Takes back splits after an execution attempt of a subtask ended without success: those assigned to it since the last
-    /// completed checkpoint. Not called if there are none.
+    /// Takes back the splits that were assigned to an attempt of a subtask since the last complete checkpoint, because a later attempt
+    /// has taken its place at this enumerator. That is rare: a failure creates a new enumerator, whose restored state has such
+    /// splits. It happens if a late message of an attempt that has ended reaches the enumerator that serves the attempt's
+    /// successor, and was answered with splits. Not called if there are none.
     ///
     /// # Errors
     /// See [`SplitEnumerator::start`].

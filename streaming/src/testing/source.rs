@@ -236,13 +236,14 @@ impl<S: Source> SourceHarness<S> {
         self.host.set_clock(ms);
         Ok(())
     }
-    /// Tells the enumerator that the subtask's attempt has failed: it gets back the splits that it has given out since the last
-    /// snapshot. The reader is not touched.
+    /// Ends the subtask's attempt at the enumerator, which gets back the splits that it has assigned since the last snapshot
+    /// ([`SplitEnumerator::add_splits_back`]). The reader is not touched.
     ///
     /// # Errors
     /// Fails with the enumerator's error.
     pub fn give_back(&mut self) -> Result<(), TaskError> {
-        self.coordinator.attempts_ended(&[self.shared.attempt]);
+        let given_back = self.coordinator.give_back(self.shared.attempt.subtask);
+        given_back.map_err(|why| self.coordinator_error(why))?;
         self.work_off().map(drop)
     }
     /// Takes a checkpoint of the enumerator, then of the reader, and notifies both that it is complete.

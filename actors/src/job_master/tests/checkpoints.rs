@@ -221,6 +221,42 @@ async fn a_superseded_jobmaster_whose_listing_is_slow_deletes_nothing_of_its_suc
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_an_aborted_checkpoint_left_is_deleted_when_the_next_one_is_complete() {
+    local(async {
+        let (memory, graph) = (MemoryObjects::new(), graph(1, 1, false));
+        let job = graph.job_id;
+        let log = log_in(Arc::new(memory.clone()), &graph);
+        let mut options = vec![
+            ("execution.checkpointing.interval", "1 s"),
+            ("execution.checkpointing.tolerable-failed-checkpoints", "9"),
+        ];
+        options.extend_from_slice(PATIENT);
+        let (f, worker) = running_on(graph, log, &options).await;
+        until("triggered", || triggered(&worker) == [1]).await;
+        f.answer(&worker, 1, Ok(SubtaskSnapshot::default())).await;
+        until("triggered again", || triggered(&worker) == [1, 2]).await;
+        // A task has stored its part of checkpoint 2, and its answer is lost. One of checkpoint 4 stores early.
+        let left = |number| format!("{job}/chk-{number}/9-0-0000000000000007.0");
+        for number in [2, 4] {
+            memory.put(&format!("checkpoints/{}", left(number)), vec![7].into()).await.unwrap();
+        }
+        f.answer(&worker, 2, Err("the task is slow".to_owned())).await;
+        until("triggered again", || triggered(&worker) == [1, 2, 3]).await;
+        let there = checkpoint_objects(&memory).await;
+        assert!(there.contains(&left(2)), "no newer checkpoint is complete: {there:?}");
+        assert!(there.iter().any(|name| name.contains("/chk-1/")), "{there:?}");
+        f.answer(&worker, 3, Ok(SubtaskSnapshot::default())).await;
+        until("notified", || notified(&worker).last() == Some(&(3, true))).await;
+        settle().await;
+        let there = checkpoint_objects(&memory).await;
+        assert!(!there.contains(&left(2)), "{there:?}");
+        assert!(there.contains(&left(4)), "it may be of a checkpoint that is being written");
+        assert!(there.iter().any(|name| name.contains("/chk-3/_metadata")), "{there:?}");
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_checkpoint_that_a_task_declines_restarts_the_job_unless_it_is_tolerated() {
     local(async {
         let (f, worker) =

@@ -222,3 +222,62 @@ fn a_savepoint_that_is_asked_for_while_tasks_come_up_waits_for_them() {
     w.report(1, tasks[0], ExecutionState::Failed);
     assert!(matches!(&ended(&w.commands())[..], [(3, Err(_))]));
 }
+
+/// Starts a job whose tasks are deployed and do not run yet, and returns its tasks.
+fn coming_up() -> (World, Vec<ExecutionAttemptId>) {
+    let mut w = checkpointed();
+    w.core.start(at(0));
+    w.tm(1, 2);
+    let tasks = deployed(&w.commands()).into_iter().map(|(_, task)| task).collect();
+    (w, tasks)
+}
+
+#[test]
+fn a_stop_whose_tasks_never_all_run_is_withdrawn_at_its_deadline() {
+    let (mut w, tasks) = coming_up();
+    w.ask(1, STOP).unwrap();
+    for task in &tasks[..3] {
+        w.report(1, *task, ExecutionState::Running);
+    }
+    let limit = w.core.config.checkpoints.timeout;
+    let (deadline, limit_ms) = (w.now().mono + limit, u64::try_from(limit.as_millis()).unwrap());
+    assert_eq!(w.ask(2, SAVEPOINT), Err(SavepointRefused::StopWaits));
+    w.pass(limit_ms - 1);
+    assert_eq!(w.core.next_deadline(), Some(deadline));
+    assert_eq!(ended(&w.commands()), []);
+    w.pass(1);
+    let told = ended(&w.commands());
+    let [(1, Err(why))] = &told[..] else { panic!("{told:?}") };
+    let seconds = limit.as_secs();
+    assert!(
+        why.starts_with(&format!("the job's tasks did not all run within {seconds} s")),
+        "{why}"
+    );
+    assert!(
+        why.contains("1 do not, among them") && why.ends_with("the job is not stopped"),
+        "{why}"
+    );
+    // The job goes on: it takes savepoints again, and its tasks may still come up.
+    assert_eq!(w.core.status(), JobStatus::Running);
+    w.ask(3, SAVEPOINT).unwrap();
+    w.report(1, tasks[3], ExecutionState::Running);
+    assert_eq!(triggered(&w.commands()), [(1, false, 2)]);
+}
+
+#[test]
+fn a_savepoint_that_waits_for_a_checkpoint_is_not_ended_by_the_deadline_for_tasks() {
+    let (mut w, tasks) = running();
+    w.pass(1000);
+    assert_eq!(triggered(&w.commands()), [(1, false, 2)]);
+    w.ask(7, SAVEPOINT).unwrap();
+    w.complete(1, &tasks, false);
+    assert_eq!(triggered(&w.commands()), [(2, false, 2)]);
+    let (mut w, tasks) = running();
+    w.ask(7, SAVEPOINT).unwrap();
+    w.ask(8, SAVEPOINT).unwrap();
+    w.copied(1, &tasks);
+    w.pass(u64::try_from(w.core.config.checkpoints.timeout.as_millis()).unwrap() + 1);
+    assert_eq!(ended(&w.commands()), [], "the folder of the first one is being written");
+    w.stored(1, Ok(()));
+    assert_eq!(triggered(&w.commands()), [(2, false, 2)]);
+}

@@ -1,9 +1,7 @@
 //! The coordinator of a collecting sink: keeps the lines of all subtasks until a client reads them. It must never show a line that
 //! a failure may make the job emit again.
 
-use super::{
-    Answer, Chunk, CollectChunk, CollectRequest, Encoded, INTERVAL, Origin, VERSION, origin_of,
-};
+use super::{Answer, Chunk, CollectChunk, CollectRequest, Encoded, INTERVAL, Origin, VERSION};
 use crate::{
     seam::{Coordinator, CoordinatorContext, CoordinatorFactory, EventReply},
     sinks::spool::{Kept, Spool},
@@ -224,20 +222,6 @@ impl Coordinator for CollectCoordinator {
             );
         }
         self.read(request).map(|chunk| chunk.encode())
-    }
-
-    fn attempts_ended(&mut self, attempts: &[ExecutionAttemptId]) {
-        if !self.bounded {
-            // A client may have read the attempt's lines already; what the next attempt replays comes again.
-            return;
-        }
-        let ended: Vec<Origin> = attempts.iter().map(|attempt| origin_of(*attempt)).collect();
-        let (gone, kept) = std::mem::take(&mut self.chunks)
-            .into_iter()
-            .partition(|held| ended.contains(&held.origin));
-        self.chunks = kept;
-        let gone: Vec<Held> = gone;
-        gone.into_iter().for_each(|held| self.spool.release(held.kept));
     }
 
     fn job_ended(&mut self, finished: bool) -> Result<(), String> {

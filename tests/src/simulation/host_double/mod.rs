@@ -18,7 +18,7 @@ use checkpoints::Part;
 use gateways::job_master::{CoordinationError, TaskIo, TaskStateUpdate};
 use gateways::job_services::HostAddress;
 use gateways::program_host::{
-    AttemptsEnded, BuildError, BuildGraph, CancelOnHost, CoordinatorsCheckpointEnded, DeployToHost,
+    BuildError, BuildGraph, CancelOnHost, CoordinatorsCheckpointEnded, DeployToHost,
     DescribeProgram, EndHost, HandleCoordinationRequest, HandleOperatorEvent, HostStarted,
     JobEnded, ParentAlive, ProgramDescription, ProgramHostGateway, ReleaseSlot, StartHost,
 };
@@ -278,7 +278,6 @@ macro_rules! agrees {
 }
 
 agrees! {
-    AttemptsEnded => Ok(());
     JobEnded => Ok(());
     ParentAlive => Ok(());
     CoordinatorsCheckpointEnded => Ok(());
