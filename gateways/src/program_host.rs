@@ -11,7 +11,10 @@ use model::{
     JobMasterId, MemorySize, OperatorId, ProcessSession, ProgramRef,
 };
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 use thiserror::Error;
 
 gateway! {
@@ -181,7 +184,8 @@ pub struct CoordinatorsCheckpointEnded {
     pub complete: bool,
 }
 
-/// JobManager side: (re)start all coordinators of the job for an execution graph; older ones are dropped.
+/// JobManager side: (re)start the coordinators of some operators for an execution graph. Older ones of these operators are dropped, and
+/// all that another JobMaster started.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct StartCoordinators {
     /// The graph whose coordinators run. Rebuilt and compared if this host did not build it.
@@ -192,6 +196,8 @@ pub struct StartCoordinators {
     pub job_master_id: JobMasterId,
     /// The number of this start; `CoordinatorFailed` repeats it.
     pub round: u64,
+    /// The operators.
+    pub operators: BTreeSet<OperatorId>,
     /// Opaque snapshots to restore from, by operator.
     pub restore: Vec<(OperatorId, serde_bytes::ByteBuf)>,
     /// Whether relative paths are allowed (embedded mode).

@@ -10,7 +10,7 @@ use gateways::{
     job_master::CoordinationError,
     program_host::{BuildError, BuildGraph, StartCoordinators},
 };
-use model::{ExecutionAttemptId, JobGraph, OperatorId};
+use model::{ExecutionAttemptId, JobGraph, JobMasterId, OperatorId};
 use runner::{Runner, Work};
 use serde_bytes::ByteBuf;
 use std::{
@@ -75,7 +75,8 @@ impl Coordination {
     pub(crate) fn start(program: ProgramEntry, tmp_dir: PathBuf) -> std::io::Result<Self> {
         let (requests, queue) = mpsc::sync_channel(WAITING_MAX);
         threads::spawn("flott-coord", STACK_BYTES, move || {
-            let mut side = Side { program, tmp_dir, built: None, coordinators: BTreeMap::new() };
+            let (coordinators, job_master) = (BTreeMap::new(), None);
+            let mut side = Side { program, tmp_dir, built: None, coordinators, job_master };
             while let Ok(request) = queue.recv() {
                 side.handle(request);
             }
@@ -192,6 +193,8 @@ struct Side {
     tmp_dir: PathBuf,
     built: Option<BuiltJob>,
     coordinators: BTreeMap<OperatorId, Runner>,
+    /// The JobMaster that started the coordinators.
+    job_master: Option<JobMasterId>,
 }
 
 impl Side {
@@ -239,12 +242,16 @@ impl Side {
     }
 
     fn start(&mut self, start: StartCoordinators, failed: &OnFailure) -> Result<(), BuildError> {
-        self.coordinators.clear();
         let graph = &start.graph;
+        if self.job_master.replace(start.job_master_id) != Some(start.job_master_id) {
+            self.coordinators.clear();
+        }
+        self.coordinators.retain(|operator, _| !start.operators.contains(operator));
         let same = self.built.as_ref().is_some_and(|built| {
             built.graph().job_id == graph.job_id && built.graph().fingerprint == graph.fingerprint
         });
         if !same {
+            self.coordinators.clear();
             self.built = Some(program::rebuild(&self.program, graph, start.embedded)?);
         }
         let Some(built) = &self.built else {
@@ -256,7 +263,8 @@ impl Side {
         let options = Arc::new(options);
         let mut coordinators = BTreeMap::new();
         let mut starting = Vec::new();
-        for node in graph.nodes.iter().filter(|node| node.coordinated) {
+        let coordinated = graph.nodes.iter().filter(|node| node.coordinated);
+        for node in coordinated.filter(|node| start.operators.contains(&node.operator_id)) {
             let vertex = graph.vertices.iter().find(|v| v.nodes.contains(&node.id));
             let (failed, name) = (failed.clone(), node.name.clone());
             let on_failure = OnFailure::new(move |why| {
@@ -293,15 +301,18 @@ impl Side {
                 BuildError::Program(format!("the coordinator of operator '{}': {why}", node.name))
             })?;
         }
-        self.coordinators = coordinators;
+        self.coordinators.extend(coordinators);
         Ok(())
     }
 
     fn hand_on(&self, operator: OperatorId, work: Work) {
+        let coordinated = |graph: &JobGraph| {
+            graph.nodes.iter().any(|node| node.coordinated && node.operator_id == operator)
+        };
         match self.coordinators.get(&operator) {
             Some(runner) => runner.post(work),
-            None if self.coordinators.is_empty() => {
-                let why = "coordinators are not started".to_owned();
+            None if self.built.as_ref().is_none_or(|built| coordinated(built.graph())) => {
+                let why = "its coordinator is not started".to_owned();
                 work.refuse(CoordinationError::Unavailable(why));
             }
             None => work.refuse(CoordinationError::NoSuchOperator { operator }),

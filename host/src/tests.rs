@@ -342,6 +342,33 @@ async fn coordinators_are_started_anew_and_stale_callers_are_told() {
 }
 
 #[tokio::test]
+async fn a_start_replaces_the_coordinators_of_its_operators_and_those_of_other_job_masters() {
+    let program = programs::entry();
+    let mut cluster = Cluster::start().await;
+    let (_, coordinators) = cluster.in_process(&program).await;
+    let text = text(cluster.tmp.path(), "text", TEXT);
+    let graph = cluster.build(&coordinators, 2, &["words", &text]).await;
+    let coordinated = graph.nodes.iter().filter(|node| node.coordinated);
+    let coordinated: Vec<_> = coordinated.map(|node| node.operator_id).collect();
+    let [source, sink] = coordinated[..] else { panic!("{coordinated:?}") };
+    let is_started = async |operator| {
+        let request = HandleCoordinationRequest { operator, request: Vec::new() };
+        let answer = coordinators.gateway.ask(request).await;
+        let absent = gateways::job_master::CoordinationError::Unavailable(
+            "its coordinator is not started".to_owned(),
+        );
+        answer != Err(CallError::Refused(absent))
+    };
+    let mut start = cluster.start_coordinators(&graph);
+    start.operators = [sink].into();
+    coordinators.gateway.ask(start.clone()).await.unwrap();
+    assert!(is_started(source).await && is_started(sink).await);
+    start.job_master_id = common::job_master(2);
+    coordinators.gateway.ask(start).await.unwrap();
+    assert!(!is_started(source).await && is_started(sink).await);
+}
+
+#[tokio::test]
 async fn a_host_that_is_told_to_end_cancels_its_tasks_first() {
     let program = programs::entry();
     let mut cluster = Cluster::start().await;

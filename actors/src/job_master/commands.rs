@@ -64,8 +64,8 @@ impl JobMaster {
                     link.gateway.tell(FreeSlot { allocation_id: allocation, cause });
                 }
             }
-            Command::StartCoordinators { round, restore } => {
-                self.start_coordinators(round, restore, ctx);
+            Command::StartCoordinators { round, operators, restore } => {
+                self.start_coordinators(round, operators, restore, ctx);
             }
             Command::SnapshotCoordinators { checkpoint } => {
                 self.snapshot_coordinators(checkpoint, ctx);

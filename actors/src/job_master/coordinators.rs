@@ -11,6 +11,7 @@ use gateways::job_services::{AwaitHostExit, HostAddress, LaunchHost, ProgramHost
 use gateways::program_host::{BuildError, JobEnded, ProgramHostGateway, StartCoordinators};
 use gateways::{Call, CallError, FabricError, Remote};
 use model::{ExecutionAttemptId, FailureCause, JobId, OperatorId, ProcessSession, StateHandle};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Longest the start of all coordinators may take; the host may have to rebuild the program.
@@ -28,10 +29,11 @@ pub(super) struct HostLink {
 }
 
 impl JobMaster {
-    /// Has all coordinators started anew, in the host that is there or a new one.
+    /// Has the coordinators of some operators started anew, in the host that is there or a new one.
     pub(super) fn start_coordinators(
         &mut self,
         round: u64,
+        operators: BTreeSet<OperatorId>,
         restore: Vec<(OperatorId, StateHandle)>,
         ctx: &mut Context<Self>,
     ) {
@@ -45,6 +47,7 @@ impl JobMaster {
             job_master: self.address.clone(),
             job_master_id: self.deps.session,
             round,
+            operators,
             restore: Vec::new(),
             embedded: self.deps.embedded,
             options,
@@ -61,7 +64,7 @@ impl JobMaster {
             };
             // Known before it is asked, so that its death while it starts is seen.
             let gateway: Remote<ProgramHostGateway> = rpc.gateway(&host.address, host.session);
-            let found = HostFound { host, gateway: gateway.clone() };
+            let found = HostFound { round, host, gateway: gateway.clone() };
             if addr.send(found).await.is_err() {
                 return;
             }
@@ -174,6 +177,8 @@ fn build_failure(error: CallError<BuildError>) -> FailureCause {
 #[derive(actix::Message)]
 #[rtype(result = "()")]
 struct HostFound {
+    /// The number of the start that found it.
+    round: u64,
     host: HostAddress,
     gateway: Remote<ProgramHostGateway>,
 }
@@ -181,9 +186,18 @@ struct HostFound {
 impl Handler<HostFound> for JobMaster {
     type Result = ();
 
-    fn handle(&mut self, HostFound { host, gateway }: HostFound, ctx: &mut Context<Self>) {
-        if self.host.as_ref().is_some_and(|known| known.session == host.session) {
-            return;
+    fn handle(&mut self, found: HostFound, ctx: &mut Context<Self>) {
+        let HostFound { round, host, gateway } = found;
+        match &self.host {
+            Some(known) if known.session == host.session => return,
+            // The end of the known one was not heard yet.
+            Some(_) => {
+                let cause = host_lost("another one has taken its place");
+                let now = self.now();
+                self.core.coordinator_host_replaced(now, round, cause);
+                self.turn(ctx);
+            }
+            None => {}
         }
         self.host = Some(HostLink { session: host.session, gateway });
         let (hosts, addr, job) = (self.deps.hosts.clone(), ctx.address(), self.job_id());
@@ -192,6 +206,11 @@ impl Handler<HostFound> for JobMaster {
             let _ = addr.send(HostLost { session: host.session, cause }).await;
         });
     }
+}
+
+fn host_lost(why: &str) -> FailureCause {
+    let message = format!("the process of the job's coordinators is gone: {why}");
+    FailureCause::recoverable("CoordinatorHostLost", message)
 }
 
 /// Waits until a host is gone.
@@ -227,10 +246,8 @@ impl Handler<HostLost> for JobMaster {
             return;
         }
         self.host = None;
-        let message = format!("the process of the job's coordinators is gone: {cause}");
         let now = self.now();
-        self.core
-            .coordinator_failed(now, FailureCause::recoverable("CoordinatorHostLost", message));
+        self.core.coordinator_host_lost(now, host_lost(&cause));
         self.turn(ctx);
     }
 }

@@ -10,7 +10,7 @@ use model::{
     CheckpointBarrier, CheckpointKind, CheckpointMetadata, CheckpointReport, ExecutionAttemptId,
     ExecutionState, FailureCause, JobStatus, OperatorId, ResourceId, StateHandle, SubtaskSnapshot,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The kind of failure of a job whose checkpoints fail too often.
@@ -92,7 +92,10 @@ impl JobCore {
         let finished = self.exec.in_state(ExecutionState::Finished);
         self.ends_with_checkpoint()
             && self.status() == JobStatus::Running
-            && matches!(self.coordinators, Coordinators::Absent | Coordinators::Up)
+            && self
+                .states
+                .iter()
+                .all(|s| matches!(s.coordinators, Coordinators::Absent | Coordinators::Up))
             && running > 0
             && running + finished + self.waiting_tasks() == self.exec.len()
             && !self.some_region_is_finishing()
@@ -161,8 +164,7 @@ impl JobCore {
     }
 
     pub(super) fn checkpoint_scope(&self) -> Scope {
-        let mut scope =
-            Scope { coordinated: self.coordinators == Coordinators::Up, ..Scope::default() };
+        let mut scope = Scope { coordinated: self.has_coordinators_up(), ..Scope::default() };
         for (index, region) in self.regions.iter() {
             let over = self.states.get(index.0 as usize).is_some_and(RegionState::is_over);
             if over || !self.region_runs(index) {
@@ -276,7 +278,7 @@ impl JobCore {
         for (worker, attempts) in self.by_worker(tasks) {
             self.out.push(Command::NotifyCheckpoint { worker, attempts, checkpoint, complete });
         }
-        if self.coordinators == Coordinators::Up {
+        if self.has_coordinators_up() {
             self.out.push(Command::CoordinatorsCheckpointEnded { checkpoint, complete });
         }
     }
@@ -353,19 +355,28 @@ impl JobCore {
     /// coordinators have been started from it and whose tasks have not, or one that has finished, or finishes, with it. The former
     /// passes: the regions that failed try again.
     fn is_bound_to_latest(&self, failed: &[RegionIndex]) -> bool {
-        self.regions.iter().filter(|(index, _)| !failed.contains(index)).any(|(index, region)| {
+        self.regions.iter().filter(|(index, _)| !failed.contains(index)).any(|(index, _)| {
             let over = self.states.get(index.0 as usize).is_some_and(RegionState::is_over);
             let waits = matches!(self.phase(index), Phase::Waiting { .. });
-            let started = matches!(self.coordinators, Coordinators::Starting | Coordinators::Up);
-            over || self.finishing.contains(&index) || (region.coordinated && waits && started)
+            let started =
+                matches!(self.coordinators_of(index), Coordinators::Starting | Coordinators::Up);
+            over || self.finishing.contains(&index) || (waits && started)
         })
     }
 
-    /// Returns what the coordinators are restored with.
-    pub(super) fn coordinator_restore(&self) -> Vec<(OperatorId, StateHandle)> {
+    fn has_coordinators_up(&self) -> bool {
+        self.states.iter().any(|state| state.coordinators == Coordinators::Up)
+    }
+
+    /// Returns what the coordinators of these operators are restored with.
+    pub(super) fn coordinator_restore(
+        &self,
+        of: &BTreeSet<OperatorId>,
+    ) -> Vec<(OperatorId, StateHandle)> {
         let latest = self.checkpoints.restored_from().into_iter();
         latest
             .flat_map(|latest| checkpoints::coordinator_state(latest))
+            .filter(|(operator, _)| of.contains(operator))
             .map(|(operator, state)| (operator, state.clone()))
             .collect()
     }

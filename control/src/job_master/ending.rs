@@ -1,6 +1,6 @@
 //! How a job ends: finished, cancelled, failed, suspended.
 
-use super::{Command, Coordinators, JobCore, Now, Phase};
+use super::{Command, JobCore, Now, Phase};
 use crate::execution_graph::TaskIndex;
 use crate::mutation::Rule;
 use crate::scheduler::RegionIndex;
@@ -62,7 +62,7 @@ impl JobCore {
 
     /// Every task has finished. Coordinators publish what the job made; only then it is FINISHED.
     fn publish(&mut self, now: Now) {
-        if self.coordinators == Coordinators::Absent {
+        if self.coordinated.is_empty() {
             self.end(JobStatus::Finished, now);
             return;
         }
@@ -81,7 +81,7 @@ impl JobCore {
                 self.publishing = false;
                 self.end(JobStatus::Finished, now);
             }
-            Err(cause) => self.coordinator_failed(now, cause),
+            Err(cause) => self.coordinator_host_lost(now, cause),
         }
     }
 
@@ -136,7 +136,7 @@ impl JobCore {
             return;
         }
         self.timers.clear();
-        if status != JobStatus::Finished && self.coordinators != Coordinators::Absent {
+        if status != JobStatus::Finished && !self.coordinated.is_empty() {
             self.out.push(Command::AbandonResults);
         }
         match status {

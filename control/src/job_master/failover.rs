@@ -128,8 +128,10 @@ impl JobCore {
     }
 
     fn stop_coordinators_of(&mut self, region: RegionIndex) {
-        if self.regions.get(region).is_some_and(|r| r.coordinated) {
-            self.coordinators = Coordinators::Down;
+        if let Some(state) = self.region_state(region)
+            && state.coordinators != Coordinators::Absent
+        {
+            state.coordinators = Coordinators::Down;
         }
     }
 
@@ -209,27 +211,49 @@ impl JobCore {
         waiting && !state.slots.iter().all(|slot| self.pool.is_served(*slot))
     }
 
-    /// Takes the report of a coordinator that has failed. One of an earlier start changes nothing: the report may be
-    /// repeated until it is answered, and arrive when the coordinators have been started anew.
+    /// Takes the report of a coordinator that has failed: its region fails with it. One of an earlier start changes nothing: the
+    /// report may be repeated until it is answered, and arrive when the coordinators have been started anew.
     pub fn coordinator_reported(&mut self, now: Now, round: u64, cause: FailureCause) {
-        if round == self.started_round {
-            self.coordinator_failed(now, cause);
+        if let Some(region) = self.region_of_round(round) {
+            self.coordinators_failed(now, &[region], cause);
         }
     }
 
-    /// A coordinator failed, or the host that runs them died: their region fails with it.
-    pub fn coordinator_failed(&mut self, now: Now, cause: FailureCause) {
-        if !self.is_live() || matches!(self.coordinators, Coordinators::Absent | Coordinators::Down)
-        {
+    /// The host that runs the coordinators has died: all regions with coordinators fail.
+    pub fn coordinator_host_lost(&mut self, now: Now, cause: FailureCause) {
+        let regions: Vec<_> = self.regions.iter().map(|(index, _)| index).collect();
+        self.coordinators_failed(now, &regions, cause);
+    }
+
+    /// The start with this number has found another host than the one that was known: the coordinators that were started before it
+    /// are gone.
+    pub fn coordinator_host_replaced(&mut self, now: Now, round: u64, cause: FailureCause) {
+        let started = self.region_of_round(round);
+        let regions = self.regions.iter().map(|(index, _)| index);
+        let regions: Vec<_> = regions.filter(|index| Some(*index) != started).collect();
+        self.coordinators_failed(now, &regions, cause);
+    }
+
+    /// Coordinators of these regions, those that have any that are not down, have failed.
+    pub(super) fn coordinators_failed(
+        &mut self,
+        now: Now,
+        regions: &[RegionIndex],
+        cause: FailureCause,
+    ) {
+        let started = |r: &RegionIndex| {
+            matches!(self.coordinators_of(*r), Coordinators::Starting | Coordinators::Up)
+        };
+        let regions: Vec<_> = regions.iter().copied().filter(started).collect();
+        if !self.is_live() || regions.is_empty() {
             return;
         }
-        let region = self.coordinated_region();
-        self.coordinators = Coordinators::Down;
+        regions.iter().for_each(|region| self.stop_coordinators_of(*region));
         if self.publishing && self.cancel_requested {
             self.publishing = false;
             self.cancel(now);
             return;
         }
-        self.fail_regions(region.as_slice(), cause, None, now);
+        self.fail_regions(&regions, cause, None, now);
     }
 }

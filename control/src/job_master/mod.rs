@@ -84,11 +84,13 @@ pub enum Command {
         /// Which.
         allocation: AllocationId,
     },
-    /// Restart all coordinators, because their region has its slots. The result comes back through
-    /// [`JobCore::coordinators_started`].
+    /// Restart the coordinators of a region, because it has its slots; those of other regions go on. The result comes back
+    /// through [`JobCore::coordinators_started`].
     StartCoordinators {
         /// Names this start.
         round: u64,
+        /// The operators whose coordinators are meant.
+        operators: BTreeSet<OperatorId>,
         /// The states that the coordinators are restored with.
         restore: Vec<(OperatorId, StateHandle)>,
     },
@@ -201,6 +203,9 @@ struct RegionState {
     deployed_once: bool,
     /// The number of the checkpoint that it was deployed with last, or that its coordinators were started with.
     restored_from: Option<u64>,
+    coordinators: Coordinators,
+    /// The number of the latest start of its coordinators.
+    round: u64,
 }
 
 impl RegionState {
@@ -210,14 +215,14 @@ impl RegionState {
     }
 }
 
-/// The coordinators of the JobManager-side host.
+/// The coordinators of a region, in the JobManager-side host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Coordinators {
-    /// The job has none.
+    /// The region has none.
     Absent,
     /// The coordinators have to be started once their region has its slots.
     Down,
-    /// Being started.
+    /// They are being started.
     Starting,
     /// They answer.
     Up,
@@ -234,12 +239,9 @@ pub struct JobCore {
     states: Vec<RegionState>,
     status: StatusMachine,
     restart: RestartStrategy,
-    coordinators: Coordinators,
-    /// Number of the latest start or publication of coordinators.
+    /// The number of the latest start or publication of coordinators.
     round: u64,
-    /// Number of the latest start of coordinators.
-    started_round: u64,
-    /// Vertex of each coordinated operator, by place.
+    /// The vertex of each coordinated operator, by place.
     coordinated: BTreeMap<OperatorId, usize>,
     /// Whether coordinators are publishing.
     publishing: bool,
@@ -276,16 +278,12 @@ impl JobCore {
         let mut checkpoints = Checkpoints::new(config.checkpoints.clone(), now.mono);
         let vertices = exec.graph().vertices.iter();
         checkpoints.set_vertices(vertices.map(|vertex| (vertex.id, vertex.parallelism)));
-        let coordinators =
-            if coordinated.is_empty() { Coordinators::Absent } else { Coordinators::Down };
         Self {
             pool: SlotPool::new(&plan),
             status: StatusMachine::new(config.initialized_ms, now.unix_ms),
             restart: RestartStrategy::new(config.restart.clone()),
             random: config.seed,
-            coordinators,
             round: 0,
-            started_round: 0,
             coordinated,
             publishing: false,
             cancel_requested: false,
@@ -419,6 +417,16 @@ impl JobCore {
         self.states.get_mut(region.0 as usize)
     }
 
+    fn coordinators_of(&self, region: RegionIndex) -> Coordinators {
+        self.states.get(region.0 as usize).map_or(Coordinators::Absent, |state| state.coordinators)
+    }
+
+    /// Returns the region of a coordinated operator.
+    fn region_of(&self, operator: OperatorId) -> Option<RegionIndex> {
+        let vertex = self.coordinated.get(&operator)?;
+        self.regions.of_task(TaskIndex(self.exec.tasks_of(*vertex).start))
+    }
+
     fn phase(&self, region: RegionIndex) -> Phase {
         self.states.get(region.0 as usize).map_or(Phase::Idle, |state| state.phase)
     }
@@ -451,6 +459,11 @@ fn region_states(exec: &ExecutionGraph, regions: &Regions, plan: &SlotPlan) -> V
                 alive: u32::try_from(region.tasks.len()).unwrap_or(u32::MAX),
                 deployed_once: false,
                 restored_from: None,
+                coordinators: match region.coordinated {
+                    true => Coordinators::Down,
+                    false => Coordinators::Absent,
+                },
+                round: 0,
             }
         })
         .collect()

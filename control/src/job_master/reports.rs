@@ -190,7 +190,7 @@ impl JobCore {
         if self.coordinated.get(&operator) != Some(&self.exec.split(index).0) {
             return Err(Unroutable::NoSuchOperator);
         }
-        self.coordinators_answer()
+        self.coordinators_answer(operator)
     }
 
     /// Whether a client may talk to the coordinator of an operator now.
@@ -198,12 +198,12 @@ impl JobCore {
         if !self.coordinated.contains_key(&operator) {
             return Err(Unroutable::NoSuchOperator);
         }
-        self.coordinators_answer()
+        self.coordinators_answer(operator)
     }
 
-    fn coordinators_answer(&self) -> Result<(), Unroutable> {
-        match self.coordinators {
-            Coordinators::Up => Ok(()),
+    fn coordinators_answer(&self, operator: OperatorId) -> Result<(), Unroutable> {
+        match self.region_of(operator).map(|region| self.coordinators_of(region)) {
+            Some(Coordinators::Up) => Ok(()),
             _ => Err(Unroutable::Unavailable),
         }
     }

@@ -87,18 +87,20 @@ impl JobCore {
 
     /// Returns true if the region has no coordinators or they are up. Starts them if they are down.
     fn has_coordinators(&mut self, region: RegionIndex) -> bool {
-        if !self.regions.get(region).is_some_and(|r| r.coordinated) {
-            return true;
-        }
-        if self.coordinators == Coordinators::Down {
+        if self.coordinators_of(region) == Coordinators::Down {
             self.round += 1;
-            self.started_round = self.round;
-            self.coordinators = Coordinators::Starting;
-            let restore = self.coordinator_restore();
+            let round = self.round;
+            if let Some(state) = self.region_state(region) {
+                state.coordinators = Coordinators::Starting;
+                state.round = round;
+            }
+            let operators = self.coordinated.keys().copied();
+            let operators = operators.filter(|id| self.region_of(*id) == Some(region)).collect();
+            let restore = self.coordinator_restore(&operators);
             self.note_restore(region);
-            self.out.push(Command::StartCoordinators { round: self.round, restore });
+            self.out.push(Command::StartCoordinators { round, operators, restore });
         }
-        self.coordinators == Coordinators::Up
+        matches!(self.coordinators_of(region), Coordinators::Absent | Coordinators::Up)
     }
 
     /// The first slot of a region that nothing serves, as a place in its list. The cursor makes repeated
@@ -194,36 +196,43 @@ impl JobCore {
         round: u64,
         outcome: Result<(), FailureCause>,
     ) {
-        if round != self.round || self.coordinators != Coordinators::Starting {
+        let Some(region) = self.region_of_round(round) else { return };
+        if self.coordinators_of(region) != Coordinators::Starting {
             return;
         }
         match outcome {
             Ok(()) => {
-                self.coordinators = Coordinators::Up;
-                let region = self.coordinated_region();
-                self.deploy_ready(region, now);
+                if let Some(state) = self.region_state(region) {
+                    state.coordinators = Coordinators::Up;
+                }
+                self.deploy_ready([region], now);
             }
-            Err(cause) if cause.kind == NO_RESOURCE => self.rest_without_host(now),
-            Err(cause) => self.coordinator_failed(now, cause),
+            Err(cause) if cause.kind == NO_RESOURCE => self.rest_without_host(region, now),
+            Err(cause) => self.coordinators_failed(now, &[region], cause),
         }
+    }
+
+    /// Returns the region whose coordinators were started last with this number.
+    pub(super) fn region_of_round(&self, round: u64) -> Option<RegionIndex> {
+        let place = self
+            .states
+            .iter()
+            .position(|state| state.coordinators != Coordinators::Absent && state.round == round)?;
+        u32::try_from(place).ok().map(RegionIndex)
     }
 
     /// Returns the region's slots because no place is free for the coordinators' program host; the job declares them
     /// again after [`PLACE_RETRY`]. If the job kept its slots, two jobs could wait for each other: this one for a place
     /// that the other holds, the other for these slots.
-    fn rest_without_host(&mut self, now: Now) {
-        self.coordinators = Coordinators::Down;
-        if let Some(region) = self.coordinated_region()
-            && matches!(self.phase(region), Phase::Waiting { .. })
-        {
+    fn rest_without_host(&mut self, region: RegionIndex, now: Now) {
+        if let Some(state) = self.region_state(region) {
+            state.coordinators = Coordinators::Down;
+        }
+        if matches!(self.phase(region), Phase::Waiting { .. }) {
             self.give_back_idle(region);
             let resume = now.mono.saturating_add(PLACE_RETRY);
             self.enter_phase(region, Phase::Resting { resume });
         }
-    }
-
-    pub(super) fn coordinated_region(&self) -> Option<RegionIndex> {
-        self.regions.iter().find(|(_, region)| region.coordinated).map(|(index, _)| index)
     }
 
     /// When [`JobCore::tick`] is to be called next (monotonic).

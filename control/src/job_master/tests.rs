@@ -204,7 +204,7 @@ fn coordinators_start_before_tasks_and_publish_before_finished() {
     let mut w = World::started(coordinated_pair(), patient());
     w.tm(1, 2);
     let sent = w.commands();
-    assert!(sent.contains(&Command::StartCoordinators { round: 1, restore: vec![] }));
+    assert!(sent.contains(&start_of(1)));
     assert_eq!(deployed(&sent), []);
     w.coordinators_up();
     let tasks = deployed(&w.commands());
@@ -217,6 +217,11 @@ fn coordinators_start_before_tasks_and_publish_before_finished() {
     let now = w.now();
     w.core.results_published(now, 2, Ok(()));
     assert_eq!(w.core.status(), JobStatus::Finished);
+}
+
+fn start_of(round: u64) -> Command {
+    let operators = BTreeSet::from([OperatorId(1)]);
+    Command::StartCoordinators { round, operators, restore: vec![] }
 }
 
 fn starts_coordinators(commands: &[Command]) -> bool {
@@ -268,7 +273,7 @@ fn a_publication_that_fails_runs_the_job_again() {
     w.core.results_published(now, 2, Err(cause("CoordinatorFailed")));
     assert_eq!(w.core.status(), JobStatus::Restarting);
     w.pass(1000);
-    assert!(w.commands().contains(&Command::StartCoordinators { round: 3, restore: vec![] }));
+    assert!(w.commands().contains(&start_of(3)));
     w.coordinators_up();
     let again = deployed(&w.commands());
     assert_eq!(again.iter().map(|(_, a)| a.attempt).collect::<Vec<_>>(), [1, 1, 1, 1]);
@@ -664,6 +669,81 @@ fn cancelling_goes_on_when_a_task_executor_never_answers_and_is_lost() {
     assert_eq!(w.core.status(), JobStatus::Canceled);
 }
 
+/// Two pipelines that exchange nothing, each of two subtasks with a coordinator, both running: their attempts.
+fn two_coordinated(w: &mut World) -> [Vec<(u32, ExecutionAttemptId)>; 2] {
+    w.tm(1, 2);
+    w.tm(2, 2);
+    let starts: Vec<_> = w.commands().into_iter().filter_map(started).collect();
+    let expected = [BTreeSet::from([OperatorId(1)]), BTreeSet::from([OperatorId(2)])];
+    assert_eq!(starts.iter().map(|(_, of)| of.clone()).collect::<Vec<_>>(), expected);
+    let mut tasks = Vec::new();
+    for (round, _) in starts {
+        let now = w.now();
+        w.core.coordinators_started(now, round, Ok(()));
+        tasks.extend(deployed(&w.commands()));
+    }
+    assert_eq!(tasks.len(), 4);
+    let tasks = tasks.into_iter().map(|(tm, attempt)| (1 + u32::from(tm == tm_name(2).0), attempt));
+    let tasks: Vec<_> = tasks.collect();
+    for (tm, attempt) in &tasks {
+        w.report(*tm, *attempt, ExecutionState::Running);
+    }
+    w.commands();
+    [1, 2].map(|vertex| {
+        tasks.iter().copied().filter(|(_, a)| a.vertex == JobVertexId(vertex)).collect()
+    })
+}
+
+fn started(command: Command) -> Option<(u64, BTreeSet<OperatorId>)> {
+    match command {
+        Command::StartCoordinators { round, operators, .. } => Some((round, operators)),
+        _ => None,
+    }
+}
+
+fn with_two_coordinators() -> World {
+    let mut graph = two_groups(2);
+    coordinate(&mut graph, 1);
+    coordinate(&mut graph, 2);
+    World::started(graph, patient())
+}
+
+#[test]
+fn a_pipeline_restarts_without_the_others_and_their_coordinators() {
+    let mut w = with_two_coordinators();
+    let [first, second] = two_coordinated(&mut w);
+    w.core.coordinator_reported(at(1), 1, cause("CoordinatorFailed"));
+    assert_eq!(w.core.route_event(&first[0].1, OperatorId(1)), Err(Unroutable::StaleAttempt));
+    assert_eq!(w.core.route_event(&second[0].1, OperatorId(2)), Ok(()));
+    assert_eq!(w.core.route_event(&second[0].1, OperatorId(1)), Err(Unroutable::NoSuchOperator));
+    let expected: BTreeSet<_> = first.iter().map(|(_, attempt)| *attempt).collect();
+    assert_eq!(cancelled(&w.commands()).into_iter().collect::<BTreeSet<_>>(), expected);
+    for (tm, attempt) in &first {
+        w.report(*tm, *attempt, ExecutionState::Canceled);
+    }
+    w.pass(60_000);
+    let starts: Vec<_> = w.commands().into_iter().filter_map(started).collect();
+    assert_eq!(starts, [(3, BTreeSet::from([OperatorId(1)]))]);
+    w.coordinators_up();
+    assert_eq!(deployed(&w.commands()).len(), 2);
+    assert_eq!(w.core.route_event(&second[0].1, OperatorId(2)), Ok(()));
+}
+
+#[test]
+fn a_host_of_coordinators_that_is_gone_or_replaced_restarts_all_that_it_served() {
+    let mut w = with_two_coordinators();
+    let [first, second] = two_coordinated(&mut w);
+    w.core.coordinator_host_replaced(at(1), 1, cause("CoordinatorHostLost"));
+    assert_eq!(
+        w.core.route_event(&first[0].1, OperatorId(1)),
+        Ok(()),
+        "its start found the new one"
+    );
+    assert_eq!(w.core.route_event(&second[0].1, OperatorId(2)), Err(Unroutable::StaleAttempt));
+    w.core.coordinator_host_lost(at(1), cause("CoordinatorHostLost"));
+    assert_eq!(w.core.route_event(&first[0].1, OperatorId(1)), Err(Unroutable::StaleAttempt));
+}
+
 #[test]
 fn a_dead_coordinator_host_is_a_failover_of_the_job() {
     let mut w = World::started(coordinated_pair(), patient());
@@ -674,7 +754,7 @@ fn a_dead_coordinator_host_is_a_failover_of_the_job() {
     assert_eq!(w.core.route_event(&tasks[0].1, operator), Ok(()));
     w.core.coordinator_reported(at(1), 0, cause("CoordinatorFailed"));
     assert_eq!(w.core.route_event(&tasks[0].1, operator), Ok(()), "of an earlier start");
-    w.core.coordinator_failed(at(1), cause("CoordinatorHostLost"));
+    w.core.coordinator_host_lost(at(1), cause("CoordinatorHostLost"));
     assert_eq!(w.core.route_event(&tasks[0].1, operator), Err(Unroutable::StaleAttempt));
     assert_eq!(w.core.route_request(operator), Err(Unroutable::Unavailable));
     for (_, attempt) in &tasks {
@@ -871,7 +951,7 @@ mod under_any_sequence {
         tms: Vec<Tm>,
         unanswered: Vec<(u32, u128, Vec<ExecutionAttemptId>)>,
         allocation: u128,
-        starting: Option<u64>,
+        starting: Vec<u64>,
         publishing: Option<u64>,
         ended: Vec<JobStatus>,
         ever_deployed: BTreeSet<ExecutionAttemptId>,
@@ -896,7 +976,7 @@ mod under_any_sequence {
                             }
                         }
                     }
-                    Command::StartCoordinators { round, .. } => self.starting = Some(round),
+                    Command::StartCoordinators { round, .. } => self.starting.push(round),
                     Command::PublishResults { round } => self.publishing = Some(round),
                     Command::Ended(status) => self.ended.push(status),
                     _ => {}
@@ -973,18 +1053,18 @@ mod under_any_sequence {
                 Step::Answer(which, ok) => self.answer(which, ok),
                 Step::FullReport(n) => self.full_report(n),
                 Step::Coordinators(ok) => {
-                    if let Some(round) = self.starting.take() {
+                    if let Some(round) = self.starting.pop() {
                         let outcome = if ok { Ok(()) } else { Err(cause("CoordinatorFailed")) };
                         self.core.coordinators_started(now, round, outcome);
                     }
                 }
                 Step::NoPlace => {
-                    if let Some(round) = self.starting.take() {
+                    if let Some(round) = self.starting.pop() {
                         self.core.coordinators_started(now, round, Err(cause(NO_RESOURCE)));
                     }
                 }
                 Step::CoordinatorFailed => {
-                    self.core.coordinator_failed(now, cause("CoordinatorFailed"))
+                    self.core.coordinator_host_lost(now, cause("CoordinatorHostLost"))
                 }
                 Step::Published(ok) => {
                     if let Some(round) = self.publishing.take() {
@@ -1076,6 +1156,7 @@ mod under_any_sequence {
                     self.apply(Step::Offer(n));
                 }
                 self.apply(Step::Coordinators(true));
+                self.apply(Step::Coordinators(true));
                 for _ in 0..20 {
                     self.apply(Step::Answer(0, true));
                 }
@@ -1098,6 +1179,9 @@ mod under_any_sequence {
         if kind >= 2 {
             coordinate(&mut graph, 1);
         }
+        if kind >= 4 {
+            coordinate(&mut graph, 3);
+        }
         graph
     }
 
@@ -1105,7 +1189,7 @@ mod under_any_sequence {
         #![proptest_config(ProptestConfig::with_cases(400))]
         #[test]
         fn nothing_runs_twice_and_a_healed_job_finishes(
-            kind in 0u8..4, steps in prop::collection::vec(step(), 0..120),
+            kind in 0u8..6, steps in prop::collection::vec(step(), 0..120),
         ) {
             let core = JobCore::new(Arc::new(sample(kind)), config(patient()), at(0));
             let mut cluster = Cluster {
@@ -1114,7 +1198,7 @@ mod under_any_sequence {
                 tms: (0..4).map(|_| Tm::default()).collect(),
                 unanswered: vec![],
                 allocation: 0,
-                starting: None,
+                starting: Vec::new(),
                 publishing: None,
                 ended: vec![],
                 ever_deployed: BTreeSet::new(),

@@ -1,7 +1,7 @@
-//! Pipelined regions: connected components of subtasks that exchange data while they run. One that fails
-//! takes its region with it. It must never split what a coordinator serves: without a checkpoint the
-//! coordinators of a job start anew with any part they belong to, so all coordinated vertices are one
-//! region, together with what is connected to them.
+//! Pipelined regions: connected components of subtasks that exchange data while they run. A subtask that fails takes its region
+//! with it. This module must never split what a coordinator serves: a coordinator starts anew with any subtask of its operator, so
+//! all of these, and what is connected to them, are one region. Pipelines that exchange nothing are regions of their own, each with
+//! its own coordinators.
 
 use crate::execution_graph::{ExecutionGraph, TaskIndex};
 use model::ShipStrategy;
@@ -32,10 +32,9 @@ impl Regions {
     pub fn of(exec: &ExecutionGraph) -> Self {
         let coordinated = coordinated_vertices(exec);
         let mut sets = DisjointSets::new(exec.len());
-        let mut anchor = None;
         for vertex in &coordinated {
             let tasks = exec.tasks_of(*vertex);
-            let first = *anchor.get_or_insert(tasks.start);
+            let first = tasks.start;
             tasks.for_each(|task| sets.join(first, task));
         }
         for edge in &exec.graph().edges {
@@ -50,18 +49,19 @@ impl Regions {
                 from.chain(to).for_each(|task| sets.join(first, task));
             }
         }
-        let anchor = anchor.map(|task| sets.root(task));
-        Self::collect(exec.len(), &mut sets, anchor)
+        let served = coordinated.iter().map(|vertex| exec.tasks_of(*vertex).start);
+        let served = served.map(|task| sets.root(task)).collect();
+        Self::collect(exec.len(), &mut sets, &served)
     }
 
-    fn collect(tasks: u32, sets: &mut DisjointSets, coordinated_root: Option<u32>) -> Self {
+    fn collect(tasks: u32, sets: &mut DisjointSets, coordinated_roots: &BTreeSet<u32>) -> Self {
         let mut regions: Vec<Region> = Vec::new();
         let mut by_root: BTreeMap<u32, u32> = BTreeMap::new();
         let mut of_task = Vec::with_capacity(tasks as usize);
         for task in 0..tasks {
             let root = sets.root(task);
             let index = *by_root.entry(root).or_insert_with(|| {
-                let coordinated = coordinated_root == Some(root);
+                let coordinated = coordinated_roots.contains(&root);
                 regions.push(Region { tasks: Vec::new(), coordinated });
                 u32::try_from(regions.len() - 1).unwrap_or(u32::MAX)
             });

@@ -32,7 +32,7 @@ fn forward_edges_join_pairs_of_subtasks_only() {
 }
 
 #[test]
-fn what_is_coordinated_is_one_region() {
+fn what_a_coordinator_serves_is_one_region() {
     let mut graph = graph(
         vec![vertex(1, 3), vertex(2, 3), vertex(3, 2), vertex(4, 1)],
         vec![edge(0, 1, 2, ShipStrategy::Forward)],
@@ -42,7 +42,7 @@ fn what_is_coordinated_is_one_region() {
     let regions = Regions::of(&exec(graph));
     let shown: Vec<(usize, bool)> =
         regions.iter().map(|(_, r)| (r.tasks.len(), r.coordinated)).collect();
-    assert_eq!(shown, [(8, true), (1, false)]);
+    assert_eq!(shown, [(6, true), (2, true), (1, false)]);
 }
 
 #[test]
@@ -121,8 +121,8 @@ proptest! {
             }
         }
         let mut graph = graph(vertices, list);
-        for vertex in coordinated {
-            coordinate(&mut graph, vertex as u32);
+        for vertex in &coordinated {
+            coordinate(&mut graph, *vertex as u32);
         }
         prop_assert_eq!(crate::job_graph::check(&graph), Ok(()));
         let exec = exec(graph);
@@ -146,7 +146,16 @@ proptest! {
                 }
             }
         }
-        prop_assert!(regions.iter().filter(|(_, r)| r.coordinated).count() <= 1);
+        let served: BTreeSet<_> = (0..exec.graph().vertices.len())
+            .filter(|place| coordinated.contains(place))
+            .flat_map(|place| exec.tasks_of(place).map(move |task| (place, task)))
+            .map(|(place, task)| (place, regions.of_task(TaskIndex(task)).unwrap()))
+            .collect();
+        let places: BTreeSet<_> = served.iter().map(|(place, _)| *place).collect();
+        prop_assert_eq!(served.len(), places.len(), "a coordinator serves one region");
+        for (index, region) in regions.iter() {
+            prop_assert_eq!(region.coordinated, served.iter().any(|(_, of)| *of == index));
+        }
     }
 
     #[test]

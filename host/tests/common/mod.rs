@@ -255,11 +255,13 @@ impl Cluster {
     }
 
     pub fn start_coordinators(&self, graph: &Arc<JobGraph>) -> StartCoordinators {
+        let coordinated = graph.nodes.iter().filter(|node| node.coordinated);
         StartCoordinators {
             graph: Arc::clone(graph),
             job_master: self.rpc.address_of("job_master"),
             job_master_id: job_master(1),
             round: 1,
+            operators: coordinated.map(|node| node.operator_id).collect(),
             restore: Vec::new(),
             embedded: false,
             options: BTreeMap::new(),

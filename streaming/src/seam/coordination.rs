@@ -73,7 +73,7 @@ impl fmt::Debug for EventReply {
 /// The part of an operator that runs once per job, beside the JobMaster: a split enumerator, a collector of
 /// results. Each coordinator has a thread of its own, so its methods may block; one call runs at a time.
 ///
-/// When a subtask of a coordinated operator fails, all subtasks of the job's coordinated operators restart, and every coordinator is
+/// When a subtask of the operator fails, or a subtask that is connected to it, all of these restart together, and the coordinator is
 /// created and started anew from the same checkpoint. A coordinator so never outlives the attempts that it serves.
 pub trait Coordinator: Send {
     /// Starts the coordinator. Called before every other method; `restore` is the answer to [`Coordinator::snapshot`] of the

@@ -241,7 +241,7 @@ pub trait Source: Send + 'static {
 ///
 /// # Failures
 /// When a subtask of a source fails, or its enumerator, all readers of the source and its enumerator restart together from the newest
-/// complete checkpoint, and so do the job's other sources that have an enumerator. The enumerator is closed; a new one is created with
+/// complete checkpoint, with all operators that are connected to them. The enumerator is closed; a new one is created with
 /// the state of [`SplitEnumerator::snapshot_state`], or without state if no checkpoint is complete yet. The readers get the
 /// splits of their snapshots back, and register with them ([`SplitEnumerator::add_reader`]). A checkpoint has each split once, so
 /// no split is lost and none is assigned twice. For example: checkpoint 5 is complete; then the enumerator assigns split *a* to
