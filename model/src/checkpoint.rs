@@ -209,4 +209,29 @@ pub struct CheckpointPointer {
     pub metadata: String,
     /// The checkpoint directory's URI; `None`: the store that keeps the job's log.
     pub directory: Option<String>,
+    /// The snapshot that the job has yet to delete, because it was started from it and owns it. A JobMaster that takes the job over
+    /// does so if the one before has not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claimed: Option<ClaimedSnapshot>,
+}
+
+/// A savepoint or retained checkpoint that belongs to the job which was started from it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClaimedSnapshot {
+    /// The URI of its metadata.
+    pub uri: String,
+    /// The job that it was taken of.
+    pub job_id: JobId,
+    /// The number of the checkpoint.
+    pub checkpoint: u64,
+    /// The id of the execution graph that it was taken of.
+    pub graph: u64,
+}
+
+impl ClaimedSnapshot {
+    /// Returns true if the metadata is that of this snapshot, and not of another one that was put into its place.
+    pub fn is(&self, metadata: &CheckpointMetadata) -> bool {
+        let CheckpointMetadata { job_id, checkpoint, graph, .. } = metadata;
+        (self.job_id, self.checkpoint, self.graph) == (*job_id, *checkpoint, *graph)
+    }
 }

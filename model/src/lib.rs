@@ -19,8 +19,8 @@ pub mod slots;
 
 pub use blob::{BlobKey, BlobKind, ContentHash};
 pub use checkpoint::{
-    CheckpointBarrier, CheckpointMetadata, CheckpointPointer, OperatorState, OperatorSubtaskState,
-    StateHandle, StatePart, SubtaskSnapshot,
+    CheckpointBarrier, CheckpointMetadata, CheckpointPointer, ClaimedSnapshot, OperatorState,
+    OperatorSubtaskState, StateHandle, StatePart, SubtaskSnapshot,
 };
 pub use checkpoint_stats::{
     CheckpointCounts, CheckpointKind, CheckpointReport, CheckpointSettings, CheckpointStats,

@@ -21,8 +21,8 @@ use gateways::program_host::{CoordinatorsCheckpointEnded, SnapshotCoordinators};
 use gateways::task_executor::{NotifyCheckpoint, TriggerCheckpoint};
 use gateways::{Answer, Ask};
 use model::{
-    CheckpointBarrier, CheckpointMetadata, CheckpointPointer, ExecutionAttemptId, FailureCause,
-    Fence, JobStatus, OperatorId, ResourceId, StateHandle,
+    CheckpointBarrier, CheckpointMetadata, CheckpointPointer, ClaimedSnapshot, ExecutionAttemptId,
+    FailureCause, Fence, JobStatus, OperatorId, ResourceId, StateHandle,
 };
 use serde_bytes::ByteBuf;
 use std::collections::{BTreeMap, BTreeSet};
@@ -67,7 +67,8 @@ impl JobMaster {
                     let what = "mark the checkpoint directory";
                     retried(what, STORE_RETRY, CheckpointError::may_pass, mark).await?;
                 }
-                Ok(Restored { directory, kept, started_from })
+                let claimed = pointers.last().and_then(|newest| newest.claimed.clone());
+                Ok(Restored { directory, kept, started_from, claimed })
             };
             let _ = addr.send(CheckpointRead(outcome.await)).await;
         });
@@ -140,6 +141,7 @@ impl JobMaster {
         let (log, session) = (self.deps.log.clone(), self.deps.session.session());
         let uri = self.deps.options.get(&checkpointing::DIRECTORY);
         let (reader, is_shared) = (self.state_reader(), uri.is_some());
+        let claimed = self.claimed.clone();
         let (job, addr, keep) = (self.job_id(), ctx.address(), self.core.kept_beside_next());
         actix::spawn(async move {
             let checkpoint = metadata.checkpoint;
@@ -150,7 +152,13 @@ impl JobMaster {
             };
             let outcome = match stored.await {
                 Ok((metadata, name)) => {
-                    let pointer = CheckpointPointer { checkpoint, metadata: name, directory: uri };
+                    let (metadata_name, directory) = (name, uri);
+                    let pointer = CheckpointPointer {
+                        checkpoint,
+                        metadata: metadata_name,
+                        directory,
+                        claimed,
+                    };
                     match record(&log, session, &pointer, &keep).await {
                         Ok(()) => Ok(metadata),
                         Err(error) => {
@@ -177,16 +185,27 @@ impl JobMaster {
         });
     }
 
-    /// Deletes the snapshot that the job was started from, if it is the job's: the job has a checkpoint of its own now.
-    fn delete_claimed(&mut self) {
-        let Some(snapshot) = self.claimed.take() else { return };
+    /// Deletes the snapshot that the job was started from, if the job owns it, as soon as the job has a checkpoint of its own and no
+    /// task is being restored. Every JobMaster of the job does that, because the one before may have ended just before it did.
+    pub(super) fn delete_claimed(&mut self) {
+        if self.core.needs_start_snapshot() {
+            return;
+        }
+        let Some(claimed) = self.claimed.take() else { return };
         let (reader, job) = (self.state_reader(), self.job_id());
         actix::spawn(async move {
-            match reader.delete(&snapshot).await {
-                Ok(()) => {
-                    tracing::info!(%job, snapshot = snapshot.uri, "the claimed snapshot is deleted")
+            let uri = &claimed.uri;
+            match delete_snapshot(&reader, &claimed).await {
+                Ok(Deleted::Now) => {
+                    tracing::info!(%job, snapshot = uri, "the claimed snapshot is deleted");
                 }
-                Err(error) => tracing::warn!(%job, %error, "the claimed snapshot is not deleted"),
+                Ok(Deleted::Before) => {}
+                Ok(Deleted::Replaced) => {
+                    tracing::warn!(%job, snapshot = uri, "another snapshot is in the place of the claimed one, and stays");
+                }
+                Err(error) => {
+                    tracing::warn!(%job, snapshot = uri, %error, "the claimed snapshot is not deleted");
+                }
             }
         });
     }
@@ -292,6 +311,37 @@ async fn read_snapshot(reader: &StateReader, uri: &str) -> Result<Snapshot, Chec
     retried(what, STORE_RETRY, CheckpointError::may_pass, read).await
 }
 
+fn claim_of(snapshot: &Snapshot) -> ClaimedSnapshot {
+    let CheckpointMetadata { job_id, checkpoint, graph, .. } = snapshot.metadata;
+    ClaimedSnapshot { uri: snapshot.uri.clone(), job_id, checkpoint, graph }
+}
+
+/// The outcome of [`delete_snapshot`].
+enum Deleted {
+    Now,
+    /// No snapshot is there any more.
+    Before,
+    /// Another snapshot is there: a user may have put it there after an earlier JobMaster had deleted the claimed one.
+    Replaced,
+}
+
+/// Deletes a claimed snapshot, unless another one is in its place.
+async fn delete_snapshot(
+    reader: &StateReader,
+    claimed: &ClaimedSnapshot,
+) -> Result<Deleted, CheckpointError> {
+    let snapshot = match reader.snapshot(&claimed.uri).await {
+        Ok(snapshot) => snapshot,
+        Err(CheckpointError::NoSnapshot(_)) => return Ok(Deleted::Before),
+        Err(error) => return Err(error),
+    };
+    if !claimed.is(&snapshot.metadata) {
+        return Ok(Deleted::Replaced);
+    }
+    reader.delete(&snapshot).await?;
+    Ok(Deleted::Now)
+}
+
 /// Records a checkpoint; repeats the append until its outcome is known.
 async fn record(
     log: &OpenJobLog,
@@ -311,6 +361,8 @@ struct Restored {
     kept: Kept,
     /// The snapshot that the job is started from, if it has no checkpoint of its own.
     started_from: Option<Snapshot>,
+    /// The snapshot that the JobMaster before had yet to delete.
+    claimed: Option<ClaimedSnapshot>,
 }
 
 /// The checkpoint that the job continues from was read, or can't be.
@@ -327,9 +379,18 @@ impl Handler<CheckpointRead> for JobMaster {
         }
         let now = self.now();
         match outcome {
-            Ok(Restored { directory, kept: Kept { newest, mut checkpoints }, started_from }) => {
+            Ok(Restored {
+                directory,
+                kept: Kept { newest, mut checkpoints },
+                started_from,
+                claimed,
+            }) => {
                 let job = self.job_id();
                 self.directory = Some(directory);
+                self.claimed = claimed.or_else(|| {
+                    let mode = self.deps.options.get(&state_recovery::CLAIM_MODE);
+                    started_from.as_ref().filter(|_| mode == ClaimMode::Claim).map(claim_of)
+                });
                 if let Some(restored) = checkpoints.pop() {
                     let checkpoint = restored.checkpoint;
                     tracing::info!(%job, checkpoint, "the job continues from a checkpoint");
@@ -337,9 +398,7 @@ impl Handler<CheckpointRead> for JobMaster {
                 } else if let Some(snapshot) = started_from {
                     tracing::info!(%job, from = snapshot.uri, "the job starts from a snapshot");
                     let metadata = CheckpointMetadata { job_id: job, ..snapshot.metadata.clone() };
-                    self.core.start_from(now, metadata, snapshot.uri.clone());
-                    let mode = self.deps.options.get(&state_recovery::CLAIM_MODE);
-                    self.claimed = (mode == ClaimMode::Claim).then_some(snapshot);
+                    self.core.start_from(now, metadata, snapshot.uri);
                 }
                 self.core.restore_older(checkpoints, newest);
                 self.core.start(now);
@@ -392,7 +451,6 @@ impl Handler<CheckpointPersisted> for JobMaster {
                 (self.job_id(), metadata.completed_ms.saturating_sub(metadata.triggered_ms));
             let bytes = metadata.state_bytes();
             tracing::info!(%job, checkpoint, took_ms, bytes, "checkpoint complete");
-            self.delete_claimed();
         }
         let now = self.now();
         self.core.checkpoint_persisted(now, checkpoint, outcome);

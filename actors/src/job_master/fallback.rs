@@ -153,7 +153,12 @@ mod tests {
                 let bytes = store.get(&name).await.unwrap().unwrap();
                 store.put(&name, bytes.slice(..bytes.len() / 2)).await.unwrap();
             }
-            pointers.push(CheckpointPointer { checkpoint, metadata: name, directory: None });
+            pointers.push(CheckpointPointer {
+                checkpoint,
+                metadata: name,
+                directory: None,
+                claimed: None,
+            });
         }
         (directory, pointers)
     }
@@ -209,7 +214,12 @@ mod tests {
                 operators: [(operator, saved)].into(),
             };
             let name = directory.put_metadata(&metadata).await.unwrap();
-            pointers.push(CheckpointPointer { checkpoint, metadata: name, directory: None });
+            pointers.push(CheckpointPointer {
+                checkpoint,
+                metadata: name,
+                directory: None,
+                claimed: None,
+            });
         }
         let kept = read(JOB, &directory, &pointers, ALLOWED).await.unwrap();
         assert_eq!(kept.checkpoints.last().unwrap().checkpoint, 4);

@@ -32,7 +32,8 @@ use gateways::job_services::{JobManagerRunnerGateway, ProgramHostsGateway, Relea
 use gateways::leader_election::Component;
 use gateways::{Call, EndpointAddress, Remote, RpcService};
 use model::{
-    BlobKey, FailureCause, Fence, JobGraph, JobId, JobMasterId, LeaderSession, ResourceId,
+    BlobKey, ClaimedSnapshot, FailureCause, Fence, JobGraph, JobId, JobMasterId, LeaderSession,
+    ResourceId,
 };
 use resource_manager::ResourceManagerLink;
 use std::collections::BTreeMap;
@@ -41,7 +42,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use storage::checkpoints::CheckpointDirectory;
 use storage::jobs::OpenJobLog;
-use storage::state_reader::{Snapshot, StateReader};
+use storage::state_reader::StateReader;
 use task_managers::TaskManagerLink;
 
 /// The name that the JobMaster of a job is served under.
@@ -116,8 +117,8 @@ pub struct JobMaster {
     ended: bool,
     /// Where the job's checkpoints are; `None` until the log was read.
     directory: Option<CheckpointDirectory>,
-    /// The snapshot that the job was started from, if the job is to delete it.
-    claimed: Option<Snapshot>,
+    /// The snapshot that the job was started from, until this JobMaster deletes it; `None` if the job does not own it.
+    claimed: Option<ClaimedSnapshot>,
     /// Savepoints that were asked for, by the number of the request.
     savepoints: BTreeMap<u64, savepoints::Asked>,
 }
@@ -192,6 +193,7 @@ impl JobMaster {
         self.note_tasks();
         let commands = self.core.take_commands();
         self.execute_all(commands, ctx);
+        self.delete_claimed();
         self.set_timer(ctx);
     }
 

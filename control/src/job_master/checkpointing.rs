@@ -193,6 +193,16 @@ impl JobCore {
         })
     }
 
+    /// Returns true while state of the snapshot that the job was started from may be read: the job has no complete checkpoint of its
+    /// own yet, or a task or the coordinators are being restored. A region that waited for slots can be deployed from the snapshot
+    /// while another region's final checkpoint is being stored, and still read it when that checkpoint is complete.
+    pub fn needs_start_snapshot(&self) -> bool {
+        let restores = [ExecutionState::Deploying, ExecutionState::Initializing];
+        self.checkpoints.started_from_latest().is_some()
+            || self.coordinators == Coordinators::Starting
+            || restores.into_iter().any(|state| self.exec.in_state(state) > 0)
+    }
+
     /// Returns the names of the objects of all complete checkpoints that the job keeps.
     pub fn kept_objects(&self) -> std::collections::BTreeSet<String> {
         self.checkpoints.kept_objects()

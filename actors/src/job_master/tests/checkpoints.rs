@@ -2,10 +2,13 @@ use super::*;
 use crate::job_testing::log_in;
 use gateways::job_master::CheckpointAnswer;
 use model::{
-    CheckpointMetadata, CheckpointPointer, ExecutionAttemptId, JobVertexId, OperatorState,
-    OperatorSubtaskState, SubtaskSnapshot,
+    CheckpointMetadata, CheckpointPointer, ClaimedSnapshot, ExecutionAttemptId, JobVertexId,
+    OperatorState, OperatorSubtaskState, SubtaskSnapshot,
 };
-use storage::objects::{Fault, FaultyObjects, MemoryObjects, ObjectStore};
+use platform::Platform;
+use storage::objects::{Fault, FaultyObjects, FileObjects, MemoryObjects, ObjectStore, S3Settings};
+use storage::savepoints::SavepointFolder;
+use storage::state_reader::StateReader;
 
 /// A job whose two tasks run on one TaskExecutor, with a checkpoint every second.
 async fn running(options: &[(&str, &str)]) -> (Fixture, WorkerDouble) {
@@ -117,7 +120,9 @@ async fn complete_as_successor(
         operators: [(OperatorId(9), operator)].into(),
     };
     let name = directory.put_metadata(&metadata).await.expect("its name is its own");
-    let pointer = CheckpointPointer { checkpoint: number, metadata: name.clone(), directory: None };
+    let (metadata_name, directory, claimed) = (name.clone(), None, None);
+    let pointer =
+        CheckpointPointer { checkpoint: number, metadata: metadata_name, directory, claimed };
     log.record_checkpoint(successor, pointer, &keep.iter().copied().collect())
         .await
         .expect("it leads");
@@ -286,6 +291,96 @@ async fn a_directory_that_cannot_be_used_fails_the_job_and_is_named() {
         assert_eq!(f.ended_as().await, JobStatus::Failed);
         let cause = f.ended.all()[0].details.cause.clone().expect("a cause");
         assert!(cause.message.contains("gopher://nowhere/checkpoints"), "{cause}");
+    })
+    .await;
+}
+
+/// Writes a savepoint without state of job 9 into a folder, and returns its metadata and the path of the metadata's file.
+async fn savepoint_in(folder: &std::path::Path, checkpoint: u64) -> (CheckpointMetadata, String) {
+    let metadata = CheckpointMetadata {
+        job_id: JobId(9),
+        checkpoint,
+        graph: 3,
+        triggered_ms: 0,
+        completed_ms: 0,
+        operators: Default::default(),
+    };
+    let parent = folder.parent().expect("a folder in a folder");
+    let objects = FileObjects::open(parent).expect("a temporary folder");
+    let name = folder.file_name().expect("a name").to_str().expect("text");
+    let reader = StateReader::new(None, Platform::production(), S3Settings::default());
+    let written = SavepointFolder::new(Arc::new(objects), name);
+    written.write(&reader, &metadata, Duration::from_secs(60)).await.expect("it is written");
+    (metadata, folder.join("_metadata").to_str().expect("text").to_owned())
+}
+
+/// Waits, with real time for the file system, until the file exists no more.
+async fn gone(path: &str) -> bool {
+    for _ in 0..200 {
+        if !std::path::Path::new(path).exists() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+        seconds(1).await;
+    }
+    false
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claimed_snapshot_is_deleted_by_the_next_jobmaster_if_its_own_had_no_time_to() {
+    local(async {
+        for replaced in [false, true] {
+            let tmp = tempfile::tempdir().expect("a temporary folder");
+            let (taken, uri) = savepoint_in(&tmp.path().join("savepoint-1"), 7).await;
+            let CheckpointMetadata { job_id, checkpoint, graph: of, .. } = taken;
+            let checkpoint = if replaced { checkpoint - 1 } else { checkpoint };
+            let claimed = Some(ClaimedSnapshot { uri: uri.clone(), job_id, checkpoint, graph: of });
+            let (memory, graph) = (MemoryObjects::new(), graph(1, 1, false));
+            let log = log_in(Arc::new(memory.clone()), &graph);
+            let names = complete_as_successor(&log, graph.job_id, 8, &[]).await;
+            let pointer = CheckpointPointer {
+                checkpoint: 8,
+                metadata: names[1].clone(),
+                directory: None,
+                claimed,
+            };
+            log.record_checkpoint(session(FENCE + 1), pointer, &Default::default())
+                .await
+                .expect("it leads");
+            let mut options = vec![("execution.checkpointing.interval", "1 s")];
+            options.extend_from_slice(PATIENT);
+            let (f, _worker) = running_on(graph, log, &options).await;
+            assert_eq!(gone(&uri).await, !replaced, "a snapshot of another number is another one");
+            assert_eq!(f.status().await, JobStatus::Running);
+        }
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claimed_snapshot_stays_until_the_jobs_first_checkpoint_and_is_noted_with_it() {
+    local(async {
+        let tmp = tempfile::tempdir().expect("a temporary folder");
+        let folder = tmp.path().join("savepoint-1");
+        let (_, uri) = savepoint_in(&folder, 7).await;
+        let folder = folder.to_str().expect("text").to_owned();
+        let (f, worker) = running(&[
+            ("execution.state-recovery.path", &folder),
+            ("execution.state-recovery.claim-mode", "CLAIM"),
+        ])
+        .await;
+        until("triggered", || triggered(&worker) == [8]).await;
+        assert!(std::path::Path::new(&uri).exists());
+        f.answer(&worker, 8, Ok(SubtaskSnapshot::default())).await;
+        until("notified", || notified(&worker) == [(8, true)]).await;
+        assert!(gone(&uri).await);
+        let claimed = f.log.checkpoints().await.pop().and_then(|pointer| pointer.claimed);
+        assert_eq!(claimed.map(|claimed| claimed.uri), Some(uri));
+        until("triggered", || triggered(&worker).last() == Some(&9)).await;
+        f.answer(&worker, 9, Ok(SubtaskSnapshot::default())).await;
+        until("notified", || notified(&worker).last() == Some(&(9, true))).await;
+        let claimed = f.log.checkpoints().await.pop().and_then(|pointer| pointer.claimed);
+        assert_eq!(claimed, None, "nothing is left to delete");
     })
     .await;
 }

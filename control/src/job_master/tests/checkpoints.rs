@@ -482,3 +482,48 @@ fn subtasks_that_wait_to_be_rescaled_are_left_out_of_no_checkpoint() {
     // Each has a state of its own now; for the one that has ended the checkpoint is the last.
     assert_eq!(triggered(&w.commands()), [(8, false, 1), (8, true, 1)]);
 }
+
+#[test]
+fn a_snapshot_is_needed_while_a_region_that_got_its_slot_late_reads_it() {
+    // Two subtasks that are not connected, one slot, and a snapshot of the same parallelism.
+    let mut graph = graph(vec![vertex(1, 2)], vec![]);
+    graph.vertices[0].source = true;
+    let state = |n| Some(StateHandle::External { uri: format!("/s/1/{n}"), bytes: 1 });
+    let part = |n| OperatorSubtaskState { ended: false, state: state(n) };
+    let saved = OperatorState {
+        name: "n1".to_owned(),
+        uid: None,
+        max_parallelism: graph.vertices[0].max_parallelism,
+        states: Vec::new(),
+        subtasks: vec![part(0), part(1)],
+        coordinator: None,
+    };
+    let snapshot = CheckpointMetadata {
+        job_id: graph.job_id,
+        checkpoint: 7,
+        graph: 1,
+        triggered_ms: 0,
+        completed_ms: 0,
+        operators: [(OperatorId(1), saved)].into(),
+    };
+    let mut w = with_checkpoints(graph, Duration::from_secs(1));
+    w.core.start_from(at(0), snapshot, "/s/1".to_owned());
+    w.core.start(at(0));
+    w.tm(1, 1);
+    let tasks = w.run_all();
+    assert!(w.core.needs_start_snapshot(), "the job has no checkpoint of its own");
+    w.reach_end(tasks[0]);
+    w.acknowledge(8, tasks[0], true);
+    let metadata = w.awaiting_persistence();
+    // The other subtask gets a slot while the checkpoint is being recorded.
+    w.offer(1, 1);
+    let late = placements(&w.commands());
+    assert!(matches!(late[0].restore[0].1[0], StateHandle::External { .. }), "{late:?}");
+    let now = w.now();
+    w.core.checkpoint_persisted(now, 8, Ok(metadata));
+    assert!(w.core.needs_start_snapshot(), "a task may read it yet");
+    w.report(1, late[0].attempt, ExecutionState::Initializing);
+    assert!(w.core.needs_start_snapshot());
+    w.report(1, late[0].attempt, ExecutionState::Running);
+    assert!(!w.core.needs_start_snapshot());
+}
