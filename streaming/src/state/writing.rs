@@ -71,10 +71,8 @@ struct Output {
 #[derive(Debug, Default)]
 struct OpenChunk {
     bytes: Vec<u8>,
-    /// The key groups of its entries, in the order in which they came.
-    groups: Vec<u32>,
-    /// True if it has more than entries, such as timers of any key group.
-    any: bool,
+    /// The key groups of its entries, in the order in which they came; `None`: any, as those of timers.
+    groups: Option<Vec<u32>>,
 }
 
 /// The reason for which an entry is written.
@@ -122,8 +120,10 @@ impl Output {
             chunk.bytes = self.pool.take();
             chunk.bytes.extend_from_slice(&self.head);
         }
-        if turn == Turn::Ordered && chunk.groups.last() != Some(&group) {
-            chunk.groups.push(group);
+        if let Some(groups) = &mut chunk.groups
+            && groups.last() != Some(&group)
+        {
+            groups.push(group);
         }
         let before = chunk.bytes.len();
         write_entry(group, key, value, &mut self.rows, &mut chunk.bytes);
@@ -136,17 +136,16 @@ impl Output {
 
     /// Ends a chunk, unless it is empty.
     fn end_chunk(&mut self, turn: Turn) {
-        let (chunk, groups) = match turn {
-            Turn::Ordered => {
-                let mut groups = std::mem::take(&mut self.ordered.groups);
-                groups.sort_unstable();
-                groups.dedup();
-                let any = std::mem::take(&mut self.ordered.any);
-                (&mut self.ordered, (!any).then_some(groups))
-            }
+        let (chunk, next) = match turn {
+            Turn::Ordered => (&mut self.ordered, Some(Vec::new())),
             Turn::Early => (&mut self.early, None),
         };
-        let mut bytes = std::mem::take(&mut chunk.bytes);
+        let OpenChunk { mut bytes, mut groups } =
+            std::mem::replace(chunk, OpenChunk { bytes: Vec::new(), groups: next });
+        if let Some(groups) = &mut groups {
+            groups.sort_unstable();
+            groups.dedup();
+        }
         if !bytes.is_empty() {
             bytes.push(END);
             self.bytes += bytes.len();
@@ -207,7 +206,7 @@ impl Writing {
         output.ordered.bytes = output.pool.take();
         output.ordered.bytes.extend_from_slice(first);
         // What only the first chunk has may be of any key group: every subtask of a rescaled job must read it.
-        output.ordered.any = first != head;
+        output.ordered.groups = (first == head).then(Vec::new);
     }
 
     /// Returns true if more chunks wait for their storage than should. No more records should come then, because they make more.
