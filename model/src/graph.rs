@@ -106,7 +106,7 @@ pub struct GraphNode {
 pub struct StateDeclaration {
     /// Unique within its operator.
     pub name: String,
-    /// `value`, `list`, `map`, `timers`, `broadcast`, …
+    /// `value`, `list`, `map`, `timers`, `broadcast`, `splits`, `enumerator`, `collected`, …
     pub kind: String,
     /// Schema fingerprints by role, e.g. `key`, `value`.
     pub schemas: BTreeMap<String, String>,
@@ -115,6 +115,19 @@ pub struct StateDeclaration {
 }
 
 impl StateDeclaration {
+    /// The kind of the state of a source's readers: their splits.
+    pub const SPLITS: &'static str = "splits";
+    /// The kind of the state of a source's split enumerator.
+    pub const ENUMERATOR: &'static str = "enumerator";
+    /// The kind of the state of a collecting sink and its coordinator.
+    pub const COLLECTED: &'static str = "collected";
+
+    /// Returns true if the state is all that a subtask of its operator writes, in a format of its own. An operator that does not
+    /// declare such a state cannot read the bytes, not even to drop them.
+    pub fn is_whole(&self) -> bool {
+        [Self::SPLITS, Self::COLLECTED].contains(&self.kind.as_str())
+    }
+
     /// Returns true if the state belongs to keys, and is distributed by key group.
     pub fn is_keyed(&self) -> bool {
         self.schemas.contains_key("key")

@@ -104,6 +104,16 @@ pub fn check(
     if found.is_empty() { Ok(()) } else { Err(found) }
 }
 
+/// Returns true if an operator can read the state that was saved under its id, at least to drop a part of it. A source, for
+/// instance, cannot read the state of keys. Snapshots of older versions declare no state of sources, so nothing is known of it then.
+pub fn is_readable(node: &GraphNode, saved: &OperatorState) -> bool {
+    let whole = |states: &[StateDeclaration]| -> BTreeSet<String> {
+        states.iter().filter(|state| state.is_whole()).map(|state| state.kind.clone()).collect()
+    };
+    let same = || whole(&saved.states) == whole(&node.states);
+    saved.states.is_empty() || (!node.states.is_empty() && same())
+}
+
 fn check_operator(
     graph: &JobGraph,
     node: &GraphNode,
@@ -260,6 +270,43 @@ mod tests {
         let (text, droppable) = with(&|graph| graph.vertices[0].max_parallelism += 1);
         assert!(text.contains("set pipeline.max-parallelism to"), "{text}");
         assert!(!droppable);
+    }
+
+    /// A state of a source, as its operator declares it.
+    fn of_source(kind: &str, role: &str, schema: &str) -> StateDeclaration {
+        StateDeclaration {
+            name: kind.to_owned(),
+            kind: kind.to_owned(),
+            schemas: [(role.to_owned(), schema.to_owned())].into(),
+            ttl_ms: None,
+        }
+    }
+
+    #[test]
+    fn another_kind_of_source_of_the_same_uid_is_refused_and_named() {
+        let (mut graph, mut snapshot) = saved();
+        let files =
+            [of_source("splits", "split", "File"), of_source("enumerator", "value", "Left")];
+        for saved in snapshot.operators.values_mut() {
+            saved.states = files.to_vec();
+        }
+        graph.nodes[0].states = files.to_vec();
+        assert_eq!(check(&graph, &snapshot, false), Ok(()));
+        graph.nodes[0].states = vec![of_source("splits", "split", "Partition")];
+        let texts = complaints(&graph, &snapshot, false);
+        assert!(
+            texts[0].starts_with("the split of the state 'splits' of operator 'total' (uid 'sums') is of type File in it"),
+            "{texts:?}"
+        );
+        assert!(texts[1].contains("has the enumerator state 'enumerator' in it"), "{texts:?}");
+        assert_eq!(complaints(&graph, &snapshot, true).len(), 1, "the splits cannot be read");
+        // An operator with other state does not get the bytes that it cannot read.
+        graph.nodes[0].states = vec![sums("u64", "i64")];
+        assert_eq!(complaints(&graph, &snapshot, true), Vec::<String>::new());
+        let saved = snapshot.operators.values().next().unwrap();
+        assert!(!is_readable(&graph.nodes[0], saved));
+        graph.nodes[0].states = vec![files[0].clone()];
+        assert!(is_readable(&graph.nodes[0], saved));
     }
 
     #[test]

@@ -14,7 +14,7 @@ mod retained;
 #[cfg(test)]
 mod tests;
 
-pub use compatible::{Incompatible, check};
+pub use compatible::{Incompatible, check, is_readable};
 pub use config::CheckpointConfig;
 pub use restore::{assemble, coordinator_state, is_rescaled, part_of, restore_of};
 

@@ -36,13 +36,13 @@ impl JobCore {
         self.checkpoints.restore(now.unix_ms, restored, None);
     }
 
-    /// The job starts from a snapshot with this URI that is none of its own; called before [`JobCore::start`]. State of operators that
-    /// the job does not have is dropped.
+    /// The job starts from a snapshot with this URI that is none of its own; called before [`JobCore::start`]. State that the
+    /// job's operators cannot read is dropped; [`checkpoints::check`] has allowed that.
     pub fn start_from(&mut self, now: Now, mut snapshot: CheckpointMetadata, uri: String) {
         let nodes = &self.exec.graph().nodes;
         snapshot.operators.retain(|id, saved| {
             let node = nodes.iter().find(|node| node.operator_id == *id);
-            node.is_some_and(|node| saved.states.is_empty() || !node.states.is_empty())
+            node.is_some_and(|node| checkpoints::is_readable(node, saved))
         });
         self.checkpoints.restore(now.unix_ms, Arc::new(snapshot), Some(uri));
     }

@@ -6,7 +6,7 @@ use crate::{
     graph::draft::{Downstream, NodeDraft, SharedMake, SideDrafts, lock},
     operators::{Link, Operator},
     seam::{BuildProgramError, CoordinatorFactory, TaskError},
-    sources::{Boundedness, Source, SplitEnumerator, intern::SourceCoordinators},
+    sources::{self, Boundedness, Source, SplitEnumerator, intern::SourceCoordinators},
     time::{PerSplit, SplitTimes, TimestampAssigner, WatermarkGenerator, WatermarkStrategy},
     types::Record,
 };
@@ -96,7 +96,7 @@ impl Builder {
             output: Some(record_type::<S::Record>()),
             sides: SideDrafts::default(),
             reads: Vec::new(),
-            states: Vec::new(),
+            states: sources::intern::declare::<S>(),
             coordinator: coordinated.then(|| Box::new(coordinators) as Box<dyn CoordinatorFactory>),
             commits: false,
             parallelism: None,

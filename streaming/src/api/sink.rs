@@ -12,7 +12,7 @@ use crate::{
     state::State,
     types::Record,
 };
-use model::NodeId;
+use model::{NodeId, graph::StateDeclaration};
 use std::sync::{Arc, Mutex};
 
 /// A sink that was declared, to be named and placed. The sink is part of the job also if this value is dropped.
@@ -89,18 +89,22 @@ fn joined(text: &str, suffix: Option<&str>) -> String {
 }
 
 impl<T: Record> Stream<T> {
-    /// Declares a sink. `operator` makes the operator of each subtask.
+    /// Declares a sink. `operator` makes the operator of each subtask; `coordinated` is its coordinator, with the state that both
+    /// have.
     pub(crate) fn add_sink<Op>(
         &self,
         kind: &'static str,
-        coordinator: Option<Box<dyn CoordinatorFactory>>,
+        coordinated: Option<(Box<dyn CoordinatorFactory>, Vec<StateDeclaration>)>,
         operator: impl FnMut() -> Op + Send + 'static,
     ) -> StreamSink
     where
         Op: Operator<T, Out = ()> + 'static,
     {
         let kind = kind.to_owned();
-        let spec = OperatorSpec { kind, coordinator, sink: true, ..OperatorSpec::default() };
+        let (coordinator, states) = coordinated.unzip();
+        let states = states.unwrap_or_default();
+        let spec =
+            OperatorSpec { kind, coordinator, states, sink: true, ..OperatorSpec::default() };
         let inputs = Inputs::of(&self.above);
         let pending = self.env.builder.borrow_mut().add_operator(spec, inputs, operator);
         let (env, node) = (self.env.clone(), pending.from());

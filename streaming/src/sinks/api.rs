@@ -1,7 +1,8 @@
 //! The methods of [`Stream`] that declare the built-in sinks.
 
 use super::{
-    Checksum, CollectSink, Discard, Print, checksum::Total, collect::CollectFactory, text::TextSink,
+    Checksum, CollectSink, Discard, Print, checksum::Total, collect, collect::CollectFactory,
+    text::TextSink,
 };
 use crate::{
     api::{Stream, StreamSink},
@@ -44,7 +45,8 @@ impl<T: Record> Stream<T> {
     {
         let bounded = self.env.builder.borrow().bounded.clone();
         let coordinator = CollectFactory { bounded };
-        self.add_sink("collect", Some(Box::new(coordinator)), CollectSink::default)
+        let coordinator = Some((Box::new(coordinator) as _, collect::declare()));
+        self.add_sink("collect", coordinator, CollectSink::default)
     }
 
     /// Drops every record; for measurements.

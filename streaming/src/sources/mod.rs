@@ -250,6 +250,7 @@ pub(crate) mod intern {
         link::EnumeratorLink,
         output::{OWN_TICKETS, Requests, WAKE, last_events, watermark_of},
         protocol::{FromReader, ToReader},
+        source::declare,
     };
 }
 

@@ -5,8 +5,9 @@ use super::{ReaderContext, ReaderOutput, SplitEnumeratorContext};
 use crate::{
     api::Environment,
     operators::{BoxError, OperatorContext},
-    types::{FlottType, Record},
+    types::{FlottType, Record, fingerprint},
 };
+use model::graph::StateDeclaration;
 use std::marker::PhantomData;
 
 /// Whether a source ends by itself.
@@ -388,6 +389,28 @@ pub trait SourceReader: Send + 'static {
     /// Releases the reader's resources. Called when the task is over, whether it finished, failed or was cancelled, and also if
     /// [`SourceReader::start`] was never reached; must be harmless when called twice.
     fn close(&mut self) {}
+}
+
+/// Returns the declarations of a source's state for the job graph, so that a restore into another kind of source is refused before
+/// anything is stopped: the types of the splits and of the enumerator's checkpoint, by name and structure.
+pub(crate) fn declare<S: Source>() -> Vec<StateDeclaration> {
+    let declaration = |kind: &str, role: &str, schema| StateDeclaration {
+        name: kind.to_owned(),
+        kind: kind.to_owned(),
+        schemas: [(role.to_owned(), schema)].into(),
+        ttl_ms: None,
+    };
+    let mut states = vec![declaration(StateDeclaration::SPLITS, "split", shown::<S::Split>())];
+    if S::Enumerator::COORDINATED {
+        let checkpoint = shown::<<S::Enumerator as SplitEnumerator>::Checkpoint>();
+        states.push(declaration(StateDeclaration::ENUMERATOR, "value", checkpoint));
+    }
+    states
+}
+
+/// Returns the name of a type for people, with the fingerprint of its structure.
+fn shown<T: FlottType>() -> String {
+    format!("{} ({})", T::type_name(), fingerprint::<T>())
 }
 
 /// The enumerator type of a source whose readers know what to read without one: from their subtask numbers, or because there

@@ -1089,3 +1089,33 @@ fn a_reader_is_closed_once_though_an_operator_behind_it_fails_to_close() {
     head.dispose();
     assert_eq!(*closed.lock().unwrap(), 1);
 }
+
+#[test]
+fn a_source_declares_the_types_of_its_splits_and_of_its_enumerators_state() {
+    use crate::{Environment, api::tests::built};
+    let job = built(1, |env: &Environment| {
+        env.read_lines("/in").collect();
+        env.sequence(0..3).discard();
+    });
+    let states: Vec<Vec<(&str, Vec<&str>)>> = (job.graph().nodes.iter())
+        .map(|node| {
+            (node.states.iter())
+                .map(|state| {
+                    (state.kind.as_str(), state.schemas.keys().map(String::as_str).collect())
+                })
+                .collect()
+        })
+        .collect();
+    assert_eq!(
+        states,
+        [
+            vec![("splits", vec!["split"]), ("enumerator", vec!["value"])],
+            vec![("collected", vec!["value"])],
+            vec![("splits", vec!["split"])],
+            vec![],
+        ]
+    );
+    let splits = &job.graph().nodes[0].states[0].schemas["split"];
+    assert!(splits.starts_with("FileSplit (") && splits.len() == 28, "{splits}");
+    assert_ne!(splits, &job.graph().nodes[2].states[0].schemas["split"]);
+}

@@ -18,7 +18,7 @@ use crate::{
     seam::{StreamEvent, TaskError},
     types::{ToLine, decode_one, encode_one, write_len},
 };
-use model::ExecutionAttemptId;
+use model::{ExecutionAttemptId, graph::StateDeclaration};
 use std::{collections::VecDeque, time::Duration};
 
 const VERSION: u8 = 1;
@@ -43,6 +43,16 @@ fn origin_of(attempt: ExecutionAttemptId) -> Origin {
 /// A chunk of lines: its origin, its number among those of its origin, the newest checkpoint whose barrier had passed before its
 /// lines (0 if none had), the number of lines, and the lines, each after its length.
 type Encoded = (Origin, u64, u64, u64, Vec<u8>);
+
+/// Returns the declaration of the state of a collecting sink for the job graph.
+pub(super) fn declare() -> Vec<StateDeclaration> {
+    vec![StateDeclaration {
+        name: "results".to_owned(),
+        kind: StateDeclaration::COLLECTED.to_owned(),
+        schemas: [("value".to_owned(), "lines".to_owned())].into(),
+        ttl_ms: None,
+    }]
+}
 
 /// A chunk of lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
