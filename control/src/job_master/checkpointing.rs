@@ -199,7 +199,7 @@ impl JobCore {
     pub fn needs_start_snapshot(&self) -> bool {
         let restores = [ExecutionState::Deploying, ExecutionState::Initializing];
         self.checkpoints.started_from_latest().is_some()
-            || self.coordinators == Coordinators::Starting
+            || self.states.iter().any(|state| state.coordinators == Coordinators::Starting)
             || restores.into_iter().any(|state| self.exec.in_state(state) > 0)
     }
 
