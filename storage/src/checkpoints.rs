@@ -207,7 +207,7 @@ impl CheckpointDirectory {
         self.give_up(&(0..parts).map(|part| format!("{name}.{part}")).collect()).await;
     }
 
-    /// Deletes objects that nothing will ever refer to, as well as it can within [`STATE_WITHIN`].
+    /// Deletes objects that nothing will ever refer to, as well as it can within 30 s.
     pub async fn give_up(&self, names: &BTreeSet<String>) {
         match timeout(STATE_WITHIN, self.delete(names)).await {
             Ok(Ok(())) => {}
