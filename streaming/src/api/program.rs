@@ -16,12 +16,12 @@ use crate::{
         BuildInputs, BuildProgramError, EdgeCodec, Subtask, SubtaskContext, SubtaskFactory,
         TaskError, asks_for_help, help_of_several,
     },
+    task::panics::catch,
 };
 use model::{EdgeId, JobGraph, JobVertex, ProgramRef, graph::GraphNode};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
-    panic::{AssertUnwindSafe, catch_unwind},
     path::PathBuf,
     sync::{Arc, Mutex, atomic::Ordering},
 };
@@ -151,11 +151,8 @@ pub fn build(entry: &ProgramEntry, inputs: BuildInputs) -> Result<BuiltJob, Buil
         shipped: std::env::var_os(SHIPPED_VARIABLE).map(PathBuf::from),
     });
     let args = Args::new(inputs.program_name.clone(), inputs.args.clone());
-    let built = catch_unwind(AssertUnwindSafe(|| (job.build)(&env, args.clone())));
-    match built {
-        Err(payload) => {
-            return Err(BuildProgramError::Panicked(crate::chain::panic_message(&*payload)));
-        }
+    match catch(|| (job.build)(&env, args.clone())) {
+        Err(panic) => return Err(BuildProgramError::Panicked(panic)),
         Ok(Err(error)) => {
             return Err(match args.take_usage() {
                 Some(usage) => BuildProgramError::Usage { text: usage.text, help: usage.help },

@@ -288,7 +288,8 @@ fn mistakes_are_named() {
         wrong(|env| drop(env.sequence_with_rate(0..1, 0.0).discard())),
         "operator 'sequence': the rate must be finite and above 0, not 0"
     );
-    assert!(wrong(|_| panic!("no {}", 7)).contains("panicked: no 7"));
+    let panicked = wrong(|_| panic!("no {}", 7));
+    assert!(panicked.contains("panicked: no 7 (at ") && panicked.contains("tests.rs:"), "{panicked}");
 }
 
 #[test]
@@ -503,7 +504,9 @@ fn user_errors_and_panics_fail_the_task_by_name() {
     let error = failing(|env| {
         env.sequence(0..9).map(|n| if n == 5 { panic!("five") } else { n }).discard();
     });
-    assert_eq!(error, "the code of chain 'sequence -> map -> discard' panicked: five");
+    let (what, place) = error.split_once(" (at ").unwrap();
+    assert_eq!(what, "the code of chain 'sequence -> map -> discard' panicked: five");
+    assert!(place.contains("api/tests.rs:"), "{error}");
     let tmp = tempfile::tempdir().unwrap();
     let absent = built(1, |env| drop(env.read_text_file("/nowhere/at/all").discard()));
     let error = Harness::new(tmp.path()).run(&absent).unwrap_err().to_string();

@@ -20,7 +20,6 @@ pub use fan_out::{FanOut, NoConsumer};
 pub use head::{Head, InputHead, OpenBatch, PassedBarrier};
 pub use partition::{Broadcast, ByFunction, HashByKey, Partitioner, RoundRobin};
 pub use runner::ChainTask;
-pub(crate) use runner::panic_message;
 pub use source::SourceHead;
 
 #[cfg(test)]

@@ -6,12 +6,11 @@ use crate::{
     operators::{ChainShared, OperatorMail, split_ticket, ticket_of},
     seam::{Mail, Progress, Subtask, TaskCounters, TaskError, TaskSnapshot},
     state::Slice,
+    task::panics::catch,
 };
 use model::NodeId;
 use std::{
-    any::Any,
     collections::VecDeque,
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -105,13 +104,9 @@ impl ChainTask {
         &mut self,
         run: impl FnOnce(&mut Self) -> Result<T, TaskError>,
     ) -> Result<T, TaskError> {
-        let result = match catch_unwind(AssertUnwindSafe(|| run(self))) {
-            Ok(result) => result,
-            Err(payload) => Err(TaskError::Panicked {
-                chain: self.name.clone(),
-                message: panic_message(&*payload),
-            }),
-        };
+        let result = catch(|| run(self)).unwrap_or_else(|message| {
+            Err(TaskError::Panicked { chain: self.name.clone(), message })
+        });
         if result.is_err() {
             self.over = true;
         }
@@ -340,13 +335,6 @@ impl Subtask for ChainTask {
     fn counters(&self) -> Arc<TaskCounters> {
         self.shared.counters.clone()
     }
-}
-
-/// Returns the message of a panic.
-pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> String {
-    let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| payload.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "(no message)".to_owned())
 }
 
 #[cfg(test)]
