@@ -11,12 +11,13 @@ use gateways::{
     program_host::{BuildError, BuildGraph, StartCoordinators},
 };
 use model::{ExecutionAttemptId, JobGraph, JobMasterId, OperatorId};
-use runner::{Runner, Work};
+use runner::{Begun, Runner, Work};
 use serde_bytes::ByteBuf;
 use std::{
     collections::BTreeMap,
     path::PathBuf,
     sync::{Arc, mpsc},
+    thread::JoinHandle,
 };
 use streaming::{
     BuiltJob, CoordinatorContext, OnFailure, ProgramEntry,
@@ -75,11 +76,19 @@ impl Coordination {
     pub(crate) fn start(program: ProgramEntry, tmp_dir: PathBuf) -> std::io::Result<Self> {
         let (requests, queue) = mpsc::sync_channel(WAITING_MAX);
         threads::spawn("flott-coord", STACK_BYTES, move || {
-            let (coordinators, job_master) = (BTreeMap::new(), None);
-            let mut side = Side { program, tmp_dir, built: None, coordinators, job_master };
+            let mut side = Side {
+                program,
+                tmp_dir,
+                built: None,
+                coordinators: BTreeMap::new(),
+                ending: BTreeMap::new(),
+                job_master: None,
+            };
             while let Ok(request) = queue.recv() {
                 side.handle(request);
             }
+            side.end(|_| true);
+            side.ending.into_values().for_each(|thread| drop(thread.join()));
         })?;
         Ok(Self { requests })
     }
@@ -187,12 +196,37 @@ async fn answered<T>(
     answer.await.map_err(|_| gone(NotTaken::Ended))?
 }
 
+/// Answers when all coordinators have started, or with the first failure. Waits on a thread of its own: one that lists a bucket before
+/// it has started must not hold up what others are asked meanwhile.
+fn answer_when_started(starting: Vec<(String, Begun)>, reply: Reply<Result<(), BuildError>>) {
+    let wait = move || {
+        let started = starting.into_iter().try_for_each(|(name, begun)| {
+            // The coordinator's own text, without the words that the error adds for a call.
+            begun.wait().map_err(|error| match error {
+                CoordinationError::Failed(why) => wrong(&name, &why),
+                other => wrong(&name, &other.to_string()),
+            })
+        });
+        let _ = reply.send(started);
+    };
+    if let Err(error) = threads::spawn("flott-coord", STACK_BYTES, wait) {
+        // The reply is dropped with the closure, so the caller learns that nothing will answer.
+        tracing::error!(%error, "no thread to wait for the coordinators");
+    }
+}
+
+fn wrong(operator: &str, why: &str) -> BuildError {
+    BuildError::Program(format!("the coordinator of operator '{operator}': {why}"))
+}
+
 /// The state of the thread.
 struct Side {
     program: ProgramEntry,
     tmp_dir: PathBuf,
     built: Option<BuiltJob>,
     coordinators: BTreeMap<OperatorId, Runner>,
+    /// The threads of former coordinators, which end by themselves.
+    ending: BTreeMap<OperatorId, JoinHandle<()>>,
     /// The JobMaster that started the coordinators.
     job_master: Option<JobMasterId>,
 }
@@ -205,7 +239,12 @@ impl Side {
                 let _ = reply.send(self.build(ask));
             }
             Request::Start(start, on_failure, reply) => {
-                let _ = reply.send(self.start(*start, &on_failure));
+                match self.start(*start, &on_failure) {
+                    Ok(starting) => answer_when_started(starting, reply),
+                    Err(error) => {
+                        let _ = reply.send(Err(error));
+                    }
+                }
             }
             Request::Event(from, operator, event, reply) => {
                 self.hand_on(operator, Work::Event(from, event, reply));
@@ -234,34 +273,45 @@ impl Side {
     }
 
     fn build(&mut self, ask: BuildGraph) -> Result<JobGraph, BuildError> {
-        self.coordinators.clear();
+        self.end(|_| true);
         let built = program::build(&self.program, program::first_inputs(ask))?;
         let graph = built.graph().clone();
         self.built = Some(built);
         Ok(graph)
     }
 
-    fn start(&mut self, start: StartCoordinators, failed: &OnFailure) -> Result<(), BuildError> {
+    /// Ends coordinators without waiting for them: they may be in a long call.
+    fn end(&mut self, whose: impl Fn(&OperatorId) -> bool) {
+        let ended: Vec<_> = self.coordinators.extract_if(.., |id, _| whose(id)).collect();
+        self.ending.extend(ended.into_iter().filter_map(|(id, runner)| Some((id, runner.end()?))));
+    }
+
+    /// Creates the coordinators of some operators and has each of them started on its own thread, so that no coordinator waits for
+    /// another one's start. Returns what to wait for, with the operators' names.
+    fn start(
+        &mut self,
+        start: StartCoordinators,
+        failed: &OnFailure,
+    ) -> Result<Vec<(String, Begun)>, BuildError> {
         let graph = &start.graph;
         if self.job_master.replace(start.job_master_id) != Some(start.job_master_id) {
-            self.coordinators.clear();
+            self.end(|_| true);
         }
-        self.coordinators.retain(|operator, _| !start.operators.contains(operator));
+        self.end(|operator| start.operators.contains(operator));
         let same = self.built.as_ref().is_some_and(|built| {
             built.graph().job_id == graph.job_id && built.graph().fingerprint == graph.fingerprint
         });
         if !same {
-            self.coordinators.clear();
+            self.end(|_| true);
             self.built = Some(program::rebuild(&self.program, graph, start.embedded)?);
         }
         let Some(built) = &self.built else {
-            return Ok(());
+            return Ok(Vec::new());
         };
         let mut restore: BTreeMap<_, _> = start.restore.into_iter().collect();
         let mut options = start.options;
         options.extend(graph.options.iter().map(|(key, value)| (key.clone(), value.clone())));
         let options = Arc::new(options);
-        let mut coordinators = BTreeMap::new();
         let mut starting = Vec::new();
         let coordinated = graph.nodes.iter().filter(|node| node.coordinated);
         for node in coordinated.filter(|node| start.operators.contains(&node.operator_id)) {
@@ -279,30 +329,17 @@ impl Side {
                 on_failure: on_failure.clone(),
             };
             let restore = restore.remove(&node.operator_id).map(ByteBuf::into_vec);
-            let wrong = |why: String| {
-                BuildError::Program(format!("the coordinator of operator '{}': {why}", node.name))
-            };
             let coordinator = panics::catch(|| built.coordinator(node.operator_id, context))
-                .map_err(|panic| wrong(format!("it panicked: {panic}")))?
-                .map_err(|error| wrong(error.to_string()))?;
-            let runner = Runner::start(coordinator, on_failure)
+                .map_err(|panic| wrong(&node.name, &format!("it panicked: {panic}")))?
+                .map_err(|error| wrong(&node.name, &error.to_string()))?;
+            let former = self.ending.remove(&node.operator_id);
+            let runner = Runner::start(coordinator, former, on_failure)
                 .map_err(|error| BuildError::Process(format!("no thread for it: {error}")))?;
-            // All coordinators start at the same time.
-            starting.push((node, runner.begin(|coordinator| coordinator.start(restore))));
-            coordinators.insert(node.operator_id, runner);
+            let begun = runner.begin(|coordinator| coordinator.start(restore));
+            starting.push((node.name.clone(), begun));
+            self.coordinators.insert(node.operator_id, runner);
         }
-        for (node, started) in starting {
-            // The coordinator's own text, without the words that the error adds for a call.
-            started.wait().map_err(|error| {
-                let why = match error {
-                    CoordinationError::Failed(why) => why,
-                    other => other.to_string(),
-                };
-                BuildError::Program(format!("the coordinator of operator '{}': {why}", node.name))
-            })?;
-        }
-        self.coordinators.extend(coordinators);
-        Ok(())
+        Ok(starting)
     }
 
     fn hand_on(&self, operator: OperatorId, work: Work) {
@@ -322,8 +359,12 @@ impl Side {
     /// Tells every coordinator that the job has ended, even after one has failed, and returns the first failure.
     fn job_ended(&mut self, finished: bool) -> Result<(), CoordinationError> {
         let mut first = Ok(());
-        for (operator, runner) in &self.coordinators {
-            let told = runner.begin(move |c| c.job_ended(finished)).wait();
+        // All of them end at the same time.
+        let told = self.coordinators.iter().map(|(operator, runner)| {
+            (operator, runner.begin(move |c| c.job_ended(finished)))
+        });
+        for (operator, begun) in told.collect::<Vec<_>>() {
+            let told = begun.wait();
             if let (Err(error), Ok(())) = (&told, &first) {
                 let name = self.name_of(*operator);
                 first = Err(CoordinationError::Failed(format!("{name}: {error}")));

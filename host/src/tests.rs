@@ -10,7 +10,7 @@ use gateways::{CallError, program_host::*, task_executor::*};
 use model::{AllocationId, ExecutionState as S};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::atomic::Ordering,
+    sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
 
@@ -366,6 +366,40 @@ async fn a_start_replaces_the_coordinators_of_its_operators_and_those_of_other_j
     start.job_master_id = common::job_master(2);
     coordinators.gateway.ask(start).await.unwrap();
     assert!(!is_started(source).await && is_started(sink).await);
+}
+
+#[tokio::test]
+async fn a_coordinator_that_is_slow_to_start_holds_up_no_other_one() {
+    let program = programs::entry();
+    let mut cluster = Cluster::start().await;
+    let (_, coordinators) = cluster.in_process(&program).await;
+    let text = text(cluster.tmp.path(), "text", TEXT);
+    let gateway = &coordinators.gateway;
+    let graph = Arc::new(coordinators.build(2, &["held", &text]).await.unwrap());
+    let of = |held: bool| {
+        let mut start = cluster.start_coordinators(&graph);
+        let named = |node: &&model::graph::GraphNode| (node.name == "held") == held;
+        let nodes = graph.nodes.iter().filter(|node| node.coordinated).filter(named);
+        start.operators = nodes.map(|node| node.operator_id).collect();
+        start
+    };
+    let gate = programs::GATE.lock().await;
+    // Started anew while its first start lasts: neither makes the others wait.
+    let slow = futures::future::join(gateway.ask(of(true)), gateway.ask(of(true)));
+    let others = async {
+        let start = of(false);
+        let operator = *start.operators.last().unwrap();
+        gateway.ask(start).await.unwrap();
+        let request = HandleCoordinationRequest { operator, request: Vec::new() };
+        let answer = gateway.ask(request).await;
+        assert!(matches!(
+            answer,
+            Err(CallError::Refused(gateways::job_master::CoordinationError::Failed(_))) | Ok(_)
+        ));
+        drop(gate);
+    };
+    let ((first, second), ()) = futures::future::join(slow, others).await;
+    assert_eq!((first, second), (Ok(()), Ok(())));
 }
 
 #[tokio::test]

@@ -54,13 +54,16 @@ impl Begun {
 }
 
 impl Runner {
-    /// Starts the thread. Failures that have no caller to be returned to are reported to `on_failure`.
+    /// Starts the thread. It takes its first request when the operator's former coordinator, whose thread is `former`, has ended.
+    /// Failures that have no caller to be returned to are reported to `on_failure`.
     pub(super) fn start(
         coordinator: Box<dyn Coordinator>,
+        former: Option<JoinHandle<()>>,
         on_failure: OnFailure,
     ) -> std::io::Result<Self> {
         let (queue, work) = mpsc::sync_channel(WAITING_MAX);
         let thread = threads::spawn("flott-coord", STACK_BYTES, move || {
+            former.map(JoinHandle::join);
             let mut slot = Slot { coordinator: Some(coordinator), on_failure };
             while let Ok(work) = work.recv() {
                 slot.work(work);
@@ -68,6 +71,12 @@ impl Runner {
             slot.drop_coordinator();
         })?;
         Ok(Self { queue: Some(queue), thread: Some(thread) })
+    }
+
+    /// Takes no more requests, and returns the thread, which ends after those that wait.
+    pub(super) fn end(mut self) -> Option<JoinHandle<()>> {
+        self.queue = None;
+        self.thread.take()
     }
 
     /// Queues a request, or answers it with [`CoordinationError::Unavailable`] if the queue is full.

@@ -7,6 +7,8 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 use streaming::operators::{BoxError, Collector, OperatorContext, ProcessFunction};
+use streaming::sources::{Boundedness, FileSource, Source, SplitEnumerator, SplitEnumeratorContext};
+use streaming::time::WatermarkStrategy;
 use streaming::{Args, Environment, ProgramEntry};
 
 /// How often `build` ran in this process.
@@ -32,6 +34,38 @@ impl ProcessFunction<u64> for Devices {
     }
 }
 
+/// Held while the enumerators of [`Held`] must not get ready.
+pub static GATE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
+/// A source of text whose enumerator is created once [`GATE`] is open.
+struct Held(FileSource<String>);
+
+type Files = FileSource<String>;
+
+impl Source for Held {
+    type Record = String;
+    type Split = <Files as Source>::Split;
+    type Enumerator = <Files as Source>::Enumerator;
+    type Reader = <Files as Source>::Reader;
+
+    fn boundedness(&self) -> Boundedness {
+        self.0.boundedness()
+    }
+
+    fn create_enumerator(
+        &self,
+        context: SplitEnumeratorContext<Self::Split>,
+        restored: Option<<Self::Enumerator as SplitEnumerator>::Checkpoint>,
+    ) -> Result<Self::Enumerator, BoxError> {
+        drop(GATE.blocking_lock());
+        self.0.create_enumerator(context, restored)
+    }
+
+    fn create_reader(&self, context: &OperatorContext) -> Result<Self::Reader, BoxError> {
+        self.0.create_reader(context)
+    }
+}
+
 fn build(env: &Environment, args: &Args) -> Result<(), String> {
     BUILDS.fetch_add(1, Ordering::SeqCst);
     let what = args.get(0).unwrap_or("");
@@ -48,6 +82,12 @@ fn build(env: &Environment, args: &Args) -> Result<(), String> {
                 .count()
                 .map(|(word, count)| format!("{word}\t{count}"))
                 .collect();
+        }
+        "held" => {
+            let text = args.get(1).unwrap_or("");
+            let held = Held(FileSource::text(text));
+            env.from_source(held, WatermarkStrategy::no_watermarks(), "held").discard();
+            env.read_text_file(text).collect();
         }
         "forever" => {
             env.sequence(0..).key_by_value(|n: &u64| *n).count().discard();
