@@ -37,8 +37,11 @@ pub(crate) const METADATA: &str = "_metadata";
 const SHARED: &str = "_shared";
 /// Maximum nesting depth of the metadata, so that damaged bytes cannot exhaust the stack.
 const DEPTH_MAX: usize = 64;
-/// The time within which a state must be stored. A network file system that hangs would hold up the records of its task for ever.
+/// The time within which a state must be stored, and a second more for each [`STATE_BYTES_PER_S`] of it. A network file system that
+/// hangs would hold up the records of its task for ever.
 const STATE_WITHIN: Duration = Duration::from_secs(30);
+/// The bytes that the slowest store takes in a second.
+const STATE_BYTES_PER_S: u64 = 4 << 20;
 
 /// The reason why a checkpoint could not be stored or read.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -187,8 +190,9 @@ impl CheckpointDirectory {
 
     async fn put_object(&self, name: String, state: Bytes) -> Result<StateHandle, CheckpointError> {
         let bytes = state.len() as u64;
-        let put = timeout(STATE_WITHIN, self.objects.put(&self.full(&name), state)).await;
-        let why = || format!("it is not written within {} s", STATE_WITHIN.as_secs());
+        let within = STATE_WITHIN + Duration::from_secs(bytes / STATE_BYTES_PER_S);
+        let put = timeout(within, self.objects.put(&self.full(&name), state)).await;
+        let why = || format!("it is not written within {} s", within.as_secs());
         let late = |_| Err(StoreError::Unreachable { path: self.shown(&name), why: why() });
         put.unwrap_or_else(late)?;
         Ok(StateHandle::Object { name, bytes })

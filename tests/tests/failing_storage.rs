@@ -277,10 +277,10 @@ fn a_process_that_is_started_while_its_storage_hangs_ends_on_sigterm() {
     }
 }
 
-/// Changes one bit of the content, which follows a header of 48 bytes.
+/// Changes one bit of the content, which follows a header of 20 bytes.
 fn damage(path: &Path) {
     let mut bytes = std::fs::read(path).unwrap();
-    let at = 48 + (bytes.len() - 48) / 2;
+    let at = 20 + (bytes.len() - 20) / 2;
     *bytes.get_mut(at).unwrap() ^= 1;
     std::fs::write(path, bytes).unwrap();
 }

@@ -187,15 +187,20 @@ impl JobMaster {
 
     /// Deletes the snapshot that the job was started from, if the job owns it, as soon as the job has a checkpoint of its own and no
     /// task is being restored. Every JobMaster of the job does that, because the one before may have ended just before it did.
-    pub(super) fn delete_claimed(&mut self) {
-        if self.core.needs_start_snapshot() {
+    pub(super) fn delete_claimed(&mut self, ctx: &mut Context<Self>) {
+        if self.deletes_claimed || self.core.needs_start_snapshot() {
             return;
         }
-        let Some(claimed) = self.claimed.take() else { return };
-        let (reader, job) = (self.state_reader(), self.job_id());
+        let Some(claimed) = self.claimed.clone() else { return };
+        self.deletes_claimed = true;
+        let (reader, job, addr) = (self.state_reader(), self.job_id(), ctx.address());
         actix::spawn(async move {
             let uri = &claimed.uri;
-            match delete_snapshot(&reader, &claimed).await {
+            let deleted = delete_snapshot(&reader, &claimed).await;
+            if deleted.is_ok() {
+                let _ = addr.send(ClaimedDeleted).await;
+            }
+            match deleted {
                 Ok(Deleted::Now) => {
                     tracing::info!(%job, snapshot = uri, "the claimed snapshot is deleted");
                 }
@@ -363,6 +368,19 @@ struct Restored {
     started_from: Option<Snapshot>,
     /// The snapshot that the JobMaster before had yet to delete.
     claimed: Option<ClaimedSnapshot>,
+}
+
+/// The claimed snapshot is deleted: later checkpoints do not name it.
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+struct ClaimedDeleted;
+
+impl Handler<ClaimedDeleted> for JobMaster {
+    type Result = ();
+
+    fn handle(&mut self, _: ClaimedDeleted, _: &mut Context<Self>) {
+        self.claimed = None;
+    }
 }
 
 /// The checkpoint that the job continues from was read, or can't be.

@@ -117,8 +117,10 @@ pub struct JobMaster {
     ended: bool,
     /// Where the job's checkpoints are; `None` until the log was read.
     directory: Option<CheckpointDirectory>,
-    /// The snapshot that the job was started from, until this JobMaster deletes it; `None` if the job does not own it.
+    /// The snapshot that the job was started from, until it is deleted; `None` if the job does not own it.
     claimed: Option<ClaimedSnapshot>,
+    /// This JobMaster has begun to delete it. If that fails, the checkpoints go on naming it, and the next JobMaster tries again.
+    deletes_claimed: bool,
     /// Savepoints that were asked for, by the number of the request.
     savepoints: BTreeMap<u64, savepoints::Asked>,
 }
@@ -151,6 +153,7 @@ impl JobMaster {
             ended: false,
             directory: None,
             claimed: None,
+            deletes_claimed: false,
             savepoints: BTreeMap::new(),
             deps,
         }
@@ -193,7 +196,7 @@ impl JobMaster {
         self.note_tasks();
         let commands = self.core.take_commands();
         self.execute_all(commands, ctx);
-        self.delete_claimed();
+        self.delete_claimed(ctx);
         self.set_timer(ctx);
     }
 

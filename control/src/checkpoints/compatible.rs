@@ -62,6 +62,15 @@ pub enum Incompatible {
         /// The type in the program.
         now: String,
     },
+    /// A source has an enumerator now, which would assign everything again.
+    #[error(
+        "{operator} had no enumerator in it and has one in the program, which would assign again what was read: give the source another \
+         uid"
+    )]
+    EnumeratorAdded {
+        /// The operator, with its uid if it has one.
+        operator: String,
+    },
     /// Keys are distributed over another number of key groups.
     #[error(
         "the maximum parallelism of {operator} is {then} in it and {now} in the program, and keys can't be redistributed: set \
@@ -130,6 +139,14 @@ fn check_operator(
     {
         let (operator, then) = (operator.clone(), saved.max_parallelism);
         found.push(Incompatible::MaxParallelism { operator, then, now });
+    }
+    let has = |states: &[StateDeclaration], name| states.iter().any(|state| state.name == name);
+    let (splits, enumerator) = (StateDeclaration::SPLITS, StateDeclaration::ENUMERATOR);
+    if has(&saved.states, splits)
+        && !has(&saved.states, enumerator)
+        && has(&node.states, enumerator)
+    {
+        found.push(Incompatible::EnumeratorAdded { operator: operator.clone() });
     }
     for then in &saved.states {
         match node.states.iter().find(|now| now.name == then.name) {
@@ -279,6 +296,20 @@ mod tests {
             kind: kind.to_owned(),
             schemas: [(role.to_owned(), schema.to_owned())].into(),
             ttl_ms: None,
+        }
+    }
+
+    #[test]
+    fn a_source_that_gets_an_enumerator_is_refused_because_it_would_read_everything_again() {
+        let (mut graph, mut snapshot) = saved();
+        let splits = of_source("splits", "split", "File");
+        for saved in snapshot.operators.values_mut() {
+            saved.states = vec![splits.clone()];
+        }
+        graph.nodes[0].states = vec![splits, of_source("enumerator", "value", "Left")];
+        for allow_dropped in [true, false] {
+            let found = check(&graph, &snapshot, allow_dropped).unwrap_err();
+            let [Incompatible::EnumeratorAdded { .. }] = &found[..] else { panic!("{found:?}") };
         }
     }
 

@@ -115,6 +115,8 @@ struct Pending {
     waiting: BTreeSet<TaskIndex>,
     /// The subtasks that end with this checkpoint.
     last: BTreeSet<TaskIndex>,
+    /// The operators whose coordinators take no part.
+    absent: BTreeSet<OperatorId>,
     parts: Parts,
 }
 
@@ -136,6 +138,8 @@ pub struct Scope {
     pub others: BTreeMap<TaskIndex, SubtaskSnapshot>,
     /// Whether coordinators have to take snapshots.
     pub coordinated: bool,
+    /// The states of coordinators that take none, as the latest checkpoint has them: their region waits for slots.
+    pub coordinators: BTreeMap<OperatorId, Option<StateHandle>>,
 }
 
 /// The checkpoints of one job under one JobMaster.
@@ -242,6 +246,9 @@ impl Checkpoints {
         }
         let phase = if scope.coordinated { Phase::Coordinators } else { Phase::Tasks };
         self.history.begin((now, now_unix_ms), checkpoint, kind, &scope.others);
+        let absent = scope.coordinators.keys().copied().collect();
+        let coordinators = scope.coordinators.into_iter();
+        let coordinators = coordinators.filter_map(|(id, state)| Some((id, state?))).collect();
         self.pending = Some(Pending {
             kind,
             deadline: now.saturating_add(self.config.timeout),
@@ -250,11 +257,12 @@ impl Checkpoints {
             waiting: scope.tasks.clone(),
             tasks: scope.tasks,
             last: scope.last,
+            absent,
             parts: Parts {
                 checkpoint,
                 triggered_ms: now_unix_ms,
                 tasks: scope.others,
-                coordinators: BTreeMap::new(),
+                coordinators,
             },
         });
         self.out.push(match scope.coordinated {
@@ -284,7 +292,9 @@ impl Checkpoints {
         let Some(pending) = self.in_phase(checkpoint, Phase::Coordinators) else { return };
         match answer {
             Ok(states) => {
-                pending.parts.coordinators = states;
+                let absent = &pending.absent;
+                let taking_part = states.into_iter().filter(|(id, _)| !absent.contains(id));
+                pending.parts.coordinators.extend(taking_part);
                 pending.phase = Phase::Tasks;
                 self.out.push(CheckpointStep::Trigger(checkpoint));
             }

@@ -92,10 +92,7 @@ impl JobCore {
         let finished = self.exec.in_state(ExecutionState::Finished);
         self.ends_with_checkpoint()
             && self.status() == JobStatus::Running
-            && self
-                .states
-                .iter()
-                .all(|s| matches!(s.coordinators, Coordinators::Absent | Coordinators::Up))
+            && self.states.iter().all(RegionState::may_be_in_checkpoint)
             && running > 0
             && running + finished + self.waiting_tasks() == self.exec.len()
             && !self.some_region_is_finishing()
@@ -165,6 +162,15 @@ impl JobCore {
 
     pub(super) fn checkpoint_scope(&self) -> Scope {
         let mut scope = Scope { coordinated: self.has_coordinators_up(), ..Scope::default() };
+        for operator in self.coordinated.keys() {
+            let region = self.region_of(*operator);
+            if region.is_some_and(|region| self.coordinators_of(region) != Coordinators::Up) {
+                let latest = self.checkpoints.latest();
+                let state = latest.and_then(|latest| latest.operators.get(operator));
+                let state = state.and_then(|state| state.coordinator.clone());
+                scope.coordinators.insert(*operator, state);
+            }
+        }
         for (index, region) in self.regions.iter() {
             let over = self.states.get(index.0 as usize).is_some_and(RegionState::is_over);
             if over || !self.region_runs(index) {

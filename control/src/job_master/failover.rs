@@ -214,8 +214,11 @@ impl JobCore {
     /// Takes the report of a coordinator that has failed: its region fails with it. One of an earlier start changes nothing: the
     /// report may be repeated until it is answered, and arrive when the coordinators have been started anew.
     pub fn coordinator_reported(&mut self, now: Now, round: u64, cause: FailureCause) {
-        if let Some(region) = self.region_of_round(round) {
-            self.coordinators_failed(now, &[region], cause);
+        match self.region_of_round(round) {
+            // The other coordinators have been told, or are being told, that the job has ended: they serve nobody any more.
+            Some(_) if self.publishing => self.coordinator_host_lost(now, cause),
+            Some(region) => self.coordinators_failed(now, &[region], cause),
+            None => {}
         }
     }
 

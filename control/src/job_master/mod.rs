@@ -209,6 +209,13 @@ struct RegionState {
 }
 
 impl RegionState {
+    /// Returns true if a checkpoint can have what the region's coordinators hold: they take a snapshot, or the region waits for slots,
+    /// so that the latest checkpoint has their state.
+    fn may_be_in_checkpoint(&self) -> bool {
+        let answers = matches!(self.coordinators, Coordinators::Absent | Coordinators::Up);
+        answers || matches!(self.phase, Phase::Waiting { .. })
+    }
+
     /// Whether all of it has finished.
     fn is_over(&self) -> bool {
         self.phase == Phase::Active && self.alive == 0

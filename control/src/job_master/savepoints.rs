@@ -124,7 +124,7 @@ impl JobCore {
     /// for a checkpoint or another savepoint has no deadline here: those have their own.
     pub(super) fn savepoint_deadline(&self) -> Option<Duration> {
         let deadlines = self.savepoints.waiting.iter().map(|waiting| waiting.deadline);
-        deadlines.min().filter(|_| !self.may_checkpoint())
+        deadlines.min().filter(|_| self.comes_up() || self.waiting_tasks() > 0)
     }
 
     /// Answers the savepoints whose tasks have not all run in time with an error. A stop among them is withdrawn: the job goes on.

@@ -1,6 +1,6 @@
 //! Objects as files below one directory: written to a temporary name, synced, then linked or renamed.
 //!
-//! Each file begins with a header (`frame.rs`) of magic `FLOTTOB1`. The disk work of a call runs on tokio's blocking
+//! Each file begins with a header (`frame.rs`) of magic `FLOTTOB3`. The disk work of a call runs on tokio's blocking
 //! threads, a bounded number of calls at a time ([`DiskCalls`]): a directory that hangs (NFS, a full device queue)
 //! holds up these calls but no lane. This module must never show a file that was not written to its end, never leave
 //! its directory, and never let other users of the machine read its files.

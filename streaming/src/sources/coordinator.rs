@@ -448,8 +448,12 @@ impl<S: Source> Coordinator for SourceCoordinator<S> {
             Ok(snapshot) => {
                 // Messages sent from here on do not belong to the checkpoint.
                 (state.newest, state.open) = (checkpoint, true);
+                // A release says nothing of splits. The reader of a task that has finished never confirms one.
+                let is_waited_for =
+                    |message: &&Numbered| !matches!(message.message, ToReader::Release(_));
                 let of = |(subtask, reader): (&u32, &ReaderState)| {
-                    Some((*subtask, reader.outbox.back()?.number))
+                    let last = reader.outbox.iter().rev().find(is_waited_for)?;
+                    Some((*subtask, last.number))
                 };
                 let unconfirmed = state.readers.iter().filter_map(of).collect();
                 let bytes = encode_one(&snapshot);

@@ -444,6 +444,45 @@ fn a_region_ends_with_a_final_checkpoint_while_others_wait_for_its_slot() {
 }
 
 #[test]
+fn a_final_checkpoint_has_the_latest_state_of_coordinators_whose_region_waits_for_slots() {
+    // Two sources that are not connected, each with an enumerator, and one slot in all.
+    let mut other = vertex(2, 1);
+    other.slot_sharing_group = "other".into();
+    let mut graph = graph(vec![vertex(1, 1), other], vec![]);
+    for vertex in [1, 2] {
+        coordinate(&mut graph, vertex);
+        graph.vertices[vertex as usize - 1].source = true;
+    }
+    let mut w = with_checkpoints(graph, Duration::from_secs(1));
+    w.core.start(at(0));
+    w.tm(1, 1);
+    w.coordinators_up();
+    let tasks = w.run_all();
+    assert_eq!(tasks.len(), 1);
+    let (ends, waits) = match tasks[0].vertex {
+        JobVertexId(1) => (OperatorId(1), OperatorId(2)),
+        _ => (OperatorId(2), OperatorId(1)),
+    };
+    w.commands();
+    w.reach_end(tasks[0]);
+    assert!(w.commands().contains(&Command::SnapshotCoordinators { checkpoint: 1 }));
+    // The host may still have a coordinator that was started before the slots were lost.
+    let state = |n| StateHandle::Inline(vec![n]);
+    let answer = BTreeMap::from([(ends, state(7)), (waits, state(9))]);
+    let now = w.now();
+    w.core.coordinators_snapshotted(now, 1, Ok(answer));
+    assert_eq!(triggered(&w.commands()), [(1, true, 1)]);
+    w.acknowledge(1, tasks[0], true);
+    let metadata = w.awaiting_persistence();
+    assert_eq!(metadata.operators[&ends].coordinator, Some(state(7)));
+    assert_eq!(metadata.operators[&waits].coordinator, None, "it has no state in a checkpoint");
+    let now = w.now();
+    w.core.checkpoint_persisted(now, 1, Ok(metadata));
+    w.report(1, tasks[0], ExecutionState::Finished);
+    assert!(w.commands().iter().any(|command| matches!(command, Command::StartCoordinators { .. })));
+}
+
+#[test]
 fn subtasks_that_wait_to_be_rescaled_are_left_out_of_no_checkpoint() {
     // Two subtasks that are not connected, one slot, and a snapshot of a job that had one subtask.
     let mut graph = graph(vec![vertex(1, 2)], vec![]);
