@@ -10,6 +10,7 @@ mod compatible;
 mod config;
 mod history;
 mod restore;
+mod scope;
 mod retained;
 #[cfg(test)]
 mod tests;
@@ -17,6 +18,7 @@ mod tests;
 pub use compatible::{Incompatible, check, is_readable};
 pub use config::CheckpointConfig;
 pub use restore::{assemble, coordinator_state, is_rescaled, part_of, restore_of};
+pub use scope::Scope;
 
 use crate::execution_graph::TaskIndex;
 use crate::mutation::Rule;
@@ -125,21 +127,6 @@ impl Pending {
     fn is_being_stored(&self) -> bool {
         matches!(self.phase, Phase::Storing | Phase::Persisting)
     }
-}
-
-/// The subtasks that a checkpoint is about.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Scope {
-    /// The subtasks that have to acknowledge.
-    pub tasks: BTreeSet<TaskIndex>,
-    /// Those of them that end with the checkpoint, because all of their sources have no more data.
-    pub last: BTreeSet<TaskIndex>,
-    /// The parts of all other subtasks, as the latest checkpoint has them: they have finished, or their region waits for slots.
-    pub others: BTreeMap<TaskIndex, SubtaskSnapshot>,
-    /// Whether coordinators have to take snapshots.
-    pub coordinated: bool,
-    /// The states of coordinators that take none, as the latest checkpoint has them: their region waits for slots.
-    pub coordinators: BTreeMap<OperatorId, Option<StateHandle>>,
 }
 
 /// The checkpoints of one job under one JobMaster.
