@@ -158,6 +158,8 @@ where
     alarm: Alarm,
     /// Some timers of processing time that are due have not fired, because the output was full or a key was not resident.
     due_left: bool,
+    /// Timers that were due when they were restored have not all fired: no record comes before.
+    restored_due: bool,
     finished: bool,
 }
 
@@ -193,6 +195,7 @@ where
             watermark: i64::MIN,
             alarm: Alarm::default(),
             due_left: false,
+            restored_due: false,
             finished: false,
         }
     }
@@ -365,6 +368,7 @@ where
         self.alarm.rang();
         self.due_left = out.is_full()
             || self.fire(TimeDomain::ProcessingTime, clock(context), out, context)? != Flow::Done;
+        self.restored_due &= self.due_left;
         Ok(())
     }
 }
@@ -387,6 +391,8 @@ where
                 self.restore(&mut input, context)?;
             }
         }
+        let first = self.timers.processing.first();
+        self.restored_due = first.is_some_and(|first| first <= clock(context));
         self.wake_for_timers(context);
         self.function.open(context).map_err(|error| context.user_error(error))
     }
@@ -448,7 +454,7 @@ where
     }
 
     fn full(&self) -> bool {
-        self.resident.full()
+        self.resident.full() || self.restored_due
     }
 
     fn state_bytes(&self) -> Option<u64> {

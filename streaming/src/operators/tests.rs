@@ -355,6 +355,38 @@ fn short_timers_before_a_long_one_leave_one_wake_up() {
 }
 
 #[test]
+fn timers_that_were_due_when_they_were_restored_fire_before_records() {
+    let (door, clock) = (Door::default(), Arc::new(Clock::default()));
+    let context = OperatorContext::for_tests_with(0, 1, clock.clone());
+    let sleeps = || {
+        let fields = <Option<u64> as crate::state::State>::declare();
+        KeyedOperator::new(ByValue::new(|n: &u64| *n), Sleeps, fields)
+    };
+    let mut before = sleeps();
+    let mut out =
+        Collector::new(Box::new(door.clone()), SideOutputs::default(), Interrupt::default());
+    before.open(&context).unwrap();
+    before.process(&mut Batch::from(vec![10, 11, 12]), &mut out, &context).unwrap();
+    let snapshot = before.snapshot(1, &context).unwrap().unwrap();
+    // The first of the timers is due.
+    assert_eq!(clock.next(), Some(10));
+    let context = context.restoring(vec![snapshot]);
+    let mut link: Link<u64, _> =
+        Link::new(sleeps(), Box::new(door.clone()), SideOutputs::default(), context);
+    Consumer::<u64>::open(&mut link).unwrap();
+    assert!(Consumer::<u64>::full(&link), "no record comes before the timer");
+    door.close(true);
+    clock.next().unwrap();
+    ring(&mut link, 0);
+    door.close(false);
+    assert!(Consumer::<u64>::full(&link), "it could not fire");
+    clock.next().unwrap();
+    ring(&mut link, 0);
+    assert!(!Consumer::<u64>::full(&link));
+    assert_eq!(door.came(), [Ok(3)], "the others are due by now too");
+}
+
+#[test]
 fn timers_of_the_clock_do_not_fire_into_a_full_output() {
     let (door, clock) = (Door::default(), Arc::new(Clock::default()));
     let mut link = sleeping(&door, &clock);
