@@ -4,7 +4,7 @@ mod inspect;
 pub(super) mod snapshots;
 
 pub use inspect::InspectKeyed;
-use snapshots::{before_state, parts_of};
+use snapshots::before_state;
 
 use super::{
     BoxError, Collector, Flow, KeySelector, Metrics, Operator, OperatorContext, OperatorMail,
@@ -16,7 +16,7 @@ use crate::{
     batch::{Batch, NO_TIME},
     seam::{StreamEvent, TaskError},
     state::{Free, KeyAddress, Place, Slice, State, StateBackend, Table, Taken},
-    types::{Reader, Record},
+    types::Record,
 };
 use model::graph::StateDeclaration;
 
@@ -40,7 +40,8 @@ impl<K> Context<'_, K> {
     pub fn timestamp(&self) -> Option<i64> {
         (self.timestamp != NO_TIME).then_some(self.timestamp)
     }
-    /// Returns the operator's watermark in milliseconds since 1970; `None` before the first watermark, also after a restore.
+    /// Returns the operator's watermark in milliseconds since 1970; `None` before the first watermark. A restored operator has that of
+    /// the checkpoint, after a change of the parallelism the least of all former subtasks.
     pub fn watermark(&self) -> Option<i64> {
         (self.watermark != i64::MIN).then_some(self.watermark)
     }
@@ -330,26 +331,6 @@ where
         }
     }
 
-    /// Restores the next snapshot of the input: timers and state.
-    fn restore(
-        &mut self,
-        input: &mut Reader<'_>,
-        context: &OperatorContext,
-    ) -> Result<(), TaskError> {
-        let wrong = |error| context.codec_error(error);
-        let (state, mut timers) = parts_of(input).map_err(wrong)?;
-        match state {
-            Some(state) => {
-                let mut state = Reader::new(state);
-                self.resident.restore(&mut state, context)?;
-                state.finish().map_err(wrong)?;
-            }
-            None => self.resident.restore(input, context)?,
-        }
-        let read = self.timers.read(&mut timers, self.resident.groups());
-        read.and_then(|()| timers.finish()).map_err(wrong)
-    }
-
     /// Asks the host for a wake-up at the earliest timer of processing time, or soon if timers that are due have not fired.
     fn wake_for_timers(&mut self, context: &OperatorContext) {
         if self.due_left {
@@ -385,11 +366,7 @@ where
     fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
         self.resident.open(context);
         while let Some(snapshot) = context.next_snapshot()? {
-            let mut input = Reader::new(&snapshot);
-            self.restore(&mut input, context)?;
-            while input.remaining() > 0 {
-                self.restore(&mut input, context)?;
-            }
+            self.restore(&snapshot, context)?;
         }
         let first = self.timers.processing.first();
         self.restored_due = first.is_some_and(|first| first <= clock(context));
@@ -439,8 +416,9 @@ where
         }
         match event {
             StreamEvent::Watermark(ms) => {
-                self.watermark = ms;
-                let fired = self.fire(TimeDomain::EventTime, ms, out, context)?;
+                // What comes after a restore may be behind the watermark that was restored.
+                self.watermark = self.watermark.max(ms);
+                let fired = self.fire(TimeDomain::EventTime, self.watermark, out, context)?;
                 self.wake_for_timers(context);
                 return Ok(fired);
             }
@@ -466,7 +444,7 @@ where
         _checkpoint: u64,
         context: &OperatorContext,
     ) -> Result<Option<Vec<u8>>, TaskError> {
-        let mut bytes = before_state(&self.timers, context)?;
+        let mut bytes = before_state(&self.timers, self.watermark, context)?;
         bytes.append(&mut self.resident.snapshot(context)?);
         Ok(Some(bytes))
     }
@@ -476,8 +454,8 @@ where
         _checkpoint: u64,
         context: &OperatorContext,
     ) -> Result<bool, TaskError> {
-        let first = before_state(&self.timers, context)?;
-        let none = before_state(&Timers::<S::Key>::default(), context)?;
+        let first = before_state(&self.timers, self.watermark, context)?;
+        let none = before_state(&Timers::<S::Key>::default(), i64::MIN, context)?;
         Ok(self.resident.begin_snapshot(first, none))
     }
 

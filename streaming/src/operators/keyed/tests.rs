@@ -486,3 +486,41 @@ fn a_snapshot_is_read_when_the_one_before_is_decoded_and_dropped() {
     assert_eq!(kept.snapshots().unwrap(), [vec![8]]);
     assert_eq!((kept.next_snapshot().unwrap(), kept.is_restored()), (None, true));
 }
+
+/// Emits the watermark for each record, -1 before the first one.
+#[derive(Clone)]
+struct Marks;
+
+impl KeyedProcessFunction<u64, u64> for Marks {
+    type State = Option<u64>;
+    type Out = i64;
+    fn process(
+        &mut self,
+        _: u64,
+        _: &mut Option<u64>,
+        ctx: &mut Context<'_, u64>,
+        out: &mut Collector<i64>,
+    ) -> Result<(), BoxError> {
+        out.collect(ctx.watermark().unwrap_or(-1));
+        Ok(())
+    }
+}
+
+#[test]
+fn a_restored_operator_has_the_least_watermark_of_its_snapshots_and_never_goes_back() {
+    let marks = || crate::testing::keyed_by_value(|n: &u64| *n, Marks);
+    let snapshots = [700, 500].map(|watermark| {
+        let mut test = marks().open().unwrap();
+        test.push(1).unwrap();
+        test.watermark(watermark).unwrap();
+        assert_eq!(test.output(), [-1]);
+        test.snapshot().unwrap()
+    });
+    let mut test = marks().restore(snapshots.concat()).open().unwrap();
+    test.push(1).unwrap();
+    for watermark in [400, 900] {
+        test.watermark(watermark).unwrap();
+        test.push(1).unwrap();
+    }
+    assert_eq!(test.output(), [500, 500, 900]);
+}

@@ -1,25 +1,73 @@
 //! What precedes the state in the snapshot of a function with timers; `STATE-FORMAT.md` has the bytes.
 
+use super::{KeyedOperator, KeyedProcessFunction};
 use crate::{
-    operators::{OperatorContext, timers::Timers},
+    operators::{KeySelector, OperatorContext, timers::Timers},
     seam::TaskError,
-    types::{CodecError, Key, Reader, check_written, write_len},
+    state::StateBackend,
+    types::{CodecError, Key, Reader, check_written, write_len, write_zigzag},
 };
 
-/// Returns the beginning of a snapshot with these timers: what [`parts_of`] expects before the state.
+impl<T, S, F, B> KeyedOperator<T, S, F, B>
+where
+    T: Send + 'static,
+    S: KeySelector<T>,
+    F: KeyedProcessFunction<S::Key, T>,
+    B: StateBackend<S::Key, F::State>,
+{
+    /// Restores the snapshots in these bytes: timers, watermark and state. The watermark is the least of all that are restored.
+    pub(super) fn restore(
+        &mut self,
+        snapshots: &[u8],
+        context: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        let wrong = |error| context.codec_error(error);
+        let mut input = Reader::new(snapshots);
+        loop {
+            let (state, mut timers) = parts_of(&mut input).map_err(wrong)?;
+            match state {
+                Some(state) => {
+                    let mut state = Reader::new(state);
+                    self.resident.restore(&mut state, context)?;
+                    state.finish().map_err(wrong)?;
+                }
+                None => self.resident.restore(&mut input, context)?,
+            }
+            self.timers.read(&mut timers, self.resident.groups()).map_err(wrong)?;
+            if timers.remaining() > 0 {
+                let watermark = timers.zigzag().map_err(wrong)?;
+                self.watermark = match self.watermark {
+                    i64::MIN => watermark,
+                    least => least.min(watermark),
+                };
+            }
+            timers.finish().map_err(wrong)?;
+            if input.remaining() == 0 {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Returns the beginning of a snapshot with these timers: what [`parts_of`] expects before the state. `watermark` is `i64::MIN`
+/// before the first one.
 pub(super) fn before_state<K: Key>(
     timers: &Timers<K>,
+    watermark: i64,
     context: &OperatorContext,
 ) -> Result<Vec<u8>, TaskError> {
     let (mut written, mut bytes) = (Vec::new(), vec![0]);
     timers.write(&mut written);
+    if watermark > i64::MIN {
+        write_zigzag(watermark, &mut written);
+    }
     check_written().map_err(|error| context.codec_error(error))?;
     write_len(written.len(), &mut bytes);
     bytes.append(&mut written);
     Ok(bytes)
 }
 
-/// Reads what precedes the state in a snapshot, and returns a reader of the timers. A snapshot is a byte 0, the timers, which a
+/// Reads what precedes the state in a snapshot, and returns a reader of the timers and the watermark. A snapshot is a byte 0, the timers, which a
 /// varint length precedes, and the state, at which the input stands then. Before, it was the state, which its length (never 0)
 /// precedes, and the timers up to the end; the state is returned then.
 pub(in crate::operators) fn parts_of<'a>(
