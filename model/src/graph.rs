@@ -122,6 +122,9 @@ impl StateDeclaration {
     /// The kind of the state of a collecting sink and its coordinator.
     pub const COLLECTED: &'static str = "collected";
 
+    /// The kind of broadcast state, which the first subtask writes and all subtasks read.
+    pub const BROADCAST: &'static str = "broadcast";
+
     /// Returns true if the state is all that a subtask of its operator writes, in a format of its own. An operator that does not
     /// declare such a state cannot read the bytes, not even to drop them.
     pub fn is_whole(&self) -> bool {

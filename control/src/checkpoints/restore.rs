@@ -125,7 +125,9 @@ pub fn restore_of(
         };
         let now = (subtask, vertex.parallelism);
         let former = state.subtasks.iter().enumerate();
-        let former = former.filter(|(index, _)| choice.has(*index, state, now));
+        let all_read = |index| index == 0 && node.states.iter().any(is_broadcast);
+        let former =
+            former.filter(|(index, _)| all_read(*index) || choice.has(*index, state, now));
         let states = former.filter_map(|(_, former)| former.state.as_ref());
         let own = owned_key_groups(subtask, vertex.parallelism, vertex.max_parallelism);
         let needed = |part: &&StatePart| match choice {
@@ -204,10 +206,15 @@ pub fn coordinator_state(
     states.filter_map(|(id, state)| Some((*id, state.coordinator.as_ref()?)))
 }
 
-/// Returns true if all state of an operator belongs to keys. A former subtask then owned the same key groups as the subtask of
-/// that index owns now, if neither number has changed.
+/// Returns true if all state of an operator belongs to keys, but for what its first subtask writes for all. A former subtask then
+/// owned the same key groups as the subtask of that index owns now, if neither number has changed.
 fn is_keyed(node: &GraphNode) -> bool {
-    !node.states.is_empty() && node.states.iter().all(StateDeclaration::is_keyed)
+    let mut own = node.states.iter().filter(|state| !is_broadcast(state)).peekable();
+    own.peek().is_some() && own.all(StateDeclaration::is_keyed)
+}
+
+fn is_broadcast(state: &StateDeclaration) -> bool {
+    state.kind == StateDeclaration::BROADCAST
 }
 
 fn nodes_of<'a>(graph: &'a JobGraph, vertex: &'a JobVertex) -> impl Iterator<Item = &'a GraphNode> {

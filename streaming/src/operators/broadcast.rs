@@ -305,7 +305,7 @@ where
 pub(crate) fn broadcast_state<V: FlottType>() -> StateDeclaration {
     StateDeclaration {
         name: "broadcast".to_owned(),
-        kind: "broadcast".to_owned(),
+        kind: StateDeclaration::BROADCAST.to_owned(),
         schemas: BTreeMap::from([("value".to_owned(), fingerprint::<V>())]),
         ttl_ms: None,
     }
