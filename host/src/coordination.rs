@@ -238,14 +238,12 @@ impl Side {
             Request::Build(ask, reply) => {
                 let _ = reply.send(self.build(ask));
             }
-            Request::Start(start, on_failure, reply) => {
-                match self.start(*start, &on_failure) {
-                    Ok(starting) => answer_when_started(starting, reply),
-                    Err(error) => {
-                        let _ = reply.send(Err(error));
-                    }
+            Request::Start(start, on_failure, reply) => match self.start(*start, &on_failure) {
+                Ok(starting) => answer_when_started(starting, reply),
+                Err(error) => {
+                    let _ = reply.send(Err(error));
                 }
-            }
+            },
             Request::Event(from, operator, event, reply) => {
                 self.hand_on(operator, Work::Event(from, event, reply));
             }
@@ -360,9 +358,10 @@ impl Side {
     fn job_ended(&mut self, finished: bool) -> Result<(), CoordinationError> {
         let mut first = Ok(());
         // All of them end at the same time.
-        let told = self.coordinators.iter().map(|(operator, runner)| {
-            (operator, runner.begin(move |c| c.job_ended(finished)))
-        });
+        let told = self
+            .coordinators
+            .iter()
+            .map(|(operator, runner)| (operator, runner.begin(move |c| c.job_ended(finished))));
         for (operator, begun) in told.collect::<Vec<_>>() {
             let told = begun.wait();
             if let (Err(error), Ok(())) = (&told, &first) {

@@ -10,8 +10,8 @@ mod compatible;
 mod config;
 mod history;
 mod restore;
-mod scope;
 mod retained;
+mod scope;
 #[cfg(test)]
 mod tests;
 

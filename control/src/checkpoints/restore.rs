@@ -126,8 +126,7 @@ pub fn restore_of(
         let now = (subtask, vertex.parallelism);
         let former = state.subtasks.iter().enumerate();
         let all_read = |index| index == 0 && node.states.iter().any(is_broadcast);
-        let former =
-            former.filter(|(index, _)| all_read(*index) || choice.has(*index, state, now));
+        let former = former.filter(|(index, _)| all_read(*index) || choice.has(*index, state, now));
         let states = former.filter_map(|(_, former)| former.state.as_ref());
         let own = owned_key_groups(subtask, vertex.parallelism, vertex.max_parallelism);
         let needed = |part: &&StatePart| match choice {

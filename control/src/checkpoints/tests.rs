@@ -375,32 +375,38 @@ fn complete_another(c: &mut Checkpoints) {
 fn a_subtask_gets_the_state_of_former_subtasks_whose_key_groups_it_owns_now() {
     use crate::testing::{graph, vertex};
     use model::graph::StateDeclaration;
-    let restored = |former: u32, parallelism: u32, max_parallelism: u32, states: &[(&str, &str)]| {
-        let mut graph = graph(vec![vertex(1, parallelism)], vec![]);
-        graph.vertices[0].max_parallelism = max_parallelism;
-        let declared = |(kind, role): &(&str, &str)| StateDeclaration {
-            name: (*kind).to_owned(),
-            kind: (*kind).to_owned(),
-            schemas: [((*role).to_owned(), "u64".to_owned())].into(),
-            ttl_ms: None,
+    let restored =
+        |former: u32, parallelism: u32, max_parallelism: u32, states: &[(&str, &str)]| {
+            let mut graph = graph(vec![vertex(1, parallelism)], vec![]);
+            graph.vertices[0].max_parallelism = max_parallelism;
+            let declared = |(kind, role): &(&str, &str)| StateDeclaration {
+                name: (*kind).to_owned(),
+                kind: (*kind).to_owned(),
+                schemas: [((*role).to_owned(), "u64".to_owned())].into(),
+                ttl_ms: None,
+            };
+            graph.nodes[0].states = states.iter().map(declared).collect();
+            graph.nodes[0].operator_id = OperatorId(1);
+            let parts =
+                (0..former).map(|index| (TaskIndex(index), part(&index.to_string()))).collect();
+            let metadata = metadata(5, &parts);
+            let former_of = |subtask| {
+                let (restore, _) = restore_of(&metadata, &graph, &graph.vertices[0], subtask);
+                let handles = restore.iter().flat_map(|(_, handles)| handles);
+                handles.map(|handle| handle.object().unwrap().parse().unwrap()).collect()
+            };
+            (0..parallelism).map(former_of).collect::<Vec<Vec<u32>>>()
         };
-        graph.nodes[0].states = states.iter().map(declared).collect();
-        graph.nodes[0].operator_id = OperatorId(1);
-        let parts = (0..former).map(|index| (TaskIndex(index), part(&index.to_string()))).collect();
-        let metadata = metadata(5, &parts);
-        let former_of = |subtask| {
-            let (restore, _) = restore_of(&metadata, &graph, &graph.vertices[0], subtask);
-            let handles = restore.iter().flat_map(|(_, handles)| handles);
-            handles.map(|handle| handle.object().unwrap().parse().unwrap()).collect()
-        };
-        (0..parallelism).map(former_of).collect::<Vec<Vec<u32>>>()
-    };
     let keyed = [("value", "key")];
     assert_eq!(restored(2, 2, 128, &keyed), [[0], [1]]);
     assert_eq!(restored(2, 4, 128, &keyed), [[0], [0], [1], [1]]);
     assert_eq!(restored(4, 2, 128, &keyed), [[0, 1], [2, 3]]);
     assert_eq!(restored(2, 3, 128, &keyed), [vec![0], vec![0, 1], vec![1]]);
-    assert_eq!(restored(2, 4, 128, &[("value", "value")]), vec![vec![0, 1]; 4], "of a subtask, not of keys");
+    assert_eq!(
+        restored(2, 4, 128, &[("value", "value")]),
+        vec![vec![0, 1]; 4],
+        "of a subtask, not of keys"
+    );
     let with_rules = [("value", "key"), ("broadcast", "value")];
     assert_eq!(restored(3, 3, 128, &with_rules), [vec![0], vec![0, 1], vec![0, 2]]);
     assert_eq!(restored(2, 4, 128, &with_rules), [vec![0], vec![0], vec![0, 1], vec![0, 1]]);

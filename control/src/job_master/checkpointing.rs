@@ -123,7 +123,7 @@ impl JobCore {
     }
 
     /// Returns the number of subtasks that are not deployed. Their whole regions are not: a region is deployed and renewed at once.
-    fn waiting_tasks(&self) -> u32 {
+    pub(super) fn waiting_tasks(&self) -> u32 {
         let states = [ExecutionState::Created, ExecutionState::Scheduled];
         states.into_iter().map(|state| self.exec.in_state(state)).sum()
     }

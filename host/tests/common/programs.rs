@@ -7,7 +7,9 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 use streaming::operators::{BoxError, Collector, OperatorContext, ProcessFunction};
-use streaming::sources::{Boundedness, FileSource, Source, SplitEnumerator, SplitEnumeratorContext};
+use streaming::sources::{
+    Boundedness, FileSource, Source, SplitEnumerator, SplitEnumeratorContext,
+};
 use streaming::time::WatermarkStrategy;
 use streaming::{Args, Environment, ProgramEntry};
 

@@ -289,7 +289,10 @@ fn mistakes_are_named() {
         "operator 'sequence': the rate must be finite and above 0, not 0"
     );
     let panicked = wrong(|_| panic!("no {}", 7));
-    assert!(panicked.contains("panicked: no 7 (at ") && panicked.contains("tests.rs:"), "{panicked}");
+    assert!(
+        panicked.contains("panicked: no 7 (at ") && panicked.contains("tests.rs:"),
+        "{panicked}"
+    );
 }
 
 #[test]

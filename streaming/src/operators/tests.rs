@@ -364,7 +364,7 @@ fn timers_that_were_due_when_they_were_restored_fire_before_records() {
     };
     let mut before = sleeps();
     let mut out =
-        Collector::new(Box::new(door.clone()), SideOutputs::default(), Interrupt::default());
+        Collector::new(Box::new(door.clone()), SideOutputs::default(), crate::Interrupt::default());
     before.open(&context).unwrap();
     before.process(&mut Batch::from(vec![10, 11, 12]), &mut out, &context).unwrap();
     let snapshot = before.snapshot(1, &context).unwrap().unwrap();

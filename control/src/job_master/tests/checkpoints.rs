@@ -479,7 +479,9 @@ fn a_final_checkpoint_has_the_latest_state_of_coordinators_whose_region_waits_fo
     let now = w.now();
     w.core.checkpoint_persisted(now, 1, Ok(metadata));
     w.report(1, tasks[0], ExecutionState::Finished);
-    assert!(w.commands().iter().any(|command| matches!(command, Command::StartCoordinators { .. })));
+    assert!(
+        w.commands().iter().any(|command| matches!(command, Command::StartCoordinators { .. }))
+    );
 }
 
 #[test]
