@@ -33,12 +33,12 @@ pub struct Link<In, Op: Operator<In>> {
     chunks: Vec<Bytes>,
     /// False once the host has not taken a chunk: chunks then go with the acknowledgement.
     stored: bool,
-    /// Shows how much memory the operator's state takes, where it keeps any.
+    /// The metric `stateBytes` of the operator; `None` if it keeps no state.
     state_bytes: Option<Gauge>,
 }
 
 impl<In, Op: Operator<In>> Link<In, Op> {
-    /// In front of the rest of the chain, with the side outputs that something reads.
+    /// Puts an operator in front of the rest of the chain. `sides` are the side outputs that something reads.
     pub fn new(
         operator: Op,
         next: Box<dyn Consumer<Op::Out>>,

@@ -188,7 +188,7 @@ impl<T> Collector<T> {
         self.buffer.clear();
     }
 
-    /// Asks the chain behind whether it takes more, where it did not.
+    /// Asks the chain behind again whether it takes more, if it took no more when it was last asked.
     fn ask_whether_stopped(&mut self) {
         if self.stopped {
             let behind = self.next.full() || self.is_interrupted() || self.sides.full();
@@ -196,7 +196,7 @@ impl<T> Collector<T> {
         }
     }
 
-    /// Whether the chain behind took no more when it was last asked.
+    /// Returns true if the chain behind took no more when it was last asked.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stopped || !self.events.is_empty() || self.begun.is_some()
     }
@@ -270,7 +270,8 @@ impl<T> Collector<T> {
         Ok(self.next.flush(partial)? && !self.events_wait())
     }
 
-    /// Whether events wait for room, and not for records that the chain behind still has to work off.
+    /// Returns true if control elements wait for room. Those that only wait for records which the chain behind still has to process do
+    /// not count.
     fn events_wait(&self) -> bool {
         self.has_own_event() && !self.next.is_interrupted()
     }
@@ -280,7 +281,7 @@ impl<T> Collector<T> {
         !self.events.is_empty() || matches!(self.begun, Some(Begun::Own(_)))
     }
 
-    /// Whether what was emitted waits here or behind.
+    /// Returns true if emitted records or control elements wait here or in the chain behind.
     pub(crate) fn is_held_up(&self) -> bool {
         self.is_full() || self.is_interrupted()
     }
@@ -297,13 +298,13 @@ impl<T> Collector<T> {
         self.flush()
     }
 
-    /// A control element goes to the side outputs, behind what was emitted to them.
+    /// Passes a control element to the side outputs, behind the records that were emitted to them.
     pub(crate) fn side_event(&mut self, event: StreamEvent) -> Result<(), TaskError> {
         self.sides.event(event)
     }
 
-    /// A control element goes on, behind what was emitted. Not where records before it are not worked off. Where it is not done, the
-    /// same one is handed in again before any other.
+    /// Passes a control element on, behind the records that were emitted, unless records before it are still to be processed. If this
+    /// does not return [`Flow::Done`], the caller hands the same element in again before any other.
     pub(crate) fn event(&mut self, event: StreamEvent) -> Result<Flow, TaskError> {
         self.flush()?;
         // What the operator emitted since the chain behind has begun with this one goes behind it.
@@ -317,13 +318,13 @@ impl<T> Collector<T> {
         Ok(flow)
     }
 
-    /// Whether the rest of the chain takes nothing more for now. A function that emits a lot of its own accord
-    /// stops then and goes on later.
+    /// Returns true if the rest of the chain takes nothing more for now. A function that emits many records by itself, such as for
+    /// timers, should stop then and continue later.
     pub fn is_full(&self) -> bool {
         self.failure.is_some() || self.events_wait() || self.next.full() || self.sides.full()
     }
 
-    /// How many records to work on at once.
+    /// Returns how many records to process at once.
     pub(crate) fn most_at_once(&self) -> usize {
         self.next.most_at_once()
     }

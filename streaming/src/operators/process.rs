@@ -9,29 +9,29 @@ use crate::{
 
 /// A function that is opened and closed and may fail. Each subtask works on a clone of its own.
 pub trait ProcessFunction<T>: Clone + Send + 'static {
-    /// What goes out.
+    /// The type of the emitted records.
     type Out: Record;
 
-    /// Before the first record.
+    /// Called before the first record.
     ///
     /// # Errors
-    /// The task fails with what is returned.
+    /// A returned error fails the task.
     fn open(&mut self, _context: &OperatorContext) -> Result<(), BoxError> {
         Ok(())
     }
-    /// For every record.
+    /// Called for every record.
     ///
     /// # Errors
-    /// The task fails with what is returned.
+    /// A returned error fails the task.
     fn process(&mut self, record: T, out: &mut Collector<Self::Out>) -> Result<(), BoxError>;
-    /// After the last record of bounded input; may still emit.
+    /// Called after the last record of bounded input. It may still emit.
     ///
     /// # Errors
-    /// The task fails with what is returned.
+    /// A returned error fails the task.
     fn finish(&mut self, _out: &mut Collector<Self::Out>) -> Result<(), BoxError> {
         Ok(())
     }
-    /// After everything, also when the task was cancelled or failed.
+    /// Called at the end of the task, also if it was cancelled or has failed.
     fn close(&mut self) {}
 }
 
@@ -43,7 +43,7 @@ pub struct Process<F> {
 }
 
 impl<F> Process<F> {
-    /// With that function.
+    /// Creates the operator around its function.
     pub fn new(function: F) -> Self {
         Self { function, finished: false }
     }

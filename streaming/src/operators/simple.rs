@@ -4,7 +4,7 @@ use super::{BoxError, Collector, Operator, OperatorContext};
 use crate::{batch::Batch, seam::TaskError};
 use std::marker::PhantomData;
 
-/// One record becomes one.
+/// Emits what a function makes of each record (`map`).
 #[derive(Debug)]
 pub struct Map<F, Out> {
     function: F,
@@ -12,7 +12,7 @@ pub struct Map<F, Out> {
 }
 
 impl<F, Out> Map<F, Out> {
-    /// With that function.
+    /// Creates the operator around its function, of which each subtask has a clone.
     pub fn new(function: F) -> Self {
         Self { function, out: PhantomData }
     }
@@ -31,7 +31,7 @@ impl<In, Out: Send + 'static, F: FnMut(In) -> Out + Send> Operator<In> for Map<F
     }
 }
 
-/// One record becomes one, or the task fails.
+/// Emits what a function makes of each record; an error of the function fails the task (`try_map`).
 #[derive(Debug)]
 pub struct TryMap<F, Out> {
     function: F,
@@ -39,7 +39,7 @@ pub struct TryMap<F, Out> {
 }
 
 impl<F, Out> TryMap<F, Out> {
-    /// With that function.
+    /// Creates the operator around its function, of which each subtask has a clone.
     pub fn new(function: F) -> Self {
         Self { function, out: PhantomData }
     }
@@ -66,14 +66,14 @@ where
     }
 }
 
-/// Some records go on, others do not.
+/// Lets those records through for which a predicate is true (`filter`).
 #[derive(Debug)]
 pub struct Filter<F> {
     function: F,
 }
 
 impl<F> Filter<F> {
-    /// With that function.
+    /// Creates the operator around its function, of which each subtask has a clone.
     pub fn new(function: F) -> Self {
         Self { function }
     }
@@ -92,14 +92,14 @@ impl<In: Send + 'static, F: FnMut(&In) -> bool + Send> Operator<In> for Filter<F
     }
 }
 
-/// Some records go on, others do not, or the task fails.
+/// Lets those records through for which a predicate is true; an error of the predicate fails the task (`try_filter`).
 #[derive(Debug)]
 pub struct TryFilter<F> {
     function: F,
 }
 
 impl<F> TryFilter<F> {
-    /// With that function.
+    /// Creates the operator around its function, of which each subtask has a clone.
     pub fn new(function: F) -> Self {
         Self { function }
     }
@@ -127,14 +127,14 @@ where
     }
 }
 
-/// Every record is looked at and goes on.
+/// Shows each record to a function and passes it on (`inspect`).
 #[derive(Debug)]
 pub struct Inspect<F> {
     function: F,
 }
 
 impl<F> Inspect<F> {
-    /// With that function.
+    /// Creates the operator around its function, of which each subtask has a clone.
     pub fn new(function: F) -> Self {
         Self { function }
     }
@@ -156,7 +156,7 @@ impl<In: Send + 'static, F: FnMut(&In) + Send> Operator<In> for Inspect<F> {
     }
 }
 
-/// One record becomes any number.
+/// Emits whatever a function emits for each record (`flat_map`).
 #[derive(Debug)]
 pub struct FlatMap<F, Out> {
     function: F,
@@ -164,7 +164,7 @@ pub struct FlatMap<F, Out> {
 }
 
 impl<F, Out> FlatMap<F, Out> {
-    /// With that function.
+    /// Creates the operator around its function, of which each subtask has a clone.
     pub fn new(function: F) -> Self {
         Self { function, out: PhantomData }
     }
@@ -190,7 +190,7 @@ where
     }
 }
 
-/// One record becomes any number, or the task fails.
+/// Emits whatever a function emits for each record; an error of the function fails the task (`try_flat_map`).
 #[derive(Debug)]
 pub struct TryFlatMap<F, Out> {
     function: F,
@@ -198,7 +198,7 @@ pub struct TryFlatMap<F, Out> {
 }
 
 impl<F, Out> TryFlatMap<F, Out> {
-    /// With that function.
+    /// Creates the operator around its function, of which each subtask has a clone.
     pub fn new(function: F) -> Self {
         Self { function, out: PhantomData }
     }
