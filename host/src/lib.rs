@@ -18,3 +18,4 @@ mod tests;
 
 pub use in_process::{InProcess, InProcessHost, in_process};
 pub use program::{Fatal, Place};
+pub use worker::uploads::{Target, Upload, Uploads};

@@ -6,7 +6,7 @@ mod events;
 mod reports;
 mod snapshots;
 mod tasks;
-mod uploads;
+pub(crate) mod uploads;
 
 use crate::program::Place;
 use deploy::{Deployment, Surroundings};

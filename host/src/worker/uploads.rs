@@ -32,9 +32,11 @@ const RUNS_MAX: usize = 64;
 
 /// The snapshots that tasks of one job are writing. Clones share them.
 #[derive(Clone, Default)]
-pub(crate) struct Uploads(Arc<Mutex<BTreeMap<Key, Upload>>>);
+pub struct Uploads(Arc<Mutex<BTreeMap<Key, Upload>>>);
 
+/// The snapshot of an operator in an execution attempt for a checkpoint, by its number.
 type Key = (ExecutionAttemptId, u64, OperatorId);
+/// The handle of a stored state, or why it is not stored.
 type Stored = Result<StateHandle, String>;
 
 enum Step {
@@ -43,15 +45,17 @@ enum Step {
 }
 
 /// The place of an upload, and the size from which state needs objects.
-pub(crate) struct Target {
-    pub(crate) directory: CheckpointDirectory,
-    pub(crate) job_id: JobId,
+pub struct Target {
+    /// The checkpoint directory in which the state is stored.
+    pub directory: CheckpointDirectory,
+    /// The job that the state belongs to.
+    pub job_id: JobId,
     /// State of up to so many bytes becomes an inline handle.
-    pub(crate) inline_max: u64,
+    pub inline_max: u64,
 }
 
 /// The upload of one operator's snapshot. If it is dropped before [`Upload::end`], what it has stored is deleted.
-pub(crate) struct Upload {
+pub struct Upload {
     steps: mpsc::UnboundedSender<Step>,
     /// Cancelled when the checkpoint is aborted.
     aborted: CancellationToken,
@@ -64,7 +68,7 @@ impl Uploads {
 
     /// Takes a chunk. The first one of a snapshot starts its upload on the runtime. The number of chunks that wait is limited by
     /// their sender, who counts those that are not dropped.
-    pub(crate) fn add(
+    pub fn add(
         &self,
         (attempt, checkpoint, operator): Key,
         chunk: StateChunk,
@@ -84,7 +88,7 @@ impl Uploads {
     }
 
     /// Returns the upload of a snapshot whose last chunk has been added; `None` if no chunk has.
-    pub(crate) fn take(&self, key: Key) -> Option<Upload> {
+    pub fn take(&self, key: Key) -> Option<Upload> {
         self.open().remove(&key)
     }
 
@@ -106,7 +110,7 @@ impl Uploads {
 
 impl Upload {
     /// Adds chunks that came with the acknowledgement, and returns the handle once everything is stored.
-    pub(crate) async fn end(self, rest: Vec<Bytes>) -> Stored {
+    pub async fn end(self, rest: Vec<Bytes>) -> Stored {
         for bytes in rest {
             let _ = self.steps.send(Step::Chunk(StateChunk { groups: None, bytes }));
         }
