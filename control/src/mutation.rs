@@ -6,7 +6,7 @@
 /// A rule that the simulation breaks on purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Mutation {
-    /// None: every rule holds.
+    /// No mutation: every rule holds.
     #[default]
     None,
     /// The election grants without a new epoch, so that two leaders act under one.
@@ -111,7 +111,7 @@ pub enum Rule {
     PersistedBeforeAnnounced,
     /// Subtasks are restored from the newest complete checkpoint.
     NewestRestored,
-    /// After a restore the numbers of checkpoints go on.
+    /// After a restore the numbers of checkpoints continue from the restored one.
     NumbersGoOn,
     /// A region restarts only when it is known which checkpoint is the newest.
     PersistedBeforeRestart,

@@ -28,7 +28,7 @@ pub enum Incompatible {
         operator: String,
         /// The name of the state.
         state: String,
-        /// Its kind.
+        /// Kind of the state in the snapshot.
         kind: String,
     },
     /// The state is of another kind.

@@ -18,7 +18,7 @@ pub struct CheckpointConfig {
     pub retained: usize,
     /// Whether the job continues from the checkpoint before if the newest one can't be read.
     pub falls_back: bool,
-    /// The number of checkpoints that people are told of.
+    /// The number of ended checkpoints whose statistics are kept for users.
     pub history: usize,
     /// The checkpoint directory; only reported.
     pub directory: Option<String>,

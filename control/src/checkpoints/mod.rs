@@ -56,14 +56,14 @@ pub enum CheckpointStep {
         checkpoint: u64,
         /// The subtasks that have acknowledged it.
         tasks: BTreeSet<TaskIndex>,
-        /// Those of them that end with it.
+        /// The subtasks among `tasks` that end with this checkpoint.
         last: BTreeSet<TaskIndex>,
     },
     /// The checkpoint will never be complete.
     Aborted {
         /// The number of the checkpoint.
         checkpoint: u64,
-        /// The reason.
+        /// Reason as text for people.
         why: String,
     },
     /// No checkpoint refers to these objects any more.
@@ -85,7 +85,7 @@ pub enum CheckpointStep {
 pub struct Parts {
     /// The number of the checkpoint.
     pub checkpoint: u64,
-    /// When it was triggered, in Unix milliseconds.
+    /// The time of the trigger, in Unix milliseconds.
     pub triggered_ms: u64,
     /// The parts of the subtasks.
     pub tasks: BTreeMap<TaskIndex, SubtaskSnapshot>,
@@ -93,7 +93,7 @@ pub struct Parts {
     pub coordinators: BTreeMap<OperatorId, StateHandle>,
 }
 
-/// Where a checkpoint stands.
+/// The phase that a pending checkpoint is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Coordinators,
@@ -113,7 +113,7 @@ struct Pending {
     folder: Option<String>,
     /// The subtasks that have to acknowledge.
     tasks: BTreeSet<TaskIndex>,
-    /// Those of them that have not acknowledged.
+    /// The subtasks that have not acknowledged yet.
     waiting: BTreeSet<TaskIndex>,
     /// The subtasks that end with this checkpoint.
     last: BTreeSet<TaskIndex>,
@@ -135,9 +135,9 @@ pub struct Checkpoints {
     config: CheckpointConfig,
     /// The number of the next checkpoint.
     next: u64,
-    /// When the next periodic checkpoint is due.
+    /// The monotonic time at which the next periodic checkpoint is due.
     due: Duration,
-    /// When a final checkpoint may be tried again, after one has failed.
+    /// The monotonic time from which a final checkpoint may be tried again, after one has failed.
     final_due: Duration,
     pending: Option<Pending>,
     /// The number and URI of the snapshot that the job was started from.
@@ -180,7 +180,7 @@ impl Checkpoints {
         self.history.set_vertices(vertices);
     }
 
-    /// Returns what people are told of the checkpoints.
+    /// Returns the statistics of the checkpoints, as users see them.
     pub fn report(&self) -> CheckpointReport {
         self.history.report()
     }
@@ -388,8 +388,10 @@ impl Checkpoints {
         }
     }
 
-    /// Subtasks have failed or were cancelled: the pending checkpoint can't become complete. A checkpoint whose pointer is being
-    /// written goes on, because it may be in the log already; who restores must wait for it ([`Checkpoints::is_persisting`]).
+    /// Records that subtasks have failed or were cancelled: the pending checkpoint can't become
+    /// complete and is aborted for the reason `why`. A checkpoint whose pointer is being written
+    /// continues, because it may be in the log already; a restore must wait for it
+    /// ([`Checkpoints::is_persisting`]).
     pub fn tasks_lost(&mut self, now: Duration, why: &str) {
         if self.pending.as_ref().is_some_and(|p| p.phase != Phase::Persisting) {
             self.abort(now, why.to_owned());

@@ -156,7 +156,7 @@ enum Choice {
     All,
     /// The one of the same index.
     Own,
-    /// Those that owned key groups which the subtask owns now.
+    /// The former subtasks that owned key groups which the subtask owns now.
     Overlapping,
 }
 

@@ -14,7 +14,7 @@ pub type OperationKey = (Option<JobId>, TriggerId);
 pub struct Operations {
     /// The outcome of each operation; `None` while it runs.
     known: BTreeMap<OperationKey, Option<Result<String, FailureCause>>>,
-    /// Those that have ended, the oldest first.
+    /// The operations that have ended, oldest first.
     ended: VecDeque<OperationKey>,
 }
 

@@ -27,39 +27,39 @@ pub struct TaskIndex(pub u32);
 /// A TaskExecutor in one incarnation, as it registered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Worker {
-    /// The process.
+    /// Process of the TaskExecutor.
     pub resource_id: ResourceId,
-    /// Its incarnation.
+    /// Incarnation of the TaskExecutor.
     pub instance_id: InstanceId,
-    /// Its host name, for people.
+    /// Host name of the TaskExecutor's node, for users.
     pub host: String,
 }
 
-/// Where an attempt runs.
+/// The place at which an attempt runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placement {
-    /// On which TaskExecutor.
+    /// The TaskExecutor that runs the attempt.
     pub worker: Arc<Worker>,
-    /// In which slot.
+    /// The slot that the attempt runs in.
     pub allocation: AllocationId,
-    /// Where its program host exchanges data.
+    /// The address at which the attempt's program host exchanges records.
     pub data_address: Arc<str>,
 }
 
 /// The current attempt of one subtask.
 #[derive(Debug, Clone)]
 pub struct Task {
-    /// Which attempt: 0 first.
+    /// Number of the current attempt; the first is 0.
     pub attempt: u32,
-    /// Its state.
+    /// State of the attempt.
     pub state: ExecutionState,
     /// Counts so far.
     pub io: TaskIo,
-    /// What its functions count.
+    /// The metrics that the subtask's functions last reported.
     pub metrics: Arc<TaskMetrics>,
-    /// Its place, once deployed.
+    /// The place of the attempt, `None` before its deployment.
     pub placement: Option<Placement>,
-    /// Why it failed.
+    /// The reason of the failure, `None` unless the attempt failed.
     pub cause: Option<Box<FailureCause>>,
     /// Whether its TaskExecutor has confirmed the deployment.
     pub confirmed: bool,
@@ -142,7 +142,9 @@ pub struct ExecutionGraph {
 }
 
 impl ExecutionGraph {
-    /// Of a graph that passed [`crate::job_graph::check`]. `id` keeps attempts of different JobMasters apart.
+    /// Creates the subtasks of a graph that passed [`crate::job_graph::check`], each in its first
+    /// attempt. `id` becomes part of the attempts' ids and keeps those of different JobMasters
+    /// apart.
     pub fn new(graph: Arc<JobGraph>, id: u64, now_ms: u64) -> Self {
         let mut starts = Vec::with_capacity(graph.vertices.len() + 1);
         let mut by_vertex = BTreeMap::new();
@@ -175,7 +177,7 @@ impl ExecutionGraph {
         self.modified_ms
     }
 
-    /// How many subtasks there are.
+    /// The number of subtasks.
     pub fn len(&self) -> u32 {
         u32::try_from(self.tasks.len()).unwrap_or(u32::MAX)
     }
@@ -185,7 +187,7 @@ impl ExecutionGraph {
         self.tasks.is_empty()
     }
 
-    /// One subtask.
+    /// Returns the subtask at that index, `None` if the graph has fewer.
     pub fn task(&self, index: TaskIndex) -> Option<&Task> {
         self.tasks.get(index.0 as usize)
     }
@@ -285,15 +287,15 @@ impl ExecutionGraph {
         }
     }
 
-    /// Its TaskExecutor has confirmed the deployment.
+    /// Records that the subtask's TaskExecutor has confirmed the deployment.
     pub fn confirm(&mut self, index: TaskIndex) {
         if let Some(task) = self.tasks.get_mut(index.0 as usize) {
             task.confirmed = true;
         }
     }
 
-    /// Its TaskExecutor's full report did or did not list a confirmed, live subtask; returns for how many
-    /// reports in a row it was missing.
+    /// Records whether a full report of the subtask's TaskExecutor listed it. Returns the number of
+    /// reports in a row in which a confirmed, live subtask was missing, otherwise 0.
     pub fn listed(&mut self, index: TaskIndex, listed: bool) -> u8 {
         let Some(task) = self.tasks.get_mut(index.0 as usize) else {
             return 0;
@@ -343,7 +345,7 @@ impl ExecutionGraph {
         }
     }
 
-    /// How many subtasks are in a state.
+    /// The number of subtasks in a state.
     pub fn in_state(&self, state: ExecutionState) -> u32 {
         self.counts.get(state as usize).copied().unwrap_or(0)
     }

@@ -9,9 +9,9 @@ use thiserror::Error;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("a job can't go from {from} to {to}")]
 pub struct IllegalTransition {
-    /// Where it is.
+    /// The state that the job is in.
     pub from: JobStatus,
-    /// Where it was to go.
+    /// The state that it was to enter.
     pub to: JobStatus,
 }
 
@@ -32,7 +32,7 @@ impl StatusMachine {
         Self { current: JobStatus::Created, entered }
     }
 
-    /// The state.
+    /// Returns the state the job is in.
     pub fn current(&self) -> JobStatus {
         self.current
     }
@@ -47,7 +47,8 @@ impl StatusMachine {
         follows(self.current, to)
     }
 
-    /// Moves on.
+    /// Changes the state and notes when. An error means that the transition is not allowed; nothing
+    /// has changed then.
     pub fn advance(&mut self, to: JobStatus, now_ms: u64) -> Result<(), IllegalTransition> {
         if !self.may(to) {
             return Err(IllegalTransition { from: self.current, to });

@@ -26,7 +26,7 @@ impl JobCore {
         self.checkpoints.is_periodic() || self.commits || !self.exec.graph().bounded
     }
 
-    /// Returns true if tasks are told to wait for a final checkpoint.
+    /// Returns true if the tasks have to wait for a final checkpoint before they finish.
     pub fn tasks_await_checkpoint(&self) -> bool {
         self.ends_with_checkpoint() && self.config.mutation.keeps(Rule::FinalCheckpointAwaited)
     }
@@ -59,7 +59,7 @@ impl JobCore {
         self.checkpoints.kept_beside_next()
     }
 
-    /// Returns what people are told of the job's checkpoints.
+    /// Returns the statistics of the job's checkpoints, as users see them.
     pub fn checkpoint_report(&self) -> CheckpointReport {
         self.checkpoints.report()
     }
@@ -462,7 +462,8 @@ impl JobCore {
         self.checkpoints.latest()
     }
 
-    /// When the coordinator has to be looked at next.
+    /// Returns the monotonic time at which a checkpoint or savepoint is due or times out; `None` if
+    /// there is none or the job is not live.
     pub(super) fn checkpoint_deadline(&self) -> Option<std::time::Duration> {
         if !self.is_live() {
             return None;

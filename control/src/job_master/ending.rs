@@ -1,4 +1,4 @@
-//! How a job ends: finished, cancelled, failed, suspended.
+//! Ends a job: finished, cancelled, failed or suspended.
 
 use super::{Command, JobCore, Now, Phase};
 use crate::execution_graph::TaskIndex;
@@ -99,7 +99,8 @@ impl JobCore {
         self.stop_everything(now);
     }
 
-    /// Nothing will be tried again.
+    /// Fails the job for good: cancels all its tasks without any restart and keeps `cause` as the
+    /// root cause. Does nothing if the job is already ending.
     pub(super) fn fail_job(&mut self, cause: FailureCause, now: Now) {
         if !self.status.may(JobStatus::Failing) {
             return;

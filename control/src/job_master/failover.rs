@@ -9,12 +9,13 @@ use model::job::FailureRecord;
 use model::{ExecutionState, FailureCause, JobStatus};
 use std::collections::BTreeSet;
 
-/// How many failures are kept beside the one that is shown first.
+/// The number of concurrent failures kept beside the one that is shown first.
 const CONCURRENT: usize = 16;
 
 impl JobCore {
-    /// A task has ended otherwise than well. One that was told to stop is CANCELED, whatever it says;
-    /// any other failed with the cause and is added to `failed`. Says whether anything changed.
+    /// Records that a task has ended without finishing. A task that was being cancelled becomes
+    /// CANCELED, whatever its cause; any other fails with the cause and is added to `failed`.
+    /// Returns true if its state changed.
     pub(super) fn end_task(
         &mut self,
         index: TaskIndex,
@@ -64,8 +65,8 @@ impl JobCore {
         }
     }
 
-    /// After tasks have ended: fails over the regions of those that failed, lets stopped regions rest,
-    /// ends the job if that was the last.
+    /// Draws the conclusions after tasks have ended: fails over the regions of the `failed` ones,
+    /// lets stopped regions rest, and ends the job if those were its last tasks.
     pub(super) fn conclude(&mut self, failed: Vec<TaskIndex>, now: Now) {
         if let Some(first) = failed.first().copied() {
             let regions: BTreeSet<RegionIndex> =
@@ -157,8 +158,9 @@ impl JobCore {
         }
     }
 
-    /// A task that was told to stop failed by itself: it belongs to the failure that stopped it. The peers of
-    /// a process that died are often heard first; its own end then takes their place in front.
+    /// Adds the failure of a task that was being cancelled to the failure it was cancelled for.
+    /// When a process dies, its peers' failures are often reported before its own; its own then
+    /// takes their place in front.
     fn record_concurrent(&mut self, cause: FailureCause, task: TaskIndex, now: Now) {
         if cause.is_consequence() || self.status() != JobStatus::Restarting {
             return;
@@ -178,7 +180,8 @@ impl JobCore {
         }
     }
 
-    /// Stops subtasks: those that were not deployed end at once, the others are told to.
+    /// Cancels subtasks: those that were not deployed end at once, for the others their
+    /// TaskExecutors are asked to cancel them.
     pub(super) fn cancel_tasks(&mut self, tasks: &[TaskIndex], now: Now) {
         let mut told = Vec::new();
         for index in tasks {

@@ -171,7 +171,9 @@ impl JobCore {
         self.deploy_ready(completed, now);
     }
 
-    /// Which idle slots of other regions would serve all that a region's slots lack, from the last one on.
+    /// Finds idle slots of other regions that together serve every shared slot which the given
+    /// region lacks, taking the last idle ones first. Returns the moves (from, to); `None` if some
+    /// shared slot finds none.
     fn completing(
         &self,
         slots: &[SharedSlot],

@@ -42,14 +42,14 @@ pub struct Now {
     pub unix_ms: u64,
 }
 
-/// What a job is run with.
+/// The configuration of one job under one JobMaster.
 #[derive(Debug, Clone)]
 pub struct JobConfig {
-    /// What becomes of failures.
+    /// The restart strategy, and the failures that it is asked about.
     pub restart: RestartPolicy,
-    /// So long may a region wait for slots (`slot.request.timeout`).
+    /// Maximum time a region waits for slots (`slot.request.timeout`); after that the region fails.
     pub slot_timeout: Duration,
-    /// Failures that are kept for people (`web.exception-history-size`).
+    /// Number of failures kept in the history (`web.exception-history-size`).
     pub history: usize,
     /// Keeps attempts of this JobMaster apart from those of others.
     pub graph_id: u64,
@@ -59,29 +59,30 @@ pub struct JobConfig {
     pub initialized_ms: u64,
     /// [`Mutation::None`] outside of the simulation.
     pub mutation: Mutation,
-    /// When checkpoints are taken.
+    /// The settings of the job's checkpoints.
     pub checkpoints: CheckpointConfig,
 }
 
-/// What is to be done, in order.
+/// A command for the caller; commands are carried out in order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
-    /// Tell the ResourceManager what the job needs in all.
+    /// Declare to the ResourceManager all slots that the job needs. The amounts replace the ones
+    /// declared before.
     Declare(Vec<ResourceRequirement>),
     /// Send tasks to a TaskExecutor. Its answer is [`JobCore::deploy_answered`].
     Deploy(Deployment),
     /// Have attempts cancelled; they report when they have ended.
     CancelTasks {
-        /// Where.
+        /// TaskExecutor that the command goes to.
         worker: Arc<Worker>,
-        /// Which.
+        /// Execution attempts that the message concerns.
         attempts: Vec<ExecutionAttemptId>,
     },
     /// A slot that its TaskExecutor believes the job to hold, and that it does not, or not any more.
     FreeSlot {
-        /// Where.
+        /// TaskExecutor that the command goes to.
         worker: Arc<Worker>,
-        /// Which.
+        /// Allocation of the slot concerned.
         allocation: AllocationId,
     },
     /// Restart the coordinators of a region, because it has its slots; those of other regions go on. The result comes back
@@ -101,11 +102,11 @@ pub enum Command {
     },
     /// Give the barrier of a checkpoint to sources.
     TriggerCheckpoint {
-        /// Where.
+        /// TaskExecutor that the command goes to.
         worker: Arc<Worker>,
         /// The attempts of tasks with sources.
         attempts: Vec<ExecutionAttemptId>,
-        /// The barrier.
+        /// Barrier that the checkpoint's sources are to send.
         barrier: CheckpointBarrier,
     },
     /// Store a checkpoint's metadata, then append its pointer to the job's log. The answer is
@@ -127,9 +128,9 @@ pub enum Command {
     },
     /// Tell subtasks how a checkpoint has ended. If it is complete they commit, so they must all hear it.
     NotifyCheckpoint {
-        /// Where.
+        /// TaskExecutor that the command goes to.
         worker: Arc<Worker>,
-        /// The attempts that are told.
+        /// The attempts that are notified.
         attempts: Vec<ExecutionAttemptId>,
         /// The number of the checkpoint.
         checkpoint: u64,
@@ -147,7 +148,7 @@ pub enum Command {
     CheckpointAborted {
         /// The number of the checkpoint.
         checkpoint: u64,
-        /// The reason.
+        /// Reason as text for people.
         why: String,
     },
     /// Delete objects of the checkpoint directory that no checkpoint refers to any more.
@@ -165,9 +166,10 @@ pub enum Command {
         /// Names this try.
         round: u64,
     },
-    /// Nothing will be published.
+    /// Tell the coordinators that nothing will be published.
     AbandonResults,
-    /// What the job holds on a TaskExecutor has changed: the next heartbeat says so.
+    /// The job's slots or attempts on a TaskExecutor have changed: send them with the next
+    /// heartbeat.
     HoldingsChanged(ResourceId),
     /// The job's state has changed.
     StatusChanged(JobStatus),
@@ -175,27 +177,28 @@ pub enum Command {
     Ended(JobStatus),
 }
 
-/// Where a region is in its life.
+/// The phase that a region is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Not started.
+    /// The region was never started.
     Idle,
-    /// Wants slots (and coordinators).
+    /// The region waits for slots (and coordinators) until the monotonic deadline.
     Waiting { deadline: Duration },
-    /// Deployed.
+    /// The region's tasks have been sent to their TaskExecutors.
     Active,
-    /// Its tasks are being cancelled, to be started again not before a time.
+    /// The region's tasks are being cancelled; it starts again no earlier than `resume`
+    /// (monotonic).
     Stopping { resume: Duration },
-    /// Its tasks have ended, it waits for that time.
+    /// The region's tasks have ended; it starts again at `resume` (monotonic).
     Resting { resume: Duration },
 }
 
 #[derive(Debug, Clone)]
 struct RegionState {
     phase: Phase,
-    /// Its shared slots, ascending.
+    /// The region's shared slots, ascending.
     slots: Vec<SharedSlot>,
-    /// Where the last look for an unserved slot stopped.
+    /// The index in `slots` at which the last search for an unserved slot stopped.
     cursor: usize,
     /// Tasks that have not ended.
     alive: u32,
@@ -229,9 +232,9 @@ enum Coordinators {
     Absent,
     /// The coordinators have to be started once their region has its slots.
     Down,
-    /// They are being started.
+    /// The coordinators are being started.
     Starting,
-    /// They answer.
+    /// The coordinators run and answer messages.
     Up,
 }
 
@@ -275,7 +278,8 @@ pub struct JobCore {
 }
 
 impl JobCore {
-    /// Of a graph that passed [`crate::job_graph::check`]; nothing happens before [`JobCore::start`].
+    /// Creates the core of a job whose graph passed [`crate::job_graph::check`]. It issues no
+    /// commands before [`JobCore::start`].
     pub fn new(graph: Arc<JobGraph>, config: JobConfig, now: Now) -> Self {
         let coordinated = coordinated_operators(&graph);
         let exec = ExecutionGraph::new(graph, config.graph_id, now.unix_ms);
@@ -314,7 +318,8 @@ impl JobCore {
         }
     }
 
-    /// What is to be done, in order; empties the list.
+    /// Takes out the pending commands, in order. Several changes of the holdings on one
+    /// TaskExecutor become one notice, after everything else.
     pub fn take_commands(&mut self) -> Vec<Command> {
         let mut changed = BTreeSet::new();
         let mut commands = std::mem::take(&mut self.out);
@@ -346,7 +351,7 @@ impl JobCore {
         self.status.current()
     }
 
-    /// The graph.
+    /// Returns the graph that the job was submitted with.
     pub fn graph(&self) -> &Arc<JobGraph> {
         self.exec.graph()
     }
@@ -361,8 +366,8 @@ impl JobCore {
         self.failures.front()
     }
 
-    /// What the job declares at a ResourceManager: all that has not finished while it lives, nothing once it
-    /// has ended.
+    /// Returns what the job declares at the ResourceManager: the slots for all that has not
+    /// finished; nothing once the job is ending.
     pub fn requirements(&self) -> Vec<ResourceRequirement> {
         match self.status() {
             JobStatus::Created | JobStatus::Running | JobStatus::Restarting => {

@@ -1,5 +1,5 @@
-//! What TaskExecutors report: states of tasks, full reports by heartbeat; and who may talk to which
-//! coordinator.
+//! Takes in what TaskExecutors report: states of tasks, and full reports by heartbeat. Also decides
+//! which attempt may send messages to which coordinator.
 
 use super::{Command, Coordinators, JobCore, Now};
 use crate::execution_graph::TaskIndex;
@@ -17,13 +17,14 @@ use super::slots::NotRegistered;
 /// before the thing was there; the next one was not.
 const STRIKES: u8 = 2;
 
-/// Why a message does not reach a coordinator.
+/// The reason why a message does not reach a coordinator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Unroutable {
     /// The attempt is superseded, ended or unknown.
     #[error("the attempt is not current")]
     StaleAttempt,
-    /// No such operator, it has no coordinator, or the attempt is not of it.
+    /// There is no such operator, it has no coordinator, or the attempt belongs to another
+    /// operator.
     #[error("the operator has no coordinator")]
     NoSuchOperator,
     /// The coordinators are being started.

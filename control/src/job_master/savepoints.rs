@@ -127,7 +127,8 @@ impl JobCore {
         deadlines.min().filter(|_| self.comes_up() || self.waiting_tasks() > 0)
     }
 
-    /// Answers the savepoints whose tasks have not all run in time with an error. A stop among them is withdrawn: the job goes on.
+    /// Answers each savepoint whose tasks were not all running in time with an error. A stop among
+    /// them is withdrawn: the job continues.
     pub(super) fn end_late_savepoints(&mut self, now: Now) {
         if self.savepoint_deadline().is_none_or(|deadline| deadline > now.mono) {
             return;

@@ -235,7 +235,8 @@ impl JobCore {
         }
     }
 
-    /// When [`JobCore::tick`] is to be called next (monotonic).
+    /// Returns the monotonic time at which [`JobCore::tick`] is to be called next; `None` if
+    /// nothing is pending.
     pub fn next_deadline(&self) -> Option<Duration> {
         let region = self.timers.first().map(|(at, _)| *at);
         region.into_iter().chain(self.checkpoint_deadline()).min()

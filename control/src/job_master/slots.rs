@@ -40,7 +40,8 @@ impl JobCore {
         self.pool.workers()
     }
 
-    /// What the job believes to hold on a TaskExecutor: allocations, and attempts that have not ended.
+    /// Returns what the job believes to hold on a TaskExecutor: the allocations, and the attempts
+    /// that have not ended.
     pub fn holdings(&self, resource: &ResourceId) -> (Vec<AllocationId>, Vec<ExecutionAttemptId>) {
         let mut allocations = Vec::new();
         let mut attempts = Vec::new();

@@ -42,7 +42,7 @@ fn cause(kind: &str) -> FailureCause {
     FailureCause::recoverable(kind, "it broke")
 }
 
-/// A core with its commands, and TaskExecutors that do as they are told.
+/// A core, its commands, and TaskExecutors that carry them out.
 struct World {
     core: JobCore,
     now: u64,

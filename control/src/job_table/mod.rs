@@ -25,17 +25,17 @@ const RETRY_MAX: Duration = Duration::from_secs(2);
 /// One job on this TaskExecutor.
 #[derive(Debug, Clone)]
 pub struct Job {
-    /// What its host runs; `None`: this process is the program.
+    /// The program that the job's host runs; `None`: this process itself is the program.
     pub program: Option<BlobKey>,
-    /// Its program host.
+    /// The state of the job's program host.
     pub host: Host,
-    /// Whether a host is to be launched as soon as the last one is gone.
+    /// True if a host is to be launched as soon as the last one has ended.
     pub wants_host: bool,
-    /// Whether its JobMaster is looked for.
+    /// True if the JobLeaderService is watching for the job's JobMaster.
     pub watched: bool,
     /// The JobMaster that accepted this TaskExecutor.
     pub job_master: Option<Connection>,
-    /// What was offered and is not answered.
+    /// The allocations of the offer that has not been answered; `None` if no offer is under way.
     pub offering: Option<BTreeSet<AllocationId>>,
     offer_retry_at: Option<Duration>,
     offer_failures: u32,
@@ -47,21 +47,21 @@ pub struct Job {
 /// former one does is not taken for the present one's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Host {
-    /// None.
+    /// The job has no program host here.
     Absent,
-    /// Being launched.
+    /// A launch has been commanded and is not answered.
     Launching {
-        /// Which.
+        /// Number of the launch, unique within this process.
         launch: u64,
     },
-    /// Takes tasks.
+    /// The host runs and takes tasks.
     Up {
-        /// Which.
+        /// Number of the launch, unique within this process.
         launch: u64,
     },
-    /// Being ended.
+    /// The host has been asked to end; it takes no more tasks.
     Ending {
-        /// Which.
+        /// Number of the launch, unique within this process.
         launch: u64,
     },
 }
@@ -69,7 +69,7 @@ pub enum Host {
 /// A connected JobMaster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Connection {
-    /// Its session.
+    /// Leadership of the JobMaster.
     pub id: JobMasterId,
     /// The incarnation under which it knows this TaskExecutor.
     pub instance: InstanceId,
@@ -94,11 +94,11 @@ pub enum Report {
     State(TaskStateUpdate),
     /// A slot is lost.
     SlotFailed {
-        /// Which.
+        /// Allocation of the slot concerned.
         allocation: AllocationId,
         /// True if the JobMaster is known to have accepted the slot.
         accepted: bool,
-        /// Why.
+        /// Failure that is the reason, as users see it.
         cause: FailureCause,
     },
 }
@@ -110,11 +110,11 @@ pub enum Batch {
     States(Vec<TaskStateUpdate>),
     /// One failed slot.
     SlotFailed {
-        /// Which.
+        /// Allocation of the slot concerned.
         allocation: AllocationId,
         /// True if the JobMaster is known to have accepted the slot.
         accepted: bool,
-        /// Why.
+        /// Failure that is the reason, as users see it.
         cause: FailureCause,
     },
 }
@@ -122,7 +122,7 @@ pub enum Batch {
 #[derive(Debug, Clone, Default)]
 struct Outbox {
     waiting: VecDeque<Report>,
-    /// How many of the first are under way.
+    /// The number of reports, from the front of `waiting`, in the call that is under way.
     under_way: usize,
     retry_at: Option<Duration>,
     failures: u32,
@@ -202,8 +202,8 @@ impl Job {
         tasks.any(|t| t.allocation == allocation && !t.state.is_terminal())
     }
 
-    /// A host reports a task. What it says of an attempt that is not here, or that has ended, is not
-    /// believed. Whether the state is new.
+    /// Takes in a host's report of a task. The report of an attempt that is unknown here, or that
+    /// has ended, is ignored. Returns true if a new report for the JobMaster was queued.
     pub fn update(&mut self, update: TaskStateUpdate) -> bool {
         let Some(task) = self.tasks.get_mut(&update.attempt) else {
             return false;
@@ -228,7 +228,7 @@ impl Job {
         true
     }
 
-    /// Every task that has not ended fails for this reason, because its host is gone.
+    /// Fails every task that has not ended with this cause, because its host has ended.
     pub fn fail_running(&mut self, cause: &FailureCause) {
         for (attempt, task) in &mut self.tasks {
             if task.state.is_terminal() {
@@ -277,8 +277,8 @@ impl Job {
         (!states.is_empty()).then_some(Batch::States(states))
     }
 
-    /// The call under way was answered: its reports are done, and so are the tasks whose end they told.
-    /// Returns them.
+    /// Records that the call under way was answered: its reports are done, and the tasks whose end
+    /// was among them are removed. Returns the reports.
     pub fn batch_confirmed(&mut self) -> Vec<Report> {
         let n = self.outbox.under_way.min(self.outbox.waiting.len());
         debug_assert_eq!(n, self.outbox.under_way, "more reports are under way than wait");
@@ -308,7 +308,8 @@ impl Job {
         outbox.failures = outbox.failures.saturating_add(1);
     }
 
-    /// When the next try of reports or offers is due.
+    /// Returns the monotonic time of the next try to send reports or offers; `None` if nothing
+    /// waits for one.
     pub fn deadline(&self) -> Option<Duration> {
         let reports = match (self.outbox.waiting.is_empty(), self.outbox.under_way) {
             (false, 0) => self.outbox.retry_at,

@@ -49,16 +49,16 @@ pub struct Ticket(u64);
 pub enum Command {
     /// The request has its place: use the job's host, or start one.
     Grant {
-        /// The request.
+        /// Number of the request for a host.
         ticket: Ticket,
         /// The job of the request.
         job: JobId,
     },
     /// No place became free before the request's deadline.
     Refuse {
-        /// The request.
+        /// Number of the request for a host.
         ticket: Ticket,
-        /// How the places are used, as the reason.
+        /// The use of the places, as the reason.
         why: NoPlace,
     },
     /// End this job's host. Its place becomes free with [`Places::gone`].

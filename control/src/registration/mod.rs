@@ -1,22 +1,22 @@
 //! Decides when to register at a leader: at once at a new one, with growing pauses after a failure, after
 //! a long pause or never after a refusal.
 //!
-//! Who the leader is comes from outside. It must never forget the newest leader it was told, and never
-//! believe an answer that an earlier one gave.
+//! The caller finds out who leads. This module must never forget the newest leader it was given,
+//! and never accept an answer from an earlier one.
 
 #[cfg(test)]
 mod tests;
 
 use std::time::Duration;
 
-/// `cluster.registration.*`.
+/// Pauses between attempts to register (`cluster.registration.*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pauses {
-    /// After the first failure; doubles.
+    /// Pause after the first failure; it doubles with each further one.
     pub first: Duration,
-    /// The longest after a failure.
+    /// Upper bound of the pause after a failure.
     pub max: Duration,
-    /// After a refusal that asking again may help.
+    /// Pause after a refusal that allows another attempt.
     pub refused: Duration,
 }
 
@@ -50,13 +50,13 @@ enum State<I> {
     Refused(I),
 }
 
-/// What follows.
+/// Step that a registration takes next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Next<I> {
-    /// Nothing now.
+    /// No attempt is due now; wait for the next event.
     Nothing,
-    /// Ask this leader.
+    /// Ask this leader to register.
     Ask(I),
 }
 
@@ -147,7 +147,8 @@ impl<I: Copy + Eq> Registration<I> {
         }
     }
 
-    /// When [`Registration::tick`] is due.
+    /// Returns the monotonic time at which [`Registration::tick`] is due; `None` if no pause is
+    /// running.
     pub fn deadline(&self) -> Option<Duration> {
         match self.state {
             State::Pausing(_, until) => Some(until),

@@ -21,7 +21,7 @@ const BACKOFF_MAX: u32 = 32;
 /// The settings of a pool of workers.
 #[derive(Debug, Clone)]
 pub struct PoolSettings {
-    /// `resourcemanager.start-worker.retry-interval`.
+    /// Pause after failures to start workers (`resourcemanager.start-worker.retry-interval`).
     pub retry_interval: Duration,
     /// `resourcemanager.start-worker.max-failure-rate`, per minute.
     pub max_failures_per_minute: f64,
@@ -49,21 +49,21 @@ pub enum DriverEvent {
     /// Workers of an earlier ResourceManager of this application were found, at the start or later. Workers that are
     /// known already change nothing.
     Recovered {
-        /// The workers.
+        /// Workers that the driver found running.
         workers: Vec<RecoveredWorker>,
     },
     /// A requested worker was started.
     Started {
-        /// The request.
+        /// Number of the request for a worker.
         request: u64,
-        /// The worker.
+        /// Process of the requested worker.
         resource_id: ResourceId,
-        /// Its node.
+        /// Host name of the node the worker runs on.
         host: String,
     },
     /// A request failed. Another request for the same spec may succeed.
     StartFailed {
-        /// The request.
+        /// Number of the request for a worker.
         request: u64,
         /// The node of the worker, if it was known already.
         host: Option<String>,
@@ -73,14 +73,14 @@ pub enum DriverEvent {
     /// A request can never be met, nor can any other request for its spec: for example, the container would be larger
     /// than the external system's maximum.
     NeverMet {
-        /// The request.
+        /// Number of the request for a worker.
         request: u64,
         /// The reason, for messages.
         cause: String,
     },
     /// A worker has ended.
     Lost {
-        /// The worker.
+        /// Process of the requested worker.
         resource_id: ResourceId,
         /// The reason, for messages.
         cause: String,

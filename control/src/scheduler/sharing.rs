@@ -13,15 +13,15 @@ pub struct SharedSlot(pub u32);
 /// A slot sharing group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlotGroup {
-    /// Its name.
+    /// Name of the slot sharing group.
     pub name: String,
-    /// What each of its slots must have.
+    /// The profile that each slot of the group must fulfil.
     pub profile: ResourceProfile,
-    /// Its first slot.
+    /// Index of the group's first shared slot.
     pub first: u32,
-    /// How many slots: its highest parallelism.
+    /// Number of the group's slots: the highest parallelism of its vertices.
     pub slots: u32,
-    /// Its vertices, by place in the topological order.
+    /// The group's vertices, by place in the topological order.
     vertices: Vec<usize>,
 }
 
@@ -35,7 +35,7 @@ pub struct SlotPlan {
 }
 
 impl SlotPlan {
-    /// Of a job; groups in the order of their names.
+    /// Plans the shared slots of a job, groups in the order of their names.
     pub fn of(exec: &ExecutionGraph) -> Self {
         let graph = exec.graph();
         let mut by_name: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
@@ -64,12 +64,12 @@ impl SlotPlan {
         Self { groups, of_vertex, slots: first }
     }
 
-    /// All groups.
+    /// Returns the slot sharing groups, ordered by name.
     pub fn groups(&self) -> &[SlotGroup] {
         &self.groups
     }
 
-    /// How many slots there are.
+    /// The number of shared slots.
     pub fn len(&self) -> u32 {
         self.slots
     }
@@ -85,7 +85,8 @@ impl SlotPlan {
         (slot.0 < self.slots).then_some(group)
     }
 
-    /// What the real one of a slot must have.
+    /// Returns the profile that the slot which serves `slot` must fulfil; `None` if there is no
+    /// such shared slot.
     pub fn profile_of(&self, slot: SharedSlot) -> Option<&ResourceProfile> {
         self.groups.get(self.group_of(slot)?).map(|group| &group.profile)
     }

@@ -1,13 +1,15 @@
-//! Jobs that wait for slots beside each other: which of them is served first, and who of them gives way.
+//! Contention: several jobs wait for slots at the same time; which is served first, and which of
+//! them yield.
 //!
-//! Of several jobs that each hold a part of what they need, none runs, and none ever will while each keeps its
-//! part: after a failure, or when a JobManager has come back, parts are held in any order. So those that
-//! are served later give as much as lets one run that is served earlier. Functions of values alone; what a job
-//! uses is not known here: its JobMaster keeps that.
+//! Of several jobs that each hold a part of the slots they need, none runs, and none ever will
+//! while each keeps its part: after a failure, or when a JobManager has come back, parts are held
+//! in any order. So the jobs that are served later yield as many slots as one served earlier needs
+//! to run. Functions of values alone. Which slots a job uses is not known here: its JobMaster keeps
+//! that.
 //!
-//! Laws (see the property tests): a job gives way only to one that is served before it; nobody is asked for more
-//! than is lacked, nor where it would be too little all the same; and the first that could be met with what those
-//! behind it hold, is.
+//! Laws (see the property tests): a job yields only to one that is served before it; no job is
+//! asked for more slots than are missing, nor for slots that would not suffice in the end; and the
+//! first job that could be met with the slots of the jobs behind it is met.
 
 use super::matching::{Slots, unmet_by};
 use model::{JobId, ResourceRequirement};
@@ -16,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A waiting job, with its shortage.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Waiting<'a> {
-    /// The job.
+    /// Job that the value belongs to.
     pub job_id: JobId,
     /// The job's place in the order of service.
     pub turn: Turn,

@@ -15,9 +15,9 @@ use std::sync::Arc;
 /// A slot that the job holds.
 #[derive(Debug, Clone)]
 pub struct HeldSlot {
-    /// Where.
+    /// TaskExecutor that the slot is on.
     pub worker: Arc<Worker>,
-    /// What it offers.
+    /// Profile that the slot offers.
     pub profile: ResourceProfile,
     data_address: Arc<str>,
     serves: SharedSlot,
@@ -33,18 +33,19 @@ struct Registered {
     allocations: BTreeSet<AllocationId>,
 }
 
-/// What a group still needs.
+/// The state of one slot sharing group.
 #[derive(Debug, Clone)]
 struct GroupState {
     profile: ResourceProfile,
-    /// Its shared slots that nothing serves though something is to run there, lowest first.
+    /// The group's shared slots that no held slot serves although something is to run there, lowest
+    /// first.
     missing: BTreeSet<u32>,
-    /// Its shared slots in which everything has finished.
+    /// The group's shared slots in which everything has finished.
     retired: BTreeSet<u32>,
     slots: u32,
 }
 
-/// What a registration found.
+/// The result of a registration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Registration {
     /// A new TaskExecutor.
@@ -58,10 +59,10 @@ pub enum Registration {
     },
 }
 
-/// What came of an offer.
+/// The result of an offer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Accepted {
-    /// Those that are held now, also those that were before.
+    /// The allocations held now, including those that were held before.
     pub accepted: Vec<AllocationId>,
     /// Shared slots that are served now and were not before.
     pub served: Vec<SharedSlot>,
@@ -69,18 +70,18 @@ pub struct Accepted {
     pub moved: Vec<SharedSlot>,
 }
 
-/// What became of the slot that served a shared slot in which everything has finished.
+/// The fate of the slot that served a shared slot in which everything has finished.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Retired {
-    /// It serves this one now.
+    /// The slot now serves this shared slot.
     Serves(Arc<Worker>, SharedSlot),
-    /// Nothing needs it.
+    /// The slot is not needed any more; it may be returned.
     Free(Arc<Worker>, AllocationId),
-    /// There was none.
+    /// No slot served the shared slot.
     Unserved,
 }
 
-/// The pool.
+/// The slots that a job holds, and which shared slots they serve.
 #[derive(Debug, Clone)]
 pub struct SlotPool {
     groups: Vec<GroupState>,
@@ -292,7 +293,7 @@ impl SlotPool {
         Some(slot.serves)
     }
 
-    /// Where a shared slot is, if it is served.
+    /// Returns the place of the slot that serves a shared slot; `None` if none does.
     pub fn placement(&self, slot: SharedSlot) -> Option<Placement> {
         let allocation = (*self.serving.get(slot.0 as usize)?)?;
         let held = self.held.get(&allocation)?;
@@ -344,7 +345,7 @@ impl SlotPool {
         self.groups.iter().all(|g| g.missing.is_empty())
     }
 
-    /// Slots held.
+    /// Number of slots that the pool holds.
     pub fn len(&self) -> usize {
         self.held.len()
     }
@@ -401,7 +402,8 @@ impl SlotPool {
         }
     }
 
-    /// What has not finished needs, by profile, profiles in order.
+    /// Returns the slots that the unfinished part of the job needs, one entry per profile, ordered
+    /// by profile.
     pub fn requirements(&self) -> Vec<ResourceRequirement> {
         let mut by_profile: BTreeMap<&ResourceProfile, u32> = BTreeMap::new();
         for group in &self.groups {

@@ -16,7 +16,7 @@ pub struct Deployment {
     pub accepted: Vec<ExecutionAttemptId>,
     /// The tasks that can't run.
     pub refused: Vec<(ExecutionAttemptId, JobMasterRefusal)>,
-    /// What else is to be done.
+    /// Further commands for the caller.
     pub commands: Vec<Command>,
 }
 

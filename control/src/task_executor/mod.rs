@@ -28,43 +28,45 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use thiserror::Error;
 
-/// What the TaskExecutor is told at its start.
+/// The settings of a TaskExecutor, fixed at its start.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The process.
+    /// Process of the TaskExecutor.
     pub resource_id: ResourceId,
-    /// What each slot offers.
+    /// Profile of each slot, by index.
     pub slots: Vec<ResourceProfile>,
-    /// `cluster.registration.*`.
+    /// Pauses between attempts to register (`cluster.registration.*`).
     pub registration: Pauses,
-    /// `taskmanager.registration.timeout`.
+    /// Longest time without registration before the process ends
+    /// (`taskmanager.registration.timeout`).
     pub registration_timeout: Duration,
-    /// `taskmanager.slot.timeout`: a slot that no JobMaster accepts for so long is freed.
+    /// Time after which a slot that no JobMaster accepts is freed (`taskmanager.slot.timeout`).
     pub slot_timeout: Duration,
-    /// How long a slot that was given back may keep its host busy, before the host is killed.
+    /// Time after which the host of a slot that was given back is killed if it has not ended its
+    /// tasks.
     pub release_timeout: Duration,
     /// A rule that is broken on purpose.
     pub mutation: Mutation,
 }
 
-/// Why a slot is not given.
+/// The reason why a slot is not given.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SlotRefusal {
     /// The caller is not the ResourceManager that this process is registered at.
     #[error("not from the ResourceManager this TaskExecutor is registered at")]
     NotMyResourceManager,
-    /// See there.
+    /// The slot table refused; see [`crate::slot_table::AllocateError`].
     #[error(transparent)]
     Table(#[from] crate::slot_table::AllocateError),
 }
 
-/// Why a call of a JobMaster is refused.
+/// The reason why a call of a JobMaster is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum JobMasterRefusal {
     /// No JobMaster of that job is connected.
     #[error("no JobMaster of job {0} is connected")]
     NoJobMaster(JobId),
-    /// Another one is.
+    /// Another JobMaster of the job is connected.
     #[error("another JobMaster of the job is connected")]
     OtherJobMaster,
     /// The slot is not one of that job.
@@ -75,20 +77,20 @@ pub enum JobMasterRefusal {
     HostNotUp,
 }
 
-/// What a ResourceManager asks for.
+/// A request of a ResourceManager for a slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlotRequest {
-    /// Its session.
+    /// Leadership of the ResourceManager that asks.
     pub by: ResourceManagerId,
-    /// Which slot.
+    /// Index of the slot, from 0.
     pub index: u32,
-    /// For which job.
+    /// Job that the slot is for.
     pub job: JobId,
-    /// The allocation.
+    /// Allocation under which the slot is held or asked for.
     pub allocation: AllocationId,
-    /// What is needed.
+    /// Profile that the slot must fulfil.
     pub need: ResourceProfile,
-    /// What the job's host runs.
+    /// The program that the job's host runs; `None`: this process itself is the program.
     pub program: Option<BlobKey>,
 }
 
@@ -109,7 +111,7 @@ pub struct TaskExecutor {
 }
 
 impl TaskExecutor {
-    /// Nothing is registered and no slot given.
+    /// Creates a TaskExecutor without registration and with all slots free.
     pub fn new(now: Duration, settings: Settings) -> Self {
         Self {
             registration: Registration::new(settings.registration),
@@ -154,7 +156,7 @@ impl TaskExecutor {
         std::mem::take(&mut self.out)
     }
 
-    /// When [`Event::Tick`] is due.
+    /// Returns the monotonic time at which [`Event::Tick`] is due; `None` if nothing is pending.
     pub fn deadline(&self) -> Option<Duration> {
         let registration = self.unregistered.as_ref();
         let give_up =
@@ -170,12 +172,13 @@ impl TaskExecutor {
         self.instance.filter(|(id, _)| self.registration.registered() == Some(*id))
     }
 
-    /// Every slot, as the ResourceManager is told.
+    /// Reports every slot, as the ResourceManager receives it.
     pub fn slot_report(&self) -> SlotReport {
         self.slots.report()
     }
 
-    /// What the JobMaster of a job is told: the slots it accepted and the tasks that are here.
+    /// Returns the report for a job's JobMaster: the slots it accepted and the states of the tasks
+    /// here.
     pub fn job_report(&self, job: JobId) -> (Vec<AllocationId>, Vec<TaskStateUpdate>) {
         let active = self.slots.of_job(job).filter(|held| held.phase == Phase::Active);
         let tasks = self.jobs.get(&job).map(Job::snapshot).unwrap_or_default();
@@ -192,7 +195,7 @@ impl TaskExecutor {
         self.jobs.keys().copied()
     }
 
-    /// How many slots of this process are a job's.
+    /// The number of this process's slots that a job has.
     pub fn slots_of(&self, job: JobId) -> usize {
         self.slots.of_job(job).count()
     }

@@ -108,7 +108,8 @@ impl TaskExecutor {
         }
     }
 
-    /// When something has to be done about an allocated slot.
+    /// Returns the monotonic time at which an allocated slot needs attention; `None` while a
+    /// JobMaster has accepted it, or its host is starting.
     pub(super) fn slot_deadline(&self, held: &Held) -> Option<Duration> {
         let host = self.jobs.get(&held.job).map(|job| (job.host, job.wants_host));
         let wait = match (held.phase, host) {

@@ -21,7 +21,8 @@ impl World {
         self.core.take_savepoint(now, request)
     }
 
-    /// Has every task acknowledge, and returns what is to be copied, and for which request.
+    /// Has every task acknowledge. Returns the metadata whose parts are to be copied, and the
+    /// number of the request.
     fn copied(
         &mut self,
         checkpoint: u64,
