@@ -143,7 +143,7 @@ pub(crate) fn check<'k>(key: &'k str, text: &str, place: &str) -> Result<&'k str
     Ok(if option.is_family() { key } else { option.key() })
 }
 
-/// What is shown instead of a secret.
+/// The text shown in place of a secret.
 pub(crate) const MASK: &str = "******";
 
 fn unknown(key: &str, place: &str) -> ConfError {

@@ -20,20 +20,22 @@ const FILE_NAME: &str = "flott.yaml";
 /// The variable that names the configuration directory.
 const DIR_VARIABLE: &str = "FLOTT_CONF_DIR";
 
-/// Where the options of a process come from, lowest layer first.
+/// The sources of a process's options, lowest layer first.
 #[derive(Debug, Clone, Default)]
 pub struct LoadSources {
-    /// `--config-dir`; else the variable `FLOTT_CONF_DIR` names the directory of `flott.yaml`. With
-    /// neither there is no file.
+    /// Directory of `flott.yaml` (`--config-dir`). If `None`, the variable `FLOTT_CONF_DIR` names
+    /// it; with neither no file is read.
     pub config_dir: Option<PathBuf>,
-    /// The environment; only `FLOTT_…` is looked at.
+    /// Environment variables; only `FLOTT_…` are used.
     pub env: BTreeMap<String, String>,
-    /// `-D key=value` and `-p`, in order; the last one of a key counts.
+    /// Settings of the command line (`-D key=value` and `-p`) in order; the last one of a key
+    /// counts.
     pub overrides: Vec<(String, String)>,
 }
 
 impl LoadSources {
-    /// With the environment of this process. Variables that are not UTF-8 are passed over.
+    /// Returns the sources with the environment of this process. Variables that are not UTF-8 are
+    /// skipped.
     pub fn from_process(config_dir: Option<PathBuf>, overrides: Vec<(String, String)>) -> Self {
         let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
@@ -79,7 +81,7 @@ impl Options {
         Self::merge([file, environment, overrides])
     }
 
-    /// From settings that another process or a test made.
+    /// Makes options from settings that another process or a test made.
     ///
     /// # Errors
     /// The first setting that is unknown, refused or wrong.
@@ -89,7 +91,7 @@ impl Options {
         Self::default().overlaid(map, "given")
     }
 
-    /// From the text of a `flott.yaml`; `name` is what errors call it.
+    /// Makes options from the text of a `flott.yaml`; errors call the file `name`.
     ///
     /// # Errors
     /// As [`Options::load`].
@@ -97,7 +99,8 @@ impl Options {
         Self::merge([yaml_layer(name, text)?])
     }
 
-    /// With `map` laid over: a job's own options over its cluster's, say. `place` is named in errors.
+    /// Returns these options with `map` laid over them, for example a job's own options over its
+    /// cluster's. Errors name `place` as the source.
     ///
     /// # Errors
     /// The first setting that is unknown, refused or wrong.
@@ -116,7 +119,7 @@ impl Options {
         Ok(Self { entries: Arc::new(entries) })
     }
 
-    /// With one more setting, from text.
+    /// Returns these options with one more setting, given as text.
     ///
     /// # Errors
     /// As [`Options::overlaid`].
@@ -124,7 +127,8 @@ impl Options {
         self.overlaid([(key, value)], "given")
     }
 
-    /// With one more setting, from a value; an absent value unsets it.
+    /// Returns these options with one more setting, given as a value; an absent value unsets the
+    /// option.
     #[must_use]
     pub fn with_value<T: OptionValue>(&self, option: &Opt<T>, value: &T) -> Self {
         let mut entries = (*self.entries).clone();
@@ -168,13 +172,14 @@ impl Options {
         self.entries.contains_key(option.key)
     }
 
-    /// Where `key` was set: file and line, variable, `command line`; `None` where it has its default.
+    /// Returns the place where `key` was set: file and line, variable, `command line`; `None` if it
+    /// has its default.
     pub fn source_of(&self, key: &str) -> Option<&str> {
         self.entries.get(key).map(|entry| entry.place.as_str())
     }
 
-    /// The value of the option `key` as text: as it was set, else its default, else empty; `None`: there is
-    /// no such option. For scripts.
+    /// Returns the value of the option `key` as text: the set value, else the default, else empty.
+    /// `None` means that there is no such option. For scripts.
     pub fn text_of(&self, key: &str) -> Option<String> {
         let set = |key: &str| self.entries.get(key).map(|entry| entry.text.clone());
         let option = find(key)?;
@@ -182,13 +187,14 @@ impl Options {
         Some(text.or_else(|| option.default_text()).unwrap_or_default())
     }
 
-    /// What was set, for [`Options::from_map`] in another process. Holds secrets.
+    /// Returns the settings, for [`Options::from_map`] in another process. They contain secrets in
+    /// clear text.
     pub fn to_map(&self) -> BTreeMap<String, String> {
         let pair = |(key, entry): (&String, &Entry)| (key.clone(), entry.text.clone());
         self.entries.iter().map(pair).collect()
     }
 
-    /// What was set, for logs and REST: values of secrets are masked.
+    /// Returns the settings for logs and REST, with the values of secrets masked.
     pub fn to_masked_map(&self) -> BTreeMap<String, String> {
         let mut map = self.to_map();
         for (key, text) in &mut map {

@@ -153,7 +153,8 @@ const REFUSED: &[(&str, &str)] = &[
     ),
 ];
 
-/// What to use instead of `key`, where it is one of Flink's that have no meaning here.
+/// Returns the advice for `key` if it is one of Flink's options that have no meaning here;
+/// otherwise `None`.
 pub(crate) fn instead_of(key: &str) -> Option<&'static str> {
     REFUSED.iter().find(|(pattern, _)| matches(pattern, key)).map(|(_, instead)| *instead)
 }

@@ -46,9 +46,9 @@ options! {
     /// application mode, where the process itself is the program. Collected results are served for 60 s after the last
     /// request for them, of 16 jobs at most; another job may take the host's place after 5 s.
     PROGRAM_HOSTS_MAX: u32 = "jobmanager.program-hosts.max" => 64, must be_at_least_two;
-    /// How many finished jobs the JobManager keeps for REST. Their details have 64 MiB together; of the oldest beyond that
-    /// only the results are kept.
+    /// Number of finished jobs that the JobManager keeps for REST. Their details have 64 MiB
+    /// together; of the oldest beyond that only the results are kept.
     STORE_CAPACITY: u32 = "jobstore.max-capacity" => 1000;
-    /// How long a finished job is kept for REST.
+    /// Time for which a finished job is kept for REST.
     STORE_EXPIRATION: Duration = "jobstore.expiration-time" => Duration::from_secs(3600), must be_longer_than_zero;
 }

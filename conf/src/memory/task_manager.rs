@@ -81,7 +81,7 @@ fn derive(options: &Options, limit: Option<MemorySize>) -> Result<TaskManagerMem
     Ok(TaskManagerMemory { overhead, ..parts })
 }
 
-/// What a TaskManager with these options offers.
+/// Returns the resources that a TaskManager with these options offers.
 ///
 /// # Errors
 /// As [`task_manager_memory`].

@@ -218,7 +218,7 @@ proptest! {
         }
     }
 
-    /// Whoever does what the message says is through with it, and has not been told to give more than it takes.
+    /// A total that a message proposes is accepted, and no smaller one would have been.
     #[test]
     fn what_a_message_says_will_do(
         process in proptest::option::of(1_u64..600),
