@@ -1,8 +1,9 @@
-//! What requests carry, before a handler sees it: small bodies are read whole within a limit, a deadline and
-//! a budget that all of them share; uploads pass through and must keep moving.
+//! Reads the bodies of requests before a handler sees them: small bodies are read whole within a
+//! limit, a deadline and a budget that all of them share; uploads pass through and must keep
+//! moving.
 //!
-//! It must never hold more bytes of all requests together than the budget, and never wait for a client
-//! without an end.
+//! This module must never hold more bytes of all requests together than the budget, and never wait
+//! for a client without a bound.
 
 use crate::error::ApiError;
 use actix_web::HttpMessage;
@@ -22,23 +23,23 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Sleep;
 
-/// Where programs are uploaded: the one path whose bodies may be large.
+/// The upload path of programs, the one path whose bodies may be large.
 const UPLOAD_PATHS: [&str; 2] = ["/jars/upload", "/v1/jars/upload"];
 
-/// How much clients may send, and how slowly.
+/// The bounds on the size of bodies, and on the time they may take.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BodyLimits {
     /// Most bytes of one body other than an upload.
     pub each: usize,
     /// Most bytes of all bodies together that are in memory; at least [`BodyLimits::each`] is used.
     pub together: usize,
-    /// How long a body other than an upload may take.
+    /// Maximum time that a body other than an upload takes.
     pub within: Duration,
-    /// Uploads at once.
+    /// Number of uploads that may run at the same time.
     pub uploads: usize,
-    /// How often an upload is looked at ...
+    /// Interval at which an upload's progress is checked.
     pub upload_window: Duration,
-    /// ... and how many bytes of it must have come since.
+    /// Fewest bytes of an upload that must arrive within each interval; with fewer it is cut off.
     pub upload_bytes: u64,
 }
 
@@ -158,7 +159,7 @@ fn busy(why: String) -> ApiError {
     ApiError::new(StatusCode::SERVICE_UNAVAILABLE, format!("{why}; ask again"))
 }
 
-/// A request's body as it arrives, shared by who reads it and who answers.
+/// A request's body as it arrives, shared by its reader and the guard that answers the request.
 pub(crate) struct Incoming {
     payload: RefCell<Payload>,
     ended: Cell<bool>,

@@ -24,14 +24,14 @@ const BLOCK_MS: u64 = 600_000;
 /// Maximum length of the reason for a block in bytes.
 const CAUSE_MAX: usize = 1_000;
 
-/// What `/jars/:jarid/run` and `…/plan` are asked for.
+/// The decoded request to `/jars/:jarid/run` or `…/plan`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ProgramRequest {
     /// Name of the registered job, where the program has several.
     pub entry: Option<String>,
     /// Arguments after the program's name.
     pub args: Vec<String>,
-    /// Default parallelism.
+    /// Default parallelism of the job; `None` leaves the program's.
     pub parallelism: Option<u32>,
     /// Given job id.
     pub job_id: Option<JobId>,
@@ -141,7 +141,8 @@ pub fn disposal_request(body: &[u8]) -> Result<String, ApiError> {
     }
 }
 
-/// There is one format; both of Flink's names for a format mean it.
+/// Checks a savepoint's format. There is only one; both of Flink's names for a format mean it, any
+/// other is refused.
 fn check_format(format: Option<&str>) -> Result<(), ApiError> {
     match format {
         None | Some("CANONICAL" | "NATIVE") => Ok(()),
@@ -259,8 +260,9 @@ fn with_recovery(body: &JarRequest) -> BTreeMap<String, String> {
     options
 }
 
-/// What the job's own options say where the request has a field for it, too. Whether an option exists is checked
-/// where the job is built.
+/// Returns the value of an option among the job's own options, for a request that has a field for
+/// it, too; `None` if it is not set or empty. Whether an option exists is checked later, when the
+/// job is built.
 fn option(options: &BTreeMap<String, String>, wanted: &dyn conf::Declaration) -> Option<String> {
     let names = std::iter::once(wanted.key()).chain(wanted.other_names().iter().copied());
     let text = names.filter_map(|name| options.get(name)).next()?.trim();
@@ -316,9 +318,9 @@ pub fn to_base64(bytes: &[u8]) -> String {
 /// An operator as a path names it: 32 hexadecimal digits, or else a `uid`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OperatorName {
-    /// Its id.
+    /// An operator named by its id, 32 hexadecimal digits.
     Id(OperatorId),
-    /// Its `uid`.
+    /// An operator named by the `uid` its program gave it.
     Uid(String),
 }
 

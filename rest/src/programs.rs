@@ -39,7 +39,7 @@ pub struct ProgramStore {
     /// Hash and size of each file: programs are run more often than they are uploaded. Files are never changed
     /// under their name.
     contents: Arc<Mutex<BTreeMap<PathBuf, Content>>>,
-    /// Told what is here whenever that changes.
+    /// Called with the contents that are stored here whenever they change.
     told: Arc<dyn Fn(BTreeSet<ContentHash>) + Send + Sync>,
 }
 
@@ -49,9 +49,9 @@ pub type Content = (ContentHash, u64);
 /// One uploaded program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredProgram {
-    /// Where it is.
+    /// Path of the program's file.
     pub path: PathBuf,
-    /// Its file name as it was sent.
+    /// Name of the file as it was sent.
     pub name: String,
 }
 
@@ -76,14 +76,17 @@ impl ProgramStore {
         Ok(Self { folder, bytes_max, checker, contents: Arc::default(), told })
     }
 
-    /// Has somebody told which contents are here, whenever that changes: they may be needed again. Those of an
-    /// earlier process are known once they are asked for.
+    /// Sets a function that is called with the hashes of the stored contents whenever they change,
+    /// because those blobs may be needed again. A file of an earlier process is included only once
+    /// it has been asked for.
     #[must_use]
     pub fn telling(self, told: impl Fn(BTreeSet<ContentHash>) + Send + Sync + 'static) -> Self {
         Self { told: Arc::new(told), ..self }
     }
 
-    /// Takes a program in as it streams by; `unique` (32 hexadecimal digits) makes its id.
+    /// Saves a program as it streams in, checks it, runs it to learn its job names, then keeps it
+    /// under `<unique>_<name>`; `unique` is written as 32 hexadecimal digits. Errors: bad name,
+    /// disk failure, program refused.
     pub async fn store<S, E>(
         &self,
         name: &str,
@@ -110,8 +113,8 @@ impl ProgramStore {
         Ok(StoredProgram { path, name })
     }
 
-    /// Has the program name its jobs and keeps the answer. A program that can't say is kept without: it may still
-    /// run, and says then what is wrong.
+    /// Runs the program to learn its job names and keeps the answer in a file. A program that can't
+    /// name them is kept without: it may still run, and reports the fault then.
     async fn ask_for_jobs(&self, program: &Path, name: &str, unique: u128) -> Result<(), ApiError> {
         let fail = |e: io::Error| storage_error(&self.folder, &e);
         let executable = Permissions::from_mode(0o700);

@@ -1,4 +1,5 @@
-//! What the endpoint is given: leaders to ask, the folder of programs, what it may show and allow.
+//! The services of the endpoint: leaders to ask, the folder of programs, and settings of what it
+//! may show and allow.
 //!
 //! The endpoint reaches every component through its gateway, at the leader that is current when a request
 //! comes; it keeps no state of jobs.
@@ -21,7 +22,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A value to watch: who leads.
+/// The current leader of a component, `None` while there is none; can be watched.
 pub type Leader = watch::Receiver<Option<LeaderInformation>>;
 
 /// Everything that handlers use.
@@ -29,21 +30,21 @@ pub type Leader = watch::Receiver<Option<LeaderInformation>>;
 pub struct RestServices {
     /// Clock and entropy.
     pub platform: Platform,
-    /// The fabric.
+    /// RPC service of the process.
     pub rpc: RpcService,
-    /// Who leads the Dispatcher.
+    /// Leader of the Dispatcher.
     pub dispatcher: Leader,
-    /// Who leads the ResourceManager.
+    /// Leader of the ResourceManager.
     pub resource_manager: Leader,
     /// This process's BlobServer.
     pub blobs: Remote<BlobServerGateway>,
-    /// Uploaded programs.
+    /// Store of the uploaded programs.
     pub programs: ProgramStore,
-    /// What is shown and allowed.
+    /// Settings of what is shown and allowed.
     pub settings: RestSettings,
 }
 
-/// What is shown and allowed.
+/// The settings of what the endpoint shows and allows.
 #[derive(Debug, Clone)]
 pub struct RestSettings {
     /// Version and commit of this build.
@@ -60,30 +61,30 @@ pub struct RestSettings {
     pub log_page: Option<String>,
     /// Milliseconds between refreshes of a page.
     pub refresh_interval_ms: u64,
-    /// The rules of who may use the endpoint; `None`: whoever reaches it.
+    /// The rules by which requests are allowed; `None`: every request is.
     pub access: Option<Access>,
-    /// Why uploads and submissions are refused; `None`: allowed.
+    /// The reason why uploads and submissions are refused; `None`: they are allowed.
     pub submit_refused: Option<String>,
     /// Whether jobs may be cancelled.
     pub cancel_allowed: bool,
     /// Connections that may be open at once.
     pub connections_max: usize,
-    /// How much clients may send, and how slowly.
+    /// Bounds on the size of bodies, and on the time they may take.
     pub bodies: BodyLimits,
-    /// How long a component may take to answer.
+    /// Maximum time a component takes to answer.
     pub answer_within: Duration,
-    /// How long a program may take to build its graph.
+    /// Maximum time a program takes to build its graph.
     pub build_within: Duration,
 }
 
-/// Where the endpoint listens and what it is called.
+/// The address that the endpoint binds, and the one that it publishes.
 #[derive(Debug, Clone)]
 pub struct RestBind {
     /// Address to bind.
     pub address: IpAddr,
     /// Ports to try in order.
     pub ports: Vec<u16>,
-    /// Host name that others are told.
+    /// Host name that is published to clients.
     pub advertised_host: String,
 }
 
@@ -94,12 +95,12 @@ impl RestBind {
     }
 }
 
-/// Where the endpoint is.
+/// The address of an endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RestAddress {
-    /// As bound.
+    /// Address that the listener is bound to, with its real port.
     pub bound: SocketAddr,
-    /// As others reach it: `http://host:port`.
+    /// URL under which clients reach the endpoint: `http://host:port`.
     pub url: String,
 }
 
@@ -118,7 +119,7 @@ impl RestServices {
         Ok(self.rpc.gateway(&leader.address, ResourceManagerId(leader.session)))
     }
 
-    /// Unix milliseconds.
+    /// Reads the wall clock, in Unix milliseconds.
     pub fn now_ms(&self) -> u64 {
         self.platform.unix_millis()
     }

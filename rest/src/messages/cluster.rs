@@ -2,15 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-/// `GET /overview`.
+/// The answer to `GET /overview`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ClusterOverview {
-    /// Registered TaskManagers.
+    /// Number of registered TaskManagers.
     pub taskmanagers: u32,
-    /// All slots.
+    /// Number of slots, free or not.
     pub slots_total: u32,
-    /// Free slots.
+    /// Number of slots that are free.
     pub slots_available: u32,
     /// TaskManagers on blocked nodes.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -37,7 +37,7 @@ fn is_zero(n: &u32) -> bool {
     *n == 0
 }
 
-/// `GET /config`.
+/// The answer to `GET /config`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct DashboardConfiguration {
@@ -51,19 +51,19 @@ pub struct DashboardConfiguration {
     pub flink_version: String,
     /// Commit it was built from.
     pub flink_revision: String,
-    /// What this endpoint allows.
+    /// The features that this endpoint allows.
     pub features: Features,
 }
 
-/// What an endpoint allows.
+/// The features that an endpoint allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Features {
-    /// Uploading and running programs.
+    /// True if programs may be uploaded and run.
     pub web_submit: bool,
-    /// Cancelling jobs.
+    /// Whether jobs may be cancelled over REST.
     pub web_cancel: bool,
-    /// Changing the parallelism of a running job.
+    /// True if the parallelism of a running job can be changed.
     pub web_rescale: bool,
     /// Whether this is a history server.
     pub web_history: bool,
@@ -72,20 +72,20 @@ pub struct Features {
 /// One line of `GET /jobmanager/config`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfigurationEntry {
-    /// Option.
+    /// Key of the option.
     pub key: String,
     /// Value; secrets are masked.
     pub value: String,
 }
 
-/// `GET …/logs`.
+/// The answer to `GET …/logs`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LogList {
-    /// By name.
+    /// Log files, ordered by name.
     pub logs: Vec<LogInfo>,
 }
 
-/// `GET /jobs/:jobid/…/log-url`.
+/// The answer to `GET /jobs/:jobid/…/log-url`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogUrl {
     /// A page with the log files of the process, or the log file itself.
@@ -95,9 +95,9 @@ pub struct LogUrl {
 /// One log file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogInfo {
-    /// File name.
+    /// Name of the log file.
     pub name: String,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
     /// Unix milliseconds of the last change.
     pub mtime: u64,
@@ -106,7 +106,7 @@ pub struct LogInfo {
 /// One metric: with a value where it was asked for by name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MetricSample {
-    /// Name.
+    /// Name of the metric.
     pub id: String,
     /// Value as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -116,7 +116,7 @@ pub struct MetricSample {
 /// One metric over several subtasks: with values where it was asked for by name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AggregatedMetric {
-    /// Name.
+    /// Name of the metric.
     pub id: String,
     /// The least value.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -3,43 +3,43 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// `GET /jars`.
+/// The answer to `GET /jars`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct JarList {
     /// URL of the endpoint.
     pub address: String,
-    /// Newest first.
+    /// Uploaded programs, newest first.
     pub files: Vec<JarFile>,
 }
 
 /// One uploaded program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JarFile {
-    /// Its id in `/jars/:jarid`.
+    /// Id of the program, as used in `/jars/:jarid`.
     pub id: String,
-    /// Its file name.
+    /// Name of the uploaded file.
     pub name: String,
     /// Unix milliseconds of the upload.
     pub uploaded: u64,
-    /// Its jobs.
+    /// Jobs that the program declares.
     pub entry: Vec<JarEntry>,
 }
 
 /// One registered job of a program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JarEntry {
-    /// Name.
+    /// Name of the registered job.
     pub name: String,
-    /// For people.
+    /// Description meant for people; `None` if the program gives none.
     pub description: Option<String>,
 }
 
-/// `POST /jars/upload`.
+/// The answer to `POST /jars/upload`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JarUploaded {
     /// Path on the JobManager; its last part is the id.
     pub filename: String,
-    /// `success`.
+    /// Outcome of the upload, always `success`.
     pub status: String,
 }
 
@@ -60,7 +60,7 @@ pub struct JarRequest {
     /// Arguments in one text, split on white space outside of quotes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program_args: Option<String>,
-    /// Arguments.
+    /// Arguments of the program, one per element.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program_args_list: Option<Vec<String>>,
     /// Default parallelism of the job.
@@ -78,7 +78,7 @@ pub struct JarRequest {
     /// Whether state of the savepoint may be left behind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allow_non_restored_state: Option<bool>,
-    /// Who owns the savepoint afterwards.
+    /// The owner of the savepoint after the start: `NO_CLAIM` or `CLAIM`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim_mode: Option<String>,
     /// Older name of `claimMode`.
@@ -86,7 +86,7 @@ pub struct JarRequest {
     pub restore_mode: Option<String>,
 }
 
-/// `POST /jars/:jarid/run`.
+/// The answer to `POST /jars/:jarid/run`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JarRunResponse {
     /// The job that runs.
@@ -101,7 +101,7 @@ pub struct CoordinationRequestBody {
     pub serialized_coordination_request: String,
 }
 
-/// Its answer.
+/// The answer to `POST /jobs/:jobid/coordinators/:operatorUid`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CoordinationResponseBody {

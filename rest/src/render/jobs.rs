@@ -30,7 +30,7 @@ const JOB_STATES: [JobStatus; 11] = [
 /// Shown where a subtask has no TaskManager yet.
 const UNASSIGNED: &str = "(unassigned)";
 
-/// `GET /jobs`.
+/// Renders the answer to `GET /jobs`.
 pub fn job_ids(jobs: &[JobSummary]) -> JobIds {
     JobIds {
         jobs: jobs
@@ -72,7 +72,7 @@ pub fn job_overview(job: &JobSummary, now_ms: u64) -> JobOverview {
     }
 }
 
-/// `GET /jobs/:jobid`.
+/// Renders the answer to `GET /jobs/:jobid`.
 pub fn job_details(job: &JobDetails, now_ms: u64) -> JobDetailsInfo {
     let vertices: Vec<JobVertexInfo> = job
         .graph
@@ -321,8 +321,8 @@ fn subtask_info(subtask: &SubtaskDetails, now_ms: u64) -> SubtaskInfo {
     }
 }
 
-/// How long the attempt was in each state before its present one's end: from a state's entry to the next
-/// entry, or to now.
+/// Returns the milliseconds that the attempt spent in each non-terminal state: from the state's
+/// entry to the next entry, or to now; -1 for a state that was never entered.
 fn status_durations(subtask: &SubtaskDetails, now_ms: u64) -> BTreeMap<String, i64> {
     let mut entries: Vec<(u64, ExecutionState)> = subtask
         .timestamps
@@ -385,7 +385,7 @@ fn exception(job: &JobDetails, record: &FailureRecord) -> ExceptionEntry {
     }
 }
 
-/// `GET /jobs/:jobid/execution-result`.
+/// Renders the answer to `GET /jobs/:jobid/execution-result`.
 pub fn execution_result(result: &JobResult) -> ExecutionResult {
     if !result.status.is_globally_terminal() {
         return ExecutionResult {

@@ -5,7 +5,7 @@ use gateways::job_master::{JobDetails, SubtaskDetails};
 use model::JobVertexId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Which metrics are wanted: their names where some are named, else all names without values.
+/// The names of the metrics wanted; `None`: all names, without values.
 pub type Wanted<'a> = Option<BTreeSet<&'a str>>;
 
 /// All metrics of one subtask, by name.
