@@ -40,7 +40,7 @@ impl JobStatus {
     pub fn is_terminal(self) -> bool {
         self.is_globally_terminal() || self == Self::Suspended
     }
-    /// Flink's name.
+    /// Name of the state as Flink's REST interface writes it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Initializing => "INITIALIZING",
@@ -68,7 +68,7 @@ impl fmt::Display for JobStatus {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ExecutionState {
-    /// Not scheduled.
+    /// Not scheduled yet; the state every attempt begins in.
     Created,
     /// Waits for a slot.
     Scheduled,
@@ -78,11 +78,11 @@ pub enum ExecutionState {
     Initializing,
     /// `open` is done and the loop is entered.
     Running,
-    /// Ended well.
+    /// Ended by itself, after all input was processed.
     Finished,
-    /// Was told to stop.
+    /// The subtask was asked to cancel and has not ended yet.
     Canceling,
-    /// Stopped as told.
+    /// The subtask ended because it was cancelled.
     Canceled,
     /// Ended by a failure.
     Failed,
@@ -93,7 +93,7 @@ impl ExecutionState {
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::Finished | Self::Canceled | Self::Failed)
     }
-    /// Flink's name.
+    /// Name of the state as Flink's REST interface writes it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Created => "CREATED",
@@ -127,14 +127,14 @@ impl fmt::Display for ExecutionState {
     }
 }
 
-/// Why something failed, as it is shown to people and sent on.
+/// The reason of a failure, as it is shown to users and sent to other processes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FailureCause {
-    /// A stable name of the kind, e.g. `TaskManagerLost`, `UserError`, `NoResourceAvailable`.
+    /// Stable name of the kind, such as `TaskManagerLost`, `UserError`, `NoResourceAvailable`.
     pub kind: String,
-    /// What happened, where, and what to do: one or more lines.
+    /// Message for users: the fault, its place and the remedy, in one or more lines.
     pub message: String,
-    /// Whether a restart may help; a wrong program or configuration may not.
+    /// True if a restart may help; with a wrong program or configuration it can't.
     pub recoverable: bool,
 }
 

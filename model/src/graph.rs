@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 pub struct JobGraph {
     /// Given by the client, or drawn when the graph is made.
     pub job_id: JobId,
-    /// For people.
+    /// Name meant for people; not unique.
     pub name: String,
     /// The program and the inputs that a rebuild runs with.
     pub program: ProgramRef,
@@ -49,7 +49,7 @@ pub struct ProgramRef {
     /// Values of `env.once(name, …)`: opaque serialised bytes.
     #[serde(with = "once_values")]
     pub once: BTreeMap<String, Vec<u8>>,
-    /// Which of the program's registered jobs; `None` where it has one.
+    /// Name of the registered job; `None` if the program has only one.
     pub job: Option<String>,
 }
 
@@ -83,7 +83,7 @@ pub struct GraphNode {
     pub uid: Option<String>,
     /// `map`, `filter`, `text_source`, …
     pub kind: String,
-    /// For people; the user's `name`, or one made from the kind.
+    /// Name for users: the program's `name`, or one made from the kind.
     pub name: String,
     /// Record types that come in, one per input.
     pub inputs: Vec<String>,
@@ -91,7 +91,7 @@ pub struct GraphNode {
     pub output: Option<String>,
     /// Nodes this one reads from.
     pub reads: Vec<NodeId>,
-    /// Declared states.
+    /// States that the operator's program declares.
     pub states: Vec<StateDeclaration>,
     /// Whether a coordinator (a split enumerator, a collector) runs for it in the JobManager-side host.
     pub coordinated: bool,
@@ -144,7 +144,7 @@ pub struct JobVertex {
     pub id: JobVertexId,
     /// Names of its operators joined with ` -> `.
     pub name: String,
-    /// Its operators, first to last.
+    /// Operators of the chain, first to last.
     pub nodes: Vec<NodeId>,
     /// Subtasks; ≥ 1. Always taken from here, never from a rebuild.
     pub parallelism: u32,
@@ -152,25 +152,25 @@ pub struct JobVertex {
     pub max_parallelism: u32,
     /// Slot sharing group.
     pub slot_sharing_group: String,
-    /// What one subtask's slot needs, where the user says it for the vertex's group.
+    /// Resources that a slot of the vertex's group needs for one subtask, if the program sets them.
     pub resources: Option<ResourceProfile>,
     /// Whether it has no input.
     pub source: bool,
 }
 
-/// How records of an edge find their subtask.
+/// The way in which an edge distributes records over the consumer's subtasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ShipStrategy {
     /// Subtask i to subtask i; both sides have the same parallelism.
     Forward,
-    /// By key group of the key.
+    /// Each record goes to the subtask that owns its key's key group.
     Hash,
-    /// Round robin to all.
+    /// The records go to all subtasks in turn.
     Rebalance,
-    /// Every record to all.
+    /// Each record goes to every subtask.
     Broadcast,
-    /// As a function of the program says.
+    /// A function of the program chooses each record's subtask.
     Custom,
 }
 
@@ -179,21 +179,21 @@ pub enum ShipStrategy {
 pub struct JobEdge {
     /// Order of creation.
     pub id: EdgeId,
-    /// Producer.
+    /// Vertex that produces the records.
     pub from: JobVertexId,
-    /// Consumer.
+    /// Vertex that consumes the records.
     pub to: JobVertexId,
     /// The producing operator.
     pub from_node: NodeId,
     /// The consuming operator.
     pub to_node: NodeId,
-    /// Which output of the producing chain, 0-based.
+    /// Index of the output of the producing chain, from 0.
     pub output: u32,
-    /// Which input of the consuming chain, 0-based.
+    /// Index of the input of the consuming chain, from 0.
     pub input: u32,
-    /// How records find their subtask.
+    /// Way in which the edge distributes records.
     pub ship: ShipStrategy,
-    /// Record type.
+    /// Rust type of the records.
     pub record: String,
     /// Name of the producing operator's side output; `None`: its main output.
     #[serde(default)]
