@@ -9,7 +9,7 @@ use model::{ClusterId, JobId};
 
 pub use crate::handshake::Secret;
 
-/// Why the other end is not trusted.
+/// The reason why the peer is not trusted.
 pub type AuthError = HandshakeError;
 
 fn parties(key: &Secret) -> (Credentials, Introduction) {

@@ -110,7 +110,7 @@ impl Lanes {
 #[error("the lane ended before the task did")]
 pub struct LaneEnded;
 
-/// One lane.
+/// A handle on one lane, by which tasks are started there.
 #[derive(Clone)]
 pub struct LaneHandle {
     lanes: Lanes,

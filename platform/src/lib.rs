@@ -26,7 +26,8 @@ use lanes::Lanes;
 use std::{fmt, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-/// Unix milliseconds at which every simulation starts, unless told otherwise: 2023-11-14T22:13:20Z.
+/// Unix milliseconds at which a simulation starts unless it sets another time:
+/// 2023-11-14T22:13:20Z.
 pub const SIMULATION_EPOCH_MS: u64 = 1_700_000_000_000;
 
 /// Time, threads, entropy and sockets of one process (or of one simulated host). A cheap handle.
@@ -142,7 +143,7 @@ impl Platform {
         &self.0.local
     }
 
-    /// Where tasks of a kind run.
+    /// Returns the lane for tasks of the given kind.
     pub fn lane(&self, lane: Lane) -> LaneHandle {
         self.0.lanes.handle(lane)
     }

@@ -28,7 +28,7 @@ impl fmt::Debug for Tls {
     }
 }
 
-/// Why the settings can't be used.
+/// The reason why the TLS settings can't be used.
 #[derive(Debug, Error)]
 #[error("TLS settings can't be used: {what}: {why}")]
 pub struct TlsError {
@@ -37,7 +37,8 @@ pub struct TlsError {
 }
 
 impl Tls {
-    /// From PEM texts: the authority's certificates, this process's chain, its private key.
+    /// Reads the settings from PEM texts: the authority's certificates, this process's chain, its
+    /// private key.
     pub fn new(authority: &[u8], chain: &[u8], key: &[u8]) -> Result<Self, TlsError> {
         fn wrong<E: fmt::Display>(what: &'static str) -> impl Fn(E) -> TlsError {
             move |why| TlsError { what, why: why.to_string() }

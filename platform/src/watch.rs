@@ -1,8 +1,8 @@
-//! A value that many may watch: each sees the newest, none blocks the one who sets it.
+//! A value that many receivers may watch: each sees the newest, none blocks the sender.
 //!
-//! Those who wait are woken in the order in which they began to: tokio's channel of the same name picks
-//! the order at random, and then no seed gives the same run twice. A guard of the value must never be
-//! held across an await, nor while another one is taken on the same thread.
+//! Waiting receivers are woken in the order in which they began to wait: tokio's channel of the
+//! same name picks the order at random, and then no seed gives the same run twice. A guard of the
+//! value must never be held across an await, nor while another one is taken on the same thread.
 
 use std::{
     fmt, mem,
@@ -59,7 +59,7 @@ pub fn channel<T>(value: T) -> (Sender<T>, Receiver<T>) {
 pub struct Sender<T>(Arc<Shared<T>>);
 
 impl<T> Sender<T> {
-    /// Of a value that nobody watches yet.
+    /// Creates the sender of a value that has no receivers yet.
     pub fn new(value: T) -> Self {
         let state = RwLock::new(State { value, version: 0, closed: false });
         Self(Arc::new(Shared {
@@ -77,7 +77,7 @@ impl<T> Sender<T> {
         Receiver { seen: self.0.read().version, shared: Arc::clone(&self.0) }
     }
 
-    /// How many watch now.
+    /// Returns the number of receivers.
     pub fn receiver_count(&self) -> usize {
         self.0.receivers.load(Ordering::Acquire)
     }
@@ -114,7 +114,8 @@ impl<T> Sender<T> {
         before
     }
 
-    /// Lets `change` look at the value and change it; those who watch are told if it says that it has.
+    /// Lets `change` look at the value and change it. If it returns true, the receivers are woken;
+    /// its result is returned.
     pub fn send_if_modified(&self, change: impl FnOnce(&mut T) -> bool) -> bool {
         let modified = self.0.write(|state| {
             let modified = change(&mut state.value);
@@ -129,7 +130,8 @@ impl<T> Sender<T> {
 }
 
 impl<T: PartialEq> Sender<T> {
-    /// Sets the value; those who watch are told if it is another one.
+    /// Sets the value and wakes the receivers if it differs from the last one. Returns true if it
+    /// does.
     pub fn set(&self, value: T) -> bool {
         self.send_if_modified(|known| {
             let changed = *known != value;
