@@ -19,13 +19,13 @@ const SECRET_BYTES: usize = 32;
 const FILE_BYTES_MAX: u64 = 4096;
 /// Most names of partial files that are tried.
 const PARTIALS_MAX: usize = 100;
-/// How often an absent file is looked for.
+/// Interval at which an absent file is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// The identity with which a process proves that it belongs to the cluster.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ClusterIdentity {
-    /// The cluster.
+    /// Id of the cluster.
     pub id: String,
     /// The secret that only the cluster's processes know.
     pub secret: Vec<u8>,
@@ -51,13 +51,13 @@ pub enum ClusterFilesError {
         expected: &'static str,
         /// The mode that it has.
         mode: u32,
-        /// Whose it is.
+        /// User id of the file's owner.
         owner: u32,
     },
-    /// Not there in time.
+    /// The file did not appear in time.
     #[error("{path} did not appear within {} s: make it with 'flott make-secret' on the JobManager's host and copy it here (start-cluster.sh does both)", waited.as_secs())]
     Absent {
-        /// The file.
+        /// Path of the file concerned.
         path: PathBuf,
         /// The time that it was waited for.
         waited: Duration,
@@ -65,7 +65,7 @@ pub enum ClusterFilesError {
     /// Empty, or too long.
     #[error("{path} holds no usable value: {why}")]
     Unusable {
-        /// The file.
+        /// Path of the file concerned.
         path: PathBuf,
         /// A description of what is wrong.
         why: String,
@@ -73,20 +73,20 @@ pub enum ClusterFilesError {
     /// The system's failure.
     #[error("{path}: {source}")]
     Io {
-        /// The file.
+        /// Path of the file concerned.
         path: PathBuf,
-        /// Its reason.
+        /// Error of the system.
         #[source]
         source: io::Error,
     },
 }
 
-/// Where the two files are.
+/// The places of the cluster's id and secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterFiles {
     /// The id's file; `None`: `cluster.id` is set.
     pub id: Result<String, PathBuf>,
-    /// The secret's.
+    /// Path of the file that holds the cluster's secret.
     pub secret: PathBuf,
 }
 

@@ -1,5 +1,6 @@
-//! What people are shown of a TaskManager: its machine and its memory, from `/proc` and the options. Nothing here may
-//! fail a start or decide anything: what can't be read is 0.
+//! Facts about a TaskManager that users are shown: its machine and its memory, from `/proc` and the
+//! options. This module must never fail a start or decide anything: a value that can't be read is
+//! 0.
 
 use conf::{Options, memory, taskmanager};
 use metrics::Registry;

@@ -11,11 +11,11 @@ use std::time::SystemTime;
 
 /// Between the stem of a process's log and the job.
 const MARK: &str = "-host-";
-/// How the names of a pair end: what the user's code prints, and what the host logs.
+/// The ends of a pair's file names: the output of the user's code, and the host's own log.
 const ENDS: [&str; 2] = [".out", ".log"];
 
-/// Where a host's standard output and standard error go: beside the log of its process, where that has one, so that
-/// they are shown with it; else into the host's own folder.
+/// Returns the files for a host's standard output and standard error: beside the log of its process
+/// if there is one, so that they are shown with it; otherwise in the host's own folder.
 pub(crate) fn places(log: &LogPlace, root: &Path, job: JobId) -> (PathBuf, PathBuf) {
     let (Some(folder), Some(stem)) = (log.folder(), log.stem()) else {
         return (root.join("stdout"), root.join("stderr"));
@@ -53,8 +53,8 @@ fn running(hosts: &Path) -> BTreeSet<JobId> {
         .collect()
 }
 
-/// Which of the files go: all of the jobs beyond `jobs_max`, those that run counted, that were written to longest
-/// ago.
+/// Returns the names of the files to delete: all files of the jobs beyond `jobs_max` whose last
+/// write is oldest. Running jobs count, but their files are kept.
 fn superfluous(
     files: impl Iterator<Item = (String, SystemTime)>,
     stem: &str,

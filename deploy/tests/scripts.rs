@@ -35,7 +35,7 @@ impl Place {
         self.command(script, role, words).output().unwrap()
     }
 
-    /// With the folders that the options name: the script asks for them.
+    /// Runs a script without overriding its folders: it has to ask for the options that name them.
     fn run_anywhere(&self, script: &str, role: &str, words: &[&str]) -> Output {
         let mut command = self.command(script, role, words);
         for variable in ["FLOTT_PID_DIR", "FLOTT_LOG_DIR", "FLOTT_SSH_OPTS"] {
@@ -56,7 +56,7 @@ impl Place {
         command
     }
 
-    /// What the binary was called with.
+    /// The arguments that the binary was called with.
     fn called(&self) -> String {
         std::fs::read_to_string(self.0.path().join("called")).unwrap_or_default()
     }

@@ -17,7 +17,7 @@ use std::io::{self, BufRead, IsTerminal};
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// How long one question for the job's end stays open.
+/// Time for which one request for the job's end stays open.
 const WAIT: Duration = Duration::from_secs(20);
 
 /// Waits for a job. A `bound` job is cancelled when this client goes away, also where the user detaches.

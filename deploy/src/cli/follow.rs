@@ -1,5 +1,6 @@
-//! What an attached client says of a job on its way: that it waits for slots, and each restart with its
-//! cause. It never decides how the wait for the job ends: a question that fails is asked again later.
+//! Messages of an attached client about its job's progress: that the job waits for slots, and each
+//! restart with its cause. This module never decides how the wait for the job ends: a request that
+//! fails is repeated later.
 
 use super::output::Printer;
 use rest::client::RestClient;

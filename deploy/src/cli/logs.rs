@@ -71,7 +71,7 @@ pub(crate) struct LogFile {
     pub(crate) node: String,
     /// The file's name.
     pub(crate) file: String,
-    /// Its length when it was looked at.
+    /// Length of the file in bytes when it was listed.
     pub(crate) bytes: u64,
 }
 
@@ -80,7 +80,7 @@ pub(crate) struct LogOutput {
     print: Printer,
     process: Option<String>,
     file: Option<String>,
-    /// Names only.
+    /// Whether only the names of the log files are printed.
     listing: bool,
     files: Vec<LogFile>,
     /// Whether what was printed last ends with a line end.
@@ -165,7 +165,7 @@ impl LogOutput {
         self.files.is_empty()
     }
 
-    /// Tells of something that is no failure.
+    /// Prints a note that is not a failure.
     pub(crate) fn note(&self, text: &str) {
         self.print.note(text);
     }

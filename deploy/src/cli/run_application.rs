@@ -13,13 +13,13 @@ use tokio::time::Instant;
 
 /// Between two looks whether a cluster that does not answer has ended.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How long the end of a cluster may take to be known after its job's.
+/// Maximum time from the end of the job until the end of its cluster is known.
 const ENDED_WITHIN: Duration = Duration::from_secs(30);
 
-/// How a cluster's job is waited for.
+/// The way in which the client waits for a cluster's job.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Start {
-    /// Not at all.
+    /// True if the client does not wait.
     pub(super) detached: bool,
     /// Whether the job is cancelled when this client goes away.
     pub(super) bound: bool,

@@ -19,18 +19,18 @@ use thiserror::Error;
 /// A component could not be started.
 #[derive(Debug, Error)]
 pub enum ComponentError {
-    /// Its lane has ended.
+    /// The component's lane has ended.
     #[error("{component} could not be started: {source}")]
     Lane {
-        /// Which.
+        /// Name of the component concerned.
         component: &'static str,
-        /// The lane.
+        /// Reason of the lane's end.
         source: LaneEnded,
     },
     /// The component's storage failed.
     #[error("{component} could not be started: {why}")]
     Storage {
-        /// Which.
+        /// Name of the component concerned.
         component: &'static str,
         /// The store's reason.
         why: String,
@@ -45,7 +45,7 @@ pub enum ComponentError {
 pub struct BaseParts {
     /// Time, threads, entropy, sockets.
     pub platform: Platform,
-    /// The fabric.
+    /// RPC service of the process.
     pub rpc: RpcService,
     /// The process's options.
     pub options: Arc<Options>,
@@ -55,16 +55,16 @@ pub struct BaseParts {
     pub session: ProcessSession,
     /// This host's name, as others see it.
     pub host: String,
-    /// Where fatal errors go.
+    /// Receiver of fatal errors.
     pub fatal: FatalErrorHandler,
-    /// Who watches; nobody outside of the simulation.
+    /// Probe that watches facts; does nothing outside of the simulation.
     pub probe: Arc<dyn Probe>,
     /// A rule that is broken on purpose; none outside of the simulation.
     pub mutation: Mutation,
 }
 
 impl BaseParts {
-    /// With nobody watching and nothing broken.
+    /// Makes the parts without a probe or a mutation.
     pub fn new(
         platform: Platform,
         rpc: RpcService,
@@ -148,14 +148,14 @@ impl Base {
         Ok(Self { services, heartbeat, metrics })
     }
 
-    /// Ends them.
+    /// Stops the metrics and the heartbeat service, and waits for the latter.
     pub async fn stop(self) {
         drop(self.metrics);
         self.heartbeat.stop().await;
     }
 }
 
-/// For `map_err`.
+/// Makes a converter for `map_err` that names the component.
 pub(super) fn lane(component: &'static str) -> impl Fn(LaneEnded) -> ComponentError {
     move |source| ComponentError::Lane { component, source }
 }

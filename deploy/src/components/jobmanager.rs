@@ -29,13 +29,13 @@ pub use actors::dispatcher::{ClusterEnd, ClusterMode};
 
 /// The parts from which a JobManager is started.
 pub struct JobManagerParts {
-    /// The process.
+    /// Parts that every role's process has: platform, RPC, metrics.
     pub base: BaseParts,
-    /// Who hands out the lease.
+    /// Driver that grants the lease.
     pub election: Arc<dyn ElectionDriver>,
     /// Whether other processes may lead instead: leaders are then looked up by the driver's record.
     pub standby: bool,
-    /// Where the REST endpoint answers, for the leader's record; empty: there is none.
+    /// URL of the REST endpoint, for the leader's record; empty if there is none.
     pub rest: String,
     /// The store of the jobs' logs; with high availability, shared with the other JobManagers.
     pub objects: Arc<dyn ObjectStore>,
@@ -47,7 +47,7 @@ pub struct JobManagerParts {
     pub durable: Option<DurableBlobs>,
     /// Starts program hosts.
     pub launcher: Arc<dyn ProgramHostLauncher>,
-    /// Where workers come from.
+    /// Source of the workers.
     pub workers: resource_manager::Mode,
     /// The mode of the cluster: a session, or one job.
     pub mode: ClusterMode,
@@ -155,7 +155,8 @@ impl JobManagerComponents {
         }
     }
 
-    /// Ends when a client has said that it needs the cluster no longer.
+    /// Waits until a client has said that the cluster is not needed any more; never returns if none
+    /// does.
     pub async fn dismissed(&self) {
         let is_dismissed = |end: &Option<ClusterEnd>| end.as_ref().is_some_and(|end| end.dismissed);
         if self.end.clone().wait_for(is_dismissed).await.is_err() {
@@ -203,7 +204,8 @@ impl ReadyServices {
         }
     }
 
-    /// Who leads a component.
+    /// Returns the current leader of a component, to be watched; its value is `None` while there is
+    /// none.
     pub fn leader(&self, component: Component) -> watch::Receiver<Option<LeaderInformation>> {
         self.services.retrieval.watch(component)
     }

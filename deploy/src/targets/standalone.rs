@@ -150,16 +150,17 @@ impl Started {
         true
     }
 
-    /// Whether its process has not ended. It is on this host; who has ended has no command line any more.
+    /// Returns true unless the process, which runs on this host, has ended. An ended process that
+    /// was not reaped has an empty command line.
     fn lives(&self) -> bool {
         let line = |pid| std::fs::read(format!("/proc/{pid}/cmdline"));
         self.pid.is_none_or(|pid| line(pid).is_ok_and(|line| !line.is_empty()))
     }
 }
 
-/// Waits until so many TaskManagers are registered, which are told when the job ends, or the JobManager has ended.
-/// Returns whether it has ended. TaskManagers of other hosts may take longer: the wait is bounded by
-/// [`REGISTERED_WITHIN`].
+/// Waits until that number of TaskManagers is registered, because only registered ones hear of the
+/// job's end, or until the JobManager has ended. Returns true if it has ended. TaskManagers of
+/// other hosts may take longer: the wait is bounded by [`REGISTERED_WITHIN`].
 async fn has_ended(
     context: &Context,
     jobmanager: &Started,

@@ -34,7 +34,7 @@ use tokio::time::Instant;
 const SECRET_BYTES: usize = 32;
 /// Longest each part of a clean-up takes.
 const CLEAN_UP_WITHIN: Duration = Duration::from_secs(30);
-/// When a submission that was under way at Ctrl-C must have arrived.
+/// Time within which a submission that was under way at Ctrl-C must have arrived.
 const ARRIVED_WITHIN: Duration = Duration::from_secs(1);
 /// Longest time that is spent on what earlier applications have left.
 const SWEEP_WITHIN: Duration = Duration::from_secs(5);
@@ -48,7 +48,7 @@ const SLOW_AFTER: Duration = Duration::from_secs(60);
 pub(super) struct Request {
     pub(super) kind: ClusterKind,
     pub(super) spec: ClusterSpecification,
-    /// Its name in YARN's lists unless an option says otherwise.
+    /// Name of the application in YARN's lists unless an option sets another.
     pub(super) name: String,
     /// The user's program.
     pub(super) program: Option<PathBuf>,
@@ -152,7 +152,7 @@ impl Signals {
 #[derive(Default)]
 struct Uploaded {
     files: Vec<LaunchFile>,
-    /// How many of them were in the shared cache before, and their bytes.
+    /// Number of files that were in the shared cache before.
     found: usize,
     found_bytes: i64,
 }

@@ -26,19 +26,19 @@ use streaming::program_note::{self, ProgramNote};
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
-/// How long an orderly end of a session may take before YARN kills it.
+/// Maximum time for an orderly end of a session before YARN kills it.
 const ORDERLY_WITHIN: Duration = Duration::from_secs(20);
 /// Between two looks whether a session has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// How far a session has come.
+/// The state of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SessionState {
-    /// It takes jobs.
+    /// The session takes jobs.
     Running,
-    /// It is not up (again) yet.
+    /// The session is not up yet, or not again.
     Starting,
-    /// It is over; for people, how.
+    /// The session has ended; the text describes the end for users.
     Ended(String),
 }
 
@@ -289,7 +289,7 @@ impl<'a> YarnDescriptor<'a> {
         Ok(())
     }
 
-    /// In order where its JobManager answers, else by YARN.
+    /// Stops a session through its JobManager if that answers, otherwise through YARN.
     async fn end_running(
         &self,
         cluster: &Cluster,
@@ -376,8 +376,9 @@ fn state(report: &ApplicationReport) -> SessionState {
     }
 }
 
-/// Where the JobManager's REST endpoint is: its own tracking URL, `http://host:port`. `None` before it has registered,
-/// and once it has gone: YARN then names a page of its own.
+/// Returns host and port of the JobManager's REST endpoint: its own tracking URL,
+/// `http://host:port`. `None` before it has registered, and after it has ended: YARN then names a
+/// page of its own.
 fn rest_of(report: &ApplicationReport) -> Option<(String, u16)> {
     let place = |url: &str| {
         let (host, port) = url.strip_prefix("http://")?.split('/').next()?.rsplit_once(':')?;
@@ -426,7 +427,7 @@ impl ClusterDescriptor for YarnDescriptor<'_> {
     }
 }
 
-/// What `flott yarn-session --query` says of a node.
+/// Renders a node for `flott yarn-session --query`.
 pub(crate) fn node_value(node: &NodeReport) -> Value {
     let amounts = |resource: &Option<hadoop::yarn::messages::Resource>| {
         let resource = resource.clone().unwrap_or_default();

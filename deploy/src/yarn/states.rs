@@ -1,4 +1,4 @@
-//! What people are told of an application that starts: one sentence for each step that YARN reports.
+//! Messages about an application that starts: one sentence for each step that YARN reports.
 //!
 //! Pure. ResourceManagers report the steps of the first container only as texts; a text that is not known is shown as
 //! it is.

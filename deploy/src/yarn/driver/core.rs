@@ -17,8 +17,9 @@ pub(super) struct Size {
     pub(super) others: BTreeMap<String, i64>,
 }
 
-/// A node, as it is addressed and as YARN's scheduler calls it: the same, unless several NodeManagers of one host are
-/// told apart by their ports (`yarn.scheduler.include-port-in-node-name`).
+/// A node, by address and by the name that YARN's scheduler uses: the same, unless several
+/// NodeManagers of one host are distinguished by their ports
+/// (`yarn.scheduler.include-port-in-node-name`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Node {
     pub(super) host: String,
@@ -30,13 +31,14 @@ pub(super) struct Node {
 pub(super) enum Event {
     /// The ResourceManager wants a worker.
     Request { request: u64, size: Size },
-    /// It wants that one no longer.
+    /// The ResourceManager has cancelled this request.
     Cancel { request: u64 },
-    /// It wants workers on other nodes than these, which replace those that it named before.
+    /// The ResourceManager wants workers on other nodes than these, which replace the ones it named
+    /// before.
     Avoid { hosts: Vec<String> },
-    /// It lets a worker go.
+    /// The ResourceManager releases a worker.
     Release { id: ResourceId },
-    /// It leads no more. Its workers stay.
+    /// The ResourceManager's leadership has ended. Its workers stay.
     Detached,
     /// YARN granted a container of a priority, which stands for a size.
     Allocated { id: ResourceId, node: Node, priority: i32 },
@@ -71,17 +73,18 @@ pub(super) enum Command {
     Report(DriverEvent),
 }
 
-/// How far a worker is.
+/// The stage of a worker's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// Its node has not answered yet; `release`: it is to be stopped as soon as that is known.
+    /// The worker's node has not answered the launch yet; `release`: the container is to be stopped
+    /// as soon as it has.
     Launching {
         release: bool,
     },
     Running,
-    /// YARN will say when it has ended.
+    /// The container is being stopped; YARN reports its end.
     Stopping,
-    /// YARN has said that it ended; its node has not answered the launch yet.
+    /// YARN has reported the end; the node has not answered the launch yet.
     Ended,
 }
 

@@ -185,7 +185,7 @@ struct Seen {
     started: BTreeSet<ResourceId>,
     lost: BTreeSet<ResourceId>,
     met: BTreeSet<u64>,
-    /// Wanted of each priority, as YARN was told last.
+    /// Number of containers wanted at each priority, as last requested from YARN.
     asked: BTreeMap<i32, u32>,
 }
 
