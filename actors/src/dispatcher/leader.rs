@@ -47,7 +47,7 @@ pub(super) struct Building {
     pub(super) options: (BTreeMap<String, String>, conf::Options),
 }
 
-/// The actor.
+/// The Dispatcher's actor, in one leadership.
 pub struct Dispatcher {
     pub(super) deps: DispatcherDeps,
     pub(super) session: DispatcherId,

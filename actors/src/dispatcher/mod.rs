@@ -45,7 +45,7 @@ pub const ENDPOINT: &str = "dispatcher";
 /// The jobs that the cluster runs.
 #[derive(Debug, Clone)]
 pub enum ClusterMode {
-    /// Any number of jobs, from clients.
+    /// The cluster runs any number of jobs, submitted by clients.
     Session,
     /// The job of the program that this JobManager is (or is given), which builds its graph. The job's id is given,
     /// because it must be the same after a restart.
@@ -71,7 +71,7 @@ pub struct ClusterEnd {
 /// process.
 #[derive(Clone)]
 pub struct DispatcherDeps {
-    /// The process.
+    /// Services of the process: platform, RPC and metrics.
     pub services: ProcessServices,
     /// The election in which the Dispatcher stands.
     pub election: Arc<dyn LeaderElection>,
@@ -91,7 +91,7 @@ pub struct DispatcherDeps {
     pub details: Arc<dyn ObjectStore>,
     /// The leader's lease; nothing is written after its end.
     pub lease: Lease,
-    /// What the cluster runs.
+    /// Mode of the cluster: session, application or per job.
     pub mode: ClusterMode,
     /// Set once, when the cluster has nothing left to do.
     pub end: watch::Sender<Option<ClusterEnd>>,

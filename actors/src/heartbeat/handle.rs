@@ -1,5 +1,5 @@
-//! What components hold of their process's heartbeat service: pairs that they watch or expect beats
-//! from, payloads that they publish, turns that they mark.
+//! The handle by which components use their process's heartbeat service: pairs that they watch or
+//! expect beats from, payloads that they publish, turns that they mark.
 //!
 //! Nothing here waits or sends: the heartbeat actor reads what is written here on its own lane, so a
 //! component that is busy does not delay its beats, and its newest payload is always at hand.
@@ -16,45 +16,45 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Why a peer is lost.
+/// The reason why a peer is lost.
 pub use control::liveness::Loss as LossCause;
 
 /// A peer that beats are sent to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// Who.
+    /// Peer that the heartbeats go to.
     pub party: Party,
-    /// Its process's heartbeat endpoint.
+    /// Heartbeat endpoint of the peer's process.
     pub address: EndpointAddress,
-    /// That endpoint's fence: the process's session.
+    /// Session of the peer's process, by which that endpoint is fenced.
     pub session: ProcessSession,
 }
 
-/// What the heartbeat service reports to the owner of a pair.
+/// A report of the heartbeat service to the owner of a pair.
 #[derive(Debug, Clone, PartialEq, actix::Message)]
 #[rtype(result = "()")]
 pub enum HeartbeatReport {
     /// The peer's newest payload: when it changed, and again every few beats so that the owner can
     /// reconcile with it.
     Payload {
-        /// The peer.
+        /// Peer that the pair is with.
         party: Party,
-        /// What it published.
+        /// Payload that the peer published.
         payload: BeatPayload,
     },
     /// Expecting side only, once per silence: not heard for 0.6 of the time-out. What the peer could soon
     /// declare dead must be ended now.
     Silent {
-        /// The peer.
+        /// Peer that the pair is with.
         party: Party,
-        /// For how long.
+        /// Duration of the silence.
         since: Duration,
     },
-    /// Once, the last report of a pair.
+    /// The pair is over; the last report about it.
     Lost {
-        /// The peer.
+        /// Peer that the pair is with.
         party: Party,
-        /// Why.
+        /// Observation that showed the peer to be lost.
         cause: LossCause,
     },
 }
@@ -172,7 +172,7 @@ impl PeerWatch {
         self.shared.lock().publish(self.id, payload);
     }
 
-    /// How long the other side has not been heard.
+    /// Returns the time since the peer was last heard.
     pub fn silence(&self) -> Duration {
         let now = self.shared.platform.now();
         self.shared.lock().silence(self.id, now)

@@ -33,7 +33,7 @@ pub(super) struct Pair {
     peer_has: u64,
     due_at: Duration,
     in_flight: bool,
-    /// Its place in the agenda, if it is there.
+    /// Time under which the pair is in the agenda; `None` if it is not.
     look_at: Option<Duration>,
     heard: BeatPayload,
     /// The version of `heard`.
@@ -98,7 +98,7 @@ impl Pair {
         self.flush();
     }
 
-    /// When there is something to look at again; `None`: never.
+    /// Returns the monotonic time at which the pair has to be looked at again; `None`: never.
     fn next_look(&self, now: Duration, interval: Duration) -> Option<Duration> {
         if self.unsent.payload || self.unsent.silent.is_some() || self.unsent.lost.is_some() {
             return Some(now);
@@ -194,13 +194,13 @@ pub(super) struct DueBeat {
     pub(super) beat: Beat,
 }
 
-/// How a beat went.
+/// The outcome of a beat.
 pub(super) enum Outcome {
-    /// Answered.
+    /// The peer's reply to a beat.
     Answered(BeatReply),
     /// The peer's process is another incarnation.
     OtherIncarnation,
-    /// No answer; silence is what the time-out counts.
+    /// No answer came; the silence counts towards the time-out.
     Nothing,
 }
 
@@ -209,7 +209,7 @@ pub(super) struct Table {
     limits: Limits,
     pairs: BTreeMap<u64, Pair>,
     by_parties: BTreeMap<(Party, Party), u64>,
-    /// When to look at which pair.
+    /// The times at which pairs are to be looked at, with the pairs' ids.
     agenda: BTreeSet<(Duration, u64)>,
     /// The last turn.
     turned_at: Duration,

@@ -18,7 +18,7 @@ use std::time::Duration;
 const START_WITHIN: Duration = Duration::from_secs(120);
 /// Longest the publication of results may take.
 const PUBLISH_WITHIN: Duration = Duration::from_secs(600);
-/// How long one look at the host's end waits.
+/// Time for which one request for the host's exit stays open.
 const EXIT_WAIT: Duration = Duration::from_secs(30);
 
 /// The host that runs the coordinators.
@@ -137,7 +137,7 @@ impl JobMaster {
     }
 }
 
-/// In the words of the call.
+/// Converts the reason to the error of the call.
 pub(super) fn unroutable(
     why: Unroutable,
     attempt: Option<ExecutionAttemptId>,
@@ -152,7 +152,7 @@ pub(super) fn unroutable(
     }
 }
 
-/// What a failed call means for the job.
+/// Makes the job's failure from a failed call.
 pub(super) fn cause_of_fabric(kind: &str, what: &str, error: &FabricError) -> FailureCause {
     FailureCause::recoverable(kind, format!("{what} failed: {error}"))
 }

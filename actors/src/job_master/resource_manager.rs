@@ -18,20 +18,20 @@ use std::time::Duration;
 
 /// Pauses between attempts to register: from, to.
 const RETRY: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(5));
-/// How long the first attempt waits for the JobMaster's own leadership to be known.
+/// Maximum time that the first attempt waits until the JobMaster's own leadership is published.
 const KNOWN_WITHIN: Duration = Duration::from_secs(1);
 
-/// The connection.
+/// The JobMaster's connection to its ResourceManager.
 #[derive(Debug, Default)]
 pub(super) struct ResourceManagerLink {
-    /// Who leads.
+    /// Leader now known; `None` while there is none.
     leader: Option<LeaderInformation>,
-    /// Names this connection or the attempt to make it.
+    /// Number of this connection, or of the attempt to make it.
     number: u64,
     connected: Option<Connected>,
-    /// A declaration is under way.
+    /// True while a declaration is under way.
     declaring: bool,
-    /// It must be followed by another.
+    /// True if another declaration must follow it.
     again: bool,
 }
 
@@ -199,7 +199,7 @@ impl JobMaster {
     }
 }
 
-/// Until a session is known as the leader's.
+/// Waits until the session is published as the leader's.
 async fn leads(mut leader: watch::Receiver<Option<LeaderInformation>>, session: LeaderSession) {
     let mine = |leader: &Option<LeaderInformation>| {
         leader.as_ref().is_some_and(|leader| leader.session == session)

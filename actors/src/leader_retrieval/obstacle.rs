@@ -1,13 +1,14 @@
-//! What is in the way of finding leaders: told once in the log, and to whoever has to give up because of it.
+//! The obstacle to finding leaders: logged once, and handed to a component that has to give up
+//! because of it.
 //!
-//! It decides nothing about leaders: what was known of them stands.
+//! This module decides nothing about leaders: the last known ones stay valid.
 
 use gateways::FabricError;
 use std::time::Duration;
 
-/// Another text is told after so long at the earliest.
+/// Shortest time before another text is logged.
 const TELL_OTHER: Duration = Duration::from_secs(5);
-/// The same text is told again after so long.
+/// Time after which the same text is logged again.
 const TELL_AGAIN: Duration = Duration::from_secs(60);
 /// A process that refuses this one for so long will not take it any more: secrets and cluster ids are read
 /// once, at the start.
@@ -21,14 +22,14 @@ pub(super) struct Obstacle {
     refused_since: Option<Duration>,
 }
 
-/// What is to be done about a failed question.
+/// The reaction to a failed question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reaction {
-    /// Nothing that is not known already.
+    /// The obstacle is known already: log nothing.
     Quiet,
-    /// Tell it.
+    /// The obstacle is new, or was last reported long enough ago: log it.
     Tell,
-    /// Trying on is in vain.
+    /// Further tries are in vain.
     GiveUp,
 }
 
@@ -54,14 +55,14 @@ impl Obstacle {
         Reaction::Tell
     }
 
-    /// A question was answered. Says whether something was in the way that had been told.
+    /// Records that a question was answered. Returns true if an obstacle had been logged.
     pub(super) fn overcome(&mut self) -> bool {
         self.why = None;
         self.refused_since = None;
         self.told.take().is_some()
     }
 
-    /// What is in the way now.
+    /// Returns the present obstacle, `None` if there is none.
     pub(super) fn why(&self) -> Option<&str> {
         self.why.as_deref()
     }

@@ -1,8 +1,8 @@
-//! Leaders as another process tells them: one long-polling question per watched component, to the process
-//! that leads according to the configuration or to the HA store's record.
+//! Retrieves leaders from another process: one long-polling question per watched component, to the
+//! process that leads according to the configuration or to the HA store's record.
 //!
-//! While that process can't be reached the last answer stands: whether a leader is alive is for those who
-//! are connected to it to find out.
+//! While that process can't be reached the last answer stays valid: the components that are
+//! connected to a leader find out whether it is alive.
 
 use super::obstacle::{Obstacle, Reaction};
 use super::{ENDPOINT, LeaderTable};
@@ -20,12 +20,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use storage::ha::LeaderRecord;
 
-/// Where the process is that leads.
+/// The place of the process that leads.
 #[derive(Debug, Clone)]
 pub enum LeaderNode {
-    /// Always there.
+    /// A process whose address is configured and that is never replaced.
     Fixed(NodeAddress),
-    /// Where the HA store's record says.
+    /// The process that the HA store's record names.
     Record(watch::Receiver<Option<LeaderRecord>>),
 }
 
@@ -53,10 +53,10 @@ impl LeaderNode {
     }
 }
 
-/// How long is waited for what.
+/// Time-outs and pauses of the retrieval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetrievalSettings {
-    /// How long one question waits for a change.
+    /// Maximum time one question waits for a change.
     pub wait: Duration,
     /// The pause after the first failed question; it doubles.
     pub retry: Duration,

@@ -107,7 +107,7 @@ impl Handler<Ask<AwaitHostExit>> for ProgramHosts {
     }
 }
 
-/// How a host ended, or `None` after `wait`.
+/// Waits for a host's exit. Returns `None` if the host has not ended after `wait`.
 async fn gone(mut exit: watch::Receiver<Option<HostExit>>, wait: Duration) -> Option<HostExit> {
     match tokio::time::timeout(wait, exit.wait_for(Option::is_some)).await {
         Ok(Ok(exit)) => exit.clone(),

@@ -1,4 +1,4 @@
-//! What TaskExecutors, JobMasters and REST ask of the ResourceManager.
+//! Handles the calls of TaskExecutors, JobMasters and REST to the ResourceManager.
 
 use super::{ResourceManagerActor, WorkerConnection};
 use crate::probe::Fact;

@@ -68,7 +68,7 @@ pub enum Mode {
 /// The dependencies of a process's ResourceManagers.
 #[derive(Debug, Clone)]
 pub struct ResourceManagerDeps {
-    /// The process.
+    /// Services of the process: platform, RPC and metrics.
     pub services: ProcessServices,
     /// The source of workers.
     pub mode: Mode,
@@ -96,7 +96,7 @@ struct JobConnection {
     declared: Option<ProcessRequirements>,
 }
 
-/// The actor.
+/// The actor around the ResourceManager's core.
 #[derive(Debug)]
 pub struct ResourceManagerActor {
     core: ResourceManager,

@@ -1,4 +1,5 @@
-//! The JobMasters as the TaskExecutor's shell sees them: watched, connected, offered slots, told of tasks.
+//! The TaskExecutor's connections to JobMasters: watches for them, connects, offers slots, reports
+//! tasks.
 
 use super::{MasterConnection, TaskExecutor};
 use crate::job_leader_service::JobLeaderReport;

@@ -1,7 +1,7 @@
-//! Log files of this process and its hosts, for people who ask through REST.
+//! Reads the log files of this process and its hosts, for requests through REST.
 //!
-//! It must never open anything but a regular file directly in the log folder, nor read on the thread of a lane: a disk
-//! that hangs holds up those who ask for logs and nobody else.
+//! This module must never open anything but a regular file directly in the log folder, nor read on
+//! the thread of a lane: a disk that hangs delays only the requests for logs.
 
 use gateways::task_executor::{LogError, LogFile};
 use std::fs::{self, File, Metadata};
