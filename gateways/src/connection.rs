@@ -30,12 +30,12 @@ use std::{
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Who is at the other end.
+/// The process at the other end of a connection.
 #[derive(Debug, Clone)]
 pub(crate) struct PeerInfo {
-    /// The name that it is called by; `None`: it can't be called.
+    /// The address by which the peer can be called; `None`: it takes no calls.
     pub(crate) node: Option<NodeAddress>,
-    /// For messages, where there is no name.
+    /// Text for messages about a peer without address.
     pub(crate) label: NodeAddress,
     pub(crate) principal: Principal,
     pub(crate) incarnation: u128,
@@ -43,7 +43,8 @@ pub(crate) struct PeerInfo {
     pub(crate) dialable: bool,
 }
 
-/// So many bytes are written at once, before the turn has ended: the peer begins with them meanwhile.
+/// Number of waiting bytes that are written at once, before the turn has ended, so that the peer
+/// can begin with them meanwhile.
 const FULL_BYTES: usize = 48 * 1024;
 
 /// A connection that has been authenticated.
@@ -59,14 +60,15 @@ pub(crate) struct Connection {
     earliest: AtomicU64,
     pub(crate) waker: AtomicWaker,
     pub(crate) notified: AtomicBool,
-    /// The work lane is about to write what waits.
+    /// True while the work lane is about to write what waits.
     flushing: AtomicBool,
     /// The peer has said goodbye.
     pub(crate) left: AtomicBool,
     /// This side has said goodbye: close once everything is written.
     pub(crate) finishing: AtomicBool,
     why: Mutex<Option<String>>,
-    /// What `ended` says, without its lock: every call and every turn of the connection's task asks.
+    /// True once `ended` is cancelled; readable without its lock, because every call and every turn
+    /// of the connection's task checks it.
     over: AtomicBool,
     /// Ends with the connection.
     pub(crate) ended: CancellationToken,
@@ -122,7 +124,7 @@ impl Connection {
         }
     }
 
-    /// Has the connection's task look at everything.
+    /// Wakes the connection's task to check everything.
     pub(crate) fn notify(&self) {
         if !self.notified.swap(true, Ordering::AcqRel) {
             self.waker.wake();
@@ -228,7 +230,7 @@ impl Connection {
         }
     }
 
-    /// How many more calls, and bytes of calls that wait, the peer may have under way.
+    /// Returns how many more calls, and bytes of waiting calls, the peer may have under way.
     pub(crate) fn room(&self) -> Room {
         self.served.room(self.limits.pending_max, self.limits.body_max.saturating_mul(2))
     }
@@ -350,19 +352,19 @@ impl Connection {
         self.notify();
     }
 
-    /// Why it was closed.
+    /// Returns the reason why the connection was closed; empty while it is open.
     pub(crate) fn why(&self) -> String {
         let why = self.why.lock().unwrap_or_else(PoisonError::into_inner);
         why.clone().unwrap_or_default()
     }
 }
 
-/// What goes with a call.
+/// The context of a call that is sent.
 pub(crate) struct Asking<'a> {
     pub(crate) context: CallContext,
-    /// Until the deadline.
+    /// Time until the deadline.
     pub(crate) remaining: Duration,
-    /// The caller's, which awaits the answer in this same turn.
+    /// Waker of the caller, which awaits the answer in this same turn.
     pub(crate) waker: &'a Waker,
 }
 

@@ -84,9 +84,10 @@ struct Pair<F> {
 }
 
 impl<F: Deliverable> Courier<F> {
-    /// Returns the sender's side of a new pair with `remote`. `on_break` is called at most once, with the reason, if
-    /// the receiver lives but no longer takes facts: the sender must then end and be replaced under a new session. It
-    /// is not called if the receiver is in another session, because the sender's own session has ended then.
+    /// Returns the sender's side of a new pair with `remote`. `on_break` is called at most once,
+    /// with the reason, if the receiver lives but does not take facts any more: the sender must
+    /// then end and be replaced under a new session. It is not called if the receiver is in another
+    /// session, because the sender's own session has ended then.
     pub fn new(remote: Remote<To<F>>, on_break: impl Fn(String) + Send + Sync + 'static) -> Self {
         let outbox = Mutex::new(Some(Outbox::default()));
         Self { pair: Arc::new(Pair { outbox, on_break: Box::new(on_break) }), remote }

@@ -14,20 +14,20 @@ pub const HEADER_BYTES: usize = 16;
 const ASK_BYTES: usize = 4 + 8 + 24 + SESSION_BYTES + 2;
 const SESSION_BYTES: usize = 24;
 
-/// The body goes on in [`Kind::Chunk`] frames; before it stands its whole length (8 bytes).
+/// Flag: the body continues in [`Kind::Chunk`] frames; its whole length (8 bytes) precedes it.
 const MORE: u16 = 1;
 /// An ask carries its caller's own session.
 const HAS_SESSION: u16 = 2;
 /// A chunk belongs to an answer, not to an ask.
 const OF_ANSWER: u16 = 4;
 
-/// What a frame is.
+/// The kind of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
-    /// A call.
+    /// A request that expects a [`Kind::Reply`].
     Ask = 1,
-    /// Its reply.
+    /// The answer to an [`Kind::Ask`].
     Reply = 2,
     /// The callee's typed refusal.
     Refused = 3,
@@ -35,9 +35,9 @@ pub enum Kind {
     Fault = 4,
     /// The next part of a long body.
     Chunk = 5,
-    /// Are you there?
+    /// Asks whether the peer is there.
     Ping = 6,
-    /// Yes.
+    /// Answers a ping on the same connection.
     Pong = 7,
     /// The sender is shutting down and will close the connection.
     Goodbye = 8,
@@ -59,14 +59,14 @@ impl Kind {
     }
 }
 
-/// What an ask carries besides its body.
+/// The fields of an ask besides its body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AskHeader<'a> {
-    /// [`crate::Call::ID`].
+    /// Number of the call's type, [`crate::Call::ID`].
     pub call: u32,
-    /// What is left until the caller's deadline.
+    /// Time until the caller's deadline.
     pub remaining: Duration,
-    /// Where it belongs in a trace.
+    /// Place of the call in a trace.
     pub trace: TraceContext,
     /// The leader session that is meant.
     pub fence: LeaderSession,
@@ -76,18 +76,20 @@ pub struct AskHeader<'a> {
     pub endpoint: &'a str,
 }
 
-/// One frame.
+/// One frame, borrowed from the read buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// What it is.
+    /// Kind of the frame.
     pub kind: Kind,
-    /// Which call it belongs to: drawn by the caller, unique among its calls under way.
+    /// Id of the call that the frame belongs to: drawn by the caller, unique among its calls under
+    /// way.
     pub id: u64,
-    /// For [`Kind::Ask`] and nothing else.
+    /// Fields of an ask; set only for [`Kind::Ask`].
     pub ask: Option<AskHeader<'a>>,
     /// Whether a chunk belongs to an answer.
     pub of_answer: bool,
-    /// Length of the whole body, where it goes on in chunks (in its first frame).
+    /// Length of the whole body in bytes, set in the first frame of a body that continues in
+    /// chunks.
     pub total: Option<u64>,
     /// Whether chunks follow.
     pub more: bool,
@@ -95,10 +97,10 @@ pub struct Frame<'a> {
     pub body: &'a [u8],
 }
 
-/// What the front of some bytes is.
+/// The result of decoding the front of some bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decoded<'a> {
-    /// Not a whole frame; so many bytes are needed at least.
+    /// The bytes are not a whole frame; at least this number of bytes is needed.
     Incomplete(usize),
     /// A frame and the bytes that it took.
     Frame(Frame<'a>, usize),
@@ -107,18 +109,18 @@ pub enum Decoded<'a> {
 /// Bytes that are no frame. The connection can't go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum FrameError {
-    /// Over the bound.
+    /// The frame exceeds the bound.
     #[error("a frame of {bytes} bytes; the bound is {bytes_max}")]
     TooLong {
-        /// As announced.
+        /// Length of the body that the header announces.
         bytes: u64,
-        /// The bound.
+        /// Largest length allowed, in bytes.
         bytes_max: usize,
     },
-    /// Its parts do not fit into its length.
+    /// The parts of the frame do not fit into its length.
     #[error("a frame that is shorter than its parts")]
     TooShort,
-    /// Another version.
+    /// The first byte names another version of the protocol than this process speaks.
     #[error("frame version {0}; this process speaks {VERSION}")]
     Version(u8),
     /// An unknown kind.

@@ -1,5 +1,6 @@
-//! What waits to be written to one connection, and the writing of it. Small frames are coalesced and go
-//! before parts of long bodies, so that a beat never waits behind a deployment. It must never block.
+//! The queue of what waits to be written to one connection, and the writing of it. Small frames are
+//! coalesced and go before parts of long bodies, so that a beat never waits behind a deployment.
+//! This module must never block.
 
 use crate::frame::{self, Frame, Kind};
 use platform::net::BoxWrite;
@@ -27,7 +28,7 @@ pub(crate) struct Outbound {
 
 #[derive(Default)]
 struct Queue {
-    /// Whole frames.
+    /// Whole small frames that are written together.
     small: Vec<u8>,
     /// Long bodies, each getting a turn.
     long: VecDeque<Long>,
@@ -57,7 +58,7 @@ struct WriteSide {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Full;
 
-/// Who waits for room.
+/// The behaviour of a message if the queue is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Bound {
     /// A call, which is refused when the queue is full.
@@ -240,7 +241,7 @@ impl Outbound {
     }
 }
 
-/// Where the stream was.
+/// The mark that the stream is gone.
 struct Gone;
 
 impl AsyncWrite for Gone {

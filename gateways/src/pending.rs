@@ -15,7 +15,7 @@ const SHORT_BYTES: usize = 1024;
 /// Slots that keep their buffers: as many as one burst uses again and again.
 const KEEP_BUFFERS: usize = 1024;
 
-/// The table.
+/// The table of calls that wait for their answers.
 #[derive(Default)]
 pub(crate) struct Pending(Mutex<Table>);
 
@@ -50,7 +50,7 @@ pub(crate) type Read<'a> = (u64, Kind, &'a [u8]);
 /// A reserved slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Reserved {
-    /// Correlation id.
+    /// Correlation id, unique within the connection.
     pub(crate) id: u64,
     /// Whether no other call waits.
     pub(crate) alone: bool,
@@ -169,7 +169,8 @@ impl Pending {
         }
     }
 
-    /// The answers of one read, in their order: those who wait are woken when all are there.
+    /// Enters the answers of one read, in their order. The waiting callers are woken when all of
+    /// them are there.
     pub(crate) fn answer_all(&self, answers: &[Read<'_>]) {
         let short = answers.len() > 1;
         let mut wakers = Vec::with_capacity(answers.len());

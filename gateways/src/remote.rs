@@ -74,7 +74,7 @@ impl<G: Gateway> Remote<G> {
         Self { trace, ..self.clone() }
     }
 
-    /// Whom it calls.
+    /// Address of the endpoint that is called.
     pub fn address(&self) -> &EndpointAddress {
         &self.shared.address
     }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 gateway! {
-    /// What the ResourceManager answers.
+    /// The gateway of the ResourceManager.
     pub struct ResourceManagerGateway = "resource_manager", fenced by ResourceManagerId;
     RegisterTaskExecutor => TaskExecutorAccepted, RegistrationRefused;
     SendSlotReport => (), RegistrationRefused;
@@ -33,23 +33,23 @@ gateway! {
 /// A TaskExecutor introduces itself, then sends its slot report.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RegisterTaskExecutor {
-    /// The process.
+    /// Process of the TaskExecutor.
     pub resource_id: ResourceId,
-    /// Its TaskExecutor endpoint.
+    /// Address of the TaskExecutor's endpoint.
     pub address: EndpointAddress,
     /// Fence of that endpoint.
     pub session: model::ProcessSession,
-    /// Its heartbeat endpoint.
+    /// Address of the heartbeat endpoint of the TaskExecutor's process.
     pub heartbeat: EndpointAddress,
     /// Host (node) name.
     pub host: String,
-    /// What it is made of.
+    /// Resources of the TaskExecutor.
     pub spec: WorkerResourceSpec,
     /// Process id, for people.
     pub pid: u32,
-    /// `taskmanager.memory.process.size`.
+    /// Process memory of the TaskManager (`taskmanager.memory.process.size`).
     pub process_memory: model::MemorySize,
-    /// Its machine and the rest of its memory, for people.
+    /// Facts about the machine and the rest of the process's memory, shown to users.
     #[serde(default)]
     pub facts: model::TaskManagerFacts,
 }
@@ -61,33 +61,33 @@ pub struct TaskExecutorAccepted {
     pub instance_id: InstanceId,
     /// The ResourceManager's process.
     pub resource_id: ResourceId,
-    /// Its heartbeat endpoint.
+    /// Address of the heartbeat endpoint of the ResourceManager's process.
     pub heartbeat: EndpointAddress,
-    /// Where programs are fetched.
+    /// Address of the BlobServer, from which programs are fetched.
     pub blob_server: EndpointAddress,
-    /// Its fence.
+    /// Session of the process that the BlobServer's calls are fenced by.
     pub blob_session: model::ProcessSession,
-    /// `heartbeat.interval`.
+    /// Milliseconds between two heartbeats (`heartbeat.interval`).
     pub heartbeat_interval_ms: u64,
 }
 
 /// All slots of a TaskExecutor, right after its registration.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SendSlotReport {
-    /// The process.
+    /// Process of the TaskExecutor.
     pub resource_id: ResourceId,
-    /// Its incarnation.
+    /// Incarnation of the TaskExecutor.
     pub instance_id: InstanceId,
-    /// The report.
+    /// Slots of the TaskExecutor and who holds them.
     pub report: SlotReport,
 }
 
 /// A slot became free.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NotifySlotAvailable {
-    /// Its TaskExecutor's incarnation.
+    /// Incarnation of the slot's TaskExecutor.
     pub instance_id: InstanceId,
-    /// Which slot.
+    /// Slot that the message concerns.
     pub slot_id: SlotId,
     /// The allocation that ended.
     pub allocation_id: AllocationId,
@@ -96,50 +96,50 @@ pub struct NotifySlotAvailable {
 /// A TaskExecutor leaves.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisconnectTaskExecutor {
-    /// The process.
+    /// Process of the TaskExecutor.
     pub resource_id: ResourceId,
-    /// Its incarnation.
+    /// Incarnation of the TaskExecutor.
     pub instance_id: InstanceId,
-    /// Why.
+    /// Failure that is the reason.
     pub cause: FailureCause,
 }
 
 /// A JobMaster introduces itself. The ResourceManager checks with its own retrieval that it leads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegisterJobMaster {
-    /// The job.
+    /// Job that the value belongs to.
     pub job_id: JobId,
     /// The JobMaster's session.
     pub job_master_id: JobMasterId,
     /// The JobMaster's process.
     pub resource_id: ResourceId,
-    /// Its endpoint.
+    /// Address of the component's RPC endpoint.
     pub address: EndpointAddress,
-    /// Its heartbeat endpoint.
+    /// Address of the heartbeat endpoint of the JobMaster's process.
     pub heartbeat: EndpointAddress,
     /// Fence of that endpoint: the process's session.
     pub heartbeat_session: model::ProcessSession,
 }
 
-/// Success.
+/// Answer to an accepted registration of a JobMaster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobMasterAccepted {
     /// The ResourceManager's process.
     pub resource_id: ResourceId,
-    /// Its heartbeat endpoint.
+    /// Address of the heartbeat endpoint of the ResourceManager's process.
     pub heartbeat: EndpointAddress,
 }
 
-/// What a job needs in all, replacing what it declared before. Repeatable.
+/// Declares all slots that a job needs, replacing its last declaration. May be repeated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeclareRequiredResources {
-    /// The job.
+    /// Job that the value belongs to.
     pub job_id: JobId,
-    /// Its JobMaster's session.
+    /// Leadership of the job's JobMaster.
     pub job_master_id: JobMasterId,
-    /// Where offers go.
+    /// Address that slots are offered to.
     pub target: EndpointAddress,
-    /// For people: the job's name.
+    /// Name of the job, for messages.
     pub job_name: String,
     /// The program that a TaskExecutor's host of this job runs; prefetched with the first slot.
     pub program: Option<BlobKey>,
@@ -150,7 +150,7 @@ pub struct DeclareRequiredResources {
 /// A JobMaster leaves; its slots are freed by their TaskExecutors.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisconnectJobMaster {
-    /// The job.
+    /// Job that the value belongs to.
     pub job_id: JobId,
     /// The session that ends.
     pub job_master_id: JobMasterId,
@@ -165,21 +165,21 @@ pub struct RequestTaskManagers {}
 /// One TaskExecutor, for REST.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskManagerSummary {
-    /// The process.
+    /// Process of the TaskExecutor.
     pub resource_id: ResourceId,
-    /// Its endpoint.
+    /// Address of the component's RPC endpoint.
     pub address: EndpointAddress,
     /// Fence of that endpoint.
     pub session: model::ProcessSession,
-    /// Host.
+    /// Host name of the TaskExecutor's node.
     pub host: String,
-    /// Process id.
+    /// Process id on its machine.
     pub pid: u32,
-    /// What it is made of.
+    /// Resources of the TaskExecutor.
     pub spec: WorkerResourceSpec,
-    /// `taskmanager.memory.process.size`.
+    /// Process memory of the TaskManager (`taskmanager.memory.process.size`).
     pub process_memory: model::MemorySize,
-    /// Its machine and the rest of its memory, for people.
+    /// Facts about the machine and the rest of the process's memory, shown to users.
     #[serde(default)]
     pub facts: model::TaskManagerFacts,
     /// Slots that are free.
@@ -192,20 +192,20 @@ pub struct TaskManagerSummary {
     pub blocked: bool,
 }
 
-/// Sums.
+/// Asks for the sums over all TaskExecutors.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestResourceOverview {}
 
 /// Sums over all TaskExecutors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ResourceOverview {
-    /// Registered TaskExecutors.
+    /// Number of registered TaskExecutors.
     pub task_managers: u32,
-    /// All slots.
+    /// Number of slots of all registered TaskExecutors.
     pub slots: u32,
-    /// Free slots.
+    /// Number of slots that are free.
     pub free_slots: u32,
-    /// Blocked TaskExecutors.
+    /// Number of TaskExecutors on blocked nodes.
     pub blocked_task_managers: u32,
     /// Free slots on blocked nodes.
     pub blocked_free_slots: u32,
@@ -262,9 +262,9 @@ pub struct RequestBlockedNodes {}
 /// Takes up to `resourcemanager.deregister.timeout`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DeregisterApplication {
-    /// How it ended.
+    /// Outcome of the application.
     pub status: ApplicationStatus,
-    /// For people.
+    /// Diagnostics meant for people, shown by the resource provider.
     pub diagnostics: Option<String>,
 }
 
@@ -283,16 +283,16 @@ pub struct DeregisterError {
     pub cause: String,
 }
 
-/// How an application ended.
+/// The outcome of an application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ApplicationStatus {
-    /// Its jobs finished.
+    /// All jobs of the application finished.
     Succeeded,
     /// A job failed.
     Failed,
-    /// Cancelled.
+    /// The job was cancelled.
     Canceled,
-    /// Not known.
+    /// The outcome is not known.
     Unknown,
 }
 
@@ -313,25 +313,25 @@ facts! {
 pub struct DeclareNeededWorkers {
     /// Additions and removals of workers that this takes into account.
     pub seen: u64,
-    /// By spec; empty: none.
+    /// Number of missing workers by spec; empty: none is missing.
     pub missing: Vec<(WorkerResourceSpec, u32)>,
 }
 
 /// SlotManager → its ResourceManager: nobody has used this worker for long enough.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReleaseIdleWorker {
-    /// Its incarnation.
+    /// Incarnation of the TaskExecutor.
     pub instance_id: InstanceId,
 }
 
 /// SlotManager → its ResourceManager: a job's requirements can't be met.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportLackOfSlots {
-    /// The job.
+    /// Job that the value belongs to.
     pub job_id: JobId,
     /// The JobMaster that declared them.
     pub job_master_id: JobMasterId,
-    /// What the job has.
+    /// Slots that the job has now, by profile.
     pub acquired: Vec<ResourceRequirement>,
     /// "needs 8 slots of …, 4 registered, 0 free".
     pub message: String,
@@ -343,8 +343,8 @@ pub struct ReportLackOfSlots {
 pub struct AskToGiveWay {
     /// The job that is asked.
     pub job_id: JobId,
-    /// Its JobMaster.
+    /// Leadership of the job's JobMaster.
     pub job_master_id: JobMasterId,
-    /// How many, by what they must offer.
+    /// Number of slots to yield, by the profile that they must fulfil.
     pub slots: Vec<ResourceRequirement>,
 }

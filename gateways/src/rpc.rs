@@ -33,15 +33,15 @@ use tokio::sync::{Notify, broadcast};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Why a service could not be started.
+/// The reason why a service could not be started.
 #[derive(Debug, Error)]
 pub enum RpcStartError {
     /// None of the ports could be bound.
     #[error("no port of {ports} can be bound on {host}: {why}")]
     Bind {
-        /// Local address.
+        /// Local host name or address to bind to.
         host: String,
-        /// The setting.
+        /// Port range as configured.
         ports: String,
         /// The last attempt's failure.
         why: io::Error,
@@ -71,7 +71,7 @@ pub(crate) struct Inner {
     pub(crate) closing: CancellationToken,
     /// Some connection has no more calls of its peer under way.
     pub(crate) idle: Arc<Notify>,
-    /// What is logged of peers that did not prove themselves.
+    /// Log limiter for peers that did not prove themselves.
     pub(crate) strangers: Mutex<Strangers>,
 }
 
@@ -201,7 +201,8 @@ impl RpcService {
         Ok(Self(inner))
     }
 
-    /// How peers reach this process: the advertised host and the bound port.
+    /// Returns the address by which peers reach this process: the advertised host and the bound
+    /// port.
     pub fn node(&self) -> &NodeAddress {
         &self.0.node
     }
@@ -216,14 +217,14 @@ impl RpcService {
         &self.0.options.credentials.cluster
     }
 
-    /// What the program hosts of a job prove themselves to each other with: derived from the cluster
-    /// secret, so that a host never sees that one.
+    /// Returns the secret by which the program hosts of a job prove themselves to each other. It is
+    /// derived from the cluster secret, so that a host never sees that one.
     pub fn job_key(&self, job: JobId) -> Secret {
         self.0.options.credentials.secret.for_job(job)
     }
 
-    /// What is found out about other processes, from now on. A receiver that falls 1,024 events behind
-    /// misses the oldest and is told so.
+    /// Returns a receiver of findings about other processes from now on. A receiver that falls
+    /// 1,024 events behind misses the oldest; its next read returns how many.
     pub fn peer_events(&self) -> broadcast::Receiver<PeerEvent> {
         self.0.events.subscribe()
     }
@@ -352,7 +353,7 @@ pub struct Registration {
     registered: Arc<Registered>,
 }
 
-/// How often [`Registration::died`] looks, where no call has found the actor dead before.
+/// Interval at which [`Registration::died`] checks, if no call has found the actor dead before.
 const DEATH_CHECK: Duration = Duration::from_secs(1);
 
 impl Registration {

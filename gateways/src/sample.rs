@@ -97,7 +97,7 @@ impl Sample<'_> {
         let len = said.filter(|_| self.careful).unwrap_or_else(|| self.below(40)).min(64);
         (0..len).map(|_| (self.draw)() as u8).collect()
     }
-    /// How many parts something of any length gets.
+    /// Draws the number of elements for a collection.
     fn len(&mut self) -> usize {
         let cut = self.depth >= DEPTH_MAX || *self.parts >= PARTS_MAX;
         if cut { 0 } else { self.below(4) as usize }

@@ -36,7 +36,7 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// From what a handler said.
+    /// Encodes a handler's result.
     fn of<C: Call>(answer: &Answer<C>) -> Self {
         let mut body = scratch::take();
         let (kind, written) = match answer {
@@ -68,7 +68,7 @@ impl Outcome {
         }
     }
 
-    /// What the caller gets of the callee.
+    /// Decodes the outcome for the caller: the reply, the callee's typed refusal, or a failure.
     pub(crate) fn open<C: Call>(self) -> Result<C::Reply, CallError<C::Error>> {
         let what = format_args!("{REPLY}{}", C::NAME);
         let opened = match self.kind {
@@ -83,7 +83,7 @@ impl Outcome {
     }
 }
 
-/// Where an answer in bytes goes.
+/// The receiver of an encoded answer.
 pub(crate) enum ReplyTo {
     /// Back over a connection.
     Connection {
@@ -91,7 +91,7 @@ pub(crate) enum ReplyTo {
         /// The caller's correlation id.
         id: u64,
     },
-    /// To a caller in this process that wants bytes (the test mode).
+    /// A caller in this process that wants bytes (the test mode).
     Local(oneshot::Sender<Outcome>),
 }
 
@@ -115,7 +115,7 @@ pub(crate) trait Serving: Send + Sync {
     fn start(self: Arc<Self>);
     /// The deadline has passed: answer so, unless answered already.
     fn expire(&self);
-    /// Nobody waits any more: a call that is still in the mailbox is not run.
+    /// Records that the caller has stopped waiting: a call that is still in the mailbox is not run.
     fn abandon(&self);
 }
 
@@ -171,15 +171,16 @@ impl<C: Call> Place for PlaceOf<C> {
     }
 }
 
-/// How far a call has come. Its deadline may pass, and its connection end, on another thread at every moment.
+/// The stage of a call. Its deadline may pass, and its connection end, on another thread at every
+/// moment.
 enum Stage {
-    /// Decoded.
+    /// A call whose body has been decoded, with the place that it will be put into.
     Prepared(Box<dyn Place>, CallContext, ReplyTo),
-    /// It is being put into the mailbox.
+    /// The call is being put into the mailbox.
     Starting,
-    /// In the actor's hands.
+    /// The call is in the mailbox or being handled.
     Asked(Box<dyn Place>, ReplyTo),
-    /// The deadline passed while it was being put there.
+    /// The deadline passed while the call was being put into the mailbox.
     Expired,
     /// Answered, or nobody waits any more.
     Over,
@@ -220,7 +221,7 @@ impl ServeSlot {
         }
     }
 
-    /// So many wakes have been looked after.
+    /// Takes `wakes` off the count of open wakes, and looks again while others have come meanwhile.
     fn looked(self: &Arc<Self>, mut wakes: u32) {
         loop {
             wakes = self.wakes.fetch_sub(wakes, Ordering::AcqRel).saturating_sub(wakes);

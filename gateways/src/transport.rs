@@ -1,5 +1,6 @@
-//! How connections come to be: dialled, accepted, adopted. Every stranger is authenticated before a
-//! single frame of it is read, outside of the accept loop, and within bounds of number, size and time.
+//! Makes connections: dials, accepts and adopts streams. Every stranger is authenticated before a
+//! single frame of it is read, outside of the accept loop, and within bounds of number, size and
+//! time.
 
 use crate::{
     address::NodeAddress,
@@ -129,7 +130,8 @@ impl Inner {
         });
     }
 
-    /// Has an accepted stranger prove itself. On any failure the stream is just closed.
+    /// Makes an accepted stranger prove itself. On any failure the stream is closed without an
+    /// answer.
     async fn greet(self: Arc<Self>, stream: BoxStream, from: String) {
         let options = &self.options;
         let over_local = self.node.is_local();
