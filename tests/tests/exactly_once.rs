@@ -60,7 +60,7 @@ impl Run {
         Self { cluster, job, out, expected, random, data: folder }
     }
 
-    /// How many checkpoints the JobManagers have completed so far.
+    /// Returns the number of checkpoints that the JobManagers have completed so far.
     fn checkpoints(logs: &[&Process]) -> usize {
         logs.iter().map(|process| process.log().matches("checkpoint complete").count()).sum()
     }

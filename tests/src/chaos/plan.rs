@@ -1,4 +1,4 @@
-//! What happens in one run, drawn from its seed alone. A pure function of the seed.
+//! The course of one run, drawn from its seed alone. A pure function of the seed.
 
 use super::points::Point;
 use rand::{
@@ -42,7 +42,7 @@ impl Victim {
 pub enum DiskFault {
     /// Every operation hangs for so many milliseconds.
     Slow(u64),
-    /// There is no room until a checkpoint has failed for it.
+    /// The disk has no room until a checkpoint has failed for it.
     Full,
 }
 
@@ -61,7 +61,7 @@ pub enum Step {
     OpenGate(usize),
 }
 
-/// A run.
+/// Everything that a seed decides about one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     /// True: a standby JobManager takes over. False: the killed one is started again.

@@ -24,7 +24,7 @@ const TASKMANAGERS: usize = 3;
 /// The least that a run must have in the end, or it has shown nothing.
 const KILLS_AT_LEAST: usize = 5;
 const CHECKPOINTS_AT_LEAST: usize = 10;
-/// How long a run waits for a process to come to an armed point.
+/// Maximum time a run waits for a process to reach an armed point.
 const POINT_WITHIN: Duration = Duration::from_secs(15);
 /// Lines that a report shows of those that differ.
 const SHOWN: usize = 5;

@@ -27,20 +27,20 @@ use std::time::Duration;
 
 /// Pause before a call is tried again.
 const RETRY: Duration = Duration::from_secs(1);
-/// When the final question is asked.
+/// Virtual time of the final question.
 const LAST_QUESTION: Duration = Duration::from_secs(RUN.as_secs() - 15);
 /// Time after its start from which a worker must be registered, or released: one that never comes up is given up after
 /// 30 s, one that is not needed after 20 s.
 const WORKER_KNOWN_WITHIN: Duration = Duration::from_secs(60);
-/// How long it is asked.
+/// Maximum time for its answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What reaches the cluster from outside.
+/// The client, which reaches the cluster from outside.
 #[derive(Clone)]
 pub struct Client {
     /// The client's fabric.
     pub rpc: RpcService,
-    /// Who leads.
+    /// Follows who leads which component.
     pub retrieval: RemoteRetrieval,
     dispatcher: watch::Receiver<Option<LeaderInformation>>,
 }
@@ -52,7 +52,7 @@ impl Client {
         Some(self.rpc.gateway(&leader.address, DispatcherId::from_session(leader.session)))
     }
 
-    /// Tries until somebody who leads has taken the job.
+    /// Submits the job, repeatedly, until a leading Dispatcher has accepted it.
     async fn submit(&self, graph: &JobGraph) {
         loop {
             if let Some(gateway) = self.gateway() {

@@ -21,9 +21,9 @@ struct UnderWay {
 
 /// The faults of one run.
 pub struct Faults {
-    /// Not begun yet, last first.
+    /// The faults that have not begun, the last one first.
     to_come: Vec<PlannedFault>,
-    /// Under way, by end.
+    /// The faults under way, ordered by end.
     under_way: Vec<UnderWay>,
     /// Hosts that a fault keeps down.
     down: BTreeMap<String, u32>,
@@ -32,7 +32,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Of a plan.
+    /// Prepares the faults of a plan.
     pub fn of(plan: &Plan) -> Self {
         let mut to_come = plan.faults.clone();
         to_come.reverse();

@@ -22,7 +22,7 @@ use model::{
 use platform::watch;
 use std::time::Duration;
 
-/// How often a ghost repeats itself after each change of leaders.
+/// Number of times a ghost repeats its call after each change of leaders.
 const TIMES: u32 = 4;
 /// Pause between two times.
 const PAUSE: Duration = Duration::from_secs(2);

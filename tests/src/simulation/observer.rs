@@ -24,24 +24,24 @@ use std::time::Duration;
 /// Something that has happened.
 #[derive(Debug, Clone, Copy)]
 pub enum What<'a> {
-    /// In an actor.
+    /// A fact of an actor.
     Actor(&'a Fact),
-    /// In the fabric.
+    /// A fact of the fabric.
     Fabric(FabricFact<'a>),
-    /// As the client sees it.
+    /// A fact that was noticed outside of the cluster.
     Client(&'a Noticed),
 }
 
-/// What has happened, with its time and place.
+/// An observation with its time and place.
 #[derive(Debug, Clone, Copy)]
 pub struct Seen<'a> {
-    /// Virtual time.
+    /// Virtual time since the run's start.
     pub at: Duration,
-    /// Host.
+    /// Name of the simulated host.
     pub host: &'a str,
-    /// Which start of the host: 1, 2, …
+    /// Number of the host's start: 1, 2, …
     pub incarnation: u32,
-    /// It.
+    /// Fact that was observed.
     pub what: What<'a>,
 }
 
@@ -55,9 +55,9 @@ impl Seen<'_> {
 /// An invariant that does not hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// Its name.
+    /// Name of the invariant that was broken.
     pub invariant: &'static str,
-    /// What was seen.
+    /// Observation that breaks the invariant.
     pub what: String,
 }
 
@@ -67,15 +67,15 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What becomes of the trace beside its hash.
+/// The use of the trace besides its hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Trace {
-    /// Nothing.
+    /// Keeps only the trace's hash, no lines.
     #[default]
     Hashed,
-    /// It is written to standard error, without calls.
+    /// The trace is written to standard error, without calls.
     Printed,
-    /// Every line is kept, calls too.
+    /// Every line is kept, including calls.
     Kept,
 }
 
@@ -104,7 +104,7 @@ impl fmt::Debug for Observer {
 }
 
 impl Observer {
-    /// Nothing seen yet.
+    /// Creates an observer that has seen nothing.
     pub fn new(trace: Trace) -> Self {
         Self(Arc::new(Mutex::new(State {
             hash: Sha256::new(),
@@ -128,12 +128,12 @@ impl Observer {
         self.with(|s| s.line(&format!("{:>9.3} {text}", at.as_secs_f64())));
     }
 
-    /// What the client notices.
+    /// Observes a fact that was noticed outside of the cluster.
     pub fn notice(&self, noticed: &Noticed) {
         self.with(|s| s.see(super::plan::CLIENT, 1, What::Client(noticed)));
     }
 
-    /// Counts something.
+    /// Adds `n` to the counter named `what`.
     pub fn count(&self, what: &'static str, n: u64) {
         self.with(|s| *s.counts.entry(what).or_default() += n);
     }
@@ -187,7 +187,7 @@ impl Observer {
         });
     }
 
-    /// What was found so far.
+    /// Returns the violations found so far.
     pub fn violations(&self) -> Vec<Violation> {
         self.with(|s| s.violations.clone())
     }
@@ -210,7 +210,7 @@ impl Observer {
         self.with(|s| std::mem::take(&mut s.lines))
     }
 
-    /// What the actors and the fabric of a host's process are seen by.
+    /// Returns the probe that observes the actors and the fabric of a host's process.
     pub fn probe(&self, host: &str, incarnation: u32) -> Arc<HostProbe> {
         Arc::new(HostProbe { observer: self.clone(), host: host.to_owned(), incarnation })
     }
@@ -227,7 +227,8 @@ impl State {
         }
     }
 
-    /// There are many thousand calls: they are written out only where every line is wanted.
+    /// Adds a call to the trace. There are many thousand calls, so they become lines only if every
+    /// line is kept.
     fn trace_call(&mut self, seen: &Seen<'_>, endpoint: &str, call: &str) {
         self.hash.update(seen.at.as_nanos().to_le_bytes());
         for part in [seen.host, endpoint, call] {

@@ -87,7 +87,7 @@ impl Process {
     pub fn is_running(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
     }
-    /// What it wrote to standard error.
+    /// Returns the text that the process wrote to standard error.
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.stderr).unwrap_or_default()
     }
@@ -148,7 +148,8 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Nothing runs yet; ports are chosen so that processes can be started in any order.
+    /// Prepares a cluster of which nothing runs yet; ports are chosen so that processes can be
+    /// started in any order.
     pub fn new(options: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (rpc_port, rest_port) = (free_port(), free_port());
@@ -305,7 +306,7 @@ pub fn request(args: &[&str], parallelism: i64) -> JarRequest {
     }
 }
 
-/// What `tr | sort | uniq -c` says of a file: `word<TAB>count` lines in byte order.
+/// Counts the words of a file by `tr | sort | uniq -c`: lines `word<TAB>count` in byte order.
 pub fn expected_counts(text: &Path) -> Vec<String> {
     let script = r"tr -s '[:space:]' '\n' < $0 | grep -av '^$' | LC_ALL=C sort | uniq -c";
     let output =

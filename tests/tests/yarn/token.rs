@@ -1,4 +1,5 @@
-//! The token of a cluster's REST endpoint: who has it may do everything; without it YARN's web proxy alone is answered.
+//! The token of a cluster's REST endpoint: a request with it may do everything; without it only
+//! YARN's web proxy gets an answer.
 
 use super::application::WITHIN;
 use super::client::{User, text_of};
@@ -197,7 +198,8 @@ fn links_lead_to_log_files(session: &Session, job: &str) {
     }
 }
 
-/// Neither arguments nor environments nor logs, of the cluster's daemons and of the containers, have the token.
+/// Checks that neither arguments nor environments nor logs, of the cluster's daemons and of the
+/// containers, contain the token.
 fn nobody_sees_it(session: &Session) {
     let token = session.token.expose();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {

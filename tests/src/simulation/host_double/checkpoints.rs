@@ -27,7 +27,7 @@ const DELAY_MS: (u64, u64) = (20, 200);
 /// Marks the state of a task that ends with the checkpoint.
 const LAST: &str = "last";
 
-/// Where a task stands with its checkpoints.
+/// The state of a task's part in checkpoints.
 #[derive(Debug, Default)]
 pub(super) struct Part {
     /// Whether the task waits, after the end of its data, for a final checkpoint.

@@ -15,7 +15,7 @@ use gateways::witness::FabricFact;
 use model::{JobId, LeaderSession};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What it must find, and where it does.
+/// The mutants that this invariant must find, each with a seed that shows it.
 #[cfg(feature = "mutants")]
 pub const MUTANTS: &[(Mutation, u64)] = &[
     (Mutation::FenceIgnored, 1),
@@ -34,7 +34,7 @@ pub struct FencedChangesNothing {
     ended: BTreeSet<LeaderSession>,
     /// The newest JobMaster that a ResourceManager believed.
     heard: BTreeMap<(LeaderSession, JobId), LeaderSession>,
-    /// Whom the endpoints of a process follow.
+    /// Leader that each endpoint of a process follows.
     followed: BTreeMap<(String, u32, String, Component), LeaderSession>,
 }
 

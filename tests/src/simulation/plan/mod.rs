@@ -1,4 +1,4 @@
-//! What happens in one simulated run, drawn from its seed alone: jobs, faults, and their times.
+//! The course of one simulated run, drawn from its seed alone: jobs, faults, and their times.
 //!
 //! A pure function of the seed. It must never look at the run itself.
 
@@ -23,29 +23,30 @@ pub const FAULT_PHASE: Duration = Duration::from_secs(400);
 /// The run's virtual length: behind the fault phase everything is healed.
 pub const RUN: Duration = Duration::from_secs(620);
 
-/// A run.
+/// Everything that a seed decides about one run.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// Its seed.
+    /// Seed of the run; the same seed gives the same trace.
     pub seed: u64,
     /// Whether the ResourceManager starts its workers itself.
     pub active: bool,
     /// The configuration of the run's processes.
     pub settings: Settings,
-    /// By time.
+    /// Jobs to submit, ordered by time.
     pub jobs: Vec<PlannedJob>,
-    /// By time.
+    /// Faults to inject, ordered by time.
     pub faults: Vec<PlannedFault>,
 }
 
 /// The settings that all processes of a run share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// `resourcemanager.standalone.start-up-time`.
+    /// Time during which missing TaskManagers are no failure
+    /// (`resourcemanager.standalone.start-up-time`).
     pub start_up: Duration,
-    /// `slot.request.timeout`.
+    /// Longest time a request for a slot stays open (`slot.request.timeout`).
     pub slot_request: Duration,
-    /// `taskmanager.registration.timeout`.
+    /// Time a TaskManager has to register (`taskmanager.registration.timeout`).
     pub registration: Duration,
     /// Number of calls that wait in one endpoint's mailbox; further calls are refused.
     pub mailbox_max: u64,
@@ -67,11 +68,11 @@ pub struct Trouble {
 /// One job that the client submits.
 #[derive(Debug, Clone)]
 pub struct PlannedJob {
-    /// When.
+    /// Virtual time since the run's start.
     pub at: Duration,
     /// Parallelism of each of its vertices, chained by hash edges.
     pub parallelism: Vec<u32>,
-    /// How long each of its tasks runs; `None`: until it is cancelled.
+    /// Run time of each of the job's tasks; `None`: until it is cancelled.
     pub task_time: Option<Duration>,
     /// Whether the client cancels it, and when.
     pub cancel_at: Option<Duration>,
