@@ -25,10 +25,10 @@ struct Inner {
     max: AtomicU64,
 }
 
-/// What a histogram shows. All zero before the first value.
+/// The summary of a histogram. All fields are zero before the first value.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct HistogramSummary {
-    /// Values recorded.
+    /// Number of values that were recorded.
     pub count: u64,
     /// The least, exactly.
     pub min: u64,

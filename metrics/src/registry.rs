@@ -16,7 +16,7 @@ use std::{
 pub struct Counter(Arc<AtomicU64>);
 
 impl Counter {
-    /// One more.
+    /// Adds 1 to the counter.
     pub fn inc(&self) {
         self.add(1);
     }
@@ -39,7 +39,7 @@ impl Gauge {
     pub fn set(&self, value: f64) {
         self.0.store(value.to_bits(), Ordering::Relaxed);
     }
-    /// The value.
+    /// Returns the value that was set last.
     pub fn get(&self) -> f64 {
         f64::from_bits(self.0.load(Ordering::Relaxed))
     }
@@ -181,7 +181,7 @@ impl Scope {
     pub fn scope(&self, name: impl fmt::Display) -> Self {
         Self { registry: self.registry.clone(), name: self.full(name) }
     }
-    /// Its full name, without a dot at its end.
+    /// Full name of the scope, without a dot at its end.
     pub fn name(&self) -> &str {
         &self.name
     }
