@@ -16,7 +16,7 @@ use std::{
 use tempfile::TempDir;
 use tokio::time::Instant;
 
-/// How long anything may take before a benchmark gives up.
+/// Maximum time of any step before a benchmark gives up.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The folder that holds this benchmark's binary and so the release binaries beside it.
@@ -29,11 +29,11 @@ pub(crate) fn free_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
-/// A cluster.
+/// A cluster of real processes on this machine.
 pub struct Cluster {
     folder: TempDir,
     flott: PathBuf,
-    /// Its REST endpoint.
+    /// Client of the cluster's REST endpoint.
     pub rest: RestClient,
     rpc_port: u16,
     jobmanager: Option<Child>,
@@ -129,7 +129,7 @@ impl Cluster {
         Ok(hosts)
     }
 
-    /// Where the JobManager's fabric answers.
+    /// RPC address of the JobManager.
     pub fn jobmanager_node(&self) -> NodeAddress {
         NodeAddress::of("127.0.0.1", self.rpc_port)
     }
@@ -139,7 +139,7 @@ impl Cluster {
         self.folder.path().join("secret/cluster.secret")
     }
 
-    /// Its folder.
+    /// Folder that holds the cluster's files.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -168,7 +168,7 @@ pub fn wait_a_moment(began: Instant, what: &str) -> Result<()> {
     Ok(())
 }
 
-/// Milliseconds since.
+/// Milliseconds that have passed since `began`.
 pub fn millis(began: Instant) -> f64 {
     began.elapsed().as_secs_f64() * 1e3
 }

@@ -25,12 +25,12 @@ struct Line<'a> {
     met: Option<bool>,
 }
 
-/// What a figure should be.
+/// The goal of a figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Goal {
-    /// This much or less.
+    /// The figure is to be at most this.
     AtMost(f64),
-    /// This much or more.
+    /// The figure is to be at least this.
     AtLeast(f64),
 }
 
@@ -54,7 +54,7 @@ impl fmt::Display for Goal {
 }
 
 impl Report {
-    /// For the benchmark of that name.
+    /// Makes the report of the benchmark of that name.
     pub fn new(bench: &'static str) -> Self {
         Self { bench }
     }
@@ -69,7 +69,7 @@ impl Report {
         self.line(metric, median(runs), unit, runs, None)
     }
 
-    /// As [`Report::runs`], with the goal and whether the median reaches it.
+    /// Prints the same as [`Report::runs`], with the goal and whether the median reaches it.
     pub fn runs_with_goal(
         &self,
         metric: &str,

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 /// Words of a line.
 pub const WORDS_PER_LINE: u64 = 10;
-/// Distinct words.
+/// Number of distinct words in the generated text.
 const DISTINCT: u64 = 10_000;
 
 /// Mixes a number's bits, one to one.

@@ -109,7 +109,8 @@ impl KeyedProcessFunction<u64, Update> for Touch {
 /// The task's input and host.
 struct World {
     begin: Instant,
-    /// When the updates begin, in nanoseconds after the beginning, and the time between two of them; 0: no updates come.
+    /// Start of the updates in nanoseconds after the beginning, and the time between two of them;
+    /// 0: no updates come.
     updates_from: AtomicU64,
     update_every: u64,
     /// True if the task's next wait is to end at once.

@@ -32,7 +32,7 @@ gateway! {
     Echo => Echo, Never;
 }
 
-/// 128 bytes.
+/// A message of 128 bytes that is sent back.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Echo {
     #[serde(with = "serde_bytes")]

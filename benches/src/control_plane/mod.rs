@@ -34,7 +34,7 @@ use std::time::Duration;
 
 /// The cluster's id in every benchmark.
 pub const CLUSTER_ID: &str = "control-plane-benchmark";
-/// How long one look for a leader waits.
+/// Maximum time that one question for a leader waits.
 const LEADER_WAIT: Duration = Duration::from_secs(10);
 
 /// The settings of a process of the cluster that does not listen.
@@ -51,7 +51,7 @@ pub fn rpc_options(secret_file: &Path) -> Result<RpcOptions> {
     })
 }
 
-/// Who leads a component of the JobManager at `node`.
+/// Returns the leader of a component of the JobManager at `node`.
 pub async fn leader_of(
     rpc: &RpcService,
     node: &NodeAddress,

@@ -7,7 +7,7 @@ use std::{
     fs,
 };
 
-/// MiB.
+/// Resident memory of processes, in MiB.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Memory {
     /// Resident, of each process by itself: what processes share counts for each.

@@ -21,7 +21,7 @@ use rest::client::RestClient;
 use std::{future::Future, time::Duration};
 use tokio::time::Instant;
 
-/// How long a step of an application may take before the benchmark gives up.
+/// Maximum time of each step of an application before the benchmark gives up.
 const PATIENCE: Duration = Duration::from_secs(180);
 /// Between two looks at what an application does. Looking costs both sides CPU.
 const LOOK_EVERY: Duration = Duration::from_millis(3);
@@ -30,9 +30,9 @@ const END_EVERY: Duration = Duration::from_millis(50);
 /// The nodes tidy up for so long after the last container has gone.
 const TIDY: Duration = Duration::from_millis(1500);
 
-/// The cluster.
+/// A YARN cluster to measure on.
 pub struct Yarn {
-    /// Its settings.
+    /// Hadoop configuration of the cluster.
     pub conf: Configuration,
     user: String,
     yarn: YarnClient,
