@@ -78,7 +78,7 @@ pub enum LaunchError {
     /// The process ended before it answered the first call.
     #[error("the program {exit} before it answered{}", said(log_tail))]
     Ended {
-        /// How the process ended.
+        /// End of the process.
         exit: ExitCause,
         /// The end of the process's standard error, at most 2 KiB.
         log_tail: String,

@@ -16,7 +16,7 @@ use tokio::runtime::Handle;
 
 /// The time in which a coordinator must answer a call; it may list files, or wait for another system.
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
-/// The total of the pauses after which an unavailable coordinator is no longer asked again.
+/// Total of the pauses after which an unavailable coordinator is not asked again.
 const TRIES_WITHIN: Duration = Duration::from_secs(60);
 const RETRY_FIRST: Duration = Duration::from_millis(10);
 const RETRY_LAST: Duration = Duration::from_millis(500);
@@ -25,7 +25,7 @@ const RETRY_LAST: Duration = Duration::from_millis(500);
 pub(crate) struct ParentEvents {
     pub(crate) parent: Remote<TaskExecutorGateway>,
     pub(crate) job_id: JobId,
-    /// Where the state of tasks goes.
+    /// Receiver of the tasks' state.
     pub(crate) snapshots: Snapshots,
     pub(crate) runtime: Handle,
 }

@@ -62,8 +62,8 @@ impl Uploads {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a chunk. The first one of a snapshot starts its upload on the runtime. The number of chunks that wait is limited by
-    /// their sender, who counts those that are not dropped.
+    /// Takes a chunk. The first one of a snapshot starts its upload on the runtime. The sender
+    /// limits the number of waiting chunks by counting those that are not dropped.
     pub(crate) fn add(
         &self,
         (attempt, checkpoint, operator): Key,

@@ -13,7 +13,7 @@ use streaming::sources::{
 use streaming::time::WatermarkStrategy;
 use streaming::{Args, Environment, ProgramEntry};
 
-/// How often `build` ran in this process.
+/// Number of times that `build` ran in this process.
 pub static BUILDS: AtomicU64 = AtomicU64::new(0);
 
 /// Says which GPUs its slot has, once for each subtask that gets a number.
