@@ -72,9 +72,9 @@ pub enum CheckpointError {
     /// The metadata cannot be decoded.
     #[error("{name} is no checkpoint of a version that this program knows: {why}")]
     Metadata {
-        /// The object.
+        /// Name of the object in its store.
         name: String,
-        /// The fault.
+        /// What is wrong with the object.
         why: String,
     },
 }

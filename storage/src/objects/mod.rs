@@ -102,7 +102,7 @@ pub enum StoreError {
     /// The object is damaged or truncated.
     #[error("{path} is corrupt: {why}")]
     Corrupt {
-        /// The object.
+        /// Path of the object in its store.
         path: String,
         /// A description of the damage.
         why: String,
