@@ -74,7 +74,7 @@ pub enum CheckpointError {
     Metadata {
         /// Name of the object in its store.
         name: String,
-        /// What is wrong with the object.
+        /// Description of the fault in the object.
         why: String,
     },
 }

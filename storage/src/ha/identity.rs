@@ -1,4 +1,5 @@
-//! Which process one is on its machine, so that a successor can tell that its predecessor is gone.
+//! Identifies this process on its machine, so that a successor can tell that its predecessor has
+//! ended.
 
 use std::fs;
 
