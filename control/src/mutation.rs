@@ -33,7 +33,7 @@ pub enum Mutation {
     /// A TaskExecutor allocates slots for a ResourceManager that it does not follow.
     #[cfg(feature = "mutants")]
     StaleManagerObeyed,
-    /// Jobs that wait for slots keep those they have, whoever could run with them.
+    /// Waiting jobs keep the slots that they hold, although other jobs could run with them.
     #[cfg(feature = "mutants")]
     WaitingJobsHold,
     /// The JobMaster counts the subtasks of a lost slot as finished.
@@ -87,7 +87,7 @@ pub enum Rule {
     PublishAfterAnswer,
     /// Slots of a lost TaskExecutor are replaced.
     LostSlotsReplaced,
-    /// Workers under way count.
+    /// Workers that are being started count towards the wanted ones.
     PendingWorkersCount,
     /// A call reaches an endpoint only in the session that its caller meant.
     FencesCompared,

@@ -48,9 +48,9 @@ pub enum CheckpointStep {
     StoreSavepoint(Parts),
     /// Every part has arrived: the metadata and then its pointer are stored. The answer is [`Checkpoints::persisted`].
     Persist(Parts),
-    /// A savepoint is complete and the job goes on. Its sinks commit with a later checkpoint.
+    /// A savepoint is complete and the job continues. Its sinks commit with a later checkpoint.
     SavepointComplete(u64),
-    /// The checkpoint is complete: its subtasks and the coordinators are told.
+    /// The checkpoint is complete: tell its subtasks and the coordinators.
     Complete {
         /// The number of the checkpoint.
         checkpoint: u64,
@@ -148,7 +148,7 @@ pub struct Checkpoints {
     passed_over: Vec<Arc<CheckpointMetadata>>,
     /// The number of failures since a checkpoint was complete.
     failures: u32,
-    /// Whether objects may be left whose names are not known: at first those of earlier JobMasters, later those of each checkpoint
+    /// True if objects may be left whose names are not known: at first those of earlier JobMasters, later those of each checkpoint
     /// that was aborted or passed over.
     has_orphans: bool,
     history: History,
@@ -201,7 +201,7 @@ impl Checkpoints {
         self.config.interval.is_some()
     }
 
-    /// Returns what is to be done, and forgets it.
+    /// Takes out the pending steps, in order.
     pub fn take_steps(&mut self) -> Vec<CheckpointStep> {
         std::mem::take(&mut self.out)
     }
@@ -269,7 +269,8 @@ impl Checkpoints {
         Some((pending.kind, pending.parts.triggered_ms, &pending.tasks, &pending.last))
     }
 
-    /// The coordinators have taken their snapshots, or failed to.
+    /// Handles the coordinators' answer: their snapshots, or the reason why they could not be
+    /// taken.
     pub fn coordinators_answered(
         &mut self,
         now: Duration,
@@ -289,7 +290,8 @@ impl Checkpoints {
         }
     }
 
-    /// A subtask's barrier has passed. What a late acknowledgement refers to is discarded.
+    /// Handles a subtask's acknowledgement of a checkpoint. Objects of a late acknowledgement are
+    /// discarded.
     pub fn acknowledge(
         &mut self,
         now: Duration,
@@ -323,8 +325,9 @@ impl Checkpoints {
         }
     }
 
-    /// A savepoint is in its folder, whose URI is given, or could not be stored. The one of a stop then becomes the newest
-    /// checkpoint of the job as well: its sinks commit with it, so the job must not be restored from an older one.
+    /// Handles the outcome of storing a savepoint in its folder, whose URI is given. The savepoint
+    /// of a stop then becomes the newest checkpoint of the job as well: its sinks commit with it,
+    /// so the job must not be restored from an older one.
     pub fn savepoint_stored(
         &mut self,
         now: Duration,
@@ -353,14 +356,15 @@ impl Checkpoints {
         pending.parts.tasks.values().for_each(|part| self.discard_part(part));
     }
 
-    /// A subtask can't take part in a checkpoint, for instance because its state could not be stored.
+    /// Aborts a checkpoint because a subtask can't take part in it, for instance because its state
+    /// could not be stored.
     pub fn decline(&mut self, now: Duration, checkpoint: u64, why: String) {
         if self.pending(checkpoint).is_some() {
             self.fail(now, why);
         }
     }
 
-    /// The pointer of a checkpoint is in the job's log, or could not be written.
+    /// Handles the outcome of writing a checkpoint's pointer to the job's log.
     pub fn persisted(
         &mut self,
         now: Duration,
@@ -417,7 +421,8 @@ impl Checkpoints {
         }
     }
 
-    /// Time has passed: a checkpoint that takes too long is aborted. The pointer that is being written is waited for.
+    /// Aborts a checkpoint that takes too long at `now` (monotonic). A checkpoint whose pointer is
+    /// being written is not aborted.
     pub fn tick(&mut self, now: Duration) {
         let late = |p: &Pending| !p.is_being_stored() && p.deadline <= now;
         if self.pending.as_ref().is_some_and(late) {

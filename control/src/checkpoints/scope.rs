@@ -14,7 +14,7 @@ pub struct Scope {
     pub last: BTreeSet<TaskIndex>,
     /// The parts of all other subtasks, as the latest checkpoint has them: they have finished, or their region waits for slots.
     pub others: BTreeMap<TaskIndex, SubtaskSnapshot>,
-    /// Whether coordinators have to take snapshots.
+    /// True if coordinators have to take snapshots.
     pub coordinated: bool,
     /// The states of coordinators that take none, as the latest checkpoint has them: their region waits for slots.
     pub coordinators: BTreeMap<OperatorId, Option<StateHandle>>,

@@ -28,7 +28,7 @@ impl Operations {
         true
     }
 
-    /// An operation has ended. Beyond 256 ended operations the oldest is forgotten.
+    /// Records that an operation has ended. Beyond 256 ended operations the oldest is forgotten.
     pub fn end(&mut self, key: OperationKey, outcome: Result<String, FailureCause>) {
         self.known.insert(key, Some(outcome));
         self.ended.push_back(key);

@@ -23,7 +23,7 @@ pub struct StatusMachine {
 }
 
 impl StatusMachine {
-    /// INITIALIZING at `initialized_ms`, CREATED at `now_ms` (Unix milliseconds).
+    /// Starts as INITIALIZING at `initialized_ms` and CREATED at `now_ms` (Unix milliseconds).
     pub fn new(initialized_ms: u64, now_ms: u64) -> Self {
         let entered = BTreeMap::from([
             (JobStatus::Initializing, initialized_ms),
@@ -37,12 +37,12 @@ impl StatusMachine {
         self.current
     }
 
-    /// Unix milliseconds of each state's latest entry.
+    /// Returns the time of each state's latest entry, in Unix milliseconds.
     pub fn entered(&self) -> &BTreeMap<JobStatus, u64> {
         &self.entered
     }
 
-    /// Whether `to` may follow now.
+    /// Returns true if `to` may follow now.
     pub fn may(&self, to: JobStatus) -> bool {
         follows(self.current, to)
     }

@@ -68,7 +68,7 @@ pub enum GraphError {
     },
 }
 
-/// Checks a graph whole.
+/// Checks a graph completely. The error names the first fault.
 pub fn check(graph: &JobGraph) -> Result<(), GraphError> {
     bound("bytes in its name", graph.name.len() as u64, NAME_BYTES_MAX)?;
     bound("vertices", graph.vertices.len() as u64, VERTICES_MAX as u64)?;
@@ -82,7 +82,8 @@ pub fn check(graph: &JobGraph) -> Result<(), GraphError> {
     check_edges(&graph.edges, &order)
 }
 
-/// Names of the vertices without a resource spec, where others have one; empty where all or none have.
+/// Returns the names of the vertices without a resource spec if others have one; empty if all or
+/// none have.
 pub fn partial_resources(graph: &JobGraph) -> Vec<String> {
     if graph.vertices.iter().all(|v| v.resources.is_none()) {
         return Vec::new();

@@ -71,7 +71,8 @@ impl JobCore {
         self.out.push(Command::PublishResults { round: self.round });
     }
 
-    /// The coordinators have published, or failed to: then everything they serve runs again.
+    /// Handles the outcome of publishing by the coordinators. On failure the regions that they
+    /// serve run again.
     pub fn results_published(&mut self, now: Now, round: u64, outcome: Result<(), FailureCause>) {
         if !self.publishing || round != self.round {
             return;
@@ -85,8 +86,8 @@ impl JobCore {
         }
     }
 
-    /// The user cancels the job. While results are being published it is too late unless that fails: what
-    /// is half visible can't be taken back.
+    /// Cancels the job for the user. While results are being published the cancellation waits, and
+    /// takes effect only if publishing fails: results that are partly visible can't be taken back.
     pub fn cancel(&mut self, now: Now) {
         if self.publishing {
             self.cancel_requested = true;
@@ -110,7 +111,7 @@ impl JobCore {
         self.stop_everything(now);
     }
 
-    /// Something outside of the tasks failed for good: the job fails with it.
+    /// Fails the job for good because something outside of its tasks failed.
     pub fn fail(&mut self, now: Now, cause: FailureCause) {
         if self.status.may(JobStatus::Failing) {
             self.fail_job(cause, now);
@@ -126,7 +127,7 @@ impl JobCore {
         self.settle(now);
     }
 
-    /// The JobMaster gives the job up; another one will take it over.
+    /// Suspends the job: this JobMaster gives it up, and another one will take it over.
     pub fn suspend(&mut self, now: Now) {
         self.timers.clear();
         self.advance_status(JobStatus::Suspended, now);

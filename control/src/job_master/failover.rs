@@ -205,7 +205,7 @@ impl JobCore {
         }
     }
 
-    /// Whether a region waits and misses slots.
+    /// Returns true if a region waits and misses slots.
     pub(super) fn misses_slots(&self, region: RegionIndex) -> bool {
         let Some(state) = self.states.get(region.0 as usize) else {
             return false;
@@ -225,14 +225,15 @@ impl JobCore {
         }
     }
 
-    /// The host that runs the coordinators has died: all regions with coordinators fail.
+    /// Handles the death of the host that runs the coordinators: all regions with coordinators
+    /// fail.
     pub fn coordinator_host_lost(&mut self, now: Now, cause: FailureCause) {
         let regions: Vec<_> = self.regions.iter().map(|(index, _)| index).collect();
         self.coordinators_failed(now, &regions, cause);
     }
 
-    /// The start with this number has found another host than the one that was known: the coordinators that were started before it
-    /// are gone.
+    /// Handles that the start with the number `round` has found another host than the known one:
+    /// the coordinators that were started before it have ended, and their regions fail.
     pub fn coordinator_host_replaced(&mut self, now: Now, round: u64, cause: FailureCause) {
         let started = self.region_of_round(round);
         let regions = self.regions.iter().map(|(index, _)| index);
@@ -240,7 +241,7 @@ impl JobCore {
         self.coordinators_failed(now, &regions, cause);
     }
 
-    /// Coordinators of these regions, those that have any that are not down, have failed.
+    /// Fails those of these regions whose coordinators are starting or up.
     pub(super) fn coordinators_failed(
         &mut self,
         now: Now,

@@ -1,5 +1,5 @@
-//! Slots that the job holds and does not need, or can't use yet: they serve its other regions, or go back. What
-//! runs, and what is complete and about to, keeps its slots.
+//! Slots that the job holds and does not need, or can't use yet: they serve its other regions, or
+//! are returned. Regions that run, or that are complete and about to run, keep their slots.
 
 use super::{Command, JobCore, Now, Phase, RegionState};
 use crate::execution_graph::{TaskIndex, Worker};
@@ -12,11 +12,12 @@ use std::sync::Arc;
 /// Freed slots that are remembered: words about them may still be under way.
 const REMEMBERED: usize = 10_000;
 
-/// Slots that may serve others, by what they serve now, and what they offer.
+/// Idle slots by the shared slot that they serve, each with its allocation and profile.
 type IdleSlots = BTreeMap<SharedSlot, (AllocationId, ResourceProfile)>;
 
 impl JobCore {
-    /// Regions have finished, others have not: their slots serve those that wait, or go back.
+    /// Reuses the slots of regions that have finished while others have not: they serve waiting
+    /// regions, or are returned.
     pub(super) fn retire(&mut self, regions: &[RegionIndex], now: Now) {
         let mut freed = Vec::new();
         let mut served = Vec::new();
@@ -100,8 +101,8 @@ impl JobCore {
         }
     }
 
-    /// Others could run with slots that the job holds and can't use yet: so many go back. What it could not give
-    /// it gives when a region finishes.
+    /// Yields slots that the job holds and can't use yet to other jobs, as far as it has those that
+    /// are wanted. The rest is owed: it is returned when a region finishes.
     pub fn give_way(&mut self, now: Now, wanted: &[ResourceRequirement]) {
         if !self.is_live() {
             return;
@@ -133,7 +134,8 @@ impl JobCore {
         self.out.push(Command::FreeSlot { worker, allocation });
     }
 
-    /// Slots that nothing runs in and that no region keeps, by what they serve.
+    /// Returns the slots in which nothing runs and that no region keeps, with the shared slots that
+    /// they serve.
     fn idle(&self) -> Vec<(SharedSlot, AllocationId, &HeldSlot)> {
         let complete = |state: &&RegionState| {
             !state.is_over() && state.slots.iter().all(|slot| self.pool.is_served(*slot))

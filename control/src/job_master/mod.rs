@@ -1,7 +1,7 @@
-//! The JobMaster's decisions: when regions are deployed, what a failure takes with it, when it is
-//! started again, when the job has ended. Events come in as method calls with the time; what is to be
-//! done goes out as [`Command`]s in order. It must never wait: everything slow is a command whose outcome
-//! comes back as an event.
+//! The JobMaster's decisions: when regions are deployed, which regions a failure affects, when they
+//! are restarted, when the job has ended. Events come in as method calls with the time;
+//! [`Command`]s go out in order. The core must never wait: everything slow is a command whose
+//! outcome comes back as an event.
 
 mod checkpointing;
 mod ending;
@@ -36,9 +36,9 @@ use std::time::Duration;
 /// The time, in both forms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Now {
-    /// Monotonic, since some start.
+    /// Monotonic time since an arbitrary start.
     pub mono: Duration,
-    /// Unix milliseconds, for people.
+    /// Wall-clock time in Unix milliseconds, for users.
     pub unix_ms: u64,
 }
 
@@ -88,7 +88,7 @@ pub enum Command {
     /// Restart the coordinators of a region, because it has its slots; those of other regions go on. The result comes back
     /// through [`JobCore::coordinators_started`].
     StartCoordinators {
-        /// Names this start.
+        /// Number of this start.
         round: u64,
         /// The operators whose coordinators are meant.
         operators: BTreeSet<OperatorId>,
@@ -134,14 +134,14 @@ pub enum Command {
         attempts: Vec<ExecutionAttemptId>,
         /// The number of the checkpoint.
         checkpoint: u64,
-        /// Whether it is complete.
+        /// True if it is complete.
         complete: bool,
     },
     /// Tell the coordinators how a checkpoint has ended.
     CoordinatorsCheckpointEnded {
         /// The number of the checkpoint.
         checkpoint: u64,
-        /// Whether it is complete.
+        /// True if it is complete.
         complete: bool,
     },
     /// A checkpoint will never be complete, for this reason.
@@ -163,7 +163,7 @@ pub enum Command {
     },
     /// Every task has finished: coordinators publish. The outcome is [`JobCore::results_published`].
     PublishResults {
-        /// Names this try.
+        /// Number of this try.
         round: u64,
     },
     /// Tell the coordinators that nothing will be published.
@@ -202,7 +202,7 @@ struct RegionState {
     cursor: usize,
     /// Tasks that have not ended.
     alive: u32,
-    /// Whether it was ever deployed.
+    /// True if it was ever deployed.
     deployed_once: bool,
     /// The number of the checkpoint that it was deployed with last, or that its coordinators were started with.
     restored_from: Option<u64>,
@@ -219,7 +219,7 @@ impl RegionState {
         answers || matches!(self.phase, Phase::Waiting { .. })
     }
 
-    /// Whether all of it has finished.
+    /// Returns true if all of it has finished.
     fn is_over(&self) -> bool {
         self.phase == Phase::Active && self.alive == 0
     }
@@ -228,7 +228,7 @@ impl RegionState {
 /// The coordinators of a region, in the JobManager-side host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Coordinators {
-    /// The region has none.
+    /// The region has no coordinators.
     Absent,
     /// The coordinators have to be started once their region has its slots.
     Down,
@@ -253,9 +253,9 @@ pub struct JobCore {
     round: u64,
     /// The vertex of each coordinated operator, by place.
     coordinated: BTreeMap<OperatorId, usize>,
-    /// Whether coordinators are publishing.
+    /// True if coordinators are publishing.
     publishing: bool,
-    /// Cancelled while publishing.
+    /// True if the user cancelled the job while it was publishing.
     cancel_requested: bool,
     /// Region timers; stale ones are ignored when they come.
     timers: BTreeSet<(Duration, RegionIndex)>,
@@ -264,7 +264,7 @@ pub struct JobCore {
     last_shortage: Option<String>,
     /// Slots that others were to have and that were not free.
     owed: u32,
-    /// Slots that went back: what is still said of them does not count.
+    /// Slots that were returned; later reports about them are ignored.
     freed: BTreeSet<AllocationId>,
     restarts: u32,
     random: u64,
@@ -272,7 +272,7 @@ pub struct JobCore {
     savepoints: savepoints::Savepoints,
     /// Regions whose final checkpoint is complete: their tasks finish, or have finished.
     finishing: BTreeSet<RegionIndex>,
-    /// Whether some sink's results are committed by a checkpoint.
+    /// True if some sink's results are committed by a checkpoint.
     commits: bool,
     out: Vec<Command>,
 }
@@ -346,7 +346,7 @@ impl JobCore {
         self.exec.take_changes()
     }
 
-    /// The job's state.
+    /// Returns the job's state.
     pub fn status(&self) -> JobStatus {
         self.status.current()
     }
@@ -356,12 +356,12 @@ impl JobCore {
         self.exec.graph()
     }
 
-    /// Subtasks and their states.
+    /// Returns the subtasks and their states.
     pub fn execution(&self) -> &ExecutionGraph {
         &self.exec
     }
 
-    /// The newest failure.
+    /// Returns the newest failure, `None` if there was none.
     pub fn last_failure(&self) -> Option<&FailureRecord> {
         self.failures.front()
     }
@@ -377,7 +377,8 @@ impl JobCore {
         }
     }
 
-    /// Unix milliseconds: submission, end (if it has ended), latest change of the job or a subtask.
+    /// Returns the times of the submission, of the end (if it has ended) and of the latest change
+    /// of the job or a subtask, in Unix milliseconds.
     pub fn times(&self) -> (u64, Option<u64>, u64) {
         let entered = self.status.entered();
         let ended = self.status().is_globally_terminal();
@@ -386,7 +387,7 @@ impl JobCore {
         (self.config.initialized_ms, end, changed.max(self.exec.modified_ms()))
     }
 
-    /// Everything about the job, for people and the archive.
+    /// Returns the job's details, for users and the archive.
     pub fn details(&self, now: Now) -> JobDetails {
         let entered = self.status.entered();
         let ended = self.status().is_globally_terminal();
@@ -411,7 +412,7 @@ impl JobCore {
         }
     }
 
-    /// Whether tasks may be started and restarted.
+    /// Returns true if tasks may be started and restarted.
     fn is_live(&self) -> bool {
         matches!(self.status(), JobStatus::Running | JobStatus::Restarting)
     }

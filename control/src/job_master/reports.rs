@@ -104,8 +104,10 @@ impl JobCore {
         }
     }
 
-    /// A TaskExecutor's full report, which came with a heartbeat: both sides are brought together. It
-    /// lists slots whose offer was accepted, and attempts whose end was not confirmed yet.
+    /// Compares a TaskExecutor's full report, which comes with heartbeats, with the job's own
+    /// records, and issues commands that bring both together: cancels attempts and frees slots that
+    /// the job does not have, and fails tasks and slots that the TaskExecutor does not have. The
+    /// report lists slots whose offer was accepted, and attempts whose end was not confirmed yet.
     pub fn reconcile(
         &mut self,
         now: Now,
@@ -175,7 +177,8 @@ impl JobCore {
         missing
     }
 
-    /// Whether an attempt may talk to the coordinator of an operator now.
+    /// Checks that an attempt may send an event to the coordinator of an operator now. The error
+    /// says why not.
     pub fn route_event(
         &self,
         attempt: &ExecutionAttemptId,
@@ -194,7 +197,8 @@ impl JobCore {
         self.coordinators_answer(operator)
     }
 
-    /// Whether a client may talk to the coordinator of an operator now.
+    /// Checks that a client may send a request to the coordinator of an operator now. The error
+    /// says why not.
     pub fn route_request(&self, operator: OperatorId) -> Result<(), Unroutable> {
         if !self.coordinated.contains_key(&operator) {
             return Err(Unroutable::NoSuchOperator);

@@ -47,7 +47,7 @@ pub enum SavepointRefused {
         "a stop of the job with a savepoint waits already; the job ends with that savepoint, so ask again only if the stop fails"
     )]
     StopWaits,
-    /// Others wait already.
+    /// Too many savepoints are waiting already.
     #[error("{0} savepoints of the job wait already")]
     TooMany(usize),
 }
@@ -172,7 +172,7 @@ impl JobCore {
         }
     }
 
-    /// A savepoint is stored in its folder, or could not be.
+    /// Handles the outcome of storing a savepoint in its folder.
     pub fn savepoint_stored(&mut self, now: Now, checkpoint: u64, outcome: Result<(), String>) {
         let running = self.savepoints.running.as_ref();
         let running = running.filter(|(number, _)| *number == checkpoint);

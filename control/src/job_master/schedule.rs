@@ -22,7 +22,8 @@ impl JobCore {
         self.schedule(&all, now);
     }
 
-    /// Lets regions wait for what they need, and says what that is.
+    /// Puts regions into the phase of waiting for slots and coordinators, and declares what they
+    /// need.
     pub(super) fn schedule(&mut self, regions: &[RegionIndex], now: Now) {
         let deadline = now.mono.saturating_add(self.config.slot_timeout);
         for region in regions {
@@ -139,7 +140,8 @@ impl JobCore {
         self.enter_phase(region, Phase::Active);
     }
 
-    /// A TaskExecutor has answered a deployment: those it refused, or why the whole call failed.
+    /// Handles a TaskExecutor's answer to a deployment: the attempts it refused, or the reason why
+    /// the whole call failed.
     pub fn deploy_answered(
         &mut self,
         now: Now,
@@ -189,7 +191,8 @@ impl JobCore {
         }
     }
 
-    /// All coordinators of a start answer, or they could not be started.
+    /// Handles the outcome of starting coordinators: all of them answer, or they could not be
+    /// started.
     pub fn coordinators_started(
         &mut self,
         now: Now,
@@ -242,7 +245,8 @@ impl JobCore {
         region.into_iter().chain(self.checkpoint_deadline()).min()
     }
 
-    /// Time has passed: regions are started again, or have waited too long.
+    /// Handles the passing of time: restarts regions whose pause is over, and fails those that have
+    /// waited too long for slots.
     pub fn tick(&mut self, now: Now) {
         let mut resume = Vec::new();
         let mut starved = Vec::new();

@@ -92,7 +92,7 @@ struct Task {
 pub enum Report {
     /// A task's new state.
     State(TaskStateUpdate),
-    /// A slot is lost.
+    /// A slot was lost.
     SlotFailed {
         /// Allocation of the slot concerned.
         allocation: AllocationId,
@@ -106,9 +106,9 @@ pub enum Report {
 /// The next call to make.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Batch {
-    /// Task states, in order.
+    /// States of tasks, in order.
     States(Vec<TaskStateUpdate>),
-    /// One failed slot.
+    /// The loss of one slot.
     SlotFailed {
         /// Allocation of the slot concerned.
         allocation: AllocationId,
@@ -129,7 +129,7 @@ struct Outbox {
 }
 
 impl Job {
-    /// A job with its first slot.
+    /// Starts the entry of a job that got its first slot.
     pub fn new(program: Option<BlobKey>) -> Self {
         Self {
             program,
@@ -145,7 +145,7 @@ impl Job {
         }
     }
 
-    /// The present host's launch, if it takes tasks.
+    /// Returns the launch number of the job's host if it takes tasks, otherwise `None`.
     pub fn host_up(&self) -> Option<u64> {
         match self.host {
             Host::Up { launch } => Some(launch),
@@ -153,17 +153,17 @@ impl Job {
         }
     }
 
-    /// Whether this is the present connection.
+    /// Returns true if this is the present connection.
     pub fn is_connection(&self, number: u64) -> bool {
         self.job_master.is_some_and(|c| c.number == number)
     }
 
-    /// Whether this JobMaster is the connected one.
+    /// Returns true if this JobMaster is the connected one.
     pub fn is_connected_to(&self, id: JobMasterId) -> bool {
         self.job_master.is_some_and(|c| c.id == id)
     }
 
-    /// A task is deployed into a slot.
+    /// Adds a task that is deployed into a slot.
     pub fn add_task(&mut self, attempt: ExecutionAttemptId, allocation: AllocationId) {
         let task = Task {
             allocation,
@@ -175,28 +175,28 @@ impl Job {
         self.tasks.insert(attempt, task);
     }
 
-    /// A task that never started is not here.
+    /// Removes a task that never started. Returns false if it was not here.
     pub fn remove_task(&mut self, attempt: ExecutionAttemptId) -> bool {
         self.tasks.remove(&attempt).is_some()
     }
 
-    /// Whether the attempt is here, running or ended.
+    /// Returns true if the attempt is here, running or ended.
     pub fn has_task(&self, attempt: ExecutionAttemptId) -> bool {
         self.tasks.contains_key(&attempt)
     }
 
-    /// Whether the attempt is here and has not ended.
+    /// Returns true if the attempt is here and has not ended.
     pub fn is_running(&self, attempt: ExecutionAttemptId) -> bool {
         self.tasks.get(&attempt).is_some_and(|t| !t.state.is_terminal())
     }
 
-    /// The tasks that have not ended.
+    /// Returns the attempts that have not ended.
     pub fn running(&self) -> impl Iterator<Item = ExecutionAttemptId> {
         let running = self.tasks.iter().filter(|(_, t)| !t.state.is_terminal());
         running.map(|(attempt, _)| *attempt)
     }
 
-    /// Whether a task that has not ended is in this slot.
+    /// Returns true if a task that has not ended is in this slot.
     pub fn slot_is_busy(&self, allocation: AllocationId) -> bool {
         let mut tasks = self.tasks.values();
         tasks.any(|t| t.allocation == allocation && !t.state.is_terminal())
@@ -252,12 +252,13 @@ impl Job {
         self.outbox.waiting.push_back(report);
     }
 
-    /// Whether every report was confirmed.
+    /// Returns true if every report was confirmed.
     pub fn reported_all(&self) -> bool {
         self.outbox.waiting.is_empty()
     }
 
-    /// The next call, if none is under way and the pause after a failure is over.
+    /// Returns the next call with reports; `None` if there are none, one is under way, or the pause
+    /// after a failure is not over.
     pub fn next_batch(&mut self, now: Duration) -> Option<Batch> {
         let outbox = &mut self.outbox;
         if outbox.under_way > 0 || outbox.retry_at.is_some_and(|at| now < at) {
@@ -296,7 +297,7 @@ impl Job {
         done
     }
 
-    /// The call under way failed: the same again after a pause.
+    /// Records that the call under way failed; the same reports are sent again after a pause.
     pub fn batch_failed(&mut self, now: Duration) {
         let outbox = &mut self.outbox;
         if outbox.under_way == 0 {
@@ -318,7 +319,7 @@ impl Job {
         [reports, self.offer_retry_at].into_iter().flatten().min()
     }
 
-    /// Whether offers may be made now: none is under way, and the pause after a failed one is over.
+    /// Returns true if offers may be made now: none is under way, and the pause after a failed one is over.
     pub fn may_offer(&mut self, now: Duration) -> bool {
         if self.offer_retry_at.is_some_and(|at| now < at) {
             return false;
@@ -327,13 +328,14 @@ impl Job {
         self.offering.is_none()
     }
 
-    /// The offer under way was answered; what was offered.
+    /// Records that the offer under way was answered, and returns the allocations that were
+    /// offered.
     pub fn offer_answered(&mut self) -> BTreeSet<AllocationId> {
         self.offer_failures = 0;
         self.offering.take().unwrap_or_default()
     }
 
-    /// The offer under way failed: the same again after a pause.
+    /// Records that the offer under way failed; the same slots are offered again after a pause.
     pub fn offer_failed(&mut self, now: Duration) {
         let pause = backoff(RETRY_FIRST, RETRY_MAX, self.offer_failures);
         self.offering = None;
@@ -341,12 +343,13 @@ impl Job {
         self.offer_retry_at = Some(now.saturating_add(pause));
     }
 
-    /// A host is to be launched, unless there is one.
+    /// Asks for a host to be launched; does nothing if there is one.
     pub fn want_host(&mut self) {
         self.wants_host = !matches!(self.host, Host::Launching { .. } | Host::Up { .. });
     }
 
-    /// The connection is over, and with it all that was deployed, offered or reported over it.
+    /// Ends the connection, and with it everything that was deployed, offered or reported over it.
+    /// Returns the connection that was open.
     pub fn disconnect(&mut self) -> Option<Connection> {
         self.offering = None;
         self.offer_retry_at = None;
@@ -356,7 +359,8 @@ impl Job {
         self.job_master.take()
     }
 
-    /// Every task that is here, with its newest state and counts: ended ones too, until that was confirmed.
+    /// Returns every task that is here with its newest state and counts; ended tasks too, until
+    /// their end was confirmed.
     pub fn snapshot(&self) -> Vec<TaskStateUpdate> {
         let tasks = self.tasks.iter().map(|(attempt, task)| TaskStateUpdate {
             attempt: *attempt,

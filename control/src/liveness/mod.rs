@@ -122,7 +122,7 @@ pub struct Liveness {
 }
 
 impl Liveness {
-    /// A pair made at `now`: being registered counts as heard.
+    /// Starts a pair at `now` (monotonic); the registration counts as hearing from the peer.
     pub fn new(role: Role, limits: Limits, now: Duration) -> Self {
         Self {
             role,
@@ -140,7 +140,7 @@ impl Liveness {
         now.saturating_sub(self.heard_at)
     }
 
-    /// Whether the pair is over.
+    /// Returns true if the pair is over.
     pub fn is_over(&self) -> bool {
         self.over
     }
@@ -204,8 +204,8 @@ impl Liveness {
 
 /// The age of an actor's last finished turn, from a counter that the actor raises with every turn.
 ///
-/// Age grows only while the observer itself runs: after the whole process was stopped, nobody looks
-/// stuck who had no chance to move.
+/// Age grows only while the observer itself runs: after a stop of the whole process no actor looks
+/// stuck that had no chance to run.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TurnAge {
     turns: u64,
@@ -213,8 +213,8 @@ pub struct TurnAge {
 }
 
 impl TurnAge {
-    /// Notes the counter after `passed` has gone by since the last observation; answers the age. `passed` is
-    /// capped at `interval` twice.
+    /// Records the counter after `passed` has gone by since the last observation, and returns the
+    /// age. `passed` counts as two intervals at most.
     pub fn observe(&mut self, turns: u64, passed: Duration, interval: Duration) -> Duration {
         if turns == self.turns {
             self.age = self.age.saturating_add(passed.min(interval.saturating_mul(2)));

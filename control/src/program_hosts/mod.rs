@@ -22,8 +22,8 @@ pub const SERVES_AT_LEAST: Duration = Duration::from_secs(5);
 /// Limits on the number of program hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// Maximum number of hosts at once, including those that are being ended; at least 2, because one place is reserved
-    /// for builds.
+    /// Maximum number of hosts at the same time, including those that are being ended; at least 2,
+    /// because one place is reserved for builds.
     pub max: usize,
     /// Maximum number of hosts that have built a graph and wait for their job's slots.
     pub idle: usize,
@@ -175,7 +175,7 @@ impl Places {
         self.change(job, Use::Ending, |_| true);
     }
 
-    /// Records that the host is gone, or was never started.
+    /// Records that the host has ended, or was never started, which frees its place.
     pub fn gone(&mut self, job: JobId) {
         self.held.remove(&job);
     }

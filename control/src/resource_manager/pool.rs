@@ -273,7 +273,7 @@ impl Pool {
         Vec::new()
     }
 
-    /// Whether a worker is starting or has registered, and was not released.
+    /// Returns true if a worker is starting or has registered, and was not released.
     pub(super) fn is_known(&self, resource_id: &ResourceId) -> bool {
         self.under_way.is_starting(resource_id) || self.ours.contains_key(resource_id)
     }

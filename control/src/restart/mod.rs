@@ -24,7 +24,7 @@ pub enum RestartSpec {
     Exponential {
         /// Delay before the first restart.
         initial: Duration,
-        /// Never longer than this.
+        /// Upper bound of the delay.
         max: Duration,
         /// Growth per failure; at least 1.
         multiplier: f64,
@@ -51,9 +51,9 @@ pub enum RestartSpec {
 pub struct RestartPolicy {
     /// Restart strategy and its numbers.
     pub spec: RestartSpec,
-    /// Whether errors of the program itself ([`PROGRAM_ERRORS`]) are restarted.
+    /// True if errors of the program itself ([`PROGRAM_ERRORS`]) are restarted.
     pub program_errors: bool,
-    /// Whether a job that never got its slots waits for them again.
+    /// True if a job that never got its slots waits for them again.
     pub never_scheduled: bool,
 }
 
@@ -95,11 +95,11 @@ pub const NO_RESOURCE: &str = "NoResourceAvailable";
 pub enum Verdict {
     /// Restart after this delay.
     RestartAfter(Duration),
-    /// Let the job fail.
+    /// Do not restart: the job fails.
     GiveUp,
 }
 
-/// A strategy at work.
+/// A restart strategy with the failures it has counted.
 #[derive(Debug, Clone)]
 pub struct RestartStrategy {
     policy: RestartPolicy,
@@ -116,8 +116,9 @@ impl RestartStrategy {
         Self { policy, granted: 0, recent: VecDeque::new(), last_failure: None }
     }
 
-    /// A part of the job failed at `now` (monotonic). `ever_scheduled`: whether the job had all its slots
-    /// before. `draw` is a random number for the jitter.
+    /// Decides about a failure of a part of the job at `now` (monotonic), and counts it.
+    /// `ever_scheduled` is true if the job had all its slots before. `draw` is a random number for
+    /// the jitter.
     pub fn failed(
         &mut self,
         now: Duration,

@@ -74,7 +74,7 @@ impl Regions {
         Self { regions, of_task }
     }
 
-    /// The region of a subtask.
+    /// Returns the region of a subtask.
     pub fn of_task(&self, task: TaskIndex) -> Option<RegionIndex> {
         self.of_task.get(task.0 as usize).copied().map(RegionIndex)
     }
@@ -84,7 +84,7 @@ impl Regions {
         self.regions.get(index.0 as usize)
     }
 
-    /// All, in order.
+    /// Returns all regions, in order.
     pub fn iter(&self) -> impl Iterator<Item = (RegionIndex, &Region)> {
         (0u32..).map(RegionIndex).zip(&self.regions)
     }
@@ -94,7 +94,7 @@ impl Regions {
         self.regions.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no regions.
     pub fn is_empty(&self) -> bool {
         self.regions.is_empty()
     }

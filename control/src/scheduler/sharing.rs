@@ -74,12 +74,12 @@ impl SlotPlan {
         self.slots
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no shared slots.
     pub fn is_empty(&self) -> bool {
         self.slots == 0
     }
 
-    /// The group of a slot.
+    /// Returns the index of a shared slot's group.
     pub fn group_of(&self, slot: SharedSlot) -> Option<usize> {
         let group = self.groups.partition_point(|g| g.first <= slot.0).checked_sub(1)?;
         (slot.0 < self.slots).then_some(group)
@@ -91,14 +91,14 @@ impl SlotPlan {
         self.groups.get(self.group_of(slot)?).map(|group| &group.profile)
     }
 
-    /// The slot of a subtask.
+    /// Returns the shared slot of a subtask.
     pub fn slot_of(&self, exec: &ExecutionGraph, task: TaskIndex) -> Option<SharedSlot> {
         let (vertex, subtask) = exec.split(task);
         let group = self.groups.get(*self.of_vertex.get(vertex)? as usize)?;
         Some(SharedSlot(group.first.checked_add(subtask)?))
     }
 
-    /// Subtasks in a slot, in topological order.
+    /// Returns the subtasks in a shared slot, in topological order.
     pub fn tasks_in<'a>(
         &'a self,
         exec: &'a ExecutionGraph,

@@ -68,8 +68,8 @@ pub struct WorkersNeeded {
     pub impossible: Vec<ResourceRequirement>,
 }
 
-/// The workers that would meet all of `unmet`. A requirement that is larger than an equal share of
-/// `worker` gets workers of the same size with fewer, larger slots.
+/// Returns the workers that would meet all of `unmet`. A requirement that is larger than an equal
+/// share of `worker` gets workers of the same size with fewer, larger slots.
 pub fn workers_for(unmet: &[ResourceRequirement], worker: &WorkerResourceSpec) -> WorkersNeeded {
     let mut slots_of: BTreeMap<WorkerResourceSpec, u32> = BTreeMap::new();
     let mut needed = WorkersNeeded::default();

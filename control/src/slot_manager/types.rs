@@ -39,7 +39,7 @@ pub enum Supply {
 pub struct Settings {
     /// The source of workers.
     pub supply: Supply,
-    /// Whether slots are spread over all TaskManagers (`cluster.evenly-spread-out-slots`).
+    /// True if slots are spread over all TaskManagers (`cluster.evenly-spread-out-slots`).
     pub spread_out: bool,
     /// Time for which an answer of a TaskExecutor overrides its reports: two heartbeats.
     pub settle: Duration,
@@ -112,7 +112,8 @@ pub struct Lack {
     pub job_master_id: JobMasterId,
     /// The slots that the job holds.
     pub acquired: Vec<ResourceRequirement>,
-    /// The shortage as text: "needs 8 slots of …, 4 registered, 0 free", and who holds the others.
+    /// The shortage as text: "needs 8 slots of …, 4 registered, 0 free", and the jobs that hold the
+    /// others.
     pub message: String,
 }
 

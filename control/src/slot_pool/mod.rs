@@ -21,7 +21,7 @@ pub struct HeldSlot {
     pub profile: ResourceProfile,
     data_address: Arc<str>,
     serves: SharedSlot,
-    /// Whether tasks were deployed into it: then it can't serve anything else.
+    /// True if tasks were deployed into it: then it can't serve anything else.
     in_use: bool,
     /// Reports in a row in which its TaskExecutor did not list it.
     missed: u8,
@@ -48,11 +48,11 @@ struct GroupState {
 /// The result of a registration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Registration {
-    /// A new TaskExecutor.
+    /// The TaskExecutor was not registered before.
     New,
-    /// The same incarnation again.
+    /// The same incarnation was registered before.
     Known,
-    /// Another incarnation was registered and is gone with all its slots.
+    /// Another incarnation was registered; it was removed with all its slots.
     Replaced {
         /// Shared slots that it served.
         lost: Vec<SharedSlot>,
@@ -66,7 +66,8 @@ pub struct Accepted {
     pub accepted: Vec<AllocationId>,
     /// Shared slots that are served now and were not before.
     pub served: Vec<SharedSlot>,
-    /// Shared slots whose program host was replaced by another: what ran there is gone.
+    /// Shared slots whose program host was replaced by another: the tasks that ran there have
+    /// ended.
     pub moved: Vec<SharedSlot>,
 }
 
@@ -94,7 +95,7 @@ pub struct SlotPool {
 }
 
 impl SlotPool {
-    /// Empty, for a job's plan.
+    /// Creates an empty pool for a job's plan.
     pub fn new(plan: &SlotPlan) -> Self {
         let groups: Vec<GroupState> = plan
             .groups()
@@ -117,7 +118,8 @@ impl SlotPool {
         }
     }
 
-    /// A TaskExecutor introduces itself.
+    /// Registers a TaskExecutor. If another incarnation of it was registered, that is removed with
+    /// all its slots.
     pub fn register(&mut self, plan: &SlotPlan, worker: Worker) -> Registration {
         let found = match self.workers.get(&worker.resource_id) {
             Some(known) if known.worker.instance_id == worker.instance_id => {
@@ -135,7 +137,7 @@ impl SlotPool {
         }
     }
 
-    /// The registered TaskExecutor of that incarnation.
+    /// Returns the TaskExecutor if it is registered in that incarnation, otherwise `None`.
     pub fn worker(&self, resource: &ResourceId, instance: InstanceId) -> Option<&Arc<Worker>> {
         self.current(resource, instance).map(|known| &known.worker)
     }
@@ -144,12 +146,13 @@ impl SlotPool {
         self.workers.get(resource).filter(|known| known.worker.instance_id == instance)
     }
 
-    /// All registered TaskExecutors.
+    /// Returns all registered TaskExecutors.
     pub fn workers(&self) -> impl Iterator<Item = &Arc<Worker>> {
         self.workers.values().map(|known| &known.worker)
     }
 
-    /// A TaskExecutor offers slots. What is not accepted is for it to free. `None`: it is not registered.
+    /// Takes the slots that a TaskExecutor offers, as far as they are needed; the TaskExecutor
+    /// frees the others. Returns `None` if it is not registered in this incarnation.
     pub fn offer<'a>(
         &mut self,
         plan: &SlotPlan,
@@ -263,8 +266,8 @@ impl SlotPool {
         }
     }
 
-    /// A TaskExecutor is gone; returns the shared slots that it served. Nothing happens where another
-    /// incarnation is registered.
+    /// Removes a TaskExecutor with all its slots, and returns the shared slots that these served.
+    /// Does nothing if another incarnation is registered.
     pub fn release_worker(
         &mut self,
         plan: &SlotPlan,
@@ -279,7 +282,8 @@ impl SlotPool {
         allocations.into_iter().filter_map(|a| self.release_slot(plan, a)).collect()
     }
 
-    /// A slot is gone; returns the shared slot that it served.
+    /// Removes a slot and returns the shared slot that it served; `None` if the pool does not hold
+    /// it.
     pub fn release_slot(
         &mut self,
         plan: &SlotPlan,
@@ -304,7 +308,8 @@ impl SlotPool {
         })
     }
 
-    /// Tasks were deployed into a shared slot, or all of them have ended.
+    /// Marks the slot that serves a shared slot as in use (tasks were deployed into it) or not (all
+    /// of them have ended).
     pub fn set_in_use(&mut self, slot: SharedSlot, in_use: bool) {
         let allocation = self.serving.get(slot.0 as usize).copied().flatten();
         if let Some(held) = allocation.and_then(|a| self.held.get_mut(&a)) {
@@ -312,7 +317,7 @@ impl SlotPool {
         }
     }
 
-    /// A TaskExecutor's full report of what it holds for the job: returns held slots that it has not
+    /// Compares a TaskExecutor's full report with the pool. Returns the held slots that it has not
     /// listed for `strikes` reports in a row.
     pub fn reconcile(
         &mut self,
@@ -335,12 +340,12 @@ impl SlotPool {
         gone
     }
 
-    /// Whether a shared slot is served.
+    /// Returns true if a shared slot is served.
     pub fn is_served(&self, slot: SharedSlot) -> bool {
         self.serving.get(slot.0 as usize).is_some_and(Option::is_some)
     }
 
-    /// Whether every shared slot is served.
+    /// Returns true if every shared slot is served.
     pub fn is_complete(&self) -> bool {
         self.groups.iter().all(|g| g.missing.is_empty())
     }
@@ -350,13 +355,14 @@ impl SlotPool {
         self.held.len()
     }
 
-    /// Whether no slot is held.
+    /// Returns true if the pool holds no slot.
     pub fn is_empty(&self) -> bool {
         self.held.is_empty()
     }
 
-    /// Everything in a shared slot has finished: it needs nothing any more. What served it serves one that is
-    /// missing if it is to be passed on; else it is for the caller to free.
+    /// Records that everything in a shared slot has finished, so that it needs no slot any more.
+    /// The slot that served it serves a missing one if `pass_on` is true; otherwise the caller has
+    /// to free it.
     pub fn retire(&mut self, plan: &SlotPlan, slot: SharedSlot, pass_on: bool) -> Retired {
         if let Some(group) = plan.group_of(slot).and_then(|g| self.groups.get_mut(g)) {
             group.retired.insert(slot.0);
@@ -381,7 +387,7 @@ impl SlotPool {
         }
     }
 
-    /// A slot that nothing runs in serves another shared slot, which nothing serves, from now on.
+    /// Lets a slot in which nothing runs serve another shared slot, which no slot serves.
     pub fn reassign(&mut self, plan: &SlotPlan, allocation: AllocationId, to: SharedSlot) {
         let Some(held) = self.held.get_mut(&allocation) else {
             return;
@@ -392,7 +398,7 @@ impl SlotPool {
         self.serve(plan, to, Some(allocation));
     }
 
-    /// Something is to run in a shared slot again, if nothing was any more.
+    /// Records that a retired shared slot is needed again; does nothing if it is not retired.
     pub fn revive(&mut self, plan: &SlotPlan, slot: SharedSlot) {
         let group = plan.group_of(slot).and_then(|g| self.groups.get_mut(g));
         if let Some(group) = group
@@ -418,12 +424,13 @@ impl SlotPool {
             .collect()
     }
 
-    /// All slots, with what they serve.
+    /// Returns all slots with the shared slots that they serve.
     pub fn slots(&self) -> impl Iterator<Item = (SharedSlot, AllocationId, &HeldSlot)> {
         self.held.iter().map(|(allocation, slot)| (slot.serves, *allocation, slot))
     }
 
-    /// Slots of a TaskExecutor, ascending, with the shared slots they serve.
+    /// Returns the slots of a TaskExecutor with the shared slots that they serve, by ascending
+    /// allocation id.
     pub fn slots_on(
         &self,
         resource: &ResourceId,
@@ -435,7 +442,7 @@ impl SlotPool {
             .filter_map(|a| Some((*a, self.held.get(a)?.serves)))
     }
 
-    /// Whether a slot is held, and held of that TaskExecutor.
+    /// Returns true if the pool holds the slot, and the slot is on that TaskExecutor.
     pub fn holds(&self, resource: &ResourceId, allocation: AllocationId) -> bool {
         self.workers.get(resource).is_some_and(|known| known.allocations.contains(&allocation))
     }

@@ -114,7 +114,7 @@ impl SlotTable {
         self.slots.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if the TaskExecutor has no slots.
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
@@ -156,13 +156,13 @@ impl SlotTable {
         }
     }
 
-    /// The allocated slot.
+    /// Returns the slot that has this allocation, `None` if none has.
     pub fn get(&self, allocation: AllocationId) -> Option<Held> {
         let at = *self.by_allocation.get(&allocation)?;
         self.slots.get(at)?.held
     }
 
-    /// The index of an allocated slot.
+    /// Returns the index of the slot that has this allocation, `None` if none has.
     pub fn index_of(&self, allocation: AllocationId) -> Option<u32> {
         u32::try_from(*self.by_allocation.get(&allocation)?).ok()
     }
@@ -190,7 +190,7 @@ impl SlotTable {
         Some(Freed { index: u32::try_from(at).ok()?, job: held.job, allocation })
     }
 
-    /// The slots of a job, by index.
+    /// Returns the slots of a job, by index.
     pub fn of_job(&self, job: JobId) -> impl Iterator<Item = Held> {
         self.held().filter(move |held| held.job == job)
     }
@@ -210,7 +210,7 @@ impl SlotTable {
             .collect()
     }
 
-    /// All allocated slots, by index.
+    /// Returns all allocated slots, by index.
     pub fn held(&self) -> impl Iterator<Item = Held> {
         self.slots.iter().filter_map(|slot| slot.held)
     }

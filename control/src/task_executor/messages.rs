@@ -67,7 +67,7 @@ pub enum Event {
         id: JobMasterId,
         /// Reason as text for people.
         reason: String,
-        /// Whether the same one may be registered at again.
+        /// True if the same one may be registered at again.
         reconnect: bool,
     },
     /// A JobMaster refused for good.
@@ -100,7 +100,7 @@ pub enum Event {
         /// Failure that is the reason, as users see it.
         cause: FailureCause,
     },
-    /// A host that was told to end has ended.
+    /// A host that was asked to end has ended.
     HostEnded {
         /// Job that the message concerns.
         job: JobId,
@@ -224,7 +224,7 @@ pub enum Command {
         id: JobMasterId,
         /// The incarnation under which it knows this process.
         instance: InstanceId,
-        /// Tell it, and why.
+        /// Message to the JobMaster with the reason; `None`: it is not told.
         tell: Option<FailureCause>,
     },
     /// Launch the job's host.

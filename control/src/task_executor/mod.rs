@@ -101,7 +101,8 @@ pub struct TaskExecutor {
     registration: Registration<ResourceManagerId>,
     /// The newest incarnation, and the ResourceManager that gave it.
     instance: Option<(ResourceManagerId, InstanceId)>,
-    /// Since when it is not registered, and what was last in the way.
+    /// Time since which the process is not registered, and the last obstacle; `None` while it is
+    /// registered.
     unregistered: Option<(Duration, String)>,
     slots: SlotTable,
     jobs: BTreeMap<JobId, Job>,
@@ -167,7 +168,8 @@ impl TaskExecutor {
         one.into_iter().flatten().chain(jobs).chain(slots).min()
     }
 
-    /// The incarnation that the present ResourceManager gave, if it is registered.
+    /// Returns the present ResourceManager and the incarnation that it gave; `None` if not
+    /// registered.
     pub fn registered_at(&self) -> Option<(ResourceManagerId, InstanceId)> {
         self.instance.filter(|(id, _)| self.registration.registered() == Some(*id))
     }
@@ -185,12 +187,12 @@ impl TaskExecutor {
         (active.map(|held| held.allocation).collect(), tasks)
     }
 
-    /// The connected JobMaster of a job.
+    /// Returns the connected JobMaster of a job.
     pub fn job_master(&self, job: JobId) -> Option<crate::job_table::Connection> {
         self.jobs.get(&job)?.job_master
     }
 
-    /// The jobs that have slots here or whose reports are not confirmed.
+    /// Returns the jobs that have slots here or whose reports are not confirmed.
     pub fn jobs(&self) -> impl Iterator<Item = JobId> {
         self.jobs.keys().copied()
     }
@@ -200,12 +202,12 @@ impl TaskExecutor {
         self.slots.of_job(job).count()
     }
 
-    /// The index of the slot that has this allocation.
+    /// Returns the index of the slot that has this allocation.
     pub fn slot_index(&self, allocation: AllocationId) -> Option<u32> {
         self.slots.index_of(allocation)
     }
 
-    /// Whether an attempt is here and has not ended.
+    /// Returns true if an attempt is here and has not ended.
     pub fn is_running(&self, job: JobId, attempt: ExecutionAttemptId) -> bool {
         self.jobs.get(&job).is_some_and(|j| j.is_running(attempt))
     }
