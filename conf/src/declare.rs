@@ -54,16 +54,16 @@ pub trait Declaration: Sync {
     fn other_names(&self) -> &'static [&'static str];
     /// The option whose value is taken where this one is not set.
     fn falls_back(&self) -> Option<&'static str>;
-    /// Whether its value is to be masked wherever it is shown.
+    /// Returns true if its value is to be masked wherever it is shown.
     fn is_secret(&self) -> bool;
     /// Checks `text` as a value. Returns what is expected instead if it is refused, `None` if it is
     /// accepted.
     fn complaint(&self, text: &str) -> Option<String>;
-    /// Whether `key` is this option's.
+    /// Returns true if `key` is this option's.
     fn owns(&self, key: &str) -> bool {
         self.key() == key
     }
-    /// Whether this stands for many keys.
+    /// Returns true if this stands for many keys.
     fn is_family(&self) -> bool {
         false
     }

@@ -110,7 +110,7 @@ fn key_of(variable_name: &str, rest: &str) -> String {
     }
 }
 
-/// Whether Kubernetes set this variable, because a service's name begins with `flott`: such
+/// Returns true if Kubernetes set this variable, because a service's name begins with `flott`: such
 /// variables can even bear an option's name (`FLOTT_REST_PORT=tcp://10.0.0.1:8081`).
 fn is_service_link(rest: &str, text: &str) -> bool {
     let address = ["tcp://", "udp://", "sctp://"];

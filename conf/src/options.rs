@@ -43,7 +43,7 @@ impl LoadSources {
         Self { config_dir, env: std::env::vars_os().filter_map(text).collect(), overrides }
     }
 
-    /// The directory of `flott.yaml`, where one is named.
+    /// Returns the directory of `flott.yaml`, `None` if none is named.
     pub fn directory(&self) -> Option<PathBuf> {
         let named = || self.env.get(DIR_VARIABLE).filter(|dir| !dir.is_empty());
         self.config_dir.clone().or_else(|| named().map(PathBuf::from))
@@ -57,7 +57,7 @@ struct Entry {
     place: String,
 }
 
-/// Immutable options; cheap to clone. What is not set has its default.
+/// Immutable options; cheap to clone. An option that is not set has its default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options {
     entries: Arc<BTreeMap<String, Entry>>,
@@ -142,7 +142,8 @@ impl Options {
         Self { entries: Arc::new(entries) }
     }
 
-    /// The value of `option`: as it was set, else of the option it falls back to, else its default.
+    /// Returns the value of `option`: as set, else that of the option it falls back to, else its
+    /// default.
     pub fn get<T: OptionValue>(&self, option: &Opt<T>) -> T {
         let keys = std::iter::once(option.key).chain(option.falls_back);
         keys.filter_map(|key| self.entries.get(key))
@@ -150,7 +151,7 @@ impl Options {
             .unwrap_or_else(option.default)
     }
 
-    /// The values of a family's members, by the name that distinguishes them.
+    /// Returns the values of a family's members, by the name that distinguishes them.
     pub fn get_family<T: OptionValue>(&self, family: &Family<T>) -> BTreeMap<String, T> {
         let member = |(key, entry): (&String, &Entry)| {
             let name = family.name_in(key)?;
@@ -159,7 +160,7 @@ impl Options {
         self.entries.iter().filter_map(member).collect()
     }
 
-    /// The user's own settings, without their `program.`.
+    /// Returns the user's own settings, without their prefix `program.`.
     pub fn program(&self) -> BTreeMap<String, String> {
         let own = |(key, entry): (&String, &Entry)| {
             Some((key.strip_prefix(USER_PREFIX)?.to_owned(), entry.text.clone()))
@@ -167,7 +168,7 @@ impl Options {
         self.entries.iter().filter_map(own).collect()
     }
 
-    /// Whether `option` itself was set, not only by what it falls back to.
+    /// Returns true if `option` itself was set, not only by what it falls back to.
     pub fn is_set<T: OptionValue>(&self, option: &Opt<T>) -> bool {
         self.entries.contains_key(option.key)
     }
@@ -223,7 +224,7 @@ impl Options {
     }
 }
 
-/// Whether the value of `key` is to be masked: as declared; keys that hold a name of the user's choice by what they
+/// Returns true if the value of `key` is to be masked: as declared; keys that hold a name of the user's choice by what they
 /// are called.
 fn is_secret(key: &str) -> bool {
     const TELLING: [&str; 7] =

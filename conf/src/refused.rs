@@ -159,7 +159,7 @@ pub(crate) fn instead_of(key: &str) -> Option<&'static str> {
     REFUSED.iter().find(|(pattern, _)| matches(pattern, key)).map(|(_, instead)| *instead)
 }
 
-/// Whether `key` is of the form `pattern`, in which each `*` stands for any text.
+/// Returns true if `key` is of the form `pattern`, in which each `*` stands for any text.
 fn matches(pattern: &str, key: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(mut rest) = parts.next().and_then(|first| key.strip_prefix(first)) else {

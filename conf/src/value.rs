@@ -133,23 +133,23 @@ impl OptionValue for Duration {
 pub struct Ports(Vec<RangeInclusive<u16>>);
 
 impl Ports {
-    /// Exactly this one.
+    /// The candidate list that holds only `port`.
     pub fn one(port: u16) -> Self {
         Self(vec![port..=port])
     }
-    /// Whichever the system chooses.
+    /// The candidate list that leaves the choice to the system.
     pub fn any() -> Self {
         Self::one(0)
     }
-    /// Each candidate once written, in order; never empty.
+    /// Returns each candidate once, in the order written; never empty.
     pub fn iter(&self) -> impl Iterator<Item = u16> + '_ {
         self.0.iter().cloned().flatten()
     }
-    /// The first candidate: what a client dials where only a number can be dialled.
+    /// Returns the first candidate, which a client dials if it needs one number.
     pub fn first(&self) -> u16 {
         self.iter().next().unwrap_or(0)
     }
-    /// Whether there is one candidate, and it is not the system's choice.
+    /// Returns true if there is one candidate, and it is not the system's choice.
     pub fn is_fixed(&self) -> bool {
         let mut ports = self.iter();
         ports.next().is_some_and(|port| port != 0) && ports.next().is_none()

@@ -84,7 +84,7 @@ static OF_JOBS: &[&dyn Declaration] = &[
     &rest::CHECKPOINT_HISTORY_SIZE,
 ];
 
-/// Whether an option makes a difference to a job that is submitted with it. The others are those of the cluster's
+/// Returns true if an option makes a difference to a job that is submitted with it. The others are those of the cluster's
 /// processes, which have started by then. Options of the user (`program.…`) are the program's.
 pub fn acts_on_a_job(key: &str) -> bool {
     let of_snapshots = checkpointing::ALL.iter().chain(state_recovery::ALL);

@@ -13,7 +13,7 @@ pub enum Slots {
 }
 
 impl Slots {
-    /// The number of slots on a machine of `cores`.
+    /// Returns the number of slots on a machine of `cores`.
     pub fn on(self, cores: NonZeroU32) -> NonZeroU32 {
         match self {
             Self::Count(count) => count,

@@ -52,7 +52,7 @@ pub struct TaskManagerMemory {
 }
 
 impl TaskManagerMemory {
-    /// All of it: what a container is asked for.
+    /// Returns the sum of all parts, which a container is requested with.
     pub fn total(&self) -> MemorySize {
         self.without_overhead() + self.overhead
     }
@@ -88,7 +88,7 @@ pub struct JobManagerMemory {
 }
 
 impl JobManagerMemory {
-    /// All of it: what a container is asked for.
+    /// Returns the sum of all parts, which a container is requested with.
     pub fn total(&self) -> MemorySize {
         self.framework + self.jobs + self.overhead
     }
