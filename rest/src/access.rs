@@ -104,14 +104,15 @@ impl fmt::Debug for Access {
     }
 }
 
-/// The parts of a request that the decision needs. A header that is there and cannot be read counts as an empty one.
+/// The parts of a request that the decision needs. A header that is present and cannot be read
+/// counts as an empty one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Asked<'a> {
     /// Method of the request, such as `GET`.
     pub method: &'a str,
     /// The path as it was sent, without the query.
     pub path: &'a str,
-    /// Address of the peer.
+    /// Address of the peer; `None` if it is unknown.
     pub peer: Option<IpAddr>,
     /// Value of the `Authorization` header, `None` if absent.
     pub authorization: Option<&'a str>,
@@ -178,14 +179,14 @@ pub enum Refused {
 }
 
 impl Refused {
-    /// Whether the token would help: HTTP's 401, else 403.
+    /// Returns true if the token would help: HTTP's 401, else 403.
     pub fn asks_for_token(self) -> bool {
         matches!(self, Self::NoToken | Self::WrongToken | Self::Method)
     }
 }
 
-/// Returns whether a request may go on. `from_proxy` is whether its peer address is one of the proxy's, see
-/// [`is_from`].
+/// Decides whether a request is allowed. `from_proxy` is true if its peer address is one of the
+/// proxy's, see [`is_from`].
 ///
 /// # Errors
 /// The reason why not.
@@ -236,14 +237,14 @@ fn through_proxy(proxy: &WebProxy, asked: &Asked<'_>) -> Result<(), Refused> {
     }
 }
 
-/// Whether GET of this path changes something, or may: the router decodes percent signs, which could stand for any name
+/// Returns true if GET of this path changes something, or may: the router decodes percent signs, which could stand for any name
 /// here.
 fn changes(path: &str) -> bool {
     let last = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
     path.contains('%') || CHANGING.contains(&last)
 }
 
-/// Whether the path is one below `/jars/`, once the router has decoded it. The list `/jars` itself is only read.
+/// Returns true if the path is one below `/jars/`, once the router has decoded it. The list `/jars` itself is only read.
 fn is_of_program(path: &str) -> bool {
     // In a query '&' would end the value.
     let Ok(decoded) = crate::decode::query_pairs(&format!("path={}", path.replace('&', "%26")))
@@ -261,7 +262,7 @@ fn bearer(authorization: &str) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim_matches(' '))
 }
 
-/// The user whom the proxy's cookie names; `None` without it, and where there are two.
+/// Returns the user that the proxy's cookie names; `None` without it, and if it names two.
 fn proxy_user(cookie: &str) -> Option<String> {
     let pairs = cookie.split(';').filter_map(|pair| pair.trim().split_once('='));
     let mut users = pairs.filter(|(name, _)| *name == PROXY_USER).map(|(_, value)| value);

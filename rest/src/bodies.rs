@@ -56,7 +56,7 @@ impl Default for BodyLimits {
     }
 }
 
-/// The limits and what is left of them.
+/// The limits, and the part of them that is left.
 #[derive(Debug, Clone)]
 pub(crate) struct Bodies {
     limits: BodyLimits,
@@ -80,7 +80,8 @@ impl Bodies {
         }
     }
 
-    /// Reads a small body whole, or lets an upload through at its pace; the request then has what was read.
+    /// Reads a small body completely and puts it back into the request, or lets an upload through
+    /// at its pace.
     pub(crate) async fn admit(
         &self,
         request: &mut ServiceRequest,
@@ -191,13 +192,13 @@ impl Incoming {
         std::future::poll_fn(|cx| self.poll(cx)).await
     }
 
-    /// Whether all of it was read; what is left may still come, or never.
+    /// Returns true if all of it was read; what is left may still come, or never.
     pub(crate) fn is_read(&self) -> bool {
         // Somebody who found what was sought does not look for the end.
         self.ended.get() || matches!(self.next().now_or_never(), Some(None))
     }
 
-    /// Whether it was cut off because it came too slowly.
+    /// Returns true if it was cut off because it came too slowly.
     pub(crate) fn was_too_slow(&self) -> bool {
         self.too_slow.get()
     }

@@ -33,9 +33,9 @@ pub struct ProgramRequest {
     pub args: Vec<String>,
     /// Default parallelism of the job; `None` leaves the program's.
     pub parallelism: Option<u32>,
-    /// Given job id.
+    /// Job id that the client chose; `None`: one is drawn.
     pub job_id: Option<JobId>,
-    /// Options of this job.
+    /// Options of this job, over the cluster's.
     pub options: BTreeMap<String, String>,
 }
 
@@ -105,7 +105,7 @@ pub struct SavepointRequest {
     pub directory: Option<String>,
     /// The id of the operation; `None`: drawn.
     pub trigger_id: Option<TriggerId>,
-    /// Whether the job is cancelled when the savepoint is complete.
+    /// True if the job is cancelled when the savepoint is complete.
     pub cancel: bool,
 }
 
@@ -293,24 +293,24 @@ pub fn split_args(text: &str) -> Result<Vec<String>, ApiError> {
     Ok(args)
 }
 
-/// A job id of a path or body.
+/// Reads a job id of a path or body.
 pub fn job_id(text: &str) -> Result<JobId, ApiError> {
     text.parse::<JobId>().map_err(|e| ApiError::bad_request(e.to_string()))
 }
 
-/// The opaque bytes of a coordination request.
+/// Reads the opaque bytes of a coordination request.
 pub fn coordination_request(body: &[u8]) -> Result<Vec<u8>, ApiError> {
     let body: CoordinationRequestBody = serde_json::from_slice(body)
         .map_err(|e| ApiError::bad_request(format!("the request body is not understood: {e}")))?;
     from_base64(&body.serialized_coordination_request)
 }
 
-/// Bytes from base64.
+/// Decodes bytes from base64.
 pub fn from_base64(text: &str) -> Result<Vec<u8>, ApiError> {
     STANDARD.decode(text).map_err(|e| ApiError::bad_request(format!("not base64: {e}")))
 }
 
-/// Bytes to base64.
+/// Encodes bytes as base64.
 pub fn to_base64(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
@@ -332,14 +332,15 @@ pub fn operator_name(text: &str) -> OperatorName {
     }
 }
 
-/// The pairs of a query text, percent-decoded.
+/// Returns the pairs of a query text, percent-decoded.
 pub fn query_pairs(query: &str) -> Result<Vec<(String, String)>, ApiError> {
     actix_web::web::Query::<Vec<(String, String)>>::from_query(query)
         .map(actix_web::web::Query::into_inner)
         .map_err(|e| ApiError::bad_request(format!("the query is not understood: {e}")))
 }
 
-/// The last part of a file name that a client sent; refused where nothing safe is left.
+/// Returns the last part of a file name that a client sent. Refuses a name of which nothing safe is
+/// left.
 pub fn upload_name(name: &str) -> Result<String, ApiError> {
     let last = name.rsplit(['/', '\\']).next().unwrap_or_default();
     let safe: String = last.chars().filter(|c| !c.is_control()).take(128).collect();
@@ -352,7 +353,7 @@ pub fn upload_name(name: &str) -> Result<String, ApiError> {
     Ok(safe)
 }
 
-/// A file name of a path that must not lead out of its folder.
+/// Checks that a file name of a path does not lead out of its folder, and returns it.
 pub fn plain_file_name(name: &str) -> Result<&str, ApiError> {
     if name.is_empty() || name.contains(['/', '\\', '\0']) || name == "." || name == ".." {
         return Err(ApiError::not_found(format!(

@@ -27,7 +27,7 @@ pub struct ApiError {
 }
 
 impl ApiError {
-    /// A failure with one message.
+    /// Makes an error with one message.
     pub fn new(status: StatusCode, message: impl Into<String>) -> Self {
         Self { status, errors: vec![message.into()], usage: None }
     }
@@ -47,7 +47,7 @@ impl ApiError {
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, message)
     }
-    /// 503 where nobody leads just now.
+    /// Makes the error of status 503 (unavailable): `component` has no leader now.
     pub fn no_leader(component: &str) -> Self {
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,

@@ -23,7 +23,7 @@ const URI_BYTES_MAX: usize = 16 << 10;
 /// The state of the guard of one endpoint.
 #[derive(Clone)]
 pub(crate) struct Gate {
-    /// Whether the endpoint listens on loopback only.
+    /// True if the endpoint listens on loopback only.
     pub(crate) loopback: bool,
     /// The rules by which requests are allowed; `None`: every request is.
     pub(crate) access: Option<Access>,
@@ -89,7 +89,8 @@ fn in_our_words<B>(answer: &ServiceResponse<B>, incoming: &Incoming) -> Option<A
     Some(ApiError::new(status, why))
 }
 
-/// An answer before the body was read ends the connection: nobody waits for the rest.
+/// Makes an answer that is given before the body was read close the connection, because the rest of
+/// the body is not read.
 fn closing<B: MessageBody + 'static>(
     answer: ServiceResponse<EitherBody<B>>,
     incoming: Rc<Incoming>,

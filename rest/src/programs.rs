@@ -20,10 +20,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::UNIX_EPOCH;
 use tokio::io::AsyncWriteExt;
 
-/// Says of a file whether it is a program that this cluster can run, and of a program what it is.
+/// Checks whether a file is a program that this cluster can run, and describes programs.
 pub trait ProgramChecker: Send + Sync {
-    /// Returns the reason why it is none, found without executing it. The words go to whoever sent the file, so they name no path
-    /// of this machine.
+    /// Checks a file without executing it. The error is the reason why it is refused; the client
+    /// sees it, so it names no path of this machine.
     fn check(&self, path: &Path) -> Result<(), String>;
     /// The names of the program's jobs, from the program itself: it is started for that, in a bounded time. Or why
     /// they can't be known.
@@ -65,7 +65,7 @@ const JOBS_PREFIX: &str = ".jobs-";
 const JOBS_BYTES_MAX: u64 = 1 << 20;
 
 impl ProgramStore {
-    /// A store in `folder`, which is made if it does not exist.
+    /// Opens a store in `folder`, which is made if it does not exist.
     pub fn open(
         folder: PathBuf,
         bytes_max: u64,
@@ -199,7 +199,7 @@ impl ProgramStore {
         Ok(hasher.finish())
     }
 
-    /// The program of that id.
+    /// Returns the program of that id. An error means that there is none.
     pub fn find(&self, id: &str) -> Result<StoredProgram, ApiError> {
         let missing = || ApiError::not_found(format!("there is no program '{id}' here"));
         let id = decode::plain_file_name(id).map_err(|_| missing())?;
@@ -212,7 +212,7 @@ impl ProgramStore {
         Ok(StoredProgram { path, name })
     }
 
-    /// Removes a program.
+    /// Removes a program. An error means that there is none, or that the disk failed.
     pub fn remove(&self, id: &str) -> Result<(), ApiError> {
         let program = self.find(id)?;
         self.note(&program.path, None);
@@ -223,7 +223,7 @@ impl ProgramStore {
         std::fs::remove_file(&program.path).map_err(|e| storage_error(&self.folder, &e))
     }
 
-    /// All programs, newest first.
+    /// Returns all programs, newest first.
     pub fn list(&self) -> Result<Vec<JarFile>, ApiError> {
         let fail = |e: io::Error| storage_error(&self.folder, &e);
         let mut files = Vec::new();
@@ -272,7 +272,8 @@ impl ContentHasher {
     }
 }
 
-/// Hash and size of a file's bytes. It is read on one blocking thread from its beginning to its end.
+/// Computes the hash and size of a file. The file is read on one blocking thread from its beginning
+/// to its end.
 pub async fn hash_file(path: &Path) -> io::Result<Content> {
     let path = path.to_owned();
     let hashed = tokio::task::spawn_blocking(move || hash_file_now(&path)).await;

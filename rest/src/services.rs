@@ -65,7 +65,7 @@ pub struct RestSettings {
     pub access: Option<Access>,
     /// The reason why uploads and submissions are refused; `None`: they are allowed.
     pub submit_refused: Option<String>,
-    /// Whether jobs may be cancelled.
+    /// True if jobs may be cancelled.
     pub cancel_allowed: bool,
     /// Connections that may be open at once.
     pub connections_max: usize,
@@ -89,7 +89,7 @@ pub struct RestBind {
 }
 
 impl RestBind {
-    /// Whether only this host can reach it.
+    /// Returns true if only this host can reach it.
     pub fn is_loopback(&self) -> bool {
         self.address.is_loopback()
     }
@@ -105,14 +105,15 @@ pub struct RestAddress {
 }
 
 impl RestServices {
-    /// The leading Dispatcher.
+    /// Returns the gateway of the leading Dispatcher. The error is status 503 if there is none.
     pub fn dispatcher(&self) -> Result<Remote<DispatcherGateway>, ApiError> {
         let leader = self.dispatcher.borrow().clone();
         let leader = leader.ok_or_else(|| ApiError::no_leader("Dispatcher"))?;
         Ok(self.rpc.gateway(&leader.address, DispatcherId(leader.session)))
     }
 
-    /// The leading ResourceManager.
+    /// Returns the gateway of the leading ResourceManager. The error is status 503 if there is
+    /// none.
     pub fn resource_manager(&self) -> Result<Remote<ResourceManagerGateway>, ApiError> {
         let leader = self.resource_manager.borrow().clone();
         let leader = leader.ok_or_else(|| ApiError::no_leader("ResourceManager"))?;

@@ -25,7 +25,7 @@ use std::path::Path;
 use std::time::Duration;
 use transport::{Transport, escape};
 
-/// Waits of a client.
+/// The time-outs of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientTimeouts {
     /// Maximum time to connect.
@@ -54,7 +54,7 @@ pub struct RestClient {
 }
 
 impl RestClient {
-    /// A client of the endpoint at `host:port`.
+    /// Makes a client of the endpoint at `host:port`. Does not connect.
     pub fn new(host: &str, port: u16, timeouts: ClientTimeouts) -> Self {
         Self { transport: Transport::new(host, port, timeouts.connect), timeouts }
     }
@@ -114,7 +114,8 @@ impl RestClient {
     pub async fn logs(&self) -> Result<LogList, ClientError> {
         self.get("/jobmanager/logs").await
     }
-    /// `GET /jobmanager/logs/:file`, handed to `each` in pieces; its first error ends the download.
+    /// Sends `GET /jobmanager/logs/:file` and passes the file to `each` in pieces; the first error
+    /// of `each` ends the download.
     pub async fn log<E: From<ClientError>>(
         &self,
         file: &str,
@@ -127,7 +128,8 @@ impl RestClient {
     pub async fn task_manager_logs(&self, id: &str) -> Result<LogList, ClientError> {
         self.get(&format!("/taskmanagers/{}/logs", escape(id))).await
     }
-    /// `GET /taskmanagers/:id/logs/:file`, handed to `each` in pieces; its first error ends the download.
+    /// Sends `GET /taskmanagers/:id/logs/:file` and passes the file to `each` in pieces; the first
+    /// error of `each` ends the download.
     pub async fn task_manager_log<E: From<ClientError>>(
         &self,
         id: &str,
@@ -173,7 +175,8 @@ impl RestClient {
     pub async fn vertex(&self, job: &str, vertex: &str) -> Result<VertexDetailsInfo, ClientError> {
         self.get(&format!("/jobs/{}/vertices/{}", escape(job), escape(vertex))).await
     }
-    /// `GET /jobs/:jobid/execution-result`, answered when the job has ended or after `wait`.
+    /// Sends `GET /jobs/:jobid/execution-result`; the answer comes when the job has ended or after
+    /// `wait`.
     pub async fn execution_result(
         &self,
         job: &str,
@@ -191,7 +194,8 @@ impl RestClient {
             self.call(Method::PATCH, &path, None::<&EmptyBody>, self.timeouts.answer).await?;
         Ok(())
     }
-    /// `PATCH /jobs/:jobid/clientHeartbeat`: the job is cancelled unless another beat comes within `timeout`.
+    /// Sends `PATCH /jobs/:jobid/clientHeartbeat`: the job is cancelled unless another beat comes
+    /// within `timeout`.
     pub async fn client_heartbeat(&self, job: &str, timeout: Duration) -> Result<(), ClientError> {
         let path = format!("/jobs/{}/clientHeartbeat", escape(job));
         let timeout = Some(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
@@ -215,14 +219,14 @@ impl RestClient {
         decode::from_base64(&answer.serialized_coordination_result)
             .map_err(|e| ClientError::Malformed { what: path, why: e.errors.join("; ") })
     }
-    /// `POST /jobs/:jobid/savepoints`. Returns the id of the operation.
+    /// Sends `POST /jobs/:jobid/savepoints`. Returns the id of the operation, which runs on.
     pub async fn savepoint(&self, job: &str, body: &SavepointBody) -> Result<String, ClientError> {
         let path = format!("/jobs/{}/savepoints", escape(job));
         let begun: TriggerResponse =
             self.call(Method::POST, &path, Some(body), self.timeouts.answer).await?;
         Ok(begun.request_id)
     }
-    /// `POST /jobs/:jobid/stop`. Returns the id of the operation.
+    /// Sends `POST /jobs/:jobid/stop`. Returns the id of the operation, which runs on.
     pub async fn stop(&self, job: &str, body: &StopBody) -> Result<String, ClientError> {
         let path = format!("/jobs/{}/stop", escape(job));
         let begun: TriggerResponse =
@@ -237,7 +241,7 @@ impl RestClient {
     ) -> Result<OperationInfo, ClientError> {
         self.get(&format!("/jobs/{}/savepoints/{}", escape(job), escape(trigger))).await
     }
-    /// `POST /savepoint-disposal`. Returns the id of the operation.
+    /// Sends `POST /savepoint-disposal`. Returns the id of the operation, which runs on.
     pub async fn dispose_savepoint(&self, path: &str) -> Result<String, ClientError> {
         let body = DisposalBody { savepoint_path: path.to_owned() };
         let within = self.timeouts.answer;

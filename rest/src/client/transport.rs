@@ -68,14 +68,14 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// The HTTP status, where the endpoint answered.
+    /// Returns the HTTP status, `None` if the endpoint did not answer.
     pub fn status(&self) -> Option<u16> {
         match self {
             Self::Refused { status, .. } => Some(*status),
             _ => None,
         }
     }
-    /// Whether asking again may help: nobody answered, or nobody leads just now.
+    /// Returns true if asking again may help: nobody answered, or nobody leads just now.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Broken { .. } => true,
@@ -276,7 +276,7 @@ fn refusal(status: StatusCode, bytes: &[u8]) -> ClientError {
     ClientError::Refused { status: status.as_u16(), errors, usage }
 }
 
-/// A path segment, percent-encoded.
+/// Percent-encodes a path segment.
 pub(super) fn escape(segment: &str) -> String {
     segment
         .bytes()

@@ -89,7 +89,7 @@ pub struct RestoredCheckpointInfo {
     pub id: u64,
     /// Time of the restore, in Unix milliseconds.
     pub restore_timestamp: i64,
-    /// Whether it is a savepoint.
+    /// True if it is a savepoint.
     pub is_savepoint: bool,
     /// URI of the checkpoint's folder, if it is retained for users.
     pub external_path: Option<String>,
@@ -105,7 +105,7 @@ pub struct CheckpointInfo {
     pub id: u64,
     /// `COMPLETED`, `FAILED` or `IN_PROGRESS`.
     pub status: String,
-    /// Whether it is a savepoint.
+    /// True if it is a savepoint.
     pub is_savepoint: bool,
     /// `CANONICAL` for savepoints.
     #[serde(rename = "savepointFormat")]
@@ -205,9 +205,9 @@ pub struct CheckpointConfigInfo {
 /// The fate of checkpoints at the end of the job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExternalizationInfo {
-    /// Whether they are kept in some case.
+    /// True if they are kept in some case.
     pub enabled: bool,
-    /// Whether they are deleted if the job is cancelled.
+    /// True if they are deleted if the job is cancelled.
     pub delete_on_cancellation: bool,
 }
 

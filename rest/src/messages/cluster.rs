@@ -61,11 +61,11 @@ pub struct DashboardConfiguration {
 pub struct Features {
     /// True if programs may be uploaded and run.
     pub web_submit: bool,
-    /// Whether jobs may be cancelled over REST.
+    /// True if jobs may be cancelled over REST.
     pub web_cancel: bool,
     /// True if the parallelism of a running job can be changed.
     pub web_rescale: bool,
-    /// Whether this is a history server.
+    /// True if this is a history server.
     pub web_history: bool,
 }
 

@@ -44,7 +44,7 @@ pub struct JarUploaded {
 }
 
 impl JarUploaded {
-    /// The id for `/jars/:jarid`.
+    /// Returns the program's id, as used in `/jars/:jarid`.
     pub fn jar_id(&self) -> &str {
         self.filename.rsplit('/').next().unwrap_or(&self.filename)
     }

@@ -72,7 +72,7 @@ pub struct JobDetailsInfo {
     pub jid: String,
     /// Name meant for people; not unique.
     pub name: String,
-    /// Whether it can be stopped with a savepoint.
+    /// True if it can be stopped with a savepoint.
     #[serde(rename = "isStoppable")]
     pub is_stoppable: bool,
     /// State by Flink's name, such as `RUNNING`.
@@ -138,19 +138,19 @@ pub struct JobVertexInfo {
 pub struct IoMetrics {
     /// Number of bytes received.
     pub read_bytes: u64,
-    /// Whether all subtasks have reported.
+    /// True if all subtasks have reported.
     pub read_bytes_complete: bool,
     /// Number of bytes sent.
     pub write_bytes: u64,
-    /// Whether all subtasks have reported.
+    /// True if all subtasks have reported.
     pub write_bytes_complete: bool,
     /// Number of records received.
     pub read_records: u64,
-    /// Whether all subtasks have reported.
+    /// True if all subtasks have reported.
     pub read_records_complete: bool,
     /// Number of records sent.
     pub write_records: u64,
-    /// Whether all subtasks have reported.
+    /// True if all subtasks have reported.
     pub write_records_complete: bool,
     /// 0: not measured, but Flink's clients demand a number.
     #[serde(default)]
@@ -225,7 +225,7 @@ pub struct PlanOperator {
     /// Record type that goes out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
-    /// Whether a coordinator answers requests for it.
+    /// True if a coordinator answers requests for it.
     #[serde(default)]
     pub coordinated: bool,
 }
@@ -317,7 +317,7 @@ pub struct JobExceptions {
 pub struct ExceptionHistory {
     /// Failures, newest first, at most `web.exception-history-size`.
     pub entries: Vec<ExceptionEntry>,
-    /// Whether older ones are missing.
+    /// True if older ones are missing.
     pub truncated: bool,
 }
 

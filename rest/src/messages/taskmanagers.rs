@@ -40,7 +40,7 @@ pub struct TaskManagerInfo {
     pub hardware: HardwareInfo,
     /// Memory by part, bytes.
     pub memory_configuration: MemoryConfiguration,
-    /// Whether its node takes no new slots for now.
+    /// True if its node takes no new slots for now.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub blocked: bool,
     /// Slots in use.

@@ -137,7 +137,8 @@ fn tasks(stats: &CheckpointStats) -> BTreeMap<String, TaskCheckpointInfo> {
     stats.vertices.iter().map(info).collect()
 }
 
-/// `GET /jobs/:jobid/savepoints/:triggerid` (`located`) and `/savepoint-disposal/:triggerid`.
+/// Renders the answer to `GET /jobs/:jobid/savepoints/:triggerid` (`located`) and
+/// `/savepoint-disposal/:triggerid`.
 pub fn operation(state: &OperationState, located: bool) -> OperationInfo {
     let operation = match state {
         OperationState::InProgress => None,
