@@ -32,15 +32,16 @@ pub enum JobStatus {
 }
 
 impl JobStatus {
-    /// Ended for good, in every JobManager: FINISHED, CANCELED, FAILED.
+    /// Returns true if the job has ended for good, in every JobManager: FINISHED, CANCELED or
+    /// FAILED.
     pub fn is_globally_terminal(self) -> bool {
         matches!(self, Self::Finished | Self::Canceled | Self::Failed)
     }
-    /// Ended in this JobManager: globally terminal, or SUSPENDED.
+    /// Returns true if the job has ended in this JobManager: globally terminal, or SUSPENDED.
     pub fn is_terminal(self) -> bool {
         self.is_globally_terminal() || self == Self::Suspended
     }
-    /// Name of the state as Flink's REST interface writes it.
+    /// Returns the name that Flink's REST interface uses.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Initializing => "INITIALIZING",
@@ -89,11 +90,11 @@ pub enum ExecutionState {
 }
 
 impl ExecutionState {
-    /// FINISHED, CANCELED or FAILED.
+    /// Returns true for FINISHED, CANCELED and FAILED.
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::Finished | Self::Canceled | Self::Failed)
     }
-    /// Name of the state as Flink's REST interface writes it.
+    /// Returns the name that Flink's REST interface uses.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Created => "CREATED",
@@ -142,16 +143,16 @@ impl FailureCause {
     /// The kind of the failure of tasks or coordinators whose checkpoint has lost or damaged files: no restart can read them.
     pub const CHECKPOINT_UNREADABLE: &str = "CheckpointUnreadable";
 
-    /// A failure that a restart may mend.
+    /// Makes a failure that a restart may mend.
     pub fn recoverable(kind: impl Into<String>, message: impl Into<String>) -> Self {
         Self { kind: kind.into(), message: message.into(), recoverable: true }
     }
-    /// Whether this is how others notice a failure, rather than a failure: shown only where nothing
+    /// Returns true if this is how others notice a failure, rather than a failure: shown only where nothing
     /// better is known.
     pub fn is_consequence(&self) -> bool {
         matches!(&*self.kind, "DataConnectionLost" | "TaskCanceled" | "NoSlots")
     }
-    /// A failure that no restart mends: the restart strategy is not asked.
+    /// Makes a failure that no restart mends: the restart strategy is not asked.
     pub fn fatal(kind: impl Into<String>, message: impl Into<String>) -> Self {
         Self { kind: kind.into(), message: message.into(), recoverable: false }
     }

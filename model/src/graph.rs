@@ -24,7 +24,7 @@ pub struct JobGraph {
     pub vertices: Vec<JobVertex>,
     /// Edges, by ascending [`EdgeId`].
     pub edges: Vec<JobEdge>,
-    /// Whether every source ends.
+    /// True if every source ends.
     pub bounded: bool,
     /// Options of this job alone (`-D`, `-p`, what the program set): Flink's keys, and `program.*`.
     pub options: BTreeMap<String, String>,
@@ -93,9 +93,9 @@ pub struct GraphNode {
     pub reads: Vec<NodeId>,
     /// States that the operator's program declares.
     pub states: Vec<StateDeclaration>,
-    /// Whether a coordinator (a split enumerator, a collector) runs for it in the JobManager-side host.
+    /// True if a coordinator (a split enumerator, a collector) runs for it in the JobManager-side host.
     pub coordinated: bool,
-    /// Whether the operator commits results when a checkpoint is complete. The tasks of a job with such an operator end only after
+    /// True if the operator commits results when a checkpoint is complete. The tasks of a job with such an operator end only after
     /// a final checkpoint.
     #[serde(default)]
     pub commits: bool,
@@ -154,7 +154,7 @@ pub struct JobVertex {
     pub slot_sharing_group: String,
     /// Resources that a slot of the vertex's group needs for one subtask, if the program sets them.
     pub resources: Option<ResourceProfile>,
-    /// Whether it has no input.
+    /// True if it has no input.
     pub source: bool,
 }
 
@@ -201,7 +201,7 @@ pub struct JobEdge {
 }
 
 impl JobGraph {
-    /// The vertex of that id.
+    /// Returns the vertex of that id, `None` if the graph has none.
     pub fn vertex(&self, id: JobVertexId) -> Option<&JobVertex> {
         self.vertices.iter().find(|v| v.id == id)
     }
@@ -213,7 +213,7 @@ impl JobGraph {
     pub fn outputs_of(&self, id: JobVertexId) -> impl Iterator<Item = &JobEdge> {
         self.edges.iter().filter(move |e| e.from == id)
     }
-    /// Subtasks of all vertices.
+    /// Returns the number of subtasks of all vertices.
     pub fn total_subtasks(&self) -> u64 {
         self.vertices.iter().map(|v| u64::from(v.parallelism)).sum()
     }

@@ -52,7 +52,7 @@ pub struct TaskIo {
     pub bytes_in: u64,
     /// Bytes that went out.
     pub bytes_out: u64,
-    /// Whether all data was read and has left the task.
+    /// True if all data was read and has left the task.
     #[serde(default)]
     pub end_of_data: bool,
 }

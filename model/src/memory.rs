@@ -16,11 +16,11 @@ impl MemorySize {
     pub const fn from_mib(mib: u64) -> Self {
         Self(mib.saturating_mul(1 << 20))
     }
-    /// Whole MiB, rounded down.
+    /// Returns the amount in whole MiB, rounded down.
     pub const fn mib(self) -> u64 {
         self.0 >> 20
     }
-    /// `self - other`, or `None` below zero.
+    /// Returns `self - other`, or `None` if that is below zero.
     pub fn checked_sub(self, other: Self) -> Option<Self> {
         self.0.checked_sub(other.0).map(Self)
     }

@@ -25,11 +25,11 @@ impl ResourceProfile {
     pub fn unknown() -> Self {
         Self::default()
     }
-    /// Whether this is [`ResourceProfile::unknown`].
+    /// Returns true if this is [`ResourceProfile::unknown`].
     pub fn is_unknown(&self) -> bool {
         *self == Self::default()
     }
-    /// Whether a slot of this profile can serve `need`. An unknown need is served by every slot.
+    /// Returns true if a slot of this profile can serve `need`. An unknown need is served by every slot.
     pub fn fulfils(&self, need: &Self) -> bool {
         self.cpu_millis >= need.cpu_millis
             && self.task >= need.task
