@@ -46,7 +46,8 @@ impl Secret {
         Self(bytes.into().into())
     }
 
-    /// The bytes, to be written to a file with mode 0600 or handed to a child; never to a log.
+    /// Returns the secret's bytes, to be written to a file with mode 0600 or handed to a child;
+    /// never to a log.
     pub fn expose(&self) -> &[u8] {
         &self.0
     }
@@ -187,7 +188,7 @@ pub enum Role {
 }
 
 impl Greeting {
-    /// The greeting with its length in front.
+    /// Encodes the greeting with its length in front.
     pub fn encode(&self) -> Vec<u8> {
         let cluster = clip(&self.cluster);
         let node = clip(&self.node);
@@ -294,7 +295,8 @@ fn transcript(client: &[u8], server: &[u8]) -> [u8; 32] {
         .into()
 }
 
-/// The proof that a side gives; `client` and `server` are the greetings with their lengths.
+/// Computes the proof that a side gives; `client` and `server` are the greetings with their
+/// lengths.
 pub fn proof(secret: &Secret, role: Role, client: &[u8], server: &[u8]) -> [u8; 32] {
     proving(secret, role, client, server).finalize().into_bytes().into()
 }
@@ -343,8 +345,8 @@ impl Credentials {
     }
 }
 
-/// The side that opened the connection. `nonce` must be fresh. The returned peer has proved itself.
-/// Without a time-out: the caller has one.
+/// Does the handshake as the side that opened the connection. `nonce` must be fresh. The returned
+/// peer has proved itself. Has no time-out of its own: the caller sets one.
 pub async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     mine: &Credentials,
@@ -368,7 +370,7 @@ pub async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
     Ok(theirs.into_peer())
 }
 
-/// The side that accepted the connection; see [`connect`].
+/// Does the handshake as the side that accepted the connection; see [`connect`].
 pub async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     mine: &Credentials,
@@ -407,8 +409,9 @@ pub async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
     Ok(wanted.into_peer())
 }
 
-/// Both sides of a stream that came from a common parent: versions are compared, nothing is proved.
-/// `of_program`: the peer is a user's program, whose minor must not exceed this process's.
+/// Does the handshake over a stream that came from a common parent, on either side: versions are
+/// compared, nothing is proved. `of_program`: the peer is a user's program, whose minor version
+/// must not exceed this process's.
 pub async fn introduce<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     me: &Introduction,

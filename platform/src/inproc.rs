@@ -26,7 +26,7 @@ pub struct InProcessNetwork {
 }
 
 impl InProcessNetwork {
-    /// An empty network.
+    /// Makes an empty network.
     pub fn new() -> Self {
         Self::default()
     }

@@ -16,7 +16,7 @@ impl PortSpec {
     pub fn one(port: u16) -> Self {
         Self(vec![port..=port])
     }
-    /// All of them, in order.
+    /// Returns all ports, in order.
     pub fn iter(&self) -> impl Iterator<Item = u16> + '_ {
         self.0.iter().cloned().flatten()
     }

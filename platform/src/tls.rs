@@ -75,7 +75,8 @@ impl Tls {
         })
     }
 
-    /// The side that opened the connection; `host` must be named in the peer's certificate.
+    /// Does the TLS handshake as the side that opened the connection; `host` must be named in the
+    /// peer's certificate.
     pub async fn connect(&self, stream: BoxStream, host: &str) -> io::Result<BoxStream> {
         let name = ServerName::try_from(host.to_owned())
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
@@ -83,7 +84,7 @@ impl Tls {
         Ok(BoxStream::new(stream))
     }
 
-    /// The side that accepted it.
+    /// Does the TLS handshake as the side that accepted the connection.
     pub async fn accept(&self, stream: BoxStream) -> io::Result<BoxStream> {
         Ok(BoxStream::new(self.acceptor.accept(stream).await?))
     }

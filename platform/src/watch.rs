@@ -48,7 +48,7 @@ impl<T> Shared<T> {
     }
 }
 
-/// A value and whoever watches it.
+/// Makes the sender of a value and a first receiver.
 pub fn channel<T>(value: T) -> (Sender<T>, Receiver<T>) {
     let sender = Sender::new(value);
     let receiver = sender.subscribe();
@@ -82,12 +82,12 @@ impl<T> Sender<T> {
         self.0.receivers.load(Ordering::Acquire)
     }
 
-    /// Whether nobody watches.
+    /// Returns true if there are no receivers.
     pub fn is_closed(&self) -> bool {
         self.receiver_count() == 0
     }
 
-    /// Waits until nobody watches.
+    /// Waits until there are no receivers.
     pub async fn closed(&self) {
         loop {
             let mut deserted = pin!(self.0.deserted.notified());
@@ -99,7 +99,7 @@ impl<T> Sender<T> {
         }
     }
 
-    /// The present value.
+    /// Returns a guard of the present value.
     pub fn borrow(&self) -> Ref<'_, T> {
         Ref(self.0.read())
     }
@@ -142,7 +142,7 @@ impl<T: PartialEq> Sender<T> {
 }
 
 impl<T> Sender<Option<T>> {
-    /// Sets the value if there is none yet; says whether it did. The first one stays.
+    /// Sets the value if there is none yet; the first value stays. Returns true if it was set.
     pub fn set_first(&self, value: T) -> bool {
         self.send_if_modified(|first| {
             let is_first = first.is_none();
@@ -187,19 +187,19 @@ pub struct Receiver<T> {
 }
 
 impl<T> Receiver<T> {
-    /// The present value, which stays unseen if it was.
+    /// Returns a guard of the present value. If the value was not seen yet, it stays so.
     pub fn borrow(&self) -> Ref<'_, T> {
         Ref(self.shared.read())
     }
 
-    /// The present value, which is seen now.
+    /// Returns a guard of the present value, and marks it as seen.
     pub fn borrow_and_update(&mut self) -> Ref<'_, T> {
         let state = self.shared.read();
         self.seen = state.version;
         Ref(state)
     }
 
-    /// Waits for a value that was not seen; it is seen now.
+    /// Waits for a value that was not seen yet, and marks it as seen.
     ///
     /// # Errors
     /// There is none, and there will be none.
@@ -253,7 +253,7 @@ impl<T> Receiver<T> {
 }
 
 impl<T: Clone> Receiver<Option<T>> {
-    /// The value, once there is one.
+    /// Waits for a value other than `None`, and returns it.
     ///
     /// # Errors
     /// There is none, and there will be none.
