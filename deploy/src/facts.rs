@@ -27,15 +27,15 @@ pub(crate) fn of_this_process(options: &Options) -> TaskManagerFacts {
     }
 }
 
-/// Lets whoever asks for metrics read the memory in use; nothing is read until then.
+/// Publishes the memory in use as a gauge; it is read only when metrics are asked for.
 pub(crate) fn publish_memory(registry: &Registry) {
     let (scope, name) = MEMORY_USED;
     #[expect(clippy::cast_precision_loss, reason = "bytes of memory are far below 2^52")]
     registry.scope(scope).gauge_of(name, || memory_used() as f64);
 }
 
-/// Anonymous memory of this process and its children: what they share, the executable's pages, is counted once by
-/// leaving it out.
+/// Returns the anonymous memory of this process and its children in bytes. The executable's pages,
+/// which they share, are left out.
 fn memory_used() -> u64 {
     let own = std::process::id();
     let hosts = children(Path::new("/proc/self/task"));

@@ -24,8 +24,9 @@ pub(crate) fn places(log: &LogPlace, root: &Path, job: JobId) -> (PathBuf, PathB
     (out, log)
 }
 
-/// Removes the files of this process's oldest jobs, so that there are `jobs_max`. Those whose hosts have a folder in
-/// `hosts` are running, and keep theirs. A file that can't be removed is logged and stays.
+/// Removes the files of this process's oldest jobs, so that there are at most `jobs_max`. Jobs
+/// whose hosts have a folder in `hosts` are running and keep their files. A file that can't be
+/// removed is logged and stays.
 pub(crate) fn prune(log: &LogPlace, hosts: &Path, jobs_max: u32) {
     let (Some(folder), Some(stem)) = (log.folder(), log.stem()) else {
         return;

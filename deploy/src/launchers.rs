@@ -46,7 +46,7 @@ pub(crate) struct LauncherParts {
     pub fatal: FatalErrorHandler,
     /// The program that this process is.
     pub entry: Option<ProgramEntry>,
-    /// Whether relative paths resolve against the working directory.
+    /// True if relative paths resolve against the working directory.
     pub embedded: bool,
     /// Folder for the hosts' working directories and temporary files.
     pub folder: PathBuf,

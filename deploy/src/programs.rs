@@ -61,7 +61,8 @@ impl ProgramChecker for UploadChecker {
     }
 }
 
-/// Starts a program as a host of no job and asks what it is. It ends with this future.
+/// Starts a program as a host of no job and asks for its description. The process ends with this
+/// future.
 async fn describe(
     rpc: &RpcService,
     program: PathBuf,

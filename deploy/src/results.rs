@@ -187,8 +187,8 @@ pub(crate) async fn print_own(
     ResultReader::new(coordinators, print_line).read_all(poll).await
 }
 
-/// Says that this process has its job: whoever started it waits for the line. One that failed at once is
-/// reported as the process's end.
+/// Prints the line that announces the job of this process; the process that started this one waits
+/// for it. A job that failed at once is reported as the process's end.
 fn announce(details: &JobDetails) {
     if details.status == JobStatus::Failed {
         return;
@@ -207,8 +207,7 @@ pub(crate) fn print_line(line: &[u8]) -> io::Result<()> {
     write_line(&mut io::stdout().lock(), line)
 }
 
-/// Writes a line. A reader that has gone (`| head`) has all it wants; whatever else stops the writing is
-/// an error.
+/// Writes a line. A closed reader (`| head`) is not an error; any other failure is.
 pub(crate) fn write_line(out: &mut impl Write, line: &[u8]) -> io::Result<()> {
     match out.write_all(line).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),

@@ -32,8 +32,8 @@ pub(crate) const ROLE_VARIABLE: &str = host::child::ROLE_VARIABLE;
 /// A program that is started as JobManager or TaskManager.
 pub(crate) const CLUSTER_ROLE: &str = "cluster";
 
-/// The main function of a program: takes the role that the environment says, else runs the job in an
-/// embedded cluster.
+/// Runs a program's main function: takes the role that the environment names, else runs the job in
+/// an embedded cluster.
 pub fn program_main(entry: ProgramEntry) -> ExitCode {
     match std::env::var(ROLE_VARIABLE).as_deref() {
         Ok(host::child::ROLE) => run_host(entry),

@@ -40,7 +40,7 @@ pub(crate) struct External {
 }
 
 impl External {
-    /// Whether an external resource system runs the application, and starts it again unless it is unregistered.
+    /// Returns true if an external resource system runs the application, and starts it again unless it is unregistered.
     pub(crate) fn is_active(&self) -> bool {
         matches!(self.workers, resource_manager::Mode::Active { .. })
     }
@@ -53,7 +53,7 @@ impl External {
         }
     }
 
-    /// Workers come by themselves.
+    /// An external system is absent: workers register by themselves.
     fn none() -> Self {
         Self {
             workers: resource_manager::Mode::Standalone,
@@ -254,7 +254,8 @@ pub(crate) fn application_ships_program(options: &Options) -> bool {
     !is_on_yarn(options)
 }
 
-/// Returns the hash of this process's own program, if whoever started it has said so. `None`: it has to be computed.
+/// Returns the hash of this process's own program if the process that started it has passed it on.
+/// `None`: it has to be computed.
 pub(crate) fn program_hash(options: &Options) -> Option<ContentHash> {
     if is_on_yarn(options) { on_yarn::program_hash() } else { None }
 }

@@ -80,13 +80,13 @@ pub(crate) struct LogOutput {
     print: Printer,
     process: Option<String>,
     file: Option<String>,
-    /// Whether only the names of the log files are printed.
+    /// True if only the names of the log files are printed.
     listing: bool,
     files: Vec<LogFile>,
-    /// Whether what was printed last ends with a line end.
+    /// True if what was printed last ends with a line end.
     ends_line: bool,
     failures: u32,
-    /// Whether nobody reads standard output any more.
+    /// True if nobody reads standard output any more.
     closed: bool,
 }
 
@@ -160,7 +160,7 @@ impl LogOutput {
         self.file.as_deref()
     }
 
-    /// Whether no file was found so far.
+    /// Returns true if no file was found so far.
     pub(crate) fn is_empty(&self) -> bool {
         self.files.is_empty()
     }

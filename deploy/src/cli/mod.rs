@@ -94,7 +94,7 @@ impl Context {
     }
 }
 
-/// The main function of the binary `flott`.
+/// Runs the binary `flott`: parses the command line and executes the command.
 pub fn main() -> ExitCode {
     let cli = match Cli::try_parse_from(session_args::long_names(std::env::args_os())) {
         Ok(cli) => cli,

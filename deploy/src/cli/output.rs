@@ -19,7 +19,7 @@ impl Printer {
         Self { json: output == Output::Json, colours: wanted && io::stderr().is_terminal() }
     }
 
-    /// Whether standard output is for a program.
+    /// Returns true if standard output is for a program.
     pub(crate) fn is_json(self) -> bool {
         self.json
     }

@@ -21,7 +21,7 @@ const ENDED_WITHIN: Duration = Duration::from_secs(30);
 pub(super) struct Start {
     /// True if the client does not wait.
     pub(super) detached: bool,
-    /// Whether the job is cancelled when this client goes away.
+    /// True if the job is cancelled when this client goes away.
     pub(super) bound: bool,
     /// The id that the job is to have.
     pub(super) job_id: Option<JobId>,

@@ -87,7 +87,7 @@ impl BaseParts {
     }
 }
 
-/// A new incarnation: later ones are higher.
+/// Makes the session of a new process incarnation; later ones are higher.
 pub fn process_session(platform: &Platform) -> ProcessSession {
     ProcessSession(LeaderSession {
         epoch: Epoch { store: platform.unix_millis(), process: 1 },

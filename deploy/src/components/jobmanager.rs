@@ -33,7 +33,7 @@ pub struct JobManagerParts {
     pub base: BaseParts,
     /// Driver that grants the lease.
     pub election: Arc<dyn ElectionDriver>,
-    /// Whether other processes may lead instead: leaders are then looked up by the driver's record.
+    /// True if other processes may lead instead: leaders are then looked up by the driver's record.
     pub standby: bool,
     /// URL of the REST endpoint, for the leader's record; empty if there is none.
     pub rest: String,
@@ -53,7 +53,7 @@ pub struct JobManagerParts {
     pub mode: ClusterMode,
     /// The program that this process is.
     pub own_program: Option<ContentHash>,
-    /// Whether this is an embedded cluster: nothing is shipped, relative paths are allowed.
+    /// True if this is an embedded cluster: nothing is shipped, relative paths are allowed.
     pub embedded: bool,
 }
 
@@ -141,7 +141,7 @@ impl JobManagerComponents {
         &self.base.services
     }
 
-    /// The leaders that this process's own election has published.
+    /// Returns the table of leaders that this process's own election has published.
     pub fn own_leaders(&self) -> &LeaderTable {
         &self.leaders
     }

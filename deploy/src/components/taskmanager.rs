@@ -22,13 +22,13 @@ pub struct TaskManagerParts {
     pub retrieval: Arc<dyn LeaderRetrieval>,
     /// Store of the programs that were fetched.
     pub blobs: Arc<dyn BlobStore>,
-    /// Whether `blobs` is the BlobServer's own store (embedded): nothing is ever fetched.
+    /// True if `blobs` is the BlobServer's own store (embedded): nothing is ever fetched.
     pub shares_blobs: bool,
     /// Starts program hosts.
     pub launcher: Arc<dyn ProgramHostLauncher>,
     /// The program that this process is.
     pub own_program: Option<ContentHash>,
-    /// Whether programs may use relative paths.
+    /// True if programs may use relative paths.
     pub embedded: bool,
     /// The resources and slots that the TaskManager offers.
     pub spec: WorkerResourceSpec,

@@ -269,7 +269,7 @@ fn own_job(mode: &ClusterMode) -> Option<JobId> {
 }
 
 impl Running {
-    /// Whether a client fetches what the job of the application collects: this process then prints none of it (what one
+    /// Returns true if a client fetches what the job of the application collects: this process then prints none of it (what one
     /// reader has read is forgotten), and waits a while for the client before it ends.
     fn serves_client(&self) -> bool {
         let options = &self.components.services().options;

@@ -147,7 +147,7 @@ pub(crate) struct Application {
     pub(crate) args: ProgramArgs,
     /// The id that the job is to have.
     pub(crate) job_id: Option<JobId>,
-    /// Whether a client waits for the job and fetches its results, where the target lets it.
+    /// True if a client waits for the job and fetches its results, where the target lets it.
     #[cfg_attr(not(feature = "yarn"), expect(dead_code, reason = "only YARN's targets let it"))]
     pub(crate) attached: bool,
 }

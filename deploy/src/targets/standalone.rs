@@ -135,7 +135,7 @@ struct Started {
 }
 
 impl Started {
-    /// Whether the line is about a place.
+    /// Returns true if the line is about a place.
     fn hear(&mut self, line: &str) -> bool {
         if let Some(url) = line.strip_prefix("rest: ") {
             self.rest = Some(url.to_owned());

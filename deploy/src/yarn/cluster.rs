@@ -131,7 +131,7 @@ impl Cluster {
     }
 }
 
-/// Whether nobody answered, which may change by itself.
+/// Returns true if nobody answered, which may change by itself.
 fn is_away(error: &YarnError) -> bool {
     match error {
         YarnError::Call(error) => error.remote().is_none_or(|e| e.is("StandbyException")),

@@ -51,10 +51,10 @@ pub(crate) struct LaunchFile {
     pub(crate) size: i64,
     /// Modification time of the file in Unix milliseconds; a node refuses a file of another time.
     pub(crate) timestamp: i64,
-    /// Whether the node unpacks it.
+    /// True if the node unpacks it.
     #[serde(default)]
     pub(crate) archive: bool,
-    /// Whether the node keeps it for all users' applications.
+    /// True if the node keeps it for all users' applications.
     #[serde(default)]
     pub(crate) public: bool,
     /// The hash of its bytes, where the client knows it.

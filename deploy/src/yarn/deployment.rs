@@ -164,11 +164,11 @@ struct Deployment<'a> {
     cluster: &'a Cluster,
     id: ApplicationId,
     staging: Staging,
-    /// Whether the staging directory may be there.
+    /// True if the staging directory may be there.
     staged: Cell<bool>,
-    /// Whether the application's token is in its file.
+    /// True if the application's token is in its file.
     noted: Cell<bool>,
-    /// Whether YARN may know the application.
+    /// True if YARN may know the application.
     submitted: Cell<bool>,
 }
 
@@ -412,7 +412,7 @@ impl Deployment<'_> {
     }
 }
 
-/// Whether nothing more will come of the application.
+/// Returns true if nothing more will come of the application.
 pub(super) fn has_ended(report: &ApplicationReport) -> bool {
     matches!(
         report.state(),
@@ -446,7 +446,7 @@ pub(super) async fn kill(cluster: &Cluster, id: ApplicationId) -> Result<(), Str
     }
 }
 
-/// Whether the file may be kept for all applications.
+/// Returns true if the file may be kept for all applications.
 fn is_shared(upload: &Upload) -> bool {
     upload.name == FLOTT_FILE || upload.name == PROGRAM_FILE
 }

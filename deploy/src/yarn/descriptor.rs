@@ -167,7 +167,7 @@ impl<'a> YarnDescriptor<'a> {
         Ok(client::at(options, host, *port).with_token(Some(token)))
     }
 
-    /// Whether the application has ended; its token is of no use then.
+    /// Returns true if the application has ended; its token is of no use then.
     fn has_ended(&self, id: ApplicationId, report: &ApplicationReport) -> bool {
         let ended = has_ended(report);
         if ended {

@@ -70,7 +70,7 @@ impl ClusterKind {
         format!("{role} --config-dir . 1><LOG_DIR>/jobmanager.out 2><LOG_DIR>/jobmanager.stderr")
     }
 
-    /// Whether the containers get the command `flott`.
+    /// Returns true if the containers get the command `flott`.
     pub(super) fn ships_flott(self) -> bool {
         self != Self::Application
     }

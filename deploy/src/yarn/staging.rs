@@ -42,7 +42,7 @@ pub(super) struct Upload {
     pub(super) local: PathBuf,
     /// Bytes, for the progress.
     pub(super) size: u64,
-    /// Whether nodes unpack it.
+    /// True if nodes unpack it.
     pub(super) archive: bool,
 }
 

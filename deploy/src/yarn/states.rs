@@ -5,8 +5,8 @@
 
 use hadoop::yarn::messages::{ApplicationReport, YarnApplicationState};
 
-/// Returns the sentence for a report, without the application's id. `None`: the report says nothing that is new to
-/// people.
+/// Returns the sentence for a report, without the application's id. `None`: the report contains
+/// nothing new for users.
 pub(super) fn sentence(report: &ApplicationReport) -> Option<String> {
     let text = report.diagnostics().trim();
     Some(match report.state() {

@@ -92,7 +92,7 @@ enum Stage {
 struct Worker {
     host: String,
     stage: Stage,
-    /// Whether its loss was reported.
+    /// True if its loss was reported.
     lost: bool,
 }
 
@@ -128,12 +128,12 @@ impl Core {
             .collect()
     }
 
-    /// Whether a container is still of interest. One that was given back is not.
+    /// Returns true if a container is still of interest. One that was given back is not.
     pub(super) fn knows(&self, id: &ResourceId) -> bool {
         self.workers.contains_key(id)
     }
 
-    /// Takes an event and returns what is to be done, in this order.
+    /// Takes an event and returns the commands that follow, in order.
     pub(super) fn step(&mut self, event: Event) -> Vec<Command> {
         match event {
             Event::Request { request, size } => self.request(request, size),
@@ -227,7 +227,7 @@ impl Core {
         if names.insert(node.name.clone()) { self.block() } else { Vec::new() }
     }
 
-    /// Brings what YARN blocks in line with what is to be avoided.
+    /// Makes YARN's block list equal to the nodes to avoid.
     fn block(&mut self) -> Vec<Command> {
         let mut blocked: BTreeSet<String> = self.avoided.iter().cloned().collect();
         for host in &self.avoided {

@@ -52,7 +52,7 @@ pub(crate) struct YarnDriverParts {
 pub(crate) struct DriverSettings {
     beats: AmRmOptions,
     label: Option<String>,
-    /// Whether YARN's scheduler tells NodeManagers of one host apart by their ports.
+    /// True if YARN's scheduler tells NodeManagers of one host apart by their ports.
     port_in_node_name: bool,
 }
 

@@ -20,7 +20,7 @@ const OTHERS_ENTER: u16 = 0o001;
 #[derive(Debug)]
 pub(in crate::yarn) struct Provided {
     pub(in crate::yarn) file: LaunchFile,
-    /// Whether it was in the cache before.
+    /// True if it was in the cache before.
     pub(in crate::yarn) found: bool,
     /// The reason why the cache is not used, or not in the way that it is meant to be.
     pub(in crate::yarn) note: Option<String>,
