@@ -1,6 +1,8 @@
-//! Facts that an observer may want to see as they happen: the simulation's invariants are checked on them.
+//! Facts that an observer may want to see as they happen: the simulation's invariants are checked
+//! on them.
 //!
-//! A probe only watches. In production nobody does, and noting a fact costs one call that does nothing.
+//! A probe only watches. In production there is none, and noting a fact costs one call that does
+//! nothing.
 
 use gateways::leader_election::{Component, LeaderInformation};
 use gateways::{Call, CallError, FabricError};
@@ -70,7 +72,7 @@ pub enum Fact {
         slot_id: SlotId,
         /// The allocation that was asked for.
         allocation_id: AllocationId,
-        /// Whether it was given.
+        /// True if the TaskExecutor gave the slot.
         granted: bool,
     },
     /// A SlotManager heard from the TaskExecutor that an allocation has ended.
@@ -91,7 +93,7 @@ pub enum Fact {
         /// Job and allocation that have the slot now; `None` if it is free.
         allocation: Option<(JobId, AllocationId)>,
     },
-    /// A job declared what it needs, and was believed.
+    /// A job declared its requirements, and the ResourceManager accepted them.
     SlotsDeclared {
         /// The ResourceManager's session.
         session: LeaderSession,
@@ -99,7 +101,7 @@ pub enum Fact {
         job_id: JobId,
         /// The JobMaster that declared.
         job_master: LeaderSession,
-        /// Slots in all.
+        /// Number of slots in all.
         slots: u32,
     },
     /// A worker was asked from the external resource system.
@@ -207,7 +209,7 @@ pub enum Fact {
 }
 
 impl Fact {
-    /// The fact that a call was fenced, if that is what became of it.
+    /// Returns the fact that a call was fenced, if that is the error; otherwise `None`.
     pub fn fenced<C: Call>(error: &CallError<C::Error>) -> Option<Self> {
         match error.fabric() {
             Some(FabricError::Fenced { yours, current }) => {

@@ -23,7 +23,7 @@ use tokio::sync::oneshot;
 /// The services of one process. Cheap to clone.
 #[derive(Clone)]
 pub struct ProcessServices {
-    /// Time, entropy, sockets, lanes.
+    /// Source of time, entropy, sockets and lanes.
     pub platform: Platform,
     /// The fabric: endpoints and gateways.
     pub rpc: RpcService,
@@ -60,12 +60,12 @@ impl fmt::Debug for ProcessServices {
 }
 
 impl ProcessServices {
-    /// The address of this process's heartbeat endpoint, as registrations carry it.
+    /// Returns the address of this process's heartbeat endpoint, for registrations.
     pub fn heartbeat_address(&self) -> EndpointAddress {
         self.rpc.address_of(crate::heartbeat::ENDPOINT)
     }
 
-    /// A marker for an actor of this name, watched by the process's own watchdog.
+    /// Makes the turn marker of an actor of this name; the process's own watchdog watches it.
     pub fn turn_marker(&self, actor: impl Into<String>) -> TurnMarker {
         self.heartbeat.turn_marker(actor)
     }
@@ -89,7 +89,7 @@ pub struct Running<A: Actor<Context = Context<A>> + Handler<Stop>> {
 const DEATH_CHECK: Duration = Duration::from_millis(500);
 
 impl<A: Actor<Context = Context<A>> + Handler<Stop>> Running<A> {
-    /// An actor that is served under `registration` at `address`.
+    /// Makes the handle of an actor that is served under `registration` at `address`.
     pub fn new(address: EndpointAddress, addr: Addr<A>, registration: Registration) -> Self {
         Self { address, addr, registration: Some(registration), guard: None }
     }
@@ -179,14 +179,15 @@ impl Default for FatalErrorHandler {
 }
 
 impl FatalErrorHandler {
-    /// States that `component` can't go on and must not be left half alive.
+    /// Reports that `component` can't continue and must not be left half alive; the process will
+    /// end.
     pub fn report(&self, component: impl Into<String>, cause: impl Into<String>) {
         let error = FatalError { component: component.into(), cause: cause.into() };
         tracing::error!(component = %error.component, cause = %error.cause, "fatal error");
         self.first.set_first(error);
     }
 
-    /// The first report, once there is one.
+    /// Waits for the first report and returns it.
     pub async fn reported(&self) -> FatalError {
         match self.first.subscribe().some().await {
             Ok(error) => error,
@@ -195,7 +196,7 @@ impl FatalErrorHandler {
         }
     }
 
-    /// The first report, if there is one.
+    /// Returns the first report, `None` if there is none yet.
     pub fn first(&self) -> Option<FatalError> {
         self.first.borrow().clone()
     }
@@ -228,7 +229,7 @@ pub enum Leadership {
 /// The election service of a JobManager process.
 pub trait LeaderElection: Send + Sync {
     /// Stands for election as the leader of `component`; one contender per component and process.
-    /// Dropping the answer withdraws, and takes back what was published.
+    /// Dropping the returned contention withdraws, and takes back what was published.
     fn contend(&self, component: Component, contender: Recipient<Leadership>) -> Contention;
 
     /// The component answers at `leader.address`: publish that, if its session still leads.
@@ -256,7 +257,7 @@ pub struct Contention {
 }
 
 impl Contention {
-    /// `withdraw` is called when the contention is dropped.
+    /// Makes a contention; `withdraw` is called when it is dropped.
     pub fn new(withdraw: impl FnOnce() + Send + 'static) -> Self {
         Self { withdraw: Some(Box::new(withdraw)) }
     }

@@ -44,7 +44,7 @@ impl From<CallError<BlobError>> for BlobClientError {
 }
 
 impl BlobClientError {
-    /// Whether the same again may succeed.
+    /// Returns true if the same again may succeed.
     pub fn is_retriable(&self) -> bool {
         match self {
             Self::Server(BlobError::Busy) => true,

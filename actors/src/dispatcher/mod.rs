@@ -63,7 +63,8 @@ pub struct ClusterEnd {
     pub job: Option<(JobId, JobStatus)>,
     /// An explanation, for messages.
     pub diagnostics: Option<String>,
-    /// True once no client needs the cluster any longer: it has said so, or the client that the job is bound to is gone.
+    /// True once no client needs the cluster any more: a client has said so, or the client that the
+    /// job is bound to has gone.
     pub dismissed: bool,
 }
 

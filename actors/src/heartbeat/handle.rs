@@ -79,19 +79,20 @@ impl Shared {
 }
 
 impl HeartbeatHandle {
-    /// A service without pairs. It beats once [`super::start`] was called with it.
+    /// Makes a service without pairs. It sends beats once [`super::start`] was called with it.
     pub fn new(platform: Platform, limits: Limits) -> Self {
         let table = Mutex::new(Table::new(limits, platform.now()));
         Self { shared: Arc::new(Shared { platform, limits, table }) }
     }
 
-    /// Interval and time-outs.
+    /// Returns the interval and the time-outs.
     pub fn limits(&self) -> Limits {
         self.shared.limits
     }
 
-    /// Watching side (JobMaster → TaskExecutor, ResourceManager → TaskExecutor, ResourceManager →
-    /// JobMaster): sends beats to `target` and declares it lost. Dropping the answer ends it.
+    /// Watches a peer (JobMaster → TaskExecutor, ResourceManager → TaskExecutor, ResourceManager →
+    /// JobMaster): sends beats to `target` and declares it lost. Dropping the returned watch ends
+    /// the pair.
     pub fn watch(
         &self,
         me: Party,
@@ -104,8 +105,8 @@ impl HeartbeatHandle {
         self.add(me, target.party, node, beats_to, marker, report_to)
     }
 
-    /// Watched side: expects beats from `peer`, whose process is at `node`. Dropping the answer ends it;
-    /// beats are answered with "not known" from then on.
+    /// Expects beats from `peer`, whose process is at `node`. Dropping the returned watch ends the
+    /// pair; beats are answered with "not known" from then on.
     pub fn expect(
         &self,
         me: Party,
@@ -134,7 +135,7 @@ impl HeartbeatHandle {
         PeerWatch { id, peer, shared: Arc::clone(&self.shared) }
     }
 
-    /// A marker for one actor; forgotten when its last clone is dropped.
+    /// Makes a turn marker for one actor; it is forgotten when its last clone is dropped.
     pub fn turn_marker(&self, actor: impl Into<String>) -> TurnMarker {
         let marker = TurnMarker {
             inner: Arc::new(Turns {
@@ -162,7 +163,7 @@ pub struct PeerWatch {
 }
 
 impl PeerWatch {
-    /// The other side.
+    /// Returns the peer of the pair.
     pub fn peer(&self) -> &Party {
         &self.peer
     }
@@ -206,7 +207,7 @@ pub(super) struct Turns {
 }
 
 impl TurnMarker {
-    /// A turn is finished.
+    /// Records that the actor has finished a turn.
     pub fn mark(&self) {
         self.inner.finished.fetch_add(1, Ordering::Relaxed);
     }
@@ -218,7 +219,7 @@ impl TurnMarker {
         ctx.run_interval(every, move |_, _| marker.mark());
     }
 
-    /// Age of the last finished turn, as the watchdog saw it last.
+    /// Returns the age of the last finished turn, as the watchdog saw it last.
     pub fn age(&self) -> Duration {
         Duration::from_millis(self.inner.age_ms.load(Ordering::Relaxed))
     }

@@ -75,7 +75,7 @@ pub async fn start(
     Ok(running.guarded(&deps.platform, &deps.fatal))
 }
 
-/// `heartbeat.*` as the options say.
+/// Reads the limits from the options `heartbeat.*`.
 pub fn limits(options: &conf::Options) -> Limits {
     Limits {
         interval: options.get(&conf::heartbeat::INTERVAL),

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// A payload that did not change is reported again after so many beats.
+/// Number of beats after which an unchanged payload is reported again.
 const REPORT_EVERY: u32 = 5;
 
 /// One pair with one side in this process.

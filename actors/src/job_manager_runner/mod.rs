@@ -28,7 +28,7 @@ use std::sync::Arc;
 use storage::jobs::OpenJobLog;
 use tokio::sync::oneshot;
 
-/// The name that the runner of a job is served under.
+/// Returns the name under which the runner of a job is served.
 pub fn endpoint_name(job: JobId) -> String {
     format!("job_manager_runner/{job}")
 }

@@ -29,7 +29,7 @@ pub(super) struct HostLink {
 }
 
 impl JobMaster {
-    /// Has the coordinators of some operators started anew, in the host that is there or a new one.
+    /// Starts the coordinators of some operators anew, in the present host or a new one.
     pub(super) fn start_coordinators(
         &mut self,
         round: u64,
@@ -213,7 +213,7 @@ fn host_lost(why: &str) -> FailureCause {
     FailureCause::recoverable("CoordinatorHostLost", message)
 }
 
-/// Waits until a host is gone.
+/// Waits until a host has ended.
 async fn exit_of(
     hosts: &Remote<ProgramHostsGateway>,
     job_id: JobId,
@@ -230,7 +230,7 @@ async fn exit_of(
     }
 }
 
-/// The host is gone.
+/// Message: the host has ended.
 #[derive(actix::Message)]
 #[rtype(result = "()")]
 struct HostLost {

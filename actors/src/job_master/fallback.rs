@@ -19,7 +19,7 @@ use thiserror::Error;
 pub(super) struct Policy {
     /// Number of checkpoints that are kept (`execution.checkpointing.num-retained`).
     retained: usize,
-    /// Whether the job falls back to an older checkpoint (`execution.checkpointing.fallback`).
+    /// True if the job falls back to an older checkpoint (`execution.checkpointing.fallback`).
     falls_back: bool,
 }
 
@@ -34,7 +34,7 @@ impl Policy {
 /// The checkpoints that a job has.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
-    /// The number of the newest one in the log, readable or not; 0 if there is none.
+    /// Number of the newest checkpoint in the log, readable or not; 0 if there is none.
     pub(super) newest: u64,
     /// The checkpoints that can be read. The job continues from the last one.
     pub(super) checkpoints: Vec<Arc<CheckpointMetadata>>,

@@ -45,7 +45,7 @@ use storage::jobs::OpenJobLog;
 use storage::state_reader::StateReader;
 use task_managers::TaskManagerLink;
 
-/// The name that the JobMaster of a job is served under.
+/// Returns the name under which the JobMaster of a job is served.
 pub fn endpoint_name(job: JobId) -> String {
     format!("job_master/{job}")
 }
@@ -74,7 +74,7 @@ pub struct JobMasterDeps {
     pub runner: Remote<JobManagerRunnerGateway>,
     /// The program that hosts run; `None`: the processes of the cluster are the program.
     pub program: Option<BlobKey>,
-    /// Whether programs may use relative paths (embedded mode).
+    /// True if programs may use relative paths (embedded mode).
     pub embedded: bool,
 }
 
@@ -119,7 +119,8 @@ pub struct JobMaster {
     directory: Option<CheckpointDirectory>,
     /// The snapshot that the job was started from, until it is deleted; `None` if the job does not own it.
     claimed: Option<ClaimedSnapshot>,
-    /// This JobMaster has begun to delete it. If that fails, the checkpoints go on naming it, and the next JobMaster tries again.
+    /// True once this JobMaster has begun to delete the claimed snapshot. If that fails, later
+    /// checkpoints still name it, and the next JobMaster tries again.
     deletes_claimed: bool,
     /// Savepoints that were asked for, by the number of the request.
     savepoints: BTreeMap<u64, savepoints::Asked>,

@@ -161,7 +161,7 @@ impl JobMaster {
         });
     }
 
-    /// The connection is over: register again, at whoever leads.
+    /// Records that the connection is lost, and registers again at the present leader.
     pub(super) fn lose_resource_manager(
         &mut self,
         session: LeaderSession,
@@ -176,7 +176,7 @@ impl JobMaster {
         self.connect(ctx);
     }
 
-    /// The JobMaster goes.
+    /// Leaves the ResourceManager, because the JobMaster ends.
     pub(super) fn leave_resource_manager(&mut self, finished: bool) {
         self.resource_manager.number = self.next_number();
         self.resource_manager.leader = None;
@@ -192,7 +192,7 @@ impl JobMaster {
         }
     }
 
-    /// Whether a call comes from the ResourceManager that the JobMaster is registered at.
+    /// Returns true if a call comes from the ResourceManager that the JobMaster is registered at.
     pub(super) fn is_my_resource_manager(&self, session: Option<LeaderSession>) -> bool {
         let mine = self.resource_manager.connected.as_ref().map(|c| c.gateway.fence().session());
         session.is_none() || session == mine

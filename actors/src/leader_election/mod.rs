@@ -82,7 +82,8 @@ impl ElectionService {
         self.running.address()
     }
 
-    /// Revokes what is led, gives the lease up and ends. Contenders should have withdrawn before.
+    /// Revokes all leaderships, gives the lease up and ends. Contenders should have withdrawn
+    /// before.
     pub async fn stop(self) {
         self.running.stop().await;
         drop(self.resign);

@@ -25,7 +25,7 @@ pub const ENDPOINT: &str = "leader_retrieval";
 
 /// Maximum time for which a request waits for a change.
 const WAIT_MAX: Duration = Duration::from_secs(30);
-/// An answer sets out so long before the asker's deadline.
+/// Time before the asker's deadline at which an answer is sent.
 const TRAVEL: Duration = Duration::from_millis(500);
 
 /// Serves `leaders` to other processes as [`ENDPOINT`], on the election lane. It is fenced by no session, as

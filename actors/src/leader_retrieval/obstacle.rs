@@ -10,8 +10,8 @@ use std::time::Duration;
 const TELL_OTHER: Duration = Duration::from_secs(5);
 /// Time after which the same text is logged again.
 const TELL_AGAIN: Duration = Duration::from_secs(60);
-/// A process that refuses this one for so long will not take it any more: secrets and cluster ids are read
-/// once, at the start.
+/// Time for which a process refuses this one before that counts as final: secrets and cluster ids
+/// are read once, at the start.
 const GIVE_UP: Duration = Duration::from_secs(10);
 
 /// The obstacle, as far as it is known.

@@ -60,7 +60,7 @@ pub struct RetrievalSettings {
     pub wait: Duration,
     /// The pause after the first failed question; it doubles.
     pub retry: Duration,
-    /// The longest pause.
+    /// Longest pause between two questions.
     pub retry_max: Duration,
 }
 
@@ -113,8 +113,8 @@ impl RemoteRetrieval {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Ends when the process that is always asked has refused this one for so long that it will not take it
-    /// any more: another secret, cluster or version. Says why.
+    /// Waits until the process that is always asked has refused this one for so long that the
+    /// refusal is final: another secret, cluster or version. Returns the reason.
     pub async fn refused(&self) -> String {
         match self.inner.refused.subscribe().some().await {
             Ok(why) => why,

@@ -36,7 +36,7 @@ pub struct ExitCause(pub String);
 pub struct LaunchedHost {
     /// Address of the host's endpoint.
     pub address: HostAddress,
-    /// Resolves when it is gone, whatever ended it.
+    /// Resolves when the host has ended, for whatever reason.
     pub exited: BoxFuture<'static, ExitCause>,
     /// Ends it at once; `exited` follows. May be called again.
     pub kill: Box<dyn Fn() + Send + Sync>,
@@ -73,7 +73,7 @@ pub trait Programs: Send + Sync {
     fn fetch(&self, key: BlobKey) -> BoxFuture<'static, Result<PathBuf, ProgramError>>;
 }
 
-/// The blob that a program is kept under: it belongs to no job.
+/// Returns the key of the blob in which a program is kept; it belongs to no job.
 pub fn program_key(program: &ProgramRef) -> BlobKey {
     BlobKey { job: None, hash: program.hash, kind: BlobKind::Permanent, size: program.size }
 }

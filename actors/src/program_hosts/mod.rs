@@ -47,7 +47,7 @@ pub struct HostsDeps {
     /// The program that this process itself is: its hosts run inside. `None`: this process is not a
     /// program.
     pub own_program: Option<ContentHash>,
-    /// Whether programs may use relative paths (embedded mode).
+    /// True if programs may use relative paths (embedded mode).
     pub embedded: bool,
 }
 
@@ -237,7 +237,8 @@ impl ProgramHosts {
         self.deps.services.rpc.gateway(&address.address, address.session)
     }
 
-    /// Lets a host know that its TaskManager lives, from the heartbeat lane, until it is gone.
+    /// Sends a host, from the heartbeat lane, signs that its TaskManager lives, until the host has
+    /// ended.
     fn keep_alive(&self, address: &HostAddress, mut gone: watch::Receiver<Option<HostExit>>) {
         if self.deps.side == HostSide::JobManager || address.pid.is_none() {
             return;
@@ -260,7 +261,8 @@ impl ProgramHosts {
         });
     }
 
-    /// Removes a host that is gone, frees its place and notifies those that wait for its end.
+    /// Removes a host that has ended, frees its place and notifies the callers that wait for its
+    /// end.
     fn forget(&mut self, job: JobId, exit: HostExit) -> Option<State> {
         self.places.gone(job);
         let entry = self.hosts.remove(&job)?;
@@ -391,7 +393,7 @@ impl Handler<LaunchEnded> for ProgramHosts {
     }
 }
 
-/// A host is gone.
+/// Message: a host has ended.
 #[derive(actix::Message)]
 #[rtype(result = "()")]
 struct HostGone {

@@ -324,8 +324,8 @@ impl ResourceManagerActor {
         }
     }
 
-    /// Lets all workers go; done when each has heard it, or is too slow: this process ends then, and whoever has not
-    /// heard would look for the next one.
+    /// Releases all workers. The future resolves when each has answered, or is too slow: this
+    /// process ends then, and a worker that was not reached would look for the next one.
     fn release_all(&mut self, cause: &str) -> impl Future<Output = ()> + use<> {
         let mut goodbyes = Vec::new();
         for (instance_id, worker) in std::mem::take(&mut self.workers) {
@@ -346,7 +346,8 @@ impl ResourceManagerActor {
         }
     }
 
-    /// Ends the connection of a JobMaster. What it declared goes with it: the next one declares anew.
+    /// Ends the connection of a JobMaster and drops its declaration: the next JobMaster declares
+    /// anew.
     fn close_job(&mut self, job_id: JobId, reason: &str) {
         let Some(job) = self.jobs.remove(&job_id) else {
             return;

@@ -105,7 +105,7 @@ struct Up {
     calls: mpsc::Sender<HostCall>,
     /// Number of slots whose memory the host has.
     slots: usize,
-    /// Whether it is a process of its own.
+    /// True if it is a process of its own.
     own_process: bool,
 }
 
@@ -166,7 +166,7 @@ impl TaskExecutor {
         ctx.spawn(launched);
     }
 
-    /// The process is there: watch for its end, tell it what it is for.
+    /// Handles that a host's process was launched: watches for its end, and sends it its settings.
     fn host_launched(
         &mut self,
         job: JobId,
@@ -386,7 +386,7 @@ impl TaskExecutor {
         }
     }
 
-    /// Ends all hosts; answers when they are gone.
+    /// Ends all hosts. The future resolves when they have ended.
     pub(super) fn end_all_hosts(&mut self) -> impl Future<Output = ()> + use<> {
         let keeper = self.deps.program_hosts.clone();
         let jobs: Vec<JobId> = std::mem::take(&mut self.hosts).into_keys().collect();
@@ -422,7 +422,7 @@ async fn launch_process(
     launched.map(Some).map_err(start_failure)
 }
 
-/// Ends when the host has; how it ended, for people.
+/// Waits until the host has ended, and returns the way it ended, as text for users.
 async fn await_exit(
     keeper: Remote<ProgramHostsGateway>,
     job_id: JobId,

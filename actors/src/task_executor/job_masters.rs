@@ -219,7 +219,7 @@ impl TaskExecutor {
         }
     }
 
-    /// Tells the heartbeats what is here of a job.
+    /// Updates the payload that heartbeats carry to a job's JobMaster.
     pub(super) fn publish_job(&mut self, job: JobId) {
         let connection = self.jobs.get(&job).and_then(|shell| shell.connection.as_ref());
         if let Some(connection) = connection {

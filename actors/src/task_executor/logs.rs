@@ -96,7 +96,7 @@ impl LogFolder {
         Ok(bytes)
     }
 
-    /// Whether this could be the name of a log file of this process: no folder in it, not hidden.
+    /// Returns true if this could be the name of a log file of this process: no folder in it, not hidden.
     fn has(&self, name: &str) -> bool {
         let plain = !name.contains(['/', '\\', '\0']) && !name.starts_with('.') && !name.is_empty();
         plain && self.prefixes.iter().any(|prefix| name.starts_with(prefix))
