@@ -33,18 +33,18 @@ impl NodeAddress {
         &self.0
     }
 
-    /// Host without brackets; empty where there is none.
+    /// Returns the host without brackets; empty if there is none.
     pub fn host(&self) -> &str {
         let host = self.0.rsplit_once(':').map_or(&*self.0, |(host, _)| host);
         host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host)
     }
 
-    /// Port, where the address can be dialled.
+    /// Returns the port; `None` if the address can't be dialled.
     pub fn port(&self) -> Option<u16> {
         self.0.rsplit_once(':')?.1.parse().ok()
     }
 
-    /// Whether this is a service of this process without a port.
+    /// Returns true if this is a service of this process without a port.
     pub fn is_local(&self) -> bool {
         self.0.starts_with("local:")
     }

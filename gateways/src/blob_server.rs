@@ -32,7 +32,7 @@ pub struct OpenUpload {
     pub kind: BlobKind,
 }
 
-/// The next bytes.
+/// Sends the next bytes of an upload.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct UploadChunk {
     /// Id of the upload, given by its first call.
@@ -86,7 +86,7 @@ pub enum BlobError {
     /// The server has no blob of that key.
     #[error("there is no blob {0} here")]
     NotFound(String),
-    /// The content is not what its name says.
+    /// The content does not have the hash in its key.
     #[error("the content of the blob has hash {actual}, not {expected}")]
     WrongHash {
         /// Hash in the blob's key.

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 pub trait Gateway: Send + Sync + 'static {
     /// E.g. `dispatcher`; the first part of its calls' names.
     const NAME: &'static str;
-    /// Names of its calls.
+    /// Names of the gateway's calls.
     const CALLS: &'static [&'static str];
     /// The leader session of its endpoints.
     type Fence: Fence;
@@ -33,7 +33,7 @@ pub trait Call: Serialize + DeserializeOwned + fmt::Debug + Send + 'static {
 /// The result of a handler that answers a call at once.
 pub type Answer<C> = Result<<C as Call>::Reply, <C as Call>::Error>;
 
-/// FNV-1a over the name. That no two calls share an id is a test.
+/// Returns the FNV-1a hash of the name. A test checks that no two calls share an id.
 pub const fn call_id(name: &str) -> u32 {
     let mut rest = name.as_bytes();
     let mut hash = 0x811c_9dc5_u32;
@@ -73,7 +73,7 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// A caller in the same process, for tests of handlers.
+    /// Makes the caller of a call within the same process, for tests of handlers.
     pub fn local(within: Duration) -> Self {
         Self {
             principal: Principal::Local,
@@ -236,7 +236,7 @@ macro_rules! gateway {
         }
 
         impl $gateway {
-            /// An endpoint whose calls are handled by one actor.
+            /// Makes an endpoint whose calls are handled by one actor.
             pub fn endpoint<A>(actor: $crate::reexport::Addr<A>) -> $crate::Endpoint<$gateway>
             where
                 A: $crate::reexport::Actor<Context = $crate::reexport::Context<A>>
@@ -259,7 +259,8 @@ macro_rules! gateway {
                 None
             }
 
-            /// A made-up message of a call by the call's name; `None`: not one of these.
+            /// Makes up a message of a call, by the call's name; `None` if the gateway has no such
+            /// call.
             #[doc(hidden)]
             pub fn sample_by_name(
                 name: &str,

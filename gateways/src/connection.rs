@@ -39,7 +39,7 @@ pub(crate) struct PeerInfo {
     pub(crate) label: NodeAddress,
     pub(crate) principal: Principal,
     pub(crate) incarnation: u128,
-    /// Whether a lost connection can be made again by dialling the node.
+    /// True if a lost connection can be made again by dialling the node.
     pub(crate) dialable: bool,
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct Connection {
     over: AtomicBool,
     /// Ends with the connection.
     pub(crate) ended: CancellationToken,
-    /// Whether somebody waits for `served` to become empty.
+    /// Notified when `served` becomes empty.
     pub(crate) idle: Arc<tokio::sync::Notify>,
 }
 
@@ -131,12 +131,12 @@ impl Connection {
         }
     }
 
-    /// Whether it was given up.
+    /// Returns true if it was given up.
     pub(crate) fn is_over(&self) -> bool {
         self.over.load(Ordering::Acquire)
     }
 
-    /// Whether calls can be made.
+    /// Returns true if calls can be made.
     pub(crate) fn is_open(&self) -> bool {
         !self.is_over() && !self.left.load(Ordering::Acquire)
     }
@@ -191,9 +191,10 @@ impl Connection {
         }
     }
 
-    /// Many calls or answers at once are written together. The work lane does that itself, once it has made those
-    /// that are due: nobody has to be woken for it. For the others the connection's task does it, so that a
-    /// beat never waits for the end of somebody's turn.
+    /// Requests that calls or answers which are made at the same time are written together. The
+    /// work lane writes at the end of its turn, so no other thread has to be woken. For other lanes
+    /// the connection's task writes, so that a beat never waits for the end of another actor's
+    /// turn.
     fn flush_after_this_turn(self: &Arc<Self>) {
         if Lane::of_this_thread() != Some(Lane::Work) {
             return self.notify();
@@ -213,7 +214,7 @@ impl Connection {
         }
     }
 
-    /// Whether the work lane writes what waits, as soon as its turn is over. Two threads that write by turns cost
+    /// Returns true if the work lane writes what waits, as soon as its turn is over. Two threads that write by turns cost
     /// each other more than they save.
     pub(crate) fn is_flushing(&self) -> bool {
         self.flushing.load(Ordering::Acquire) && !self.outbound.is_blocked()
@@ -235,7 +236,7 @@ impl Connection {
         self.served.room(self.limits.pending_max, self.limits.body_max.saturating_mul(2))
     }
 
-    /// Tells whoever waits for that if no call of the peer is under way.
+    /// Notifies those that wait for it if no call of the peer is under way.
     pub(crate) fn note_idle(&self) {
         if self.served.len() == 0 {
             self.idle.notify_waiters();

@@ -16,8 +16,9 @@ use std::{
 /// The first and the longest pause between two attempts.
 const RETRY: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
-/// Repeats a call until it is answered, for calls that may be executed twice. Pauses between attempts grow from 20 ms
-/// to 1 s. Returns `None` if `wanted` returns false after a failure: nobody needs the answer any more.
+/// Repeats a call until it is answered, for calls that may be executed twice. Pauses between
+/// attempts grow from 20 ms to 1 s. Returns `None` if `wanted` returns false after a failure,
+/// because the answer is not needed any more.
 ///
 /// # Errors
 /// The callee's refusal, or a failure of the fabric that no repetition can mend.

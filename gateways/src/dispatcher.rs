@@ -100,12 +100,12 @@ pub enum SubmitError {
     /// There is no room now for the process that builds the program's graph. The same request may succeed later.
     #[error("the program cannot be built into a job now: {0}")]
     NoRoom(String),
-    /// The program refuses its arguments, or was asked for help: what it says, as it says it.
+    /// The program refuses its arguments, or was asked for help; `text` is its own text.
     #[error("{text}")]
     Usage {
         /// Text to print: the program's help or complaint.
         text: String,
-        /// Whether help or the version was asked for: no failure.
+        /// True if help or the version was asked for: no failure.
         help: bool,
     },
     /// The graph is malformed.
@@ -151,7 +151,7 @@ pub struct TriggerSavepoint {
     pub kind: CheckpointKind,
     /// The directory; `None`: the configured one.
     pub directory: Option<String>,
-    /// Whether the job is cancelled when the savepoint is complete.
+    /// True if the job is cancelled when the savepoint is complete.
     pub cancel: bool,
 }
 
@@ -199,7 +199,8 @@ pub struct RequestJobStatus {
     pub job_id: JobId,
 }
 
-/// The result of a job: answered when it has ended, or at `wait_ms` with what is known.
+/// Asks for the result of a job. The answer comes when the job has ended, or after `wait_ms` with
+/// its present state.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestJobResult {
     /// Job that the call is about.

@@ -185,7 +185,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Handles all whole frames; what is left.
+    /// Handles all whole frames, and returns the bytes that are left.
     fn frames<'a>(&mut self, service: &Arc<Inner>, bytes: &'a [u8]) -> Result<&'a [u8], String> {
         let (mut rest, mut answers) = (bytes, Vec::new());
         self.incoming.begin(bytes.len());
@@ -242,7 +242,7 @@ impl Driver {
         self.place(service, id, to, context(ask, self.heard), body.into());
     }
 
-    /// A whole call.
+    /// Handles a whole call.
     fn place(
         &mut self,
         service: &Arc<Inner>,

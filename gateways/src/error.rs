@@ -48,7 +48,7 @@ pub enum FabricError {
         "deadline exceeded in {handler}: {queued:?} in the mailbox, {running:?} in the handler"
     )]
     DeadlineExceeded {
-        /// Time in the mailbox.
+        /// Time that the call spent in the mailbox.
         queued: Duration,
         /// Time since the handler began; zero: it did not begin (and will not).
         running: Duration,
@@ -63,7 +63,7 @@ pub enum FabricError {
         /// The same at this side.
         ours: String,
     },
-    /// The handler panicked while it ran this call; its actor is gone.
+    /// The handler panicked while it ran this call; its actor has ended.
     #[error("the handler of {endpoint} panicked")]
     HandlerPanicked {
         /// Endpoint and call.
@@ -77,7 +77,7 @@ pub enum FabricError {
         /// Name of the endpoint within its process.
         endpoint: String,
     },
-    /// The endpoint is there but does not answer this call.
+    /// The endpoint exists but does not answer this call.
     #[error("endpoint {endpoint} does not answer {call}")]
     NoSuchCall {
         /// The name it is served under.
@@ -85,7 +85,7 @@ pub enum FabricError {
         /// Name of the call, such as `dispatcher.SubmitJob`.
         call: String,
     },
-    /// Bytes that are not what they should be; as a request it was not executed.
+    /// The bytes are not what they should be; a malformed request was not executed.
     #[error("{what} is malformed: {why}")]
     Malformed {
         /// Name of the message that could not be handled.
@@ -115,7 +115,7 @@ pub enum FabricError {
 }
 
 impl FabricError {
-    /// Whether the handler may have run (in part or whole).
+    /// Returns true if the handler may have run (in part or whole).
     pub fn may_have_run(&self) -> bool {
         match self {
             Self::Unreachable { executed, .. } => *executed == Executed::Maybe,
@@ -133,7 +133,7 @@ impl FabricError {
         }
     }
 
-    /// Whether the same call, made again later at the same address, may succeed. Where it also
+    /// Returns true if the same call, made again later at the same address, may succeed. Where it also
     /// [may have run](Self::may_have_run), only a repeatable call should be made again.
     pub fn is_retriable(&self) -> bool {
         match self {
@@ -170,14 +170,14 @@ pub enum CallError<E> {
 }
 
 impl<E> CallError<E> {
-    /// The fabric's failure, if it is one.
+    /// Returns the fabric's failure, `None` if the handler refused.
     pub fn fabric(&self) -> Option<&FabricError> {
         match self {
             Self::Refused(_) => None,
             Self::Fabric(error) => Some(error),
         }
     }
-    /// The handler's answer, if it is one.
+    /// Returns the handler's refusal, `None` if the fabric failed.
     pub fn refused(self) -> Option<E> {
         match self {
             Self::Refused(error) => Some(error),

@@ -8,7 +8,7 @@ use thiserror::Error;
 
 /// The version that every frame carries.
 pub const VERSION: u8 = 1;
-/// Bytes before what is special to a kind: length, version, kind, flags, correlation id.
+/// Number of header bytes that all kinds share: length, version, kind, flags, correlation id.
 pub const HEADER_BYTES: usize = 16;
 /// Bytes of an ask's own header, without the caller's session and the endpoint's name.
 const ASK_BYTES: usize = 4 + 8 + 24 + SESSION_BYTES + 2;
@@ -86,12 +86,12 @@ pub struct Frame<'a> {
     pub id: u64,
     /// Fields of an ask; set only for [`Kind::Ask`].
     pub ask: Option<AskHeader<'a>>,
-    /// Whether a chunk belongs to an answer.
+    /// True if a chunk belongs to an answer.
     pub of_answer: bool,
     /// Length of the whole body in bytes, set in the first frame of a body that continues in
     /// chunks.
     pub total: Option<u64>,
-    /// Whether chunks follow.
+    /// True if chunks follow.
     pub more: bool,
     /// The body or a part of it.
     pub body: &'a [u8],
@@ -106,7 +106,7 @@ pub enum Decoded<'a> {
     Frame(Frame<'a>, usize),
 }
 
-/// Bytes that are no frame. The connection can't go on.
+/// The error that bytes are not a frame. The connection can't continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum FrameError {
     /// The frame exceeds the bound.
@@ -131,7 +131,7 @@ pub enum FrameError {
     Name,
 }
 
-/// The first frame in `input`, if it is whole. `frame_max` bounds its length.
+/// Decodes the first frame in `input`. A frame longer than `frame_max` bytes is an error.
 pub fn decode(input: &[u8], frame_max: usize) -> Result<Decoded<'_>, FrameError> {
     let Some((length, after_length)) = input.split_first_chunk::<4>() else {
         return Ok(Decoded::Incomplete(HEADER_BYTES));
@@ -269,12 +269,12 @@ fn encode_session(session: LeaderSession, out: &mut Vec<u8>) {
 }
 
 impl<'a> Frame<'a> {
-    /// A frame without a body.
+    /// Makes a frame without a body.
     pub fn bare(kind: Kind) -> Self {
         Self { kind, id: 0, ask: None, of_answer: false, total: None, more: false, body: &[] }
     }
 
-    /// An answer to the call `id`.
+    /// Makes the frame of an answer to the call `id`.
     pub fn answer(kind: Kind, id: u64, body: &'a [u8]) -> Self {
         Self { id, body, ..Self::bare(kind) }
     }

@@ -59,7 +59,7 @@ impl Newest {
 /// Reply to one beat.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BeatReply {
-    /// Whether the asked party knows the asking one in this session and is itself the one meant; false: the
+    /// True if the asked party knows the asking one in this session and is itself the one meant; false: the
     /// connection is over, register again.
     pub known: bool,
     /// Milliseconds since the asked actor finished a turn.
@@ -109,7 +109,7 @@ pub enum BeatPayload {
         /// Attempts with state and counts.
         tasks: Vec<TaskStateUpdate>,
     },
-    /// JobMaster → TaskExecutor: what it believes is there.
+    /// JobMaster → TaskExecutor: the attempts and slots that the JobMaster believes to be there.
     Deployed {
         /// Allocations it holds on that TaskExecutor.
         allocations: Vec<AllocationId>,

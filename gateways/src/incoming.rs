@@ -49,7 +49,7 @@ struct Open {
 }
 
 impl Incoming {
-    /// A read begins that brings so many bytes.
+    /// Begins a read of that number of bytes.
     pub(crate) fn begin(&mut self, bytes: usize) {
         self.bytes = bytes;
     }
@@ -239,7 +239,8 @@ impl Origin<'_> {
         }
     }
 
-    /// Hands calls to their endpoints, or answers why not. Those that are over meanwhile are dropped.
+    /// Hands calls to their endpoints, or answers with the reason why not. Calls that have ended
+    /// meanwhile are dropped.
     fn let_in(&self, calls: &Calls, waited: Option<&Arc<Batch>>) {
         let mut endpoint = None;
         let mut rest = &*calls.bodies;

@@ -70,11 +70,11 @@ pub struct TaskManagerAccepted {
 pub struct RegistrationRefused {
     /// Reason as text for users.
     pub reason: String,
-    /// Whether asking again may help.
+    /// True if asking again may help.
     pub retry: bool,
 }
 
-/// Slots for the job. Answered with those that are accepted; the TaskExecutor frees the rest.
+/// Offers slots for the job. The answer names the accepted ones; the TaskExecutor frees the rest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OfferSlots {
     /// Process of the TaskExecutor.
@@ -256,7 +256,7 @@ pub enum SavepointError {
     Failed(String),
 }
 
-/// The job's state.
+/// Asks for the job's state.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestStatus {}
 
@@ -264,11 +264,11 @@ pub struct RequestStatus {}
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestSummary {}
 
-/// Everything about the job.
+/// Asks for everything about the job.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestDetails {}
 
-/// The job's checkpoints.
+/// Asks for the job's checkpoints.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestCheckpoints {}
 

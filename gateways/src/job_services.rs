@@ -79,7 +79,7 @@ pub struct WatchJob {
     pub instance_id: model::InstanceId,
 }
 
-/// Stop following a job: its last slot is gone.
+/// Stops following a job, whose last slot on the TaskExecutor was freed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ForgetJob {
     /// Job that the call is about.
@@ -143,7 +143,8 @@ pub struct FindHost {
     pub job_id: JobId,
 }
 
-/// Wait until the host of a job is gone; after `wait_ms` the answer is `None`. An unknown host counts as gone.
+/// Waits until the host of a job has ended. After `wait_ms` the answer is `None`. An unknown host
+/// counts as ended.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct AwaitHostExit {
     /// Job that the call is about.
@@ -154,13 +155,13 @@ pub struct AwaitHostExit {
     pub wait_ms: u64,
 }
 
-/// A host is gone.
+/// The exit of a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostExit {
     /// The way in which the host ended, as text for users: "exit code 101", "killed by SIGKILL",
     /// "released".
     pub cause: String,
-    /// Whether its keeper was asked to end it.
+    /// True if its keeper was asked to end it.
     pub released: bool,
 }
 

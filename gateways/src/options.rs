@@ -49,7 +49,7 @@ pub struct RpcOptions {
     /// Time within which a peer whose connection closed has to answer again before it counts as
     /// lost.
     pub suspicion_max: Duration,
-    /// Silence after which a peer is asked whether it is there.
+    /// Silence after which a peer is pinged.
     pub ping_after: Duration,
     /// Silence after which a connection is given up.
     pub silence_max: Duration,
@@ -81,7 +81,8 @@ pub struct ListenOptions {
 }
 
 impl RpcOptions {
-    /// No port: for embedded clusters, program hosts and tests of one process.
+    /// Makes the options of a process without a port: for embedded clusters, program hosts and
+    /// tests of one process.
     pub fn in_process() -> Self {
         Self {
             listen: None,
@@ -120,7 +121,8 @@ impl RpcOptions {
         }
     }
 
-    /// A process of a cluster: bound to `bind_host`, known to its peers as `advertised_host`.
+    /// Makes the options of a process that is bound to `bind_host` and known to its peers as
+    /// `advertised_host`.
     pub fn listening(
         bind_host: impl Into<String>,
         advertised_host: impl Into<String>,

@@ -47,8 +47,8 @@ struct WriteSide {
     io: BoxWrite,
     buffer: Vec<u8>,
     written: usize,
-    /// The socket was full: only the connection's own task may go on, because its waker is the one that
-    /// the socket knows.
+    /// True if the socket was full: then only the connection's own task may write, because the
+    /// socket wakes only that.
     blocked: bool,
     /// Something was written that has not been flushed.
     dirty: bool,
@@ -131,14 +131,14 @@ impl Outbound {
         Ok(queue.small.len())
     }
 
-    /// Whether nothing waits. The socket may still hold bytes of its own.
+    /// Returns true if nothing waits. The socket may still hold bytes of its own.
     pub(crate) fn is_empty(&self) -> bool {
         let write = self.write.lock().unwrap_or_else(PoisonError::into_inner);
         let queue = self.queue();
         write.written == write.buffer.len() && queue.small.is_empty() && queue.long.is_empty()
     }
 
-    /// Whether only the connection's own task may go on writing.
+    /// Returns true if only the connection's own task may go on writing.
     pub(crate) fn is_blocked(&self) -> bool {
         match self.write.try_lock() {
             Ok(write) => write.blocked,

@@ -169,7 +169,7 @@ impl Peers {
         former
     }
 
-    /// Whether calls to its node went over this connection.
+    /// Returns true if calls to its node went over this connection.
     pub(crate) fn disconnected(&self, connection: &Arc<Connection>) -> bool {
         let Some(node) = &connection.peer.node else {
             return false;
@@ -295,7 +295,7 @@ impl Inner {
         });
     }
 
-    /// A process has connected. Another incarnation at its address is gone with that.
+    /// Records that a process has connected. Another incarnation at its address has ended then.
     pub(crate) fn connection_began(&self, connection: &Arc<Connection>) {
         if let Some(former) = self.peers.connected(connection) {
             former.close("another incarnation connected from its address");
@@ -315,7 +315,7 @@ impl Inner {
     }
 }
 
-/// An attempt to connect. However it ends (its lane may end first), nobody waits for ever.
+/// An attempt to connect. However it ends (its lane may end first), every waiting caller is woken.
 struct Dialling {
     peer: Arc<Peer>,
     outcome: State,

@@ -50,7 +50,7 @@ pub struct BuildGraph {
     pub parallelism: u32,
     /// `pipeline.max-parallelism` and whatever else shapes the graph; `-D` options.
     pub options: BTreeMap<String, String>,
-    /// Whether relative paths are allowed (embedded mode).
+    /// True if relative paths are allowed (embedded mode).
     pub embedded: bool,
 }
 
@@ -65,12 +65,12 @@ pub enum BuildError {
         "the program built another graph here than where it was submitted: {0} (it may depend only on its arguments, declared environment variables and env.once)"
     )]
     Differs(String),
-    /// The program refuses its arguments, or was asked for help: what it says, as it says it.
+    /// The program refuses its arguments, or was asked for help; `text` is its own text.
     #[error("{text}")]
     Usage {
         /// Text to print: the program's help or complaint.
         text: String,
-        /// Whether help or the version was asked for: no failure.
+        /// True if help or the version was asked for: no failure.
         help: bool,
     },
     /// Bad paths, options, no such registered job.
@@ -111,7 +111,8 @@ pub struct StartHost {
     pub managed_memory: MemorySize,
     /// `heartbeat.timeout`; a host that has not heard its parent for 0.6 of it exits (0: in process, never).
     pub heartbeat_timeout_ms: u64,
-    /// Folder for temporary files.
+    /// Deploys tasks to the host. The answer names those that can't run; the others report their
+    /// states.
     pub tmp_dir: String,
     /// `exchange.force-serialization` and other data plane options.
     pub options: BTreeMap<String, String>,
@@ -141,7 +142,7 @@ pub struct CancelOnHost {
     pub attempts: Vec<ExecutionAttemptId>,
 }
 
-/// A slot went back; what is still running in it is cancelled.
+/// Tells a host that a slot was returned; tasks that still run in it are cancelled.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReleaseSlot {
     /// Allocation of the slot concerned.
@@ -164,11 +165,12 @@ pub struct NotifyOnHost {
     pub attempts: Vec<ExecutionAttemptId>,
     /// The number of the checkpoint.
     pub checkpoint: u64,
-    /// Whether it is complete; otherwise it was aborted.
+    /// True if it is complete; otherwise it was aborted.
     pub complete: bool,
 }
 
-/// JobManager side: every coordinator takes its snapshot for a checkpoint. Answered with the snapshots once all are there.
+/// Asks every coordinator for its snapshot of a checkpoint, on the JobManager side. The answer
+/// comes when all snapshots are there.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SnapshotCoordinators {
     /// The number of the checkpoint.
@@ -180,7 +182,7 @@ pub struct SnapshotCoordinators {
 pub struct CoordinatorsCheckpointEnded {
     /// The number of the checkpoint.
     pub checkpoint: u64,
-    /// Whether it is complete; otherwise it was aborted.
+    /// True if it is complete; otherwise it was aborted.
     pub complete: bool,
 }
 
@@ -200,7 +202,7 @@ pub struct StartCoordinators {
     pub operators: BTreeSet<OperatorId>,
     /// Opaque snapshots to restore from, by operator.
     pub restore: Vec<(OperatorId, serde_bytes::ByteBuf)>,
-    /// Whether relative paths are allowed (embedded mode).
+    /// True if relative paths are allowed (embedded mode).
     pub embedded: bool,
     /// The cluster's options that coordinators may need, those that begin with `s3.`; options of the job override them.
     pub options: BTreeMap<String, String>,
@@ -233,7 +235,7 @@ pub struct HandleCoordinationRequest {
 /// Answered once all have; an error with `finished` is a failover of the job.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct JobEnded {
-    /// Whether it finished.
+    /// True if it finished.
     pub finished: bool,
 }
 

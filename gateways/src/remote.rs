@@ -62,13 +62,13 @@ impl<G: Gateway> Remote<G> {
         }
     }
 
-    /// The same endpoint; every call carries the caller's own leader session.
+    /// Returns the same remote; every call of it carries the caller's own leader session.
     #[must_use]
     pub fn with_session(&self, session: LeaderSession) -> Self {
         Self { session: Some(session), ..self.clone() }
     }
 
-    /// The same endpoint; every call is part of a trace.
+    /// Returns the same remote; every call of it is part of a trace.
     #[must_use]
     pub fn with_trace(&self, trace: TraceContext) -> Self {
         Self { trace, ..self.clone() }
@@ -79,13 +79,13 @@ impl<G: Gateway> Remote<G> {
         &self.shared.address
     }
 
-    /// The leader session that is meant.
+    /// Returns the leader session that calls are meant for.
     pub fn fence(&self) -> G::Fence {
         G::Fence::from_session(self.shared.fence)
     }
 
-    /// Calls and waits for the answer, at most `RpcOptions::ask_timeout`. Dropping the future gives the
-    /// call up; it may be executed all the same.
+    /// Makes a call and waits for the answer, at most `RpcOptions::ask_timeout`. Dropping the
+    /// future gives the call up; it may be executed all the same.
     pub async fn ask<C: Call<Gateway = G>>(
         &self,
         body: C,
@@ -94,7 +94,7 @@ impl<G: Gateway> Remote<G> {
         self.ask_within(body, within).await
     }
 
-    /// Like [`Remote::ask`] with a deadline of its own.
+    /// Makes a call like [`Remote::ask`], with a deadline of its own.
     pub async fn ask_within<C: Call<Gateway = G>>(
         &self,
         body: C,
@@ -162,7 +162,8 @@ impl Shared {
         }
     }
 
-    /// Sends a call in bytes and waits for its answer: what is the same for all calls is there once.
+    /// Sends a call in bytes and waits for its answer. This part is the same for all calls, so it
+    /// is compiled once.
     async fn ask_there(
         &self,
         call: (u32, &'static str),

@@ -57,7 +57,7 @@ pub struct RegisterTaskExecutor {
 /// Success: the incarnation under which everything that follows is stamped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskExecutorAccepted {
-    /// New with every registration.
+    /// Incarnation; new with every registration.
     pub instance_id: InstanceId,
     /// The ResourceManager's process.
     pub resource_id: ResourceId,
@@ -82,7 +82,7 @@ pub struct SendSlotReport {
     pub report: SlotReport,
 }
 
-/// A slot became free.
+/// Tells the ResourceManager that a slot became free.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NotifySlotAvailable {
     /// Incarnation of the slot's TaskExecutor.
@@ -93,7 +93,7 @@ pub struct NotifySlotAvailable {
     pub allocation_id: AllocationId,
 }
 
-/// A TaskExecutor leaves.
+/// Tells the ResourceManager that a TaskExecutor leaves.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisconnectTaskExecutor {
     /// Process of the TaskExecutor.
@@ -154,11 +154,11 @@ pub struct DisconnectJobMaster {
     pub job_id: JobId,
     /// The session that ends.
     pub job_master_id: JobMasterId,
-    /// Whether the job has ended for good.
+    /// True if the job has ended for good.
     pub finished: bool,
 }
 
-/// All registered TaskExecutors.
+/// Asks for all registered TaskExecutors.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestTaskManagers {}
 
@@ -188,7 +188,7 @@ pub struct TaskManagerSummary {
     pub allocated: Vec<(JobId, ResourceProfile)>,
     /// Milliseconds since its last heartbeat.
     pub last_heartbeat_age_ms: u64,
-    /// Whether its node is blocked.
+    /// True if its node is blocked.
     pub blocked: bool,
 }
 
@@ -308,7 +308,8 @@ facts! {
     }
 }
 
-/// SlotManager → its ResourceManager: what is missing beyond the workers that it knows, whole amounts.
+/// SlotManager → its ResourceManager: declares the workers that are missing beyond the known ones,
+/// in whole amounts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeclareNeededWorkers {
     /// Additions and removals of workers that this takes into account.
@@ -317,7 +318,8 @@ pub struct DeclareNeededWorkers {
     pub missing: Vec<(WorkerResourceSpec, u32)>,
 }
 
-/// SlotManager → its ResourceManager: nobody has used this worker for long enough.
+/// SlotManager → its ResourceManager: this worker has been idle for so long that it is to be
+/// released.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReleaseIdleWorker {
     /// Incarnation of the TaskExecutor.

@@ -207,12 +207,13 @@ impl RpcService {
         &self.0.node
     }
 
-    /// Drawn at the start; another one at the same address is another process.
+    /// Returns the number drawn at the service's start; another number at the same address means
+    /// another process.
     pub fn incarnation(&self) -> u128 {
         self.0.incarnation
     }
 
-    /// The cluster that this process belongs to.
+    /// Returns the id of the cluster that this process belongs to.
     pub fn cluster_id(&self) -> &ClusterId {
         &self.0.options.credentials.cluster
     }
@@ -229,7 +230,7 @@ impl RpcService {
         self.0.events.subscribe()
     }
 
-    /// Authenticated connections that are open now.
+    /// Returns the number of authenticated connections that are open now.
     pub fn connections(&self) -> usize {
         self.0.connection_count()
     }
@@ -239,9 +240,10 @@ impl RpcService {
         self.0.peers.len()
     }
 
-    /// Talks to a peer over a stream that a common parent (or this process itself) gave both: nothing is
-    /// proved, `principal` is taken for granted. Calls to `peer` go this way, and the peer may call what
-    /// its principal may. Calls wait until both sides have compared their versions.
+    /// Talks to a peer over a stream that a common parent (or this process itself) gave to both:
+    /// nothing is proved, `principal` is taken for granted. Calls to `peer` go this way, and the
+    /// peer may call what its principal may. Calls wait until both sides have compared their
+    /// versions.
     pub fn adopt(&self, peer: NodeAddress, stream: BoxStream, principal: Principal) -> PeerHandle {
         self.0.adopt(peer, stream, principal)
     }
@@ -272,7 +274,7 @@ impl RpcService {
         }
     }
 
-    /// The platform that the service runs on.
+    /// Returns the platform that the service runs on.
     pub fn platform(&self) -> &Platform {
         &self.0.platform
     }
@@ -288,8 +290,8 @@ impl RpcService {
         self.register(name.into(), fence, &endpoint, Allow::Cluster)
     }
 
-    /// Like [`RpcService::serve`], and program hosts of `job` may make the calls in `calls` too (their
-    /// names, e.g. `SubmitJob::NAME`; empty: all).
+    /// Serves an endpoint like [`RpcService::serve`]; program hosts of `job` may make the calls in
+    /// `calls`, too (their names, such as `SubmitJob::NAME`; empty: all).
     pub fn serve_for_job<G: Gateway>(
         &self,
         name: impl Into<String>,
@@ -329,18 +331,18 @@ impl RpcService {
         Registration { service: Arc::downgrade(&self.0), registered }
     }
 
-    /// A gateway to a local or remote endpoint in the leader session `fence`. Nothing is connected
-    /// before the first call.
+    /// Makes a gateway to a local or remote endpoint in the leader session `fence`. No connection
+    /// is made before the first call.
     pub fn gateway<G: Gateway>(&self, address: &EndpointAddress, fence: G::Fence) -> Remote<G> {
         Remote::new(Arc::clone(&self.0), address.clone(), fence)
     }
 
-    /// Whether an endpoint answers under this name and session at this moment.
+    /// Returns true if an endpoint answers under this name and session at this moment.
     pub fn serves(&self, name: &str, session: model::LeaderSession) -> bool {
         self.0.endpoints.get(name).is_some_and(|e| e.fence == session && e.connected())
     }
 
-    /// The address of an endpoint of this process.
+    /// Returns the address of an endpoint of this process.
     pub fn address_of(&self, name: &str) -> EndpointAddress {
         EndpointAddress::new(self.0.node.clone(), name)
     }
@@ -357,7 +359,7 @@ pub struct Registration {
 const DEATH_CHECK: Duration = Duration::from_secs(1);
 
 impl Registration {
-    /// Whether the actor lives.
+    /// Returns true if the actor lives.
     pub fn is_alive(&self) -> bool {
         self.registered.connected()
     }

@@ -182,7 +182,7 @@ enum Stage {
     Asked(Box<dyn Place>, ReplyTo),
     /// The deadline passed while the call was being put into the mailbox.
     Expired,
-    /// Answered, or nobody waits any more.
+    /// The call was answered, or its caller does not wait any more.
     Over,
 }
 
@@ -190,7 +190,7 @@ enum Stage {
 pub(crate) struct ServeSlot {
     admitted: Admitted,
     stage: Mutex<Stage>,
-    /// Wakes not yet looked after; above zero: somebody looks.
+    /// Number of wakes not yet looked after; above zero means that a thread is looking.
     wakes: AtomicU32,
 }
 
@@ -213,7 +213,7 @@ impl ServeSlot {
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks for the answer. A wake that comes during a look causes one more, by whoever looks.
+    /// Looks for the answer. A wake that comes during a look causes one more, by the same thread.
     fn poll(self: &Arc<Self>) {
         if self.wakes.fetch_add(1, Ordering::AcqRel) == 0 {
             self.look(self.lock());

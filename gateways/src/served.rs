@@ -109,7 +109,7 @@ impl Batch {
         std::mem::take(&mut *self.calls())
     }
 
-    /// Marks those whose deadlines have passed.
+    /// Marks the calls whose deadlines have passed.
     fn expire(&self, now: Instant, expired: &mut Expired) {
         let mut endpoint = None;
         for call in &mut self.calls().calls {
@@ -131,8 +131,8 @@ impl Batch {
 }
 
 impl Calls {
-    /// Room for the calls of a read of so many bytes, the first of which has so long a body; `whole`: it becomes
-    /// their buffer.
+    /// Reserves room for the calls of a read of `read` bytes, the first of which has a body of
+    /// `body` bytes; `whole`: that body becomes their buffer.
     pub(crate) fn expecting(read: usize, body: usize, whole: bool) -> Self {
         // A call's header and its endpoint's name.
         const HEADER_BYTES: usize = 100;
@@ -198,8 +198,8 @@ impl Served {
         batch
     }
 
-    /// Calls that were decoded go to their actors: those of a batch, which waits no more, or one that did not have
-    /// to wait. `false`: nobody waits for their answers any more.
+    /// Moves calls that were decoded to their actors: those of a batch, or one that did not have to
+    /// wait. Returns false if their answers are not needed any more.
     pub(crate) fn ask(
         &self,
         of: Option<(&Arc<Batch>, &Calls)>,

@@ -34,7 +34,7 @@ facts! {
     }
 }
 
-/// A TaskExecutor was registered.
+/// Adds a TaskExecutor that was registered.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct AddTaskExecutor {
     /// Process of the TaskExecutor.
@@ -53,7 +53,7 @@ pub struct AddTaskExecutor {
     pub report: SlotReport,
 }
 
-/// A TaskExecutor is gone.
+/// Removes a TaskExecutor that is lost.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RemoveTaskExecutor {
     /// Incarnation of the TaskExecutor.
@@ -69,7 +69,7 @@ pub struct ReportSlots {
     pub report: SlotReport,
 }
 
-/// A slot became free.
+/// Tells the SlotManager that a slot became free.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FreeSlot {
     /// Incarnation of the TaskExecutor.
@@ -105,7 +105,7 @@ pub struct RemoveJob {
     pub job_id: JobId,
 }
 
-/// The blocked nodes, whole.
+/// Sets the blocked nodes; they replace the last ones.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BlockHosts {
     /// Host names of the blocked nodes.

@@ -75,12 +75,13 @@ pub enum SlotRequestError {
     /// The caller is not the JobMaster that this TaskExecutor is connected to for that job.
     #[error("the caller is not the JobMaster this TaskExecutor is connected to")]
     NotMyJobMaster,
-    /// The slot is not what was asked for.
+    /// The slot does not fulfil the profile.
     #[error("the slot can't be given: {0}")]
     Unsuitable(String),
 }
 
-/// JobMaster or ResourceManager → TaskExecutor: a slot is not needed any more, or its job has gone.
+/// JobMaster or ResourceManager → TaskExecutor: frees a slot that is not needed any more, or whose
+/// job has ended.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FreeSlot {
     /// Allocation of the slot concerned.
@@ -107,7 +108,7 @@ pub struct DeployTasks {
     /// The URI of the checkpoint directory; `None`: state goes with the acknowledgement.
     #[serde(default)]
     pub checkpoint_dir: Option<String>,
-    /// Whether tasks wait, after the end of their data, for a final checkpoint.
+    /// True if tasks wait, after the end of their data, for a final checkpoint.
     #[serde(default)]
     pub ends_with_checkpoint: bool,
 }
@@ -135,7 +136,7 @@ pub struct TaskDeployment {
     pub allocation_id: AllocationId,
     /// The state of each operator to restore, in the order of the former subtasks.
     pub restore: Vec<(OperatorId, Vec<StateHandle>)>,
-    /// Whether the subtask had reached the end of its data in the checkpoint that it is restored from.
+    /// True if the subtask had reached the end of its data in the checkpoint that it is restored from.
     #[serde(default)]
     pub ended: bool,
 }
@@ -160,7 +161,7 @@ pub enum DeployError {
         /// Job that the message concerns.
         job: JobId,
     },
-    /// The program host refused or is gone.
+    /// The program host refused or has ended.
     #[error("the program host could not take the task: {0}")]
     Host(String),
 }
@@ -185,7 +186,7 @@ pub struct TriggerCheckpoint {
     pub barrier: CheckpointBarrier,
 }
 
-/// JobMaster → TaskExecutor: how a checkpoint has ended. Tasks commit what belongs to a complete one.
+/// The task does not run here any more.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NotifyCheckpoint {
     /// Job that the value belongs to.
@@ -194,7 +195,7 @@ pub struct NotifyCheckpoint {
     pub attempts: Vec<ExecutionAttemptId>,
     /// The number of the checkpoint.
     pub checkpoint: u64,
-    /// Whether it is complete; otherwise it was aborted.
+    /// True if it is complete; otherwise it was aborted.
     pub complete: bool,
 }
 
@@ -210,7 +211,7 @@ pub struct ForwardCheckpointAnswer {
 /// The reason why an answer did not reach the JobMaster.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum CheckpointAnswerError {
-    /// The task does not run here any more: nobody waits for its answer.
+    /// The task does not run here any more: its answer is not needed.
     #[error("attempt {attempt} is not current")]
     StaleAttempt {
         /// Execution attempt that the message concerns.
@@ -240,11 +241,11 @@ pub struct DisconnectResourceManager {
     pub resource_manager_id: ResourceManagerId,
     /// Reason as text for people.
     pub cause: String,
-    /// Whether the process should end (released, or refused for good).
+    /// True if the process should end (released, or refused for good).
     pub terminate: bool,
 }
 
-/// Program host → TaskExecutor.
+/// Program host → TaskExecutor: reports the states of tasks.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReportTaskStates {
     /// Job that the value belongs to.
