@@ -78,7 +78,7 @@ async fn within(answer: impl Future<Output = Result<Vec<u8>, String>>) -> Result
     }
 }
 
-/// Sends an event until it is answered or refused. With `twice` it is also sent again if it may have been processed
+/// Sends an event until it is answered or refused. With `may_repeat` it is also sent again if it may have been processed
 /// already.
 async fn send(
     parent: Remote<TaskExecutorGateway>,
