@@ -56,7 +56,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// One more value.
+    /// Records a value.
     pub fn record(&self, value: u64) {
         let inner = &self.0;
         if let Some(bucket) = inner.buckets.get(bucket_of(value)) {
@@ -67,7 +67,7 @@ impl Histogram {
         inner.max.fetch_max(value, Ordering::Relaxed);
     }
 
-    /// The distribution so far.
+    /// Returns the distribution of the values recorded so far.
     pub fn summary(&self) -> HistogramSummary {
         let inner = &self.0;
         let load = |n: &AtomicU64| n.load(Ordering::Relaxed);
