@@ -34,9 +34,9 @@ const SHOWN: usize = 5;
 pub struct Settings {
     /// The folder of the programs `flott`, `chaos_job` and `passthrough_fs`.
     pub bins: PathBuf,
-    /// Whether the disk of the checkpoints becomes slow and full.
+    /// True if the disk of the checkpoints becomes slow and full.
     pub disks: bool,
-    /// Whether the job's sink breaks two-phase commit.
+    /// True if the job's sink breaks two-phase commit.
     pub commits_early: bool,
 }
 
@@ -55,7 +55,7 @@ pub struct Seen {
     pub checkpoints: usize,
     /// Lines that the job has committed.
     pub lines: usize,
-    /// Whether a standby took over from killed JobManagers.
+    /// True if a standby took over from killed JobManagers.
     pub has_standby: bool,
 }
 

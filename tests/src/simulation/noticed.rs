@@ -28,9 +28,9 @@ pub enum Noticed {
         job_id: JobId,
         /// Number of the job's subtasks.
         subtasks: usize,
-        /// Whether the job takes checkpoints. Then its tasks wait for a final one after the end of their data.
+        /// True if the job takes checkpoints. Then its tasks wait for a final one after the end of their data.
         checkpoints: bool,
-        /// Whether the job's data has an end.
+        /// True if the job's data has an end.
         bounded: bool,
     },
     /// An attempt has ended by itself, and successfully, in its program host.
@@ -101,7 +101,7 @@ pub enum Noticed {
         job_master: LeaderSession,
         /// The number of the checkpoint.
         checkpoint: u64,
-        /// Whether the task ends with the checkpoint.
+        /// True if the task ends with the checkpoint.
         last: bool,
     },
     /// A task that has not ended is told that a checkpoint is complete.

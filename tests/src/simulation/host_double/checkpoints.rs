@@ -30,11 +30,11 @@ const LAST: &str = "last";
 /// The state of a task's part in checkpoints.
 #[derive(Debug, Default)]
 pub(super) struct Part {
-    /// Whether the task waits, after the end of its data, for a final checkpoint.
+    /// True if the task waits, after the end of its data, for a final checkpoint.
     ends_with_checkpoint: bool,
-    /// Whether the task had reached the end of its data in the checkpoint that it is restored from.
+    /// True if the task had reached the end of its data in the checkpoint that it is restored from.
     ended: bool,
-    /// Whether the task has reached the end of its data.
+    /// True if the task has reached the end of its data.
     at_end: bool,
     /// The newest checkpoint whose barrier has passed the task, 0 if there was none.
     passed: u64,

@@ -28,7 +28,7 @@ pub const RUN: Duration = Duration::from_secs(620);
 pub struct Plan {
     /// Seed of the run; the same seed gives the same trace.
     pub seed: u64,
-    /// Whether the ResourceManager starts its workers itself.
+    /// True if the ResourceManager starts its workers itself.
     pub active: bool,
     /// The configuration of the run's processes.
     pub settings: Settings,
