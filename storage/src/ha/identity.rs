@@ -13,7 +13,7 @@ pub fn process_identity() -> String {
     }
 }
 
-/// Whether the process of this identity has certainly ended: it ran on this machine, since this boot and in this
+/// Returns true if the process of this identity has certainly ended: it ran on this machine, since this boot and in this
 /// pid namespace, and is not there any more. `false` where that can't be told.
 pub fn is_gone(identity: &str) -> bool {
     let Some((rest, start)) = identity.rsplit_once('/') else {
