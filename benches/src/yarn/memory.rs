@@ -57,7 +57,7 @@ fn read(pid: u32, what: &str) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/{what}"))?).into_owned())
 }
 
-/// Whether a process is one of these or was started by one.
+/// Returns true if a process is one of these or was started by one.
 fn is_below(pid: u32, own: &BTreeSet<u32>, parents: &BTreeMap<u32, u32>) -> bool {
     let mut at = Some(pid);
     while let Some(pid) = at {
