@@ -19,7 +19,7 @@ use tokio::time::Instant;
 /// Maximum time of any step before a benchmark gives up.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The folder that holds this benchmark's binary and so the release binaries beside it.
+/// Returns the folder that holds this benchmark's binary, and so the release binaries beside it.
 pub fn binaries() -> Result<PathBuf> {
     let this = std::env::current_exe()?;
     Ok(this.parent().context("the benchmark has no folder")?.to_owned())
@@ -129,17 +129,17 @@ impl Cluster {
         Ok(hosts)
     }
 
-    /// RPC address of the JobManager.
+    /// Returns the RPC address of the JobManager.
     pub fn jobmanager_node(&self) -> NodeAddress {
         NodeAddress::of("127.0.0.1", self.rpc_port)
     }
 
-    /// The file with its secret.
+    /// Returns the file with the cluster's secret.
     pub fn secret_file(&self) -> PathBuf {
         self.folder.path().join("secret/cluster.secret")
     }
 
-    /// Folder that holds the cluster's files.
+    /// Returns the folder that holds the cluster's files.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }

@@ -59,12 +59,12 @@ impl Report {
         Self { bench }
     }
 
-    /// A single figure.
+    /// Prints a single figure.
     pub fn value(&self, metric: &str, value: f64, unit: &str) -> std::io::Result<()> {
         self.line(metric, value, unit, &[], None)
     }
 
-    /// The median of several runs; the runs themselves are printed with it.
+    /// Prints the median of several runs, and the runs with it.
     pub fn runs(&self, metric: &str, runs: &[f64], unit: &str) -> std::io::Result<()> {
         self.line(metric, median(runs), unit, runs, None)
     }
@@ -98,7 +98,7 @@ impl Report {
     }
 }
 
-/// The median; of an even number the lower middle; NaN of nothing.
+/// Returns the median: for an even number of values the lower middle, NaN for none.
 pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -155,7 +155,7 @@ fn make_absent(path: &Path, content: impl Fn() -> String) -> Result<(), ClusterF
 pub(crate) fn make_file(path: &Path, content: &str) -> Result<bool, ClusterFilesError> {
     let partial = write_partial(path, content)?;
     let linked = std::fs::hard_link(&partial, path);
-    // Of no use any more, whether the link was made or not.
+    // The partial file is not needed any more, whether the link was made or not.
     let _ = std::fs::remove_file(&partial);
     match linked {
         Ok(()) => Ok(true),

@@ -110,7 +110,7 @@ mod tests {
         let bytes = anonymous_bytes(child.id());
         child.kill().unwrap();
         child.wait().unwrap();
-        // Where the kernel does not list children, only this process is counted.
+        // If the kernel does not list children, only this process is counted.
         let listed = Path::new("/proc/self/task/self").exists()
             || Path::new(&format!("/proc/self/task/{}/children", std::process::id())).exists();
         assert_eq!(found.contains(&child.id()), listed);

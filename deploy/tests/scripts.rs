@@ -118,7 +118,7 @@ fn the_binarys_exit_code_is_the_scripts() {
         ("flott-daemon.sh", &["start-foreground", "taskmanager"]),
     ];
     for (script, words) in started {
-        // As a wrong flott.yaml is answered, by every call of the binary.
+        // Every call of the binary answers as it does to a wrong flott.yaml.
         let output = place.run_anywhere(script, "misconfigured", words);
         assert_eq!(output.status.code(), Some(64), "{script} {words:?}: {}", err(&output));
         assert!(err(&output).contains("error: flott.yaml"), "{script}: {}", err(&output));

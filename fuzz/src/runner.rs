@@ -130,7 +130,7 @@ fn run_all(
 /// One case: the input that `seed` makes, decoded under watch.
 fn run_case(target: &Target, seed: u64, tally: Option<&Tally>) -> std::result::Result<(), String> {
     let mut rng = Rng::new(seed);
-    // What the targets have in common in a seed must not make them do the same.
+    // Targets that share a seed must not get the same random numbers.
     target.name.bytes().for_each(|_| _ = rng.next());
     let input = (target.make)(&mut rng);
     let started = now();

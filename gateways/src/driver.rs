@@ -201,7 +201,7 @@ impl Driver {
                 Err(error) => break Err(error.to_string()),
             }
         };
-        // What came before a malformed frame came all the same.
+        // Frames before a malformed one are valid and are handled.
         let Self { incoming, connection, .. } = self;
         if !answers.is_empty() {
             connection.pending.answer_all(&answers);

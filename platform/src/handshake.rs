@@ -228,7 +228,7 @@ impl Greeting {
         let [major, minor] = rest.take()?;
         let version = Version { major, minor };
         if major != VERSION.major {
-            // What follows may look different there.
+            // Another major version may lay out the rest in another way.
             return Err(HandshakeError::Version { theirs: version, ours: VERSION });
         }
         let role = match role {

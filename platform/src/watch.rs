@@ -207,7 +207,7 @@ impl<T> Receiver<T> {
         let shared = &self.shared;
         loop {
             let mut changed = pin!(shared.changed.notified());
-            // What changes from here on wakes this one, though it does not wait yet.
+            // From here on a change wakes this future, although it does not wait yet.
             changed.as_mut().enable();
             let (version, closed) = {
                 let state = shared.read();

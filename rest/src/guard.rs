@@ -126,7 +126,7 @@ async fn permitted(gate: &Gate, request: &ServiceRequest) -> Result<(), ApiError
     let asked = Asked {
         method: request.method().as_str(),
         path: request.uri().path(),
-        // Of the connection: what a request says of its way could be invented.
+        // The address of the connection: a header about the request's way could be invented.
         peer: request.peer_addr().map(|address| address.ip()),
         authorization: only(headers, AUTHORIZATION),
         cookie: only(headers, COOKIE),

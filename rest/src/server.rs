@@ -173,7 +173,7 @@ mod tests {
             advertised_host: "localhost".to_owned(),
         };
         let why = listen(&bind).unwrap_err().to_string();
-        // Who binds says by which option; see deploy.
+        // The caller adds the option that sets the address; see deploy.
         assert!(
             why.contains(&format!("127.0.0.1, port {port}: ")) && why.contains("in use"),
             "{why}"

@@ -92,7 +92,8 @@ impl Pair {
 
     /// Lets time pass that has passed since a turn in which there was nothing to look at.
     fn tick(&mut self, turned_at: Duration, now: Duration) {
-        // As if it had been looked at in every turn: what is long is the pause of this process alone.
+        // Steps as if the pair had been looked at in every turn: the long pause is this process's
+        // own.
         self.step(turned_at, Event::Tick);
         self.step(now, Event::Tick);
         self.flush();

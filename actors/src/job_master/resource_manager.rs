@@ -219,8 +219,8 @@ impl Handler<NewResourceManager> for JobMaster {
         if self.ended || self.resource_manager.leader == leader {
             return;
         }
-        // That nobody leads is no reason to leave the one that the job is registered at: slots are held
-        // whatever becomes of it.
+        // A time without a leader is no reason to leave the ResourceManager that the job is
+        // registered at: the job keeps its slots in any case.
         if leader.is_some() {
             self.resource_manager.leader = leader;
             self.connect(ctx);

@@ -392,7 +392,7 @@ impl Handler<Ask<ConfirmLeadership>> for LeaderElectionActor {
         let ConfirmLeadership { component, leader } = ask.body;
         let session = leader.session;
         let not_leader = Err(NotLeader { session });
-        // Who leads is an affair of this process: nobody else confirms.
+        // Leadership is decided within this process: no other process may confirm it.
         if ask.caller.principal != Principal::Local {
             return not_leader;
         }

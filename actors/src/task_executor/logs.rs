@@ -82,7 +82,7 @@ impl LogFolder {
             return Err(absent());
         }
         let path = self.dir.join(name);
-        // Of the name itself: a link could lead anywhere.
+        // Metadata of the name itself: a link could lead anywhere.
         let meta = fs::symlink_metadata(&path).map_err(|_| absent())?;
         if !meta.is_file() {
             return Err(absent());

@@ -160,7 +160,7 @@ impl Handler<HeartbeatReport> for TaskExecutor {
 
     fn handle(&mut self, report: HeartbeatReport, ctx: &mut Self::Context) {
         match report {
-            // What its peers believe is reconciled by them: they hear of every slot and task from here.
+            // The peers reconcile their own beliefs: they receive every slot and task in the beats.
             HeartbeatReport::Payload { .. } => {}
             HeartbeatReport::Silent { party: Party::JobMaster { job_id, session }, since } => {
                 tracing::warn!(job = %job_id, ?since, "the JobMaster is silent");

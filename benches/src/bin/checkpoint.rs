@@ -313,7 +313,7 @@ impl Bench {
             Progress::Busy => {}
             Progress::Starved | Progress::Blocked => {
                 if !self.world.again.swap(false, Ordering::Relaxed) && self.world.due() == 0 {
-                    // As the thread of a task waits for its input.
+                    // The pause of a task's thread that waits for input.
                     std::thread::sleep(PAUSE);
                     self.world.state().last_look = None;
                 }

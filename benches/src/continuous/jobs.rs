@@ -200,7 +200,7 @@ fn slow(env: &Environment, args: &Args) -> flott::Result<()> {
     Ok(())
 }
 
-/// The program with all of these jobs.
+/// Returns the program with all of these jobs.
 pub fn entry() -> ProgramEntry {
     ProgramEntry::new()
         .job("latency", |env: &Environment, args: Args| latency(env, &args))

@@ -59,7 +59,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// Begins.
+    /// Begins a measurement of these processes.
     ///
     /// # Errors
     /// When one of the processes is not there.
@@ -73,7 +73,7 @@ impl Span {
         self.began.elapsed().as_secs_f64()
     }
 
-    /// Ends: `wall_s` is the duration that counts, `checksum` the result.
+    /// Ends the measurement: `wall_s` is the duration that counts, `checksum` the result.
     ///
     /// # Errors
     /// When one of the processes is no longer there.

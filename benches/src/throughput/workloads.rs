@@ -162,7 +162,7 @@ impl Workload {
     }
 }
 
-/// The program with one job for each workload, under the workload's name.
+/// Returns the program with one job for each workload, under the workload's name.
 pub fn entry() -> ProgramEntry {
     WORKLOADS.iter().fold(ProgramEntry::new(), |entry, workload| {
         entry.job(workload.name, |env: &Environment, args: Args| workload.declare(env, &args))

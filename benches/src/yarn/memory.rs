@@ -19,7 +19,7 @@ pub struct Memory {
 /// Shells that only wait for a container's process.
 const SHELLS: [&str; 2] = ["bash", "sh"];
 
-/// The memory of all processes of an application but NodeManagers' shells.
+/// Returns the memory of all processes of an application except NodeManagers' shells.
 pub fn of(id: &ApplicationId) -> Result<Memory> {
     let mark = id.to_string().replace("application_", "_") + "_";
     let mut parents = BTreeMap::new();

@@ -178,7 +178,7 @@ pub enum MemoryError {
 
 /// The end of a message: the amounts to set instead.
 fn advice(least: &[(&'static str, MemorySize)]) -> String {
-    // As it can be set, where it is no round amount.
+    // The amount in the form in which it can be set, also if it is not a round one.
     let exact = |size: &MemorySize| OptionValue::show(size).unwrap_or_default();
     match least {
         [] => "; a larger one will not do either: lower these".to_owned(),

@@ -113,7 +113,7 @@ impl JobCore {
             let slots = state.slots.get(from..).unwrap_or_default();
             slots.iter().position(|slot| !pool.is_served(*slot)).map(|at| from + at)
         };
-        // What lies before the cursor may have been lost since.
+        // Slots before the cursor may have been lost since.
         let found = unserved(state.cursor).or_else(|| unserved(0));
         state.cursor = found.unwrap_or(0);
         found

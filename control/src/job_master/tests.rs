@@ -517,7 +517,7 @@ fn what_finished_last_serves_what_runs_again_when_publishing_failed() {
     let (now, round) = (w.now(), w.core.round);
     w.core.results_published(now, round, Err(cause("PublishFailed")));
     w.pass(60_000);
-    // What was freed in between comes back.
+    // Slots that were freed in between come back.
     w.offer(1, 2);
     w.coordinators_up();
     assert_eq!(deployed(&w.commands()).len(), 2, "the coordinated ones");

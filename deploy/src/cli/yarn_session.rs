@@ -50,7 +50,7 @@ pub(super) async fn yarn_session(context: &Context, args: YarnSession) -> Outcom
 /// The options that the arguments stand for, over the others.
 fn with_options(context: &Context, args: &YarnSession) -> Result<Context, Failure> {
     let memory = |text: &String| match text.chars().all(|c| c.is_ascii_digit()) {
-        // As Flink has it.
+        // Flink's unit.
         true => format!("{text}m"),
         false => text.clone(),
     };

@@ -373,7 +373,7 @@ fn succeed(
     if status.success() {
         return Ok(());
     }
-    // What it had to say it has said; its code is this command's.
+    // The process has printed its own message; its exit code becomes this command's.
     let exit = status.code().and_then(Exit::from_code).unwrap_or(Exit::StartUpFailed);
     Err(Failure::new(exit, format!("{name} failed: {status}")))
 }

@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn every_step_to_the_first_container_has_a_sentence() {
-        // As a CapacityScheduler of Hadoop 3.4 says them.
+        // Texts of a CapacityScheduler of Hadoop 3.4.
         let steps = [
             (
                 "[Sun Nov 22 18:00:00 +0000 2026] Application is Activated, waiting for resources to be assigned for AM. \

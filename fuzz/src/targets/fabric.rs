@@ -102,7 +102,7 @@ fn check_greeting(input: &[u8]) -> Result<bool, String> {
     let Ok(greeting) = Greeting::decode(input) else { return Ok(false) };
     let again = greeting.encode();
     let again = Greeting::decode(again.get(2..).unwrap_or_default());
-    // What a newer minor appends is skipped; the rest comes back.
+    // Bytes that a newer minor version appends are skipped; the rest comes back.
     law(again.as_ref().is_ok_and(|again| *again == greeting), || {
         format!("{greeting:?} became {again:?}")
     })?;

@@ -270,7 +270,7 @@ fn check_challenge(input: &[u8]) -> Result<bool, String> {
     let Ok(response) = client.step(Some(input)) else { return Ok(false) };
     let response = String::from_utf8_lossy(&response);
     law(!response.contains(&BASE64_STANDARD.encode(PASSWORD)), || response.to_string())?;
-    // What the client says is a list of directives itself: quotes in it are where they belong.
+    // The client's message is a list of directives itself: quotes in it are at their places.
     let quotes = response.replace("\\\\", "").replace("\\\"", "").matches('"').count();
     law(quotes.is_multiple_of(2), || response.to_string())?;
     law(client.step(Some(input)).is_err(), || "a second challenge is answered".to_owned())?;

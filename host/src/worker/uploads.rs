@@ -161,7 +161,7 @@ impl Uploading {
                 () = aborted.cancelled(), if failed.is_none() => {
                     failed = Some("the checkpoint was aborted".to_owned());
                 }
-                // What a snapshot that has failed still sends is dropped, so that its task does not wait.
+                // Chunks of a snapshot that has failed are dropped, so that its task does not wait.
                 step = steps.recv(), if failed.is_some() || storing.len() < AT_ONCE => match step {
                     Some(Step::Chunk(chunk)) if failed.is_none() => storing.extend(self.add(chunk)),
                     Some(Step::Chunk(_)) => {}

@@ -160,7 +160,7 @@ fn build(env: &Environment, args: &Args) -> Result<(), String> {
                 .discard();
         }
         "differs" => {
-            // What a rebuild sees and the first build does not: a counter of the process.
+            // A counter of the process, which differs between the first build and a rebuild.
             let first = BUILDS.load(Ordering::SeqCst) % 2 == 1;
             let numbers = env.sequence(0..10);
             if first {

@@ -3,7 +3,8 @@
 
 use std::fs;
 
-/// This process: boot, pid namespace, pid and start time, as one text. Empty where the system does not say.
+/// Returns the identity of this process as one text: boot, pid namespace, pid and start time. Empty
+/// if the system does not tell them.
 pub fn process_identity() -> String {
     let pid = std::process::id();
     let parts = (machine(), start_time(pid));

@@ -162,7 +162,8 @@ impl StoreError {
     }
 }
 
-/// Settings for reaching a server that speaks S3. The environment (`AWS_…`) supplies what is not set.
+/// Settings for reaching a server that speaks S3. The environment (`AWS_…`) supplies those that are
+/// not set.
 #[derive(Clone, Default)]
 pub struct S3Settings {
     /// The server's `http://host:port` or `https://host:port`; by default Amazon's endpoint for the region.
@@ -376,7 +377,8 @@ pub fn is_segment(text: &str) -> bool {
     !text.is_empty() && !text.starts_with('.') && text.len() <= 200 && text.bytes().all(allowed)
 }
 
-/// Refuses what is not a name: whatever it becomes on disk, it stays inside the store.
+/// Refuses a text that is not an object's name, so that it stays inside the store whatever it
+/// becomes on disk.
 pub(crate) fn check_name(name: &str) -> Result<(), StoreError> {
     if name.len() <= NAME_BYTES_MAX && name.split('/').all(is_segment) {
         return Ok(());

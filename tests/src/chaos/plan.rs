@@ -40,7 +40,7 @@ impl Victim {
 /// The fault of the disk with the directory of checkpoints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DiskFault {
-    /// Every operation hangs for so many milliseconds.
+    /// Every operation hangs for that many milliseconds.
     Slow(u64),
     /// The disk has no room until a checkpoint has failed for it.
     Full,
@@ -49,7 +49,7 @@ pub enum DiskFault {
 /// One step of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Waits until so many more checkpoints are complete.
+    /// Waits until that many more checkpoints are complete.
     Checkpoints(usize),
     /// Kills a process, wherever it is in its work.
     Kill(Victim),
@@ -57,7 +57,7 @@ pub enum Step {
     KillAt(Point, Victim),
     /// Makes the disk of the checkpoints slow or full for a while.
     Disk(DiskFault),
-    /// Lets the job read the rest of its input, as soon as it has completed so many checkpoints.
+    /// Lets the job read the rest of its input, as soon as it has completed that many checkpoints.
     OpenGate(usize),
 }
 

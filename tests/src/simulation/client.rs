@@ -1,6 +1,7 @@
-//! The client of a run: submits the plan's jobs, cancels some, and in the end asks what became of them.
+//! The client of a run: submits the plan's jobs, cancels some, and in the end asks for their
+//! states.
 //!
-//! It only says what it sees; what should have been is judged by `invariants/`.
+//! The client only reports what it sees; `invariants/` judges it.
 
 use super::ghosts;
 use super::host_double;
@@ -130,7 +131,7 @@ impl Client {
     }
 }
 
-/// The client's host.
+/// Runs the client's host.
 pub async fn run(world: World) -> anyhow::Result<()> {
     let (platform, rpc, _) = world.process(CLIENT).await?;
     let election = world.storage.election(&platform, CLIENT);
@@ -150,7 +151,7 @@ pub async fn run(world: World) -> anyhow::Result<()> {
     tokio::task::spawn_local(world.flood.clone().run(client.clone(), world.observer.clone()));
     until(LAST_QUESTION).await;
     if world.plan.active {
-        // That nobody answers is judged by what becomes of the jobs.
+        // A missing answer is judged by the jobs' final states.
         let _ = tokio::time::timeout(PATIENCE, client.compare_workers(&world)).await;
     }
     let Ok(mut seen) = tokio::time::timeout(PATIENCE, client.overview()).await else {

@@ -98,7 +98,7 @@ async fn job_masters(client: Client, job_id: JobId) {
                 program: None,
                 requirements: Vec::new(),
             };
-            // What became of it is seen where it was decided.
+            // The outcome is seen where it is decided.
             let _ = gateway.ask(declaration).await;
         }
     }

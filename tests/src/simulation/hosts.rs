@@ -84,7 +84,8 @@ impl World {
         *start
     }
 
-    /// The platform and fabric of a process that starts on a host now.
+    /// Returns the platform and fabric of a process that starts on a host now, and the number of
+    /// its start.
     pub async fn process(&self, host: &str) -> anyhow::Result<(Platform, RpcService, u32)> {
         let start = self.start_of(host);
         let mut seed = self.plan.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(start);
@@ -167,7 +168,7 @@ pub fn worker_spec() -> WorkerResourceSpec {
     }
 }
 
-/// A JobManager on a host, until it ends by itself.
+/// Runs a JobManager on a host until it ends by itself.
 pub async fn jobmanager(world: World, host: String) -> anyhow::Result<()> {
     let process = world.process(&host).await?;
     let rpc = process.1.clone();
@@ -210,7 +211,7 @@ fn note_end(world: &World, host: &str, why: &str) {
     }
 }
 
-/// A TaskManager on a host, until it ends by itself.
+/// Runs a TaskManager on a host until it ends by itself.
 pub async fn taskmanager(world: World, host: String) -> anyhow::Result<()> {
     let wanted = loop {
         if !world.plan.active {

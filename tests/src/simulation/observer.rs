@@ -46,7 +46,7 @@ pub struct Seen<'a> {
 }
 
 impl Seen<'_> {
-    /// The process: a host since it was started.
+    /// Returns the process: the host's name and the number of its start.
     pub fn process(&self) -> (String, u32) {
         (self.host.to_owned(), self.incarnation)
     }
@@ -123,7 +123,7 @@ impl Observer {
         f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A line of the trace that nobody judges: a fault, a process that ends.
+    /// Adds a line to the trace that no invariant judges: a fault, a process that ends.
     pub fn remark(&self, at: Duration, text: &str) {
         self.with(|s| s.line(&format!("{:>9.3} {text}", at.as_secs_f64())));
     }
@@ -162,12 +162,12 @@ impl Observer {
         self.with(|s| s.faults.begun())
     }
 
-    /// A violation that the run itself finds.
+    /// Records a violation that the run itself finds.
     pub fn violation(&self, invariant: &'static str, what: String) {
         self.with(|s| s.violations.push(Violation { invariant, what }));
     }
 
-    /// A host starts anew: what its earlier start held in memory is gone.
+    /// Records that a host starts anew: everything that its earlier start held in memory is gone.
     pub fn host_started(&self, host: &str, incarnation: u32) {
         self.with(|s| {
             for invariant in &mut s.invariants {
@@ -176,7 +176,7 @@ impl Observer {
         });
     }
 
-    /// The run is over: what had to come to pass by now is judged.
+    /// Records the end of the run; invariants judge what had to happen by now.
     pub fn run_ended(&self) {
         self.with(|s| {
             for invariant in &mut s.invariants {
@@ -192,12 +192,12 @@ impl Observer {
         self.with(|s| s.violations.clone())
     }
 
-    /// Counts so far.
+    /// Returns the counts so far.
     pub fn counts(&self) -> BTreeMap<&'static str, u64> {
         self.with(|s| s.counts.clone())
     }
 
-    /// Hash of the trace so far.
+    /// Returns the hash of the trace so far.
     pub fn trace_hash(&self) -> String {
         self.with(|s| {
             let digest = s.hash.clone().finalize();
@@ -205,7 +205,7 @@ impl Observer {
         })
     }
 
-    /// The lines of a trace that is kept.
+    /// Takes out the lines of a trace that is kept.
     pub fn take_lines(&self) -> Vec<String> {
         self.with(|s| std::mem::take(&mut s.lines))
     }
@@ -261,7 +261,7 @@ impl State {
     }
 
     fn see(&mut self, host: &str, incarnation: u32, what: What<'_>) {
-        // What ends with a host that crashes is seen from outside of the simulation's time.
+        // The end of an actor on a host that crashes is seen outside of the simulation's time.
         self.now = turmoil::sim_elapsed().unwrap_or(self.now);
         let seen = &Seen { at: self.now, host, incarnation, what };
         match what {

@@ -78,7 +78,7 @@ impl Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-    /// Waits for its end.
+    /// Waits for the process's end and returns its exit code.
     pub fn wait(&mut self, within: Duration) -> i32 {
         let status =
             eventually(within, &format!("{} ends", self.name), || self.child.try_wait().unwrap());
@@ -120,8 +120,9 @@ pub fn eventually<T>(within: Duration, what: &str, mut look: impl FnMut() -> Opt
     }
 }
 
-/// Returns a port that is free now and that nobody is given by chance: outgoing connections and listeners on port 0 get theirs from
-/// 32768 on, and one of those might take the port before the process that it is meant for.
+/// Returns a port that is free now and that no other process gets by chance: outgoing connections
+/// and listeners on port 0 get theirs from 32768 on, and one of those might take the port before
+/// the process that it is meant for.
 pub fn free_port() -> u16 {
     const PORTS: std::ops::Range<u32> = 12_000..32_000;
     static TAKEN: AtomicU32 = AtomicU32::new(0);
@@ -177,7 +178,7 @@ impl Cluster {
         }
     }
 
-    /// A JobManager and so many TaskManagers, all registered.
+    /// Starts a JobManager and that number of TaskManagers, and waits until all are registered.
     pub fn start(options: &[(&str, &str)], taskmanagers: usize) -> Self {
         let mut cluster = Self::new(options);
         cluster.start_jobmanager();
@@ -341,7 +342,7 @@ pub fn output_lines(path: &Path) -> Vec<String> {
     lines
 }
 
-/// A text of so many words, the same every time, in a file.
+/// Writes a file with that number of words, the same text every time.
 pub fn text_file(folder: &Path, words: u64) -> PathBuf {
     use std::io::Write;
     let path = folder.join("text");

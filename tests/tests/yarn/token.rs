@@ -136,7 +136,7 @@ fn a_session_answers_its_user_and_lets_others_read_through_yarns_proxy() {
         assert!(body.contains("Authorization: Bearer"), "{body}");
         assert_eq!(curl(&session.proxied(path), &stranger).0, "200", "{path}");
     }
-    // What the proxy's cookie says is believed of the proxy alone.
+    // The proxy's cookie counts only in requests from the proxy.
     let cookie = ["-H", "Cookie: proxy-user=dr.who"];
     assert_eq!(curl(&session.own("/jobs"), &[&stranger[..], &cookie].concat()).0, "401");
     let rights = &session.user.runtime;

@@ -46,7 +46,7 @@ impl FencedChangesNothing {
                 of_host.insert(endpoint.to_owned(), session);
             }
             FabricFact::Withdrawn { endpoint, session } => {
-                // What ends with a crashed host may be seen after its next start.
+                // The end of an endpoint on a crashed host may be seen after the host's next start.
                 if let Some(of_host) = self.sessions.get_mut(seen.host)
                     && of_host.get(endpoint) == Some(&session)
                 {

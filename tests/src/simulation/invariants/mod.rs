@@ -29,7 +29,7 @@ pub trait Invariant: Send {
     fn name(&self) -> &'static str;
     /// Something has happened; an error says what does not hold.
     fn see(&mut self, seen: &Seen<'_>) -> Result<(), String>;
-    /// A host starts anew.
+    /// Called when a host starts anew.
     fn host_started(&mut self, _host: &str, _incarnation: u32) {}
     /// The run is over: what should have come to pass and has not.
     fn run_ended(&mut self) -> Vec<String> {
@@ -37,7 +37,7 @@ pub trait Invariant: Send {
     }
 }
 
-/// All of them.
+/// Returns all invariants.
 pub fn all() -> Vec<Box<dyn Invariant>> {
     vec![
         Box::<checkpoints_are_never_lost::CheckpointsAreNeverLost>::default(),
@@ -70,7 +70,7 @@ pub struct Mutant {
     pub seed: u64,
 }
 
-/// Every broken rule.
+/// Returns every mutant of every invariant.
 #[cfg(feature = "mutants")]
 pub fn mutants() -> Vec<Mutant> {
     [

@@ -72,7 +72,7 @@ impl Invariant for SlotGivenOnce {
                     _ => Ok(()),
                 }
             }
-            // That an allocation has ended may be heard before the answer that it began.
+            // The end of an allocation may be seen before the answer that it began.
             Fact::SlotAnswered { session, slot_id, allocation_id, .. }
             | Fact::SlotFreed { session, slot_id, allocation_id } => {
                 self.asked.retain(|(s, _, slot), id| {

@@ -34,7 +34,7 @@ pub enum Fault {
         a: String,
         /// Host on the other side of the link.
         b: String,
-        /// 0 to 1.
+        /// Share of the messages that are lost, 0 to 1.
         rate: f64,
     },
     /// Segments between two hosts take this long.
@@ -84,7 +84,7 @@ pub enum Fault {
         /// The fault of its calls.
         how: StorageFault,
     },
-    /// A process stops as a whole and then continues; its clock has gone on meanwhile.
+    /// A process stops as a whole and then continues; its clock has advanced meanwhile.
     Freeze {
         /// Name of the simulated host.
         host: String,

@@ -96,12 +96,12 @@ impl PlannedJob {
     }
 }
 
-/// Host name of a JobManager candidate.
+/// Returns the host name of a JobManager candidate.
 pub fn candidate(i: usize) -> String {
     format!("jobmanager-{i}")
 }
 
-/// Host name of a TaskManager.
+/// Returns the host name of a TaskManager.
 pub fn worker(i: usize) -> String {
     format!("taskmanager-{i}")
 }
@@ -113,7 +113,7 @@ pub const LEADER: &str = "the leader";
 pub const CLIENT: &str = "client";
 
 impl Plan {
-    /// The run of a seed.
+    /// Draws the run of a seed.
     pub fn draw(seed: u64) -> Self {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let mut jobs: Vec<_> = (0..rng.random_range(5..=7)).map(|_| draw_job(&mut rng)).collect();
@@ -133,7 +133,7 @@ impl Plan {
         faults.extend(draw_revocation(more));
         faults.sort_by_key(|f| f.at);
         jobs.iter_mut().filter(|job| !job.is_wide()).for_each(|job| draw_trouble(more, job));
-        // So are checkpoints.
+        // Checkpoints are drawn by a generator of their own, too.
         let checkpoints = &mut ChaCha8Rng::seed_from_u64(seed ^ 0xc4ec_4901);
         jobs.iter_mut().for_each(|job| checkpointing::draw_checkpointing(checkpoints, job));
         Self { seed, active, settings: draw_settings(more), jobs, faults }
@@ -163,8 +163,8 @@ fn draw_job(rng: &mut ChaCha8Rng) -> PlannedJob {
     }
 }
 
-/// Jobs beside each other of which each needs more than half of all slots: each may hold a part of what it
-/// needs when something goes wrong.
+/// Draws jobs at the same time of which each needs more than half of all slots: each may hold a
+/// part of what it needs when something fails.
 fn draw_wide_jobs(rng: &mut ChaCha8Rng) -> Vec<PlannedJob> {
     let from = rng.random_range(20_000..340_000);
     let wide = |rng: &mut ChaCha8Rng| PlannedJob {
@@ -289,7 +289,8 @@ fn draw_settings(rng: &mut ChaCha8Rng) -> Settings {
     }
 }
 
-/// A TaskManager is lost when hardly any election follows: whoever leads then must replace it by itself.
+/// Draws the loss of a TaskManager at a time after which an election is unlikely: the present
+/// leader must replace it by itself.
 fn draw_last_crash(rng: &mut ChaCha8Rng) -> PlannedFault {
     let (at, lasts) = (millis(rng, 385_000, 395_000), millis(rng, 500, 5_000));
     PlannedFault { at, lasts, fault: Fault::Crash { host: worker(rng.random_range(0..WORKERS)) } }
