@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 
 /// The sender is gone: the value will never change again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("nobody sets this value any more")]
+#[error("the sender is gone: this value will not change any more")]
 pub struct Closed;
 
 struct State<T> {

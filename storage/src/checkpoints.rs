@@ -70,7 +70,7 @@ pub enum CheckpointError {
     #[error("{0}")]
     NoSnapshot(String),
     /// The metadata cannot be decoded.
-    #[error("{name} is no checkpoint of a version that this program knows: {why}")]
+    #[error("{name} is not a checkpoint of a version that this program knows: {why}")]
     Metadata {
         /// Name of the object in its store.
         name: String,

@@ -313,7 +313,7 @@ impl TaskExecutor {
         if let (Some(start), Some(host)) = (start, self.hosts.get_mut(&job)) {
             match host.call(HostCall::Resize(Box::new(start))) {
                 Ok(()) => host.up.iter_mut().for_each(|up| up.slots = slots),
-                Err(why) => tracing::warn!(%job, why, "a program host was not told its memory"),
+                Err(why) => tracing::warn!(%job, why, "cannot tell a program host its memory"),
             }
         }
     }

@@ -70,7 +70,7 @@ pub enum JobMasterRefusal {
     #[error("another JobMaster of the job is connected")]
     OtherJobMaster,
     /// The slot is not one of that job.
-    #[error("allocation {0} is no slot of the job")]
+    #[error("allocation {0} is not a slot of the job")]
     NoSuchAllocation(AllocationId),
     /// The job's host does not take tasks now.
     #[error("the job's program host is not up")]

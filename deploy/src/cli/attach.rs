@@ -171,7 +171,7 @@ fn report(context: &Context, client: &RestClient, job: &str, end: End) -> Outcom
         End::Results { error, finished } => {
             let job = match finished {
                 true => format!("job {job} finished"),
-                false => format!("job {job} goes on (flott list, flott cancel {job})"),
+                false => format!("job {job} continues (flott list, flott cancel {job})"),
             };
             context.print.error(&format!("{error}; {job}"));
             error.exit()
@@ -183,7 +183,7 @@ fn report(context: &Context, client: &RestClient, job: &str, end: End) -> Outcom
         End::Detached => {
             context
                 .print
-                .note(&format!("detached: job {job} goes on (flott list, flott cancel {job})"));
+                .note(&format!("detached: job {job} continues (flott list, flott cancel {job})"));
             Exit::Unknown
         }
     })

@@ -141,7 +141,7 @@ fn absolute(path: &str) -> Result<String, Failure> {
         return Ok(path.to_owned());
     }
     let absolute = std::path::absolute(path)
-        .map_err(|error| Failure::usage(format!("-s '{path}' is no path: {error}")))?;
+        .map_err(|error| Failure::usage(format!("-s '{path}' is not a path: {error}")))?;
     Ok(absolute.display().to_string())
 }
 

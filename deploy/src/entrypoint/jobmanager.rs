@@ -85,7 +85,7 @@ pub(crate) async fn run(process: JobManagerProcess) -> Result<Exit, StartError> 
                     let fetched = running.components.dismissed();
                     tokio::select! {
                         biased;
-                        stop = trigger.pulled() => tracing::info!(%stop, "no longer waiting for the client"),
+                        stop = trigger.pulled() => tracing::info!(%stop, "stopped while waiting for the client to fetch results"),
                         _ = tokio::time::timeout(RESULTS_WITHIN, fetched) => {}
                     }
                 }
@@ -131,7 +131,7 @@ fn application_end(end: ClusterEnd) -> Stop {
     };
     let what = match end.job {
         Some((job, status)) => format!("job {job} ended as {status}"),
-        None => format!("the cluster was told to end ({:?})", end.status),
+        None => format!("the cluster was asked to end ({:?})", end.status),
     };
     Stop {
         reason: match end.diagnostics {

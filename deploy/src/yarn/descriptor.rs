@@ -182,7 +182,7 @@ impl<'a> YarnDescriptor<'a> {
         if let Some(text) = options.get(&yarn_client::APPLICATION_ID) {
             return text.parse().map_err(|_| {
                 YarnFailure::configuration(format!(
-                    "yarn.application.id '{text}' is no application's id: those are application_<number>_<number>"
+                    "yarn.application.id '{text}' is not an application's id, which has the form application_<number>_<number>"
                 ))
             });
         }
@@ -230,7 +230,7 @@ impl<'a> YarnDescriptor<'a> {
         if !report.application_tags.iter().any(|tag| tag == TAG) {
             let (kind, name) = (report.application_type(), report.name());
             return Err(YarnFailure::configuration(format!(
-                "{id} is no cluster of Flott: it is '{name}' of type {kind}"
+                "{id} is not a cluster of Flott: it is '{name}' of type {kind}"
             )));
         }
         Ok(report)
@@ -317,7 +317,7 @@ impl<'a> YarnDescriptor<'a> {
                 }
                 Err(error) => {
                     self.context.print.note(&format!(
-                        "the JobManager of {id} cannot be told to end ({error}): killing it"
+                        "the JobManager of {id} does not accept the request to stop ({error}): killing the application"
                     ));
                 }
             }

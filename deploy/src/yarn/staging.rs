@@ -75,7 +75,7 @@ pub(super) fn ship_uploads(options: &Options) -> Result<Vec<Upload>, YarnFailure
     for path in options.get(&yarn_client::SHIP_ARCHIVES).0 {
         if !ARCHIVES.iter().any(|ending| path.ends_with(ending)) {
             return Err(YarnFailure::configuration(format!(
-                "'{path}' in yarn.ship-archives is no archive; possible: {}",
+                "'{path}' in yarn.ship-archives is not an archive; possible: {}",
                 ARCHIVES.join(", ")
             )));
         }

@@ -119,7 +119,7 @@ impl Staging {
         match path.starts_with('/') {
             true => Ok(path),
             false => Err(YarnFailure::configuration(format!(
-                "yarn.provided.lib.dirs '{dir}' is no absolute path or URL on {}",
+                "yarn.provided.lib.dirs '{dir}' is not an absolute path, nor a URL on {}",
                 self.file_system
             ))),
         }
