@@ -194,8 +194,9 @@ impl JobCore {
         Some(moves)
     }
 
-    /// Whether the job gets on though some of its regions wait: it is bounded, so slots come back to it.
-    pub(super) fn gets_on(&self) -> bool {
+    /// Returns true if the job makes progress although some of its regions wait: it is bounded and
+    /// some region runs, so slots will come back to it.
+    pub(super) fn can_progress(&self) -> bool {
         let runs = |state: &RegionState| state.phase == Phase::Active && state.alive > 0;
         self.exec.graph().bounded && self.states.iter().any(runs)
     }

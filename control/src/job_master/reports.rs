@@ -123,7 +123,7 @@ impl JobCore {
         let missing = self.missing_tasks(resource, &listed);
         // Told to cancel, and running all the same: the word was lost.
         let deaf: Vec<ExecutionAttemptId> =
-            tasks.iter().filter(|t| self.is_deaf(t)).map(|t| t.attempt).collect();
+            tasks.iter().filter(|t| self.missed_cancellation(t)).map(|t| t.attempt).collect();
         let unknown = self.update_tasks(now, resource, instance, tasks).unwrap_or_default();
         let attempts: Vec<ExecutionAttemptId> = deaf.into_iter().chain(unknown).collect();
         if !attempts.is_empty() {
@@ -152,7 +152,7 @@ impl JobCore {
         }
     }
 
-    fn is_deaf(&self, update: &TaskStateUpdate) -> bool {
+    fn missed_cancellation(&self, update: &TaskStateUpdate) -> bool {
         let task = self.exec.locate(&update.attempt).and_then(|index| self.exec.task(index));
         let running = matches!(
             update.state,

@@ -282,7 +282,7 @@ impl JobCore {
         }
         self.gather(now);
         starved.retain(|region| self.misses_slots(*region));
-        if self.gets_on() {
+        if self.can_progress() {
             let deadline = now.mono.saturating_add(self.config.slot_timeout);
             for region in starved {
                 self.enter_phase(region, Phase::Waiting { deadline });

@@ -180,7 +180,7 @@ impl JobCore {
         self.last_shortage = Some(message.to_owned());
         self.gather(now);
         let starving = self.starving();
-        if !starving.is_empty() && !self.gets_on() {
+        if !starving.is_empty() && !self.can_progress() {
             let cause = FailureCause::recoverable(NO_RESOURCE, message);
             self.fail_regions(&starving, cause, None, now);
         }

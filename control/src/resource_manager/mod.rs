@@ -139,10 +139,10 @@ pub struct ResourceManager {
     drawn: u64,
     /// Version of the membership: the number of workers added and removed so far, as reported to
     /// the SlotManager.
-    told: u64,
+    membership_version: u64,
     /// The membership version for which the SlotManager last declared the missing workers; `None`
     /// before it did.
-    said_at: Option<u64>,
+    requirements_version: Option<u64>,
 }
 
 impl ResourceManager {
@@ -157,8 +157,8 @@ impl ResourceManager {
             nodes: Nodes::default(),
             seed: settings.seed,
             drawn: 0,
-            told: 0,
-            said_at: None,
+            membership_version: 0,
+            requirements_version: None,
         }
     }
 
@@ -247,7 +247,7 @@ impl ResourceManager {
         let first = !std::mem::replace(&mut worker.reported, true);
         if first {
             self.unreported.remove(&worker.spec);
-            self.told += 1;
+            self.membership_version += 1;
         }
         Some(first)
     }
@@ -293,7 +293,7 @@ impl ResourceManager {
         let known = self.incarnations.remove(&worker.instance_id);
         debug_assert_eq!(known.as_ref(), Some(resource_id), "an incarnation of somebody else");
         if worker.reported {
-            self.told += 1;
+            self.membership_version += 1;
         } else {
             self.unreported.remove(&worker.spec);
         }
@@ -315,10 +315,10 @@ impl ResourceManager {
         seen: u64,
         missing: BTreeMap<WorkerResourceSpec, u32>,
     ) -> Vec<Command> {
-        if seen != self.told {
+        if seen != self.membership_version {
             return Vec::new();
         }
-        self.said_at = Some(seen);
+        self.requirements_version = Some(seen);
         if let Some(pool) = &mut self.pool {
             pool.want(missing);
         }
@@ -385,7 +385,7 @@ impl ResourceManager {
     }
 
     fn advance(&mut self, now: Duration) -> Vec<Command> {
-        let current = self.said_at == Some(self.told);
+        let current = self.requirements_version == Some(self.membership_version);
         let Some(pool) = &mut self.pool else {
             return Vec::new();
         };

@@ -43,7 +43,7 @@ pub struct Turn {
 
 /// The decision which jobs yield slots.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Ways {
+pub struct YieldPlan {
     /// The slots that each yielding job is asked for.
     pub givers: BTreeMap<JobId, Vec<ResourceRequirement>>,
     /// The jobs that will have all they need with these slots.
@@ -51,9 +51,9 @@ pub struct Ways {
 }
 
 /// Decides which jobs yield slots so that other jobs can run.
-pub fn ways(mut waiting: Vec<Waiting<'_>>) -> Ways {
+pub fn plan_yielding(mut waiting: Vec<Waiting<'_>>) -> YieldPlan {
     waiting.sort_by_key(|job| job.turn);
-    let mut ways = Ways::default();
+    let mut plan = YieldPlan::default();
     // Jobs that hold slots which they may yield, the job that is served last first: it yields first.
     let mut holders: Vec<&Waiting<'_>> =
         waiting.iter().rev().filter(|job| !job.held.is_empty()).collect();
@@ -62,7 +62,7 @@ pub fn ways(mut waiting: Vec<Waiting<'_>>) -> Ways {
             break;
         }
         // The job yields its own slots in this round.
-        if ways.givers.contains_key(&job.job_id) {
+        if plan.givers.contains_key(&job.job_id) {
             continue;
         }
         let mut rest = job.lacking.to_vec();
@@ -72,23 +72,26 @@ pub fn ways(mut waiting: Vec<Waiting<'_>>) -> Ways {
                 break;
             }
             let left = unmet_by(&rest, other.held.clone());
-            let gives = less(&rest, &left);
+            let gives = difference(&rest, &left);
             if !gives.is_empty() {
                 given.push((other.job_id, gives));
                 rest = left;
             }
         }
         if rest.is_empty() {
-            ways.givers.extend(given);
-            holders.retain(|holder| !ways.givers.contains_key(&holder.job_id));
-            ways.receivers.insert(job.job_id);
+            plan.givers.extend(given);
+            holders.retain(|holder| !plan.givers.contains_key(&holder.job_id));
+            plan.receivers.insert(job.job_id);
         }
     }
-    ways
+    plan
 }
 
 /// Returns the difference between `of` and `left` for each profile.
-fn less(of: &[ResourceRequirement], left: &[ResourceRequirement]) -> Vec<ResourceRequirement> {
+fn difference(
+    of: &[ResourceRequirement],
+    left: &[ResourceRequirement],
+) -> Vec<ResourceRequirement> {
     let slots_in = |all: &[ResourceRequirement], like: &ResourceRequirement| {
         let same = all.iter().filter(|r| r.profile == like.profile);
         same.map(|r| r.slots).fold(0, u32::saturating_add)
@@ -126,7 +129,7 @@ mod tests {
         Job { id, exceeds: false, lacks: slots(lacks), held, is_due: true }
     }
 
-    fn ways_of(jobs: &[Job]) -> Ways {
+    fn plan_of(jobs: &[Job]) -> YieldPlan {
         let profile = ResourceProfile::default();
         let waiting = jobs.iter().map(|job| Waiting {
             job_id: JobId(job.id),
@@ -135,20 +138,20 @@ mod tests {
             held: BTreeMap::from([(&profile, job.held)]),
             is_due: job.is_due,
         });
-        ways(waiting.collect())
+        plan_yielding(waiting.collect())
     }
 
     /// Returns the jobs that yield, each with its number of slots.
     fn gives(jobs: &[Job]) -> Vec<(u128, u32)> {
         let sum = |of: Vec<ResourceRequirement>| of.iter().map(|r| r.slots).sum();
-        ways_of(jobs).givers.into_iter().map(|(id, of)| (id.0, sum(of))).collect()
+        plan_of(jobs).givers.into_iter().map(|(id, of)| (id.0, sum(of))).collect()
     }
 
     #[test]
     fn of_three_that_hold_a_part_each_the_last_gives_way_to_the_first() {
         let three = [job(1, 4, 4), job(2, 4, 4), job(3, 4, 4)];
         assert_eq!(gives(&three), [(3, 4)]);
-        assert_eq!(ways_of(&three).receivers, BTreeSet::from([JobId(1)]));
+        assert_eq!(plan_of(&three).receivers, BTreeSet::from([JobId(1)]));
     }
 
     #[test]
@@ -189,9 +192,9 @@ mod tests {
             jobs.sort_by_key(|job| job.id);
             jobs.dedup_by_key(|job| job.id);
             jobs.sort_by_key(|job| (job.exceeds, job.id));
-            let (ways, gives) = (ways_of(&jobs), gives(&jobs));
+            let (plan, gives) = (plan_of(&jobs), gives(&jobs));
             let lacks = |job: &Job| job.lacks[0].slots;
-            let receives = |job: &&Job| ways.receivers.contains(&JobId(job.id));
+            let receives = |job: &&Job| plan.receivers.contains(&JobId(job.id));
             let place = |id| jobs.iter().position(|job| job.id == id).unwrap();
             // The yielded slots cover a shortage exactly, and were held.
             let given: u32 = gives.iter().map(|(_, slots)| slots).sum();
@@ -200,7 +203,7 @@ mod tests {
                 prop_assert!(*slots > 0 && *slots <= jobs[place(*giver)].held);
                 let mut before = jobs.iter().take(place(*giver)).filter(receives);
                 prop_assert!(before.any(|job| job.is_due), "{giver} gives way for nothing");
-                prop_assert!(!ways.receivers.contains(&JobId(*giver)));
+                prop_assert!(!plan.receivers.contains(&JobId(*giver)));
             }
             // Progress: the first job that could be met with everything that later jobs hold is met.
             let met = jobs.iter().enumerate().find(|(place, job)| {
