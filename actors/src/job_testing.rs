@@ -767,7 +767,7 @@ pub(crate) async fn until(what: &str, mut so: impl FnMut() -> bool) {
 }
 
 /// The value of a channel once it is there.
-pub(crate) async fn told<T: Clone>(channel: &mut watch::Receiver<Option<T>>) -> T {
+pub(crate) async fn received<T: Clone>(channel: &mut watch::Receiver<Option<T>>) -> T {
     let value = channel.wait_for(Option::is_some).await.expect("the sender lives");
     value.clone().expect("is some")
 }

@@ -18,7 +18,7 @@ const GIVE_UP: Duration = Duration::from_secs(10);
 #[derive(Debug, Default)]
 pub(super) struct Obstacle {
     why: Option<String>,
-    told: Option<(Duration, String)>,
+    logged: Option<(Duration, String)>,
     refused_since: Option<Duration>,
 }
 
@@ -44,14 +44,14 @@ impl Obstacle {
         if self.refused_since.is_some_and(|since| now.saturating_sub(since) >= GIVE_UP) {
             return Reaction::GiveUp;
         }
-        let quiet = self.told.as_ref().is_some_and(|(at, told)| {
-            let pause = if *told == why { TELL_AGAIN } else { TELL_OTHER };
+        let quiet = self.logged.as_ref().is_some_and(|(at, text)| {
+            let pause = if *text == why { TELL_AGAIN } else { TELL_OTHER };
             now.saturating_sub(*at) < pause
         });
         if quiet {
             return Reaction::Quiet;
         }
-        self.told = Some((now, why));
+        self.logged = Some((now, why));
         Reaction::Tell
     }
 
@@ -59,7 +59,7 @@ impl Obstacle {
     pub(super) fn overcome(&mut self) -> bool {
         self.why = None;
         self.refused_since = None;
-        self.told.take().is_some()
+        self.logged.take().is_some()
     }
 
     /// Returns the present obstacle, `None` if there is none.

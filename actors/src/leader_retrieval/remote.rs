@@ -161,21 +161,21 @@ impl Inner {
                 self.refused.send_replace(Some(error.to_string()));
             }
             (Reaction::Tell | Reaction::GiveUp, _) => {
-                tracing::warn!(%address, %error, "the JobManager can't be asked who leads; trying again");
+                tracing::warn!(%address, %error, "cannot ask the JobManager for the leader; trying again");
             }
         }
     }
 
-    /// Follows one component until nobody watches it.
-    async fn follow(&self, component: Component, told: watch::Sender<Option<LeaderInformation>>) {
+    /// Follows one component until its last receiver is dropped.
+    async fn follow(&self, component: Component, leader: watch::Sender<Option<LeaderInformation>>) {
         let mut node = self.node.clone();
         loop {
             let at = node.now();
             tokio::select! {
                 biased;
-                () = told.closed() => return,
+                () = leader.closed() => return,
                 () = node.changed() => {}
-                () = self.follow_at(at, component, &told) => {}
+                () = self.follow_at(at, component, &leader) => {}
             }
         }
     }
@@ -185,20 +185,20 @@ impl Inner {
         &self,
         node: Option<NodeAddress>,
         component: Component,
-        told: &watch::Sender<Option<LeaderInformation>>,
+        leader: &watch::Sender<Option<LeaderInformation>>,
     ) {
         match (node, &self.own) {
             (None, _) => futures::future::pending().await,
             (Some(node), Some(own)) if node == *self.rpc.node() => {
-                let mut leader = own.watch(component);
+                let mut own_leader = own.watch(component);
                 loop {
-                    told.set(leader.borrow_and_update().clone());
-                    if leader.changed().await.is_err() {
+                    leader.set(own_leader.borrow_and_update().clone());
+                    if own_leader.changed().await.is_err() {
                         futures::future::pending::<()>().await;
                     }
                 }
             }
-            (Some(node), _) => self.ask_on(node, component, told).await,
+            (Some(node), _) => self.ask_on(node, component, leader).await,
         }
     }
 
@@ -206,7 +206,7 @@ impl Inner {
         &self,
         node: NodeAddress,
         component: Component,
-        told: &watch::Sender<Option<LeaderInformation>>,
+        leader: &watch::Sender<Option<LeaderInformation>>,
     ) {
         let address = EndpointAddress::new(node, ENDPOINT);
         let gateway =
@@ -215,14 +215,14 @@ impl Inner {
         let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
         let mut pause = retry;
         loop {
-            let known = told.borrow().clone();
+            let known = leader.borrow().clone();
             let question = RequestLeader { component, known, wait_ms };
             match gateway.ask_within(question, wait.saturating_add(wait / 2)).await {
-                Ok(leader) => {
+                Ok(newest) => {
                     if self.obstacle().overcome() {
                         tracing::info!(%address, "the JobManager answers");
                     }
-                    told.set(leader);
+                    leader.set(newest);
                     pause = retry;
                 }
                 Err(error) => {
