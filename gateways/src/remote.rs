@@ -115,8 +115,8 @@ impl<G: Gateway> Remote<G> {
     /// every call.
     pub fn tell<C: Call<Gateway = G>>(&self, body: C) {
         let gateway = self.clone();
-        let told = async move { gateway.ask(body).await.err().map(|error| error.to_string()) };
-        self.shared.tell(C::NAME, Box::pin(told));
+        let hint = async move { gateway.ask(body).await.err().map(|error| error.to_string()) };
+        self.shared.tell(C::NAME, Box::pin(hint));
     }
 }
 
@@ -129,8 +129,8 @@ impl<G: Gateway> Remote<G> {
     }
 }
 
-/// A call that nobody waits for; its error.
-type Told = Pin<Box<dyn Future<Output = Option<String>> + Send>>;
+/// The future of a call whose answer is not needed; its value is the error.
+type Hint = Pin<Box<dyn Future<Output = Option<String>> + Send>>;
 
 impl Shared {
     async fn ask<C: Call>(
@@ -228,13 +228,13 @@ impl Shared {
         ask_local(typed, body, context, admitted).await
     }
 
-    /// Sees a call through that nobody waits for; an error is logged.
-    fn tell(self: &Arc<Self>, call: &'static str, told: Told) {
+    /// Runs a call whose answer is not needed; an error is logged.
+    fn tell(self: &Arc<Self>, call: &'static str, hint: Hint) {
         let shared = Arc::clone(self);
         let lane = self.service.platform.lane(self.service.options.io_lane);
         lane.spawn_local(async move {
-            if let Some(error) = told.await {
-                tracing::debug!(call, to = %shared.address, error, "told in vain");
+            if let Some(error) = hint.await {
+                tracing::debug!(call, to = %shared.address, error, "a hint was lost");
             }
         });
     }

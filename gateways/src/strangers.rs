@@ -15,7 +15,7 @@ const PERIOD: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub(crate) struct Strangers {
     since: Duration,
-    told: u32,
+    logged: u32,
     kept_back: u64,
 }
 
@@ -25,13 +25,13 @@ impl Strangers {
     pub(crate) fn refused(&mut self, now: Duration) -> Option<u64> {
         if now.saturating_sub(self.since) >= PERIOD {
             self.since = now;
-            self.told = 0;
+            self.logged = 0;
         }
-        if self.told >= LINES {
+        if self.logged >= LINES {
             self.kept_back = self.kept_back.saturating_add(1);
             return None;
         }
-        self.told += 1;
+        self.logged += 1;
         Some(std::mem::take(&mut self.kept_back))
     }
 }
