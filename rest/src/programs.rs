@@ -40,7 +40,7 @@ pub struct ProgramStore {
     /// under their name.
     contents: Arc<Mutex<BTreeMap<PathBuf, Content>>>,
     /// Called with the contents that are stored here whenever they change.
-    told: Arc<dyn Fn(BTreeSet<ContentHash>) + Send + Sync>,
+    on_change: Arc<dyn Fn(BTreeSet<ContentHash>) + Send + Sync>,
 }
 
 /// The content of a file: hash and size.
@@ -72,16 +72,19 @@ impl ProgramStore {
         checker: Arc<dyn ProgramChecker>,
     ) -> io::Result<Self> {
         std::fs::create_dir_all(&folder)?;
-        let told = Arc::new(|_| ());
-        Ok(Self { folder, bytes_max, checker, contents: Arc::default(), told })
+        let on_change = Arc::new(|_| ());
+        Ok(Self { folder, bytes_max, checker, contents: Arc::default(), on_change })
     }
 
     /// Sets a function that is called with the hashes of the stored contents whenever they change,
     /// because those blobs may be needed again. A file of an earlier process is included only once
     /// it has been asked for.
     #[must_use]
-    pub fn telling(self, told: impl Fn(BTreeSet<ContentHash>) + Send + Sync + 'static) -> Self {
-        Self { told: Arc::new(told), ..self }
+    pub fn telling(
+        self,
+        on_change: impl Fn(BTreeSet<ContentHash>) + Send + Sync + 'static,
+    ) -> Self {
+        Self { on_change: Arc::new(on_change), ..self }
     }
 
     /// Saves a program as it streams in, checks it, runs it to learn its job names, then keeps it
@@ -164,7 +167,7 @@ impl ProgramStore {
             None => contents.remove(path),
         };
         // While it is locked: the last word must be about the last change.
-        (self.told)(contents.values().map(|(hash, _)| *hash).collect());
+        (self.on_change)(contents.values().map(|(hash, _)| *hash).collect());
     }
 
     fn contents(&self) -> MutexGuard<'_, BTreeMap<PathBuf, Content>> {
