@@ -83,7 +83,7 @@ async fn within(answer: impl Future<Output = Result<Vec<u8>, String>>) -> Result
 async fn send(
     parent: Remote<TaskExecutorGateway>,
     ask: ForwardOperatorEvent,
-    twice: bool,
+    may_repeat: bool,
 ) -> Result<Vec<u8>, String> {
     let mut pause = RETRY_FIRST;
     let mut tried = Duration::ZERO;
@@ -95,7 +95,9 @@ async fn send(
         let again = match &error {
             CallError::Refused(CoordinationError::Unavailable(_)) => true,
             CallError::Refused(_) => false,
-            CallError::Fabric(fabric) => fabric.is_retriable() && (twice || !fabric.may_have_run()),
+            CallError::Fabric(fabric) => {
+                fabric.is_retriable() && (may_repeat || !fabric.may_have_run())
+            }
         };
         if !again || tried >= TRIES_WITHIN {
             return Err(error.to_string());
