@@ -88,7 +88,7 @@ async fn await_job(
         if looked.elapsed() >= LOOK_EVERY {
             looked = Instant::now();
             if let Some(ending) = descriptor.ending(name).await? {
-                return Ok(told(context, &ending));
+                return Ok(report_end(context, &ending));
             }
         }
         tokio::time::sleep(pause).await;
@@ -119,7 +119,7 @@ async fn ended(
     let since = Instant::now();
     loop {
         if let Some(ending) = descriptor.ending(name).await? {
-            return Ok(told(context, &ending));
+            return Ok(report_end(context, &ending));
         }
         // A job that goes on without this client has no end to wait for.
         if job.is_some() && since.elapsed() >= LOOK_EVERY || since.elapsed() >= ENDED_WITHIN {
@@ -129,7 +129,7 @@ async fn ended(
     }
 }
 
-fn told(context: &Context, ending: &Ending) -> Exit {
+fn report_end(context: &Context, ending: &Ending) -> Exit {
     context.print.note(&format!("the cluster {}", ending.how));
     if ending.succeeded { Exit::Success } else { Exit::JobFailed }
 }
