@@ -92,7 +92,7 @@ impl HostDouble {
             return;
         }
         ctx.run_later(self.delay(), move |host, ctx| {
-            if let Some(barrier) = host.barriers.behind(attempt, host.sources()) {
+            if let Some(barrier) = host.barriers.passed(attempt, host.sources()) {
                 host.take_barrier(attempt, barrier, ctx);
             }
             host.await_barriers(attempt, ctx);
