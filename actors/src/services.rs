@@ -27,19 +27,19 @@ pub struct ProcessServices {
     pub platform: Platform,
     /// The fabric: endpoints and gateways.
     pub rpc: RpcService,
-    /// The process's options.
+    /// Options of the process.
     pub options: Arc<conf::Options>,
     /// The process as a resource.
     pub resource_id: ResourceId,
     /// The process's incarnation: the fence of its process-wide endpoints.
     pub session: ProcessSession,
-    /// The process's heartbeat service.
+    /// Handle of the process's heartbeat service.
     pub heartbeat: HeartbeatHandle,
     /// Source of the current leaders.
     pub retrieval: Arc<dyn LeaderRetrieval>,
     /// Receiver of errors that the process can't survive.
     pub fatal: FatalErrorHandler,
-    /// The process's metrics.
+    /// Registry of the process's metrics.
     pub metrics: Arc<metrics::Registry>,
     /// This host's name, as others see it.
     pub host: String,

@@ -11,13 +11,13 @@ pub enum ConfError {
     Unreadable {
         /// Path of the file concerned.
         path: PathBuf,
-        /// The system's reason.
+        /// Message of the system.
         why: String,
     },
     /// The configuration file is not YAML as it is understood here.
     #[error("{place}: {why}")]
     Yaml {
-        /// File, line and column.
+        /// Place of the fault: file, line and column.
         place: String,
         /// The fault found at `place`.
         why: String,

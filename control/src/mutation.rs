@@ -158,7 +158,7 @@ impl Mutation {
         broken != Some(rule)
     }
 
-    /// Every broken rule.
+    /// All mutations, each of which breaks one rule.
     #[cfg(feature = "mutants")]
     pub const ALL: [Self; 21] = [
         Self::EpochNotRaised,

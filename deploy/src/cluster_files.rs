@@ -45,7 +45,7 @@ pub enum ClusterFilesError {
         "{path} must belong to this user and be closed to all others (mode {expected}); it has mode {mode:o}, owner {owner}"
     )]
     Open {
-        /// File or folder.
+        /// Path of the file or folder.
         path: PathBuf,
         /// The mode that the file must have.
         expected: &'static str,
@@ -62,7 +62,7 @@ pub enum ClusterFilesError {
         /// The time that it was waited for.
         waited: Duration,
     },
-    /// Empty, or too long.
+    /// The file's content is empty or too long.
     #[error("{path} holds no usable value: {why}")]
     Unusable {
         /// Path of the file concerned.
@@ -70,7 +70,7 @@ pub enum ClusterFilesError {
         /// A description of what is wrong.
         why: String,
     },
-    /// The system's failure.
+    /// Reading or writing the file failed.
     #[error("{path}: {source}")]
     Io {
         /// Path of the file concerned.

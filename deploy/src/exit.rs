@@ -25,7 +25,7 @@ pub enum Exit {
     JobFailed,
     /// The outcome of the job is unknown.
     Unknown,
-    /// Wrong arguments or options.
+    /// The command line has wrong arguments or options.
     Usage,
 }
 

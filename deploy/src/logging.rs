@@ -51,10 +51,10 @@ pub(crate) enum LogError {
     File {
         /// Path of the file concerned.
         path: PathBuf,
-        /// The system's reason.
+        /// Message of the system.
         why: String,
     },
-    /// `log.level` is not understood.
+    /// The value of `log.level` is not understood.
     #[error("log.level '{text}' is not understood: {why}")]
     Filter {
         /// The setting as the user wrote it.

@@ -25,7 +25,7 @@ pub struct Stop {
     pub reason: String,
     /// The effect on the application.
     pub behaviour: Behaviour,
-    /// The exit code.
+    /// Exit code of the process.
     pub exit: Exit,
 }
 

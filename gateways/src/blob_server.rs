@@ -19,7 +19,7 @@ gateway! {
     DeleteJobBlobs => (), BlobError;
 }
 
-/// An upload under way.
+/// Identifies an upload that is under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct UploadId(pub u64);
 
@@ -109,7 +109,7 @@ pub enum BlobError {
         /// Folder of the blobs, as configured.
         dir: String,
     },
-    /// Another I/O failure.
+    /// Reading or writing the blob directory failed for another reason.
     #[error("the blob store failed: {0}")]
     Io(String),
 }

@@ -48,7 +48,7 @@ pub struct SubmitProgram {
     pub program: model::ProgramRef,
     /// Job id given by the client; `None`: the Dispatcher draws one.
     pub job_id: Option<JobId>,
-    /// `parallelism.default` for this job.
+    /// Default parallelism of this job; `None`: the cluster's (`parallelism.default`).
     pub parallelism: Option<u32>,
     /// `-D` options of this job.
     pub options: BTreeMap<String, String>,
@@ -91,7 +91,7 @@ pub enum SubmitError {
     /// This cluster runs one job or one program only.
     #[error("this cluster runs one application and takes no further jobs ({mode} mode)")]
     SingleJob {
-        /// `application` or `per-job`.
+        /// Mode of the cluster: `application` or `per-job`.
         mode: String,
     },
     /// The program could not be run or its `build` failed.
@@ -108,7 +108,7 @@ pub enum SubmitError {
         /// True if help or the version was asked for: no failure.
         help: bool,
     },
-    /// The graph is malformed.
+    /// The graph is malformed; the text says how.
     #[error("the job graph is invalid: {0}")]
     InvalidGraph(String),
     /// The job can't start from the savepoint that it names.
@@ -257,7 +257,7 @@ pub struct JobSummary {
     pub end_ms: Option<u64>,
     /// Unix milliseconds of the last change.
     pub last_modification_ms: u64,
-    /// Subtasks by state.
+    /// Number of subtasks by state.
     pub tasks: BTreeMap<model::ExecutionState, u32>,
 }
 

@@ -140,7 +140,7 @@ impl<A: Actor<Context = Context<A>>> EndpointBuilder<A> {
 /// The callers and calls that a registration admits.
 #[derive(Debug, Clone)]
 pub(crate) enum Allow {
-    /// Components of the cluster.
+    /// Only components of the cluster are admitted.
     Cluster,
     /// Components of the cluster, and hosts of one job for the listed calls (empty: for all).
     Job { job: JobId, calls: Vec<String> },
@@ -432,7 +432,7 @@ impl Admitted {
         Some(&**self.registered.targets.get(self.target)?)
     }
 
-    /// Endpoint and call, for people.
+    /// Returns the endpoint and call as text: `endpoint (call)`.
     pub(crate) fn handler(&self) -> String {
         format!("{} ({})", self.registered.name, self.call)
     }

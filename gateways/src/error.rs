@@ -52,7 +52,7 @@ pub enum FabricError {
         queued: Duration,
         /// Time since the handler began; zero: it did not begin (and will not).
         running: Duration,
-        /// Endpoint and call.
+        /// Endpoint and call as text: `endpoint (call)`.
         handler: String,
     },
     /// The two sides can't talk to each other.
@@ -66,7 +66,7 @@ pub enum FabricError {
     /// The handler panicked while it ran this call; its actor has ended.
     #[error("the handler of {endpoint} panicked")]
     HandlerPanicked {
-        /// Endpoint and call.
+        /// Endpoint and call as text: `endpoint (call)`.
         endpoint: String,
     },
     /// No endpoint of that name is served there, or not any more.
@@ -161,10 +161,10 @@ pub(crate) const REQUEST: &str = "request ";
 /// The reason why a call has no reply.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CallError<E> {
-    /// The handler's typed answer.
+    /// The handler refused with its typed error.
     #[error(transparent)]
     Refused(E),
-    /// The fabric's failure.
+    /// The call failed on its way, or the callee could not take it.
     #[error(transparent)]
     Fabric(#[from] FabricError),
 }

@@ -29,9 +29,9 @@ pub enum Kind {
     Ask = 1,
     /// The answer to an [`Kind::Ask`].
     Reply = 2,
-    /// The callee's typed refusal.
+    /// The callee's typed refusal, encoded.
     Refused = 3,
-    /// The fabric's failure.
+    /// An answer that says why the callee could not take the call.
     Fault = 4,
     /// The next part of a long body.
     Chunk = 5,
@@ -70,7 +70,7 @@ pub struct AskHeader<'a> {
     pub trace: TraceContext,
     /// The leader session that is meant.
     pub fence: LeaderSession,
-    /// The caller's own.
+    /// Leader session of the caller itself, if it has one.
     pub session: Option<LeaderSession>,
     /// The name of the endpoint.
     pub endpoint: &'a str,
@@ -123,7 +123,7 @@ pub enum FrameError {
     /// The first byte names another version of the protocol than this process speaks.
     #[error("frame version {0}; this process speaks {VERSION}")]
     Version(u8),
-    /// An unknown kind.
+    /// The frame's kind is unknown.
     #[error("unknown kind of frame {0}")]
     Kind(u8),
     /// A name that is not UTF-8.

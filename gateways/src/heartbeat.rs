@@ -32,7 +32,7 @@ pub struct Beat {
     pub newest: Newest,
 }
 
-/// One side's newest payload.
+/// The newest payload of one side of a pair.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Newest {
     /// The payload's version. It rises with every payload that a process publishes; 0 means that nothing was published.
@@ -97,10 +97,10 @@ pub enum Party {
 /// The payload of a beat.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub enum BeatPayload {
-    /// Carries no report.
+    /// The beat carries no report.
     #[default]
     Empty,
-    /// TaskExecutor → ResourceManager.
+    /// TaskExecutor → ResourceManager: the state of all slots.
     Slots(SlotReport),
     /// TaskExecutor → JobMaster: the slots and tasks of that job which the TaskExecutor holds.
     Job {
@@ -113,7 +113,7 @@ pub enum BeatPayload {
     Deployed {
         /// Allocations it holds on that TaskExecutor.
         allocations: Vec<AllocationId>,
-        /// Attempts it deployed there.
+        /// Attempts that the JobMaster has deployed there.
         attempts: Vec<ExecutionAttemptId>,
     },
 }

@@ -47,18 +47,18 @@ pub struct RegisterTaskManager {
     pub instance_id: InstanceId,
     /// Address of the TaskExecutor's endpoint.
     pub address: EndpointAddress,
-    /// Fence of that endpoint.
+    /// Session by which that endpoint is fenced.
     pub session: model::ProcessSession,
     /// Address of the heartbeat endpoint of the TaskExecutor's process.
     pub heartbeat: EndpointAddress,
-    /// Host name, for people.
+    /// Host name of the node, shown to users.
     pub host: String,
 }
 
-/// The JobMaster's answer.
+/// Answer of a JobMaster to an accepted registration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskManagerAccepted {
-    /// The JobMaster's process.
+    /// Resource id of the JobMaster's process.
     pub resource_id: ResourceId,
     /// Address of the heartbeat endpoint of the JobMaster's process.
     pub heartbeat: EndpointAddress,
@@ -129,7 +129,7 @@ pub struct DisconnectTaskManager {
 /// The ResourceManager ends the connection; the JobMaster registers again.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisconnectResourceManager {
-    /// Session that ends.
+    /// Leadership that ends.
     pub resource_manager: ResourceManagerId,
     /// Reason as text for people.
     pub reason: String,
@@ -178,7 +178,7 @@ pub struct CoordinationRequest {
 /// The reason why a coordinator did not answer.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum CoordinationError {
-    /// No such job.
+    /// No job of that id is known.
     #[error("job {job} is not known here")]
     NoSuchJob {
         /// Id of the job.

@@ -64,7 +64,7 @@ pub struct JobReachedTerminalState {
     pub job_master_id: JobMasterId,
     /// All details of the job at its end.
     pub details: Box<crate::job_master::JobDetails>,
-    /// The same as `details.status`.
+    /// State in which the job ended; same as `details.status`.
     pub status: JobStatus,
 }
 
@@ -125,7 +125,7 @@ pub struct LaunchHost {
     pub program: Option<model::BlobKey>,
 }
 
-/// A running host.
+/// The address of a running program host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostAddress {
     /// Address of the host's `ProgramHostGateway`.
@@ -151,7 +151,7 @@ pub struct AwaitHostExit {
     pub job_id: JobId,
     /// Incarnation of the job's host that is meant.
     pub session: ProcessSession,
-    /// Milliseconds to wait.
+    /// Maximum time to wait, in milliseconds.
     pub wait_ms: u64,
 }
 
@@ -169,7 +169,7 @@ pub struct HostExit {
 /// is needed; the host whose latest `ServeCollected` is the oldest is ended first.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ServeCollected {
-    /// The finished job.
+    /// Job that has finished.
     pub job_id: JobId,
 }
 

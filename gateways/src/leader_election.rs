@@ -29,9 +29,9 @@ pub enum Component {
     Dispatcher,
     /// The component that tracks TaskExecutors and requests workers.
     ResourceManager,
-    /// The REST endpoint.
+    /// The component that serves REST.
     RestEndpoint,
-    /// One job's JobMaster.
+    /// The JobMaster of that job.
     JobMaster(JobId),
 }
 
@@ -46,7 +46,7 @@ impl fmt::Display for Component {
     }
 }
 
-/// A published leader.
+/// Address and session of a published leader.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct LeaderInformation {
     /// Leadership that the message concerns.

@@ -44,7 +44,7 @@ pub struct RpcOptions {
     pub connect_timeout: Duration,
     /// Pause after the first failed attempt to connect; doubles with each further one.
     pub reconnect_first: Duration,
-    /// Longest such pause.
+    /// Upper bound of the pause between two attempts.
     pub reconnect_max: Duration,
     /// Time within which a peer whose connection closed has to answer again before it counts as
     /// lost.

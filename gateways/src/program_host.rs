@@ -101,7 +101,7 @@ pub struct StartHost {
     pub data_host: String,
     /// Ports to try: 0, a number, a list or a range.
     pub data_ports: String,
-    /// `TaskExecutorGateway` on the parent.
+    /// Address of the parent's `TaskExecutorGateway`.
     pub parent: EndpointAddress,
     /// Session of the parent's process, by which calls to it are fenced.
     pub parent_session: ProcessSession,
@@ -118,7 +118,7 @@ pub struct StartHost {
     pub options: BTreeMap<String, String>,
 }
 
-/// The host is up.
+/// Answer of a program host that has started.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HostStarted {
     /// Address for data connections of other hosts.
@@ -235,7 +235,7 @@ pub struct HandleCoordinationRequest {
 /// Answered once all have; an error with `finished` is a failover of the job.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct JobEnded {
-    /// True if it finished.
+    /// True if the job finished, false if it failed or was cancelled.
     pub finished: bool,
 }
 

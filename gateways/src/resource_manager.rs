@@ -37,15 +37,15 @@ pub struct RegisterTaskExecutor {
     pub resource_id: ResourceId,
     /// Address of the TaskExecutor's endpoint.
     pub address: EndpointAddress,
-    /// Fence of that endpoint.
+    /// Session by which that endpoint is fenced.
     pub session: model::ProcessSession,
     /// Address of the heartbeat endpoint of the TaskExecutor's process.
     pub heartbeat: EndpointAddress,
-    /// Host (node) name.
+    /// Host name of the node.
     pub host: String,
     /// Resources of the TaskExecutor.
     pub spec: WorkerResourceSpec,
-    /// Process id, for people.
+    /// Process id, shown to users.
     pub pid: u32,
     /// Process memory of the TaskManager (`taskmanager.memory.process.size`).
     pub process_memory: model::MemorySize,
@@ -59,7 +59,7 @@ pub struct RegisterTaskExecutor {
 pub struct TaskExecutorAccepted {
     /// Incarnation; new with every registration.
     pub instance_id: InstanceId,
-    /// The ResourceManager's process.
+    /// Resource id of the ResourceManager's process.
     pub resource_id: ResourceId,
     /// Address of the heartbeat endpoint of the ResourceManager's process.
     pub heartbeat: EndpointAddress,
@@ -111,7 +111,7 @@ pub struct RegisterJobMaster {
     pub job_id: JobId,
     /// The JobMaster's session.
     pub job_master_id: JobMasterId,
-    /// The JobMaster's process.
+    /// Resource id of the JobMaster's process.
     pub resource_id: ResourceId,
     /// Address of the component's RPC endpoint.
     pub address: EndpointAddress,
@@ -124,7 +124,7 @@ pub struct RegisterJobMaster {
 /// Answer to an accepted registration of a JobMaster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobMasterAccepted {
-    /// The ResourceManager's process.
+    /// Resource id of the ResourceManager's process.
     pub resource_id: ResourceId,
     /// Address of the heartbeat endpoint of the ResourceManager's process.
     pub heartbeat: EndpointAddress,
@@ -152,7 +152,7 @@ pub struct DeclareRequiredResources {
 pub struct DisconnectJobMaster {
     /// Job that the value belongs to.
     pub job_id: JobId,
-    /// The session that ends.
+    /// Leadership that ends.
     pub job_master_id: JobMasterId,
     /// True if the job has ended for good.
     pub finished: bool,
@@ -162,14 +162,14 @@ pub struct DisconnectJobMaster {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestTaskManagers {}
 
-/// One TaskExecutor, for REST.
+/// Summary of one TaskExecutor, for REST.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskManagerSummary {
     /// Process of the TaskExecutor.
     pub resource_id: ResourceId,
     /// Address of the component's RPC endpoint.
     pub address: EndpointAddress,
-    /// Fence of that endpoint.
+    /// Session by which that endpoint is fenced.
     pub session: model::ProcessSession,
     /// Host name of the TaskExecutor's node.
     pub host: String,
@@ -182,9 +182,9 @@ pub struct TaskManagerSummary {
     /// Facts about the machine and the rest of the process's memory, shown to users.
     #[serde(default)]
     pub facts: model::TaskManagerFacts,
-    /// Slots that are free.
+    /// Number of free slots.
     pub free_slots: u32,
-    /// Allocated slots by job.
+    /// Allocated slots: the job and the profile of each.
     pub allocated: Vec<(JobId, ResourceProfile)>,
     /// Milliseconds since its last heartbeat.
     pub last_heartbeat_age_ms: u64,
@@ -196,7 +196,7 @@ pub struct TaskManagerSummary {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestResourceOverview {}
 
-/// Sums over all TaskExecutors.
+/// Sums of slots and resources over all TaskExecutors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ResourceOverview {
     /// Number of registered TaskExecutors.
@@ -223,7 +223,7 @@ pub struct BlockNode {
     pub cause: String,
 }
 
-/// A blocked node.
+/// A node that gets no new tasks for a time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockedNode {
     /// The node's host name.
@@ -275,7 +275,7 @@ pub struct DeregisterApplication {
     "the application was not unregistered within {within_ms} ms, in {attempts} attempts: {cause}"
 )]
 pub struct DeregisterError {
-    /// `resourcemanager.deregister.timeout` in milliseconds.
+    /// Maximum time for the deregistration, in milliseconds (`resourcemanager.deregister.timeout`).
     pub within_ms: u64,
     /// Number of attempts that were made.
     pub attempts: u32,

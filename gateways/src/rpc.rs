@@ -43,7 +43,7 @@ pub enum RpcStartError {
         host: String,
         /// Port range as configured.
         ports: String,
-        /// The last attempt's failure.
+        /// Error of the last attempt.
         why: io::Error,
     },
 }

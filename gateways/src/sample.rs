@@ -14,7 +14,7 @@ use serde::{
     forward_to_deserialize_any,
 };
 
-/// A source of numbers.
+/// A function that draws random numbers.
 pub type Draw<'a> = &'a mut dyn FnMut() -> u64;
 
 /// Deeper values are cut short.

@@ -85,7 +85,7 @@ impl Outcome {
 
 /// The receiver of an encoded answer.
 pub(crate) enum ReplyTo {
-    /// Back over a connection.
+    /// A caller at the other end of a connection.
     Connection {
         connection: Arc<Connection>,
         /// The caller's correlation id.

@@ -91,7 +91,7 @@ pub struct ProcessRequirements {
     pub target: EndpointAddress,
     /// Name of the job.
     pub job_name: String,
-    /// The program to prefetch.
+    /// Program that TaskExecutors may fetch in advance.
     pub program: Option<BlobKey>,
     /// Requirements in whole amounts; they replace the last ones.
     pub requirements: Vec<ResourceRequirement>,

@@ -43,7 +43,7 @@ pub struct RequestSlot {
     pub allocation_id: AllocationId,
     /// Profile that the slot must fulfil.
     pub profile: ResourceProfile,
-    /// The job's JobMaster.
+    /// Address of the job's JobMaster.
     pub job_master: EndpointAddress,
     /// Leadership of the job's JobMaster.
     pub job_master_id: JobMasterId,
@@ -118,9 +118,9 @@ pub struct DeployTasks {
 pub struct EdgeProducers {
     /// Edge that the table belongs to.
     pub edge: EdgeId,
-    /// The producing vertex.
+    /// Vertex that produces the records.
     pub vertex: JobVertexId,
-    /// Distinct data addresses.
+    /// Data addresses of the program hosts, each once.
     pub addresses: Vec<crate::NodeAddress>,
     /// Per producing subtask: attempt number and index into `addresses`; `u32::MAX` for one that has no
     /// place yet and that no consumer of this deployment reads from (forward edges).
@@ -227,7 +227,7 @@ pub enum CheckpointAnswerError {
 pub struct DisconnectJobMaster {
     /// Job that the value belongs to.
     pub job_id: JobId,
-    /// The session that ends.
+    /// Leadership that ends.
     pub job_master_id: JobMasterId,
     /// Failure that is the reason.
     pub cause: FailureCause,
@@ -237,7 +237,7 @@ pub struct DisconnectJobMaster {
 /// again unless `terminate` is set.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisconnectResourceManager {
-    /// The session that ends.
+    /// Leadership that ends.
     pub resource_manager_id: ResourceManagerId,
     /// Reason as text for people.
     pub cause: String,
@@ -272,10 +272,10 @@ pub struct ForwardOperatorEvent {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestLogs {}
 
-/// One log file.
+/// Name, size and time of one log file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogFile {
-    /// File name, no folder.
+    /// Name of the file, without a folder.
     pub name: String,
     /// Size in bytes.
     pub size: u64,
@@ -286,7 +286,7 @@ pub struct LogFile {
 /// A part of a log file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReadLog {
-    /// File name, no folder.
+    /// Name of the file, without a folder.
     pub name: String,
     /// Offset of the first byte wanted.
     pub offset: u64,

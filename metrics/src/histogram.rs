@@ -30,9 +30,9 @@ struct Inner {
 pub struct HistogramSummary {
     /// Number of values that were recorded.
     pub count: u64,
-    /// The least, exactly.
+    /// Smallest value, exact.
     pub min: u64,
-    /// The largest, exactly.
+    /// Largest value, exact.
     pub max: u64,
     /// The mean; wrong once the sum has passed 2^64.
     pub mean: f64,

@@ -25,7 +25,7 @@ pub enum StateHandle {
     /// An object outside of the checkpoint directory, which the job does not own: it was started
     /// from a savepoint.
     External {
-        /// The object's URI.
+        /// URI of the object.
         uri: String,
         /// Length of the object in bytes.
         bytes: u64,

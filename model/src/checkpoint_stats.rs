@@ -116,11 +116,11 @@ impl CheckpointStats {
 pub struct CheckpointCounts {
     /// Number of times the job was restored.
     pub restored: u64,
-    /// Checkpoints that run now.
+    /// Number of checkpoints in progress.
     pub in_progress: u64,
-    /// Checkpoints that were complete.
+    /// Number of complete checkpoints.
     pub completed: u64,
-    /// Checkpoints that have failed.
+    /// Number of failed checkpoints.
     pub failed: u64,
 }
 
@@ -144,7 +144,7 @@ pub struct Spread {
     pub min: u64,
     /// Largest of the values.
     pub max: u64,
-    /// The mean, rounded down.
+    /// Arithmetic mean, rounded down.
     pub average: u64,
     /// The 50th, 90th, 95th, 99th and 99.9th percentile.
     pub percentiles: [u64; 5],

@@ -15,11 +15,11 @@ pub enum JobStatus {
     Running,
     /// Failed, waiting for its tasks to end.
     Failing,
-    /// Ended by a failure.
+    /// The job or subtask ended with a failure.
     Failed,
     /// Cancelled, waiting for its tasks to end.
     Cancelling,
-    /// Ended by the user.
+    /// The user cancelled the job.
     Canceled,
     /// Every task has finished.
     Finished,
@@ -71,9 +71,9 @@ impl fmt::Display for JobStatus {
 pub enum ExecutionState {
     /// Not scheduled yet; the state every attempt begins in.
     Created,
-    /// Waits for a slot.
+    /// The subtask waits for a slot.
     Scheduled,
-    /// Sent to its TaskExecutor.
+    /// The subtask was sent to its TaskExecutor.
     Deploying,
     /// The task's process rebuilds its program, restores state and opens its operators.
     Initializing,
@@ -85,7 +85,7 @@ pub enum ExecutionState {
     Canceling,
     /// The subtask ended because it was cancelled.
     Canceled,
-    /// Ended by a failure.
+    /// The job or subtask ended with a failure.
     Failed,
 }
 

@@ -36,11 +36,11 @@ pub struct JobGraph {
 /// A program and what a rebuild needs to make the same graph.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProgramRef {
-    /// SHA-256 of the executable.
+    /// SHA-256 hash of the executable.
     pub hash: ContentHash,
-    /// File name, for people.
+    /// Name of the program's file, shown to users.
     pub name: String,
-    /// Bytes of the executable.
+    /// Size of the executable in bytes.
     pub size: u64,
     /// Arguments after the program's name.
     pub args: Vec<String>,
@@ -75,13 +75,13 @@ mod once_values {
 /// One operator of a program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GraphNode {
-    /// Order of creation.
+    /// Unique within one graph; assigned in the order of creation.
     pub id: NodeId,
     /// Hash of the `uid`, or of the place in the graph where none was given.
     pub operator_id: OperatorId,
     /// `uid` as the user wrote it.
     pub uid: Option<String>,
-    /// `map`, `filter`, `text_source`, …
+    /// Kind of the operator: `map`, `filter`, `text_source`, …
     pub kind: String,
     /// Name for users: the program's `name`, or one made from the kind.
     pub name: String,
@@ -150,7 +150,7 @@ pub struct JobVertex {
     pub parallelism: u32,
     /// Key groups, hence the most subtasks it may ever have.
     pub max_parallelism: u32,
-    /// Slot sharing group.
+    /// Name of the slot sharing group.
     pub slot_sharing_group: String,
     /// Resources that a slot of the vertex's group needs for one subtask, if the program sets them.
     pub resources: Option<ResourceProfile>,
@@ -177,15 +177,15 @@ pub enum ShipStrategy {
 /// An edge between two vertices.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobEdge {
-    /// Order of creation.
+    /// Unique within one graph; assigned in the order of creation.
     pub id: EdgeId,
     /// Vertex that produces the records.
     pub from: JobVertexId,
     /// Vertex that consumes the records.
     pub to: JobVertexId,
-    /// The producing operator.
+    /// Operator that produces the records.
     pub from_node: NodeId,
-    /// The consuming operator.
+    /// Operator that consumes the records.
     pub to_node: NodeId,
     /// Index of the output of the producing chain, from 0.
     pub output: u32,

@@ -70,7 +70,7 @@ macro_rules! hex_id {
 }
 
 hex_id!(
-    /// One submitted job.
+    /// Identifies one submitted job.
     JobId, "job id");
 hex_id!(
     /// One asynchronous operation that a client has triggered, and asks about by this id.

@@ -11,7 +11,7 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// One offered slot.
+/// A slot that a TaskExecutor offers to a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlotOffer {
     /// Allocation that the slot is offered under.
@@ -22,7 +22,7 @@ pub struct SlotOffer {
     pub profile: ResourceProfile,
 }
 
-/// One task's new state.
+/// A change of one task's state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskStateUpdate {
     /// Execution attempt that the update is about.
@@ -41,16 +41,16 @@ pub struct TaskStateUpdate {
 /// The metrics that the functions of one task keep, by `OPERATOR.NAME`.
 pub type TaskMetrics = BTreeMap<String, i64>;
 
-/// Counts of one task.
+/// Counts of records and bytes of one task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TaskIo {
-    /// Records that came in.
+    /// Number of records received.
     pub records_in: u64,
-    /// Records that went out.
+    /// Number of records sent.
     pub records_out: u64,
     /// Bytes that came in (serialised size; 0 for typed hand-over).
     pub bytes_in: u64,
-    /// Bytes that went out.
+    /// Number of bytes sent.
     pub bytes_out: u64,
     /// True if all data was read and has left the task.
     #[serde(default)]
@@ -78,9 +78,9 @@ pub struct JobDetails {
     pub cause: Option<FailureCause>,
     /// Failures so far, newest first, bounded (`web.exception-history-size`).
     pub failures: Vec<FailureRecord>,
-    /// Restarts so far.
+    /// Number of restarts so far.
     pub restarts: u32,
-    /// The checkpoints so far.
+    /// Report of the job's checkpoints.
     #[serde(default)]
     pub checkpoints: Arc<CheckpointReport>,
 }
@@ -90,7 +90,7 @@ pub struct JobDetails {
 pub struct VertexDetails {
     /// Id of the vertex.
     pub id: JobVertexId,
-    /// Subtasks in order.
+    /// Subtasks, ordered by index.
     pub subtasks: Vec<SubtaskDetails>,
 }
 

@@ -8,9 +8,9 @@ use std::{collections::BTreeMap, fmt, ops::Range};
 /// memory in bytes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct ResourceProfile {
-    /// Thousandths of a core.
+    /// CPU share in thousandths of a core.
     pub cpu_millis: u64,
-    /// User code's memory.
+    /// Memory of user code.
     pub task: MemorySize,
     /// State backends' and operators' memory.
     pub managed: MemorySize,
@@ -63,7 +63,7 @@ impl fmt::Display for ResourceProfile {
 /// The resources of one TaskManager: a driver is asked for them, and a registration reports them.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct WorkerResourceSpec {
-    /// Thousandths of a core.
+    /// CPU share in thousandths of a core.
     pub cpu_millis: u64,
     /// User code's memory, all slots together.
     pub task: MemorySize,
@@ -73,7 +73,7 @@ pub struct WorkerResourceSpec {
     pub managed: MemorySize,
     /// Number of slots.
     pub slots: u32,
-    /// Anything else, by name.
+    /// Amounts of other resources by name (`gpu`).
     pub extended: BTreeMap<String, u64>,
 }
 

@@ -21,7 +21,7 @@ const MAGIC: [u8; 4] = *b"FLOT";
 const FIXED_BYTES: usize = 4 + 1 + 2 + 1 + 16 + 32 + 16;
 const PROOF_BYTES: usize = 32;
 
-/// A protocol version.
+/// Version of the handshake protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version {
     /// Changes when old and new can't understand each other.
@@ -87,7 +87,7 @@ pub enum Identity {
 /// The data with which a process proves its identity.
 #[derive(Debug, Clone)]
 pub struct Credentials {
-    /// The cluster it belongs to.
+    /// Id of the cluster that the process belongs to.
     pub cluster: ClusterId,
     /// Identity that this side claims.
     pub identity: Identity,
@@ -178,7 +178,7 @@ pub struct Greeting {
 /// The part of the handshake that a greeting belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Opened the connection.
+    /// The side that opened the connection.
     Client,
     /// The side that accepted the connection.
     Server,

@@ -19,7 +19,7 @@ const FIRST_FREE_PORT: u16 = 1;
 
 type Ports = BTreeMap<(String, u16), mpsc::Sender<BoxStream>>;
 
-/// A private network.
+/// A network of pipes within one process; other values can't reach it.
 #[derive(Default)]
 pub struct InProcessNetwork {
     ports: Arc<Mutex<Ports>>,

@@ -21,7 +21,7 @@ pub enum Lane {
     /// Heartbeat actors only. Shares its thread with [`Lane::Io`]: a beat then wakes no further thread,
     /// and nothing that runs there may take longer than a message takes to decode.
     Heartbeat,
-    /// Leader election and retrieval.
+    /// The lane of leader election and retrieval.
     Election,
     /// The BlobServer and blob caches.
     Blob,

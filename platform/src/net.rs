@@ -13,7 +13,7 @@ use tokio::net::{TcpStream, UnixStream};
 pub type BoxRead = Box<dyn AsyncRead + Send + Unpin>;
 /// The writing half of a stream. Writes may be tried from any thread.
 pub type BoxWrite = Box<dyn AsyncWrite + Send + Unpin>;
-/// A bound port.
+/// A listener on a bound port.
 pub type BoxListener = Box<dyn Listener>;
 
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {
@@ -70,7 +70,7 @@ impl Stream for UnixStream {
     }
 }
 
-/// Any two-way byte stream.
+/// A two-way byte stream of any kind.
 pub struct BoxStream(Box<dyn Stream>);
 
 impl BoxStream {

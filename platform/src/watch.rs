@@ -23,7 +23,7 @@ pub struct Closed;
 
 struct State<T> {
     value: T,
-    /// Grows with every change.
+    /// Version of the value; rises with every change.
     version: u64,
     closed: bool,
 }

@@ -15,10 +15,10 @@ use gateways::task_executor::LogError;
 use gateways::{CallError, FabricError};
 use std::fmt;
 
-/// A failed request.
+/// The error answer to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiError {
-    /// The HTTP status.
+    /// Status of the HTTP answer.
     pub status: StatusCode,
     /// The messages of the error, most general first.
     pub errors: Vec<String>,

@@ -36,7 +36,7 @@ pub enum RestStartError {
         address: IpAddr,
         /// The ports that were tried.
         ports: String,
-        /// The last failure.
+        /// Error of the last attempt.
         why: String,
     },
     /// The server could not be set up.

@@ -25,10 +25,10 @@ use std::time::Duration;
 /// The current leader of a component, `None` while there is none; can be watched.
 pub type Leader = watch::Receiver<Option<LeaderInformation>>;
 
-/// Everything that handlers use.
+/// The services that handlers use.
 #[derive(Clone)]
 pub struct RestServices {
-    /// Clock and entropy.
+    /// Source of time and entropy.
     pub platform: Platform,
     /// RPC service of the process.
     pub rpc: RpcService,
@@ -36,7 +36,7 @@ pub struct RestServices {
     pub dispatcher: Leader,
     /// Leader of the ResourceManager.
     pub resource_manager: Leader,
-    /// This process's BlobServer.
+    /// Gateway of this process's BlobServer.
     pub blobs: Remote<BlobServerGateway>,
     /// Store of the uploaded programs.
     pub programs: ProgramStore,
@@ -80,7 +80,7 @@ pub struct RestSettings {
 /// The address that the endpoint binds, and the one that it publishes.
 #[derive(Debug, Clone)]
 pub struct RestBind {
-    /// Address to bind.
+    /// IP address to bind.
     pub address: IpAddr,
     /// Ports to try in order.
     pub ports: Vec<u16>,

@@ -46,7 +46,7 @@ const STATE_BYTES_PER_S: u64 = 4 << 20;
 /// The reason why a checkpoint could not be stored or read.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CheckpointError {
-    /// The store failed.
+    /// The object store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The metadata's name is taken by other content. No two JobMasters give a name alike, so this is a fault of the program.

@@ -23,13 +23,13 @@ const READS_AT_ONCE: usize = 4;
 /// The reason why a blob was not sent or fetched.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum BlobClientError {
-    /// The server's typed answer.
+    /// The server refused with its typed error.
     #[error(transparent)]
     Server(#[from] BlobError),
     /// The server did not answer.
     #[error("the blob server can't be asked: {0}")]
     Fabric(#[from] FabricError),
-    /// The local side.
+    /// Reading or writing the local file failed.
     #[error(transparent)]
     Local(#[from] BlobStoreError),
 }

@@ -61,7 +61,7 @@ pub struct ClusterEnd {
     pub status: ApplicationStatus,
     /// The job that it ran (application and per-job mode).
     pub job: Option<(JobId, JobStatus)>,
-    /// An explanation, for messages.
+    /// Explanation as text, for messages.
     pub diagnostics: Option<String>,
     /// True once no client needs the cluster any more: a client has said so, or the client that the
     /// job is bound to has gone.

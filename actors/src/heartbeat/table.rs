@@ -27,7 +27,7 @@ pub(super) struct Pair {
     report_to: Recipient<HeartbeatReport>,
     liveness: Liveness,
     payload: BeatPayload,
-    /// The version of `payload`.
+    /// Version of `payload`; rises with every change.
     version: u64,
     /// The version of the newest payload that the peer has confirmed.
     peer_has: u64,
@@ -36,7 +36,7 @@ pub(super) struct Pair {
     /// Time under which the pair is in the agenda; `None` if it is not.
     look_at: Option<Duration>,
     heard: BeatPayload,
-    /// The version of `heard`.
+    /// Version of `heard`; rises with every change.
     heard_version: u64,
     unchanged: u32,
     unsent: Unsent,
@@ -212,7 +212,7 @@ pub(super) struct Table {
     by_parties: BTreeMap<(Party, Party), u64>,
     /// The times at which pairs are to be looked at, with the pairs' ids.
     agenda: BTreeSet<(Duration, u64)>,
-    /// The last turn.
+    /// Time of the last turn.
     turned_at: Duration,
     next: u64,
     /// Number of payloads published so far by all pairs, so that a pair that is made anew never uses a version again.

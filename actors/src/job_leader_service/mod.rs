@@ -36,7 +36,7 @@ pub const ENDPOINT: &str = "job_leader_service";
 #[derive(Debug, Clone, PartialEq, Message)]
 #[rtype(result = "()")]
 pub enum JobLeaderReport {
-    /// Registered at a JobMaster.
+    /// The service has registered at a JobMaster.
     Gained {
         /// Job that the message concerns.
         job: JobId,
@@ -70,7 +70,7 @@ pub struct Introduction {
     pub resource_id: model::ResourceId,
     /// Address of the TaskExecutor's endpoint.
     pub address: EndpointAddress,
-    /// Fence of that endpoint.
+    /// Session by which that endpoint is fenced.
     pub session: ProcessSession,
     /// Address of the process's heartbeat endpoint.
     pub heartbeat: EndpointAddress,

@@ -51,7 +51,7 @@ const TICK: Duration = Duration::from_millis(250);
 /// Maximum time for telling a worker that it is released.
 const RELEASED_WITHIN: Duration = Duration::from_secs(2);
 
-/// The source of workers.
+/// The way in which the cluster gets its workers.
 #[derive(Debug, Clone)]
 pub enum Mode {
     /// TaskExecutors are started from outside.
@@ -70,11 +70,11 @@ pub enum Mode {
 pub struct ResourceManagerDeps {
     /// Services of the process: platform, RPC and metrics.
     pub services: ProcessServices,
-    /// The source of workers.
+    /// Source of the workers.
     pub mode: Mode,
     /// The BlobServer from which TaskManagers fetch programs.
     pub blob_server: EndpointAddress,
-    /// The BlobServer's fence.
+    /// Session by which calls to the BlobServer are fenced.
     pub blob_session: ProcessSession,
 }
 
@@ -92,7 +92,7 @@ struct JobConnection {
     job_master_id: JobMasterId,
     gateway: Remote<JobMasterGateway>,
     _watch: PeerWatch,
-    /// The job's last declaration.
+    /// Last declaration of the job's requirements, `None` before the first.
     declared: Option<ProcessRequirements>,
 }
 

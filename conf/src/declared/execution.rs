@@ -7,9 +7,9 @@ use std::{num::NonZeroU32, time::Duration};
 choices! {
     /// The place where the client runs a job.
     pub enum Target {
-        /// The client's own process.
+        /// The job runs in the client's own process.
         Local = "local" | "embedded",
-        /// A running session cluster.
+        /// The job runs on a running session cluster.
         Remote = "remote",
         /// A cluster of plain processes that is started for this application.
         Standalone = "standalone" | "standalone-application",
@@ -46,14 +46,14 @@ options! {
     /// The number of key groups: the most that keyed operators can ever be scaled to; from the parallelism where it is
     /// not set.
     MAX_PARALLELISM: Option<NonZeroU32> = "pipeline.max-parallelism" => None;
-    /// The job's name.
+    /// Name of the job, shown to users.
     NAME: Option<String> = "pipeline.name" => None;
     /// The id that the job is given, 32 hexadecimal digits; drawn where it is not set.
     JOB_ID: Option<String> = "pipeline.job-id" => None, other ["$internal.pipeline.job-id"],
         must be_a_job_id;
     /// The program: a path or a URI.
     PROGRAM: Option<String> = "pipeline.program" => None;
-    /// The program's arguments.
+    /// Arguments of the program.
     PROGRAM_ARGS: List = "pipeline.program-args" => List::default(), other ["$internal.application.program-args"];
     /// Number of times a sink repeats a commit that may succeed later, before its task fails. The
     /// pause doubles from 100 ms to 10 s.

@@ -8,7 +8,8 @@ choices! {
     pub enum HaType {
         /// No high availability: jobs are lost with the JobManager.
         None = "none",
-        /// Everything, in `high-availability.storageDir`.
+        /// Jobs, checkpoints' pointers and the election are stored in
+        /// `high-availability.storageDir`.
         Filesystem = "filesystem",
     }
 }

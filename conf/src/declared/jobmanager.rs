@@ -32,7 +32,7 @@ options! {
     /// The least overhead: stacks, allocator fragmentation, the executable itself.
     OVERHEAD_MIN: MemorySize = "jobmanager.memory.overhead.min" => MemorySize::from_mib(64),
         other ["jobmanager.memory.jvm-overhead.min"];
-    /// The most overhead.
+    /// Upper bound of the overhead.
     OVERHEAD_MAX: MemorySize = "jobmanager.memory.overhead.max" => MemorySize::from_mib(1024),
         other ["jobmanager.memory.jvm-overhead.max"];
     /// The overhead as a fraction of the process' memory.

@@ -30,7 +30,7 @@ options! {
     /// The pause before the first restart.
     EXPONENTIAL_INITIAL_BACKOFF: Duration = "restart-strategy.exponential-delay.initial-backoff" =>
         Duration::from_secs(1), must be_longer_than_zero;
-    /// The longest pause.
+    /// Upper bound of the pause between two restarts.
     EXPONENTIAL_MAX_BACKOFF: Duration = "restart-strategy.exponential-delay.max-backoff" =>
         Duration::from_secs(60), must be_longer_than_zero;
     /// Factor by which the pause grows after each failure.

@@ -39,7 +39,7 @@ pub struct Machine {
 /// The parts of a TaskManager's memory, its program hosts included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TaskManagerMemory {
-    /// The runtime itself.
+    /// Memory of the runtime itself.
     pub framework: MemorySize,
     /// User code, all slots together.
     pub task: MemorySize,
@@ -79,7 +79,7 @@ impl fmt::Display for TaskManagerMemory {
 /// The parts of a JobManager's memory, its program hosts included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct JobManagerMemory {
-    /// The runtime itself.
+    /// Memory of the runtime itself.
     pub framework: MemorySize,
     /// Job graphs, execution graphs, checkpoints' metadata, coordinators.
     pub jobs: MemorySize,
@@ -169,7 +169,7 @@ pub enum MemoryError {
         option: &'static str,
         /// Total amount that the parts must fit into.
         whole: MemorySize,
-        /// The parts' options.
+        /// Keys of the parts' options.
         parts: String,
         /// Sum of the parts.
         sum: MemorySize,

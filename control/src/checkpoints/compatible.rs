@@ -55,7 +55,7 @@ pub enum Incompatible {
         operator: String,
         /// The name of the state.
         state: String,
-        /// `key`, `value`, …
+        /// Role of the type in the state: `key`, `value`, …
         role: String,
         /// The type in the snapshot.
         then: String,

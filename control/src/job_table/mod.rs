@@ -66,7 +66,7 @@ pub enum Host {
     },
 }
 
-/// A connected JobMaster.
+/// The connection to a JobMaster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Connection {
     /// Leadership of the JobMaster.

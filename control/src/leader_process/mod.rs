@@ -15,7 +15,7 @@ mod tests;
 pub enum Phase {
     /// Leadership was granted; an earlier process has not ended yet.
     Created,
-    /// The process was started.
+    /// The process was started and runs.
     Running,
     /// The process has been asked to stop and has not ended yet.
     Stopped,

@@ -65,7 +65,7 @@ pub enum Event {
         /// The fabric's observation, as text for people.
         why: String,
     },
-    /// Time has passed.
+    /// Time has passed: deadlines are checked.
     Tick,
 }
 

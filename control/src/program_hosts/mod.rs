@@ -34,7 +34,7 @@ pub struct Bounds {
 /// The purpose for which a host is requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// Building a job's graph.
+    /// A place for building a job's graph.
     Build,
     /// Running a job's coordinators or tasks.
     Run,

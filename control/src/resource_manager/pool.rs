@@ -37,9 +37,9 @@ pub struct PoolSettings {
 /// A worker that an earlier ResourceManager of the application has left.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecoveredWorker {
-    /// The worker's id.
+    /// Process id under which the worker registers.
     pub resource_id: ResourceId,
-    /// The worker's node.
+    /// Host name of the worker's node.
     pub host: String,
 }
 
@@ -67,7 +67,7 @@ pub enum DriverEvent {
         request: u64,
         /// The node of the worker, if it was known already.
         host: Option<String>,
-        /// The reason, for messages.
+        /// Reason as text, for messages.
         cause: String,
     },
     /// A request can never be met, nor can any other request for its spec: for example, the container would be larger
@@ -75,19 +75,19 @@ pub enum DriverEvent {
     NeverMet {
         /// Number of the request for a worker.
         request: u64,
-        /// The reason, for messages.
+        /// Reason as text, for messages.
         cause: String,
     },
     /// A worker has ended.
     Lost {
         /// Process of the requested worker.
         resource_id: ResourceId,
-        /// The reason, for messages.
+        /// Reason as text, for messages.
         cause: String,
     },
     /// The connection to the external resource system is lost for good.
     Error {
-        /// The reason, for messages.
+        /// Reason as text, for messages.
         cause: String,
     },
 }

@@ -17,9 +17,9 @@ pub const NOT_DEPLOYED: u32 = u32::MAX;
 pub struct ProducerTable {
     /// Edge that the table belongs to.
     pub edge: EdgeId,
-    /// The producing vertex.
+    /// Vertex that produces the records.
     pub vertex: JobVertexId,
-    /// Distinct data addresses.
+    /// Data addresses of the program hosts, each once.
     pub addresses: Vec<Arc<str>>,
     /// Per producing subtask: attempt number and index into `addresses`; [`NOT_DEPLOYED`] for one of
     /// another region (forward edges) that has no place yet and that no consumer here reads from.

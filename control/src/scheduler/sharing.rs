@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SharedSlot(pub u32);
 
-/// A slot sharing group.
+/// A slot sharing group and its shared slots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlotGroup {
     /// Name of the slot sharing group.
@@ -29,7 +29,7 @@ pub struct SlotGroup {
 #[derive(Debug, Clone)]
 pub struct SlotPlan {
     groups: Vec<SlotGroup>,
-    /// Group of each vertex.
+    /// Index of each vertex's group, by place in the topological order.
     of_vertex: Vec<u32>,
     slots: u32,
 }

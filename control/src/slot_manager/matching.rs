@@ -62,7 +62,7 @@ fn demanding_first(requirements: &[ResourceRequirement]) -> Vec<(&ResourceProfil
 /// The workers that unmet requirements need.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WorkersNeeded {
-    /// New workers by spec.
+    /// Number of new workers by spec.
     pub workers: BTreeMap<WorkerResourceSpec, u32>,
     /// The requirements that no worker of this configuration can meet.
     pub impossible: Vec<ResourceRequirement>,

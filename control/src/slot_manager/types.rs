@@ -9,7 +9,7 @@ use model::{
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The source of workers.
+/// The way in which the cluster gets its workers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Supply {
     /// Workers come from outside at any time (standalone): requirements wait for them.
@@ -37,7 +37,7 @@ pub enum Supply {
 /// The settings of a SlotManager.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The source of workers.
+    /// Source of the workers.
     pub supply: Supply,
     /// True if slots are spread over all TaskManagers (`cluster.evenly-spread-out-slots`).
     pub spread_out: bool,
@@ -135,7 +135,7 @@ pub struct Overview {
     pub slots: u32,
     /// Number of free slots.
     pub free_slots: u32,
-    /// Workers on blocked nodes.
+    /// Number of workers on blocked nodes.
     pub blocked_workers: u32,
     /// Number of free slots on these workers.
     pub blocked_free_slots: u32,

@@ -54,9 +54,9 @@ pub struct NewWorker {
     pub instance_id: InstanceId,
     /// Process of the TaskExecutor.
     pub resource_id: ResourceId,
-    /// The worker's node.
+    /// Host name of the worker's node.
     pub host: String,
-    /// The worker's spec.
+    /// Resources of the worker.
     pub spec: WorkerResourceSpec,
     /// The state of its slots.
     pub report: SlotReport,
@@ -67,11 +67,11 @@ pub struct NewWorker {
 pub struct Worker {
     /// Process of the TaskExecutor.
     pub resource_id: ResourceId,
-    /// The worker's node.
+    /// Host name of the worker's node.
     pub host: String,
-    /// The worker's spec.
+    /// Resources of the worker.
     pub spec: WorkerResourceSpec,
-    /// The slots by index.
+    /// Slots of the worker by index.
     pub slots: BTreeMap<u32, Slot>,
     /// Time since when every slot is free, monotonic; `None` if a slot is not free.
     pub idle_since: Option<Duration>,

@@ -27,7 +27,7 @@ struct Slot {
     held: Option<Held>,
 }
 
-/// An allocated slot.
+/// The allocation of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Held {
     /// Job that holds the slot.
@@ -86,7 +86,7 @@ pub enum AllocateError {
         index: u32,
         /// Profile that the slot has.
         has: Box<ResourceProfile>,
-        /// The needed one.
+        /// Profile that the slot must fulfil.
         need: Box<ResourceProfile>,
     },
 }

@@ -153,7 +153,7 @@ pub enum Event {
         /// Execution attempts that the message concerns.
         attempts: Vec<ExecutionAttemptId>,
     },
-    /// Time has passed.
+    /// Time has passed: deadlines are checked.
     Tick,
 }
 
@@ -284,7 +284,7 @@ pub enum Command {
         /// States in the order in which they came about.
         updates: Vec<TaskStateUpdate>,
     },
-    /// Report a lost slot.
+    /// Report a lost slot to a JobMaster.
     FailSlot {
         /// Job that the message concerns.
         job: JobId,

@@ -40,7 +40,7 @@ Examples:
 
 Exit codes: 0 succeeded or cancelled, 1 start-up failed, 2 fatal error, 3 job failed, 4 job's state unknown, 64 wrong usage";
 
-/// Settings of every subcommand.
+/// The options that every subcommand takes.
 #[derive(Debug, Clone, Args)]
 pub struct Common {
     /// Folder with flott.yaml, masters and workers [env: FLOTT_CONF_DIR]

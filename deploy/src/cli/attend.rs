@@ -44,11 +44,11 @@ pub(super) type Line = io::Result<Option<String>>;
 
 /// The job or cluster to wait for.
 pub(super) struct Waiting<'a> {
-    /// The job's end.
+    /// Future of the job's end.
     pub ending: LocalBoxFuture<'a, End>,
     /// The task that prints the job's results as they come.
     pub reading: LocalBoxFuture<'a, Result<(), ResultsError>>,
-    /// Notes on the way.
+    /// Future that prints notes about the job's progress; never ends.
     pub following: LocalBoxFuture<'a, std::convert::Infallible>,
     /// Signals that the process receives, in order.
     pub signals: LocalBoxStream<'a, Signal>,

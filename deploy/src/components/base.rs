@@ -27,12 +27,12 @@ pub enum ComponentError {
         /// Reason of the lane's end.
         source: LaneEnded,
     },
-    /// The component's storage failed.
+    /// A store that the component needs could not be opened.
     #[error("{component} could not be started: {why}")]
     Storage {
         /// Name of the component concerned.
         component: &'static str,
-        /// The store's reason.
+        /// Message of the store.
         why: String,
     },
     /// The options do not fit together.
@@ -43,15 +43,15 @@ pub enum ComponentError {
 /// The parts from which a process's services are made.
 #[derive(Clone)]
 pub struct BaseParts {
-    /// Time, threads, entropy, sockets.
+    /// Source of time, threads, entropy and sockets.
     pub platform: Platform,
     /// RPC service of the process.
     pub rpc: RpcService,
-    /// The process's options.
+    /// Options of the process.
     pub options: Arc<Options>,
     /// The process as a resource.
     pub resource_id: ResourceId,
-    /// The process's incarnation.
+    /// Session of the process, new with each start.
     pub session: ProcessSession,
     /// This host's name, as others see it.
     pub host: String,

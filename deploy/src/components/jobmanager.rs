@@ -45,7 +45,7 @@ pub struct JobManagerParts {
     pub blobs: Arc<dyn BlobStore>,
     /// With high availability, the same blobs as the store that keeps programs for the next leader.
     pub durable: Option<DurableBlobs>,
-    /// Starts program hosts.
+    /// Launcher of program hosts.
     pub launcher: Arc<dyn ProgramHostLauncher>,
     /// Source of the workers.
     pub workers: resource_manager::Mode,
@@ -57,7 +57,7 @@ pub struct JobManagerParts {
     pub embedded: bool,
 }
 
-/// A running JobManager.
+/// The components of a running JobManager.
 pub struct JobManagerComponents {
     base: Base,
     leaders: LeaderTable,
@@ -184,11 +184,11 @@ impl JobManagerComponents {
 
 /// The services that run before any component stands for election.
 pub struct ReadyServices {
-    /// Clock and entropy.
+    /// Source of time and entropy.
     pub platform: Platform,
     /// The services that the components share.
     pub services: ProcessServices,
-    /// This process's BlobServer.
+    /// Gateway of this process's BlobServer.
     pub blobs: Remote<BlobServerGateway>,
     /// The record of the blobs that jobs need.
     pub blobs_in_use: BlobsInUse,

@@ -24,7 +24,7 @@ pub struct TaskManagerParts {
     pub blobs: Arc<dyn BlobStore>,
     /// True if `blobs` is the BlobServer's own store (embedded): nothing is ever fetched.
     pub shares_blobs: bool,
-    /// Starts program hosts.
+    /// Launcher of program hosts.
     pub launcher: Arc<dyn ProgramHostLauncher>,
     /// The program that this process is.
     pub own_program: Option<ContentHash>,
@@ -46,7 +46,7 @@ pub struct TaskManagerParts {
     pub logs: Option<LogFolder>,
 }
 
-/// A running TaskManager.
+/// The components of a running TaskManager.
 pub struct TaskManagerComponents {
     base: Base,
     hosts: Running<ProgramHosts>,

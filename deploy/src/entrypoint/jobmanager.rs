@@ -54,7 +54,7 @@ pub(crate) struct JobManagerProcess {
 pub(crate) struct ReadyAddresses {
     /// Address of the REST endpoint, `http://host:port`.
     pub rest: String,
-    /// `host:port` of the fabric.
+    /// RPC address, `host:port`.
     pub rpc: String,
 }
 

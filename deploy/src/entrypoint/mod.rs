@@ -49,7 +49,7 @@ pub enum StartError {
         /// Reason as text for people.
         why: String,
     },
-    /// Memory, cores, slots.
+    /// The options for memory, cores or slots contradict each other.
     #[error("{0}")]
     Memory(String),
     /// Anything else that was asked for and can't be.

@@ -44,7 +44,7 @@ pub(crate) enum ContainerError {
     /// The staged configuration of Hadoop.
     #[error("{HADOOP_SITE_FILE} of the application: {0}")]
     Conf(#[from] ConfError),
-    /// The container's credentials.
+    /// The container's credentials cannot be read.
     #[error(transparent)]
     Tokens(#[from] TokenError),
     /// The credentials lack the cluster's secret, or it is too short.
@@ -61,7 +61,7 @@ pub(crate) enum ContainerError {
     File {
         /// Path of the file concerned.
         path: PathBuf,
-        /// The system's reason.
+        /// Message of the system.
         why: String,
     },
 }

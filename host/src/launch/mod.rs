@@ -72,7 +72,7 @@ pub enum LaunchError {
         what: &'static str,
         /// The file or directory that the step concerns.
         path: PathBuf,
-        /// The system's error.
+        /// Error of the system.
         source: io::Error,
     },
     /// The process ended before it answered the first call.

@@ -261,11 +261,11 @@ impl RestClient {
     pub async fn task_manager(&self, id: &str) -> Result<TaskManagerInfo, ClientError> {
         self.get(&format!("/taskmanagers/{}", escape(id))).await
     }
-    /// Calls `GET /blocklist/nodes`.
+    /// Sends `GET /blocklist/nodes`.
     pub async fn blocked_nodes(&self) -> Result<BlockedNodes, ClientError> {
         self.get("/blocklist/nodes").await
     }
-    /// Calls `POST /blocklist/nodes/:node`.
+    /// Sends `POST /blocklist/nodes/:node`: blocks a node for new tasks.
     pub async fn block_node(
         &self,
         node: &str,
@@ -274,7 +274,7 @@ impl RestClient {
         let path = format!("/blocklist/nodes/{}", escape(node));
         self.call(Method::POST, &path, Some(body), self.timeouts.answer).await
     }
-    /// Calls `DELETE /blocklist/nodes/:node`.
+    /// Sends `DELETE /blocklist/nodes/:node`: ends the block of a node.
     pub async fn unblock_node(&self, node: &str) -> Result<(), ClientError> {
         let path = format!("/blocklist/nodes/{}", escape(node));
         let _: EmptyBody =

@@ -26,7 +26,7 @@ pub enum ClientError {
     Unreachable {
         /// Authority of the endpoint, `host:port`.
         authority: String,
-        /// The system's reason.
+        /// Message of the system.
         why: String,
     },
     /// The connection broke, or the answer did not come in time.
@@ -62,7 +62,7 @@ pub enum ClientError {
     File {
         /// Path of the file to send.
         path: String,
-        /// The system's reason.
+        /// Message of the system.
         why: String,
     },
 }

@@ -21,7 +21,7 @@ pub struct CheckpointingStatistics {
 pub struct CheckpointCountsInfo {
     /// Number of restores from a checkpoint.
     pub restored: u64,
-    /// All that were triggered.
+    /// Number of checkpoints that were triggered.
     pub total: u64,
     /// Number of checkpoints in progress.
     pub in_progress: u64,
@@ -57,7 +57,7 @@ pub struct SpreadInfo {
 pub struct CheckpointSummary {
     /// Bytes that were written; equal to `state_size`, because every checkpoint is whole.
     pub checkpointed_size: SpreadInfo,
-    /// Bytes of state.
+    /// Size of the state in bytes.
     pub state_size: SpreadInfo,
     /// Milliseconds from the trigger to the end.
     pub end_to_end_duration: SpreadInfo,
@@ -72,11 +72,11 @@ pub struct CheckpointSummary {
 /// The newest checkpoint of each kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LatestCheckpoints {
-    /// Complete, no savepoint.
+    /// Newest complete checkpoint that is not a savepoint.
     pub completed: Option<CheckpointInfo>,
-    /// A complete savepoint.
+    /// Newest complete savepoint.
     pub savepoint: Option<CheckpointInfo>,
-    /// One that failed.
+    /// Newest failed checkpoint.
     pub failed: Option<CheckpointInfo>,
     /// The one that the job was restored from.
     pub restored: Option<RestoredCheckpointInfo>,
@@ -107,18 +107,18 @@ pub struct CheckpointInfo {
     pub status: String,
     /// True if it is a savepoint.
     pub is_savepoint: bool,
-    /// `CANONICAL` for savepoints.
+    /// Format, `CANONICAL` for savepoints; absent otherwise.
     #[serde(rename = "savepointFormat")]
     pub savepoint_format: Option<String>,
     /// Time of the trigger, in Unix milliseconds.
     pub trigger_timestamp: i64,
-    /// Unix milliseconds; -1: nobody has acknowledged.
+    /// Time of the last acknowledgement in Unix milliseconds; -1 if there was none.
     pub latest_ack_timestamp: i64,
-    /// Bytes that were written.
+    /// Bytes written for this checkpoint.
     pub checkpointed_size: u64,
-    /// Bytes of state.
+    /// Size of the state in bytes.
     pub state_size: u64,
-    /// Milliseconds; -1: nobody has acknowledged.
+    /// Time from the trigger to the last acknowledgement, in milliseconds; -1 if there was none.
     pub end_to_end_duration: i64,
     /// Always 0: no input is buffered for alignment.
     pub alignment_buffered: u64,
@@ -126,9 +126,9 @@ pub struct CheckpointInfo {
     pub processed_data: u64,
     /// 0: no data in flight is stored.
     pub persisted_data: u64,
-    /// Subtasks that take part.
+    /// Number of subtasks that take part.
     pub num_subtasks: u32,
-    /// Subtasks that have acknowledged.
+    /// Number of subtasks that have acknowledged.
     pub num_acknowledged_subtasks: u32,
     /// `CHECKPOINT`, `SAVEPOINT` or `SYNC_SAVEPOINT` (the one of `stop`).
     pub checkpoint_type: String,
@@ -151,17 +151,17 @@ pub struct CheckpointInfo {
 /// The part of one vertex in a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskCheckpointInfo {
-    /// The checkpoint's number.
+    /// Number of the checkpoint.
     pub id: u64,
-    /// The checkpoint's state.
+    /// State of the checkpoint by Flink's name, such as `COMPLETED`.
     pub status: String,
-    /// Unix milliseconds; -1: nobody has acknowledged.
+    /// Time of the last acknowledgement in Unix milliseconds; -1 if there was none.
     pub latest_ack_timestamp: i64,
-    /// Bytes that were written.
+    /// Bytes written for this checkpoint.
     pub checkpointed_size: u64,
-    /// Bytes of state.
+    /// Size of the state in bytes.
     pub state_size: u64,
-    /// Milliseconds; -1: nobody has acknowledged.
+    /// Time from the trigger to the last acknowledgement, in milliseconds; -1 if there was none.
     pub end_to_end_duration: i64,
     /// Always 0: no input is buffered for alignment.
     pub alignment_buffered: u64,
@@ -171,7 +171,7 @@ pub struct TaskCheckpointInfo {
     pub persisted_data: u64,
     /// Number of subtasks that take part.
     pub num_subtasks: u32,
-    /// Subtasks that have acknowledged.
+    /// Number of subtasks that have acknowledged.
     pub num_acknowledged_subtasks: u32,
 }
 
@@ -211,7 +211,7 @@ pub struct ExternalizationInfo {
     pub delete_on_cancellation: bool,
 }
 
-/// Body of `POST /jobs/:jobid/savepoints`.
+/// The body of `POST /jobs/:jobid/savepoints`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SavepointBody {
     /// The directory; absent: the configured one.
@@ -228,7 +228,7 @@ pub struct SavepointBody {
     pub trigger_id: Option<String>,
 }
 
-/// Body of `POST /jobs/:jobid/stop`.
+/// The body of `POST /jobs/:jobid/stop`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StopBody {
@@ -246,10 +246,10 @@ pub struct StopBody {
     pub trigger_id: Option<String>,
 }
 
-/// Body of `POST /savepoint-disposal`.
+/// The body of `POST /savepoint-disposal`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct DisposalBody {
-    /// The savepoint's folder.
+    /// Path or URI of the savepoint's folder.
     #[serde(rename = "savepoint-path")]
     pub savepoint_path: String,
 }
@@ -262,7 +262,7 @@ pub struct TriggerResponse {
     pub request_id: String,
 }
 
-/// `GET /jobs/:jobid/savepoints/:triggerid` and `/savepoint-disposal/:triggerid`.
+/// The answer to `GET /jobs/:jobid/savepoints/:triggerid` and `/savepoint-disposal/:triggerid`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperationInfo {
     /// `IN_PROGRESS` or `COMPLETED`; a failed operation is completed too.

@@ -12,7 +12,7 @@ pub struct ClusterOverview {
     pub slots_total: u32,
     /// Number of slots that are free.
     pub slots_available: u32,
-    /// TaskManagers on blocked nodes.
+    /// Number of TaskManagers on blocked nodes; absent if 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub taskmanagers_blocked: u32,
     /// Free slots on blocked nodes.
@@ -20,11 +20,11 @@ pub struct ClusterOverview {
     pub slots_free_and_blocked: u32,
     /// Jobs that have not ended.
     pub jobs_running: u32,
-    /// Jobs that finished.
+    /// Number of jobs that finished.
     pub jobs_finished: u32,
-    /// Jobs that were cancelled.
+    /// Number of jobs that were cancelled.
     pub jobs_cancelled: u32,
-    /// Jobs that failed.
+    /// Number of jobs that failed.
     pub jobs_failed: u32,
     /// Version of this runtime (the field keeps Flink's name).
     pub flink_version: String,
@@ -45,7 +45,7 @@ pub struct DashboardConfiguration {
     pub refresh_interval: u64,
     /// Time zone of the JobManager.
     pub timezone_name: String,
-    /// Milliseconds east of UTC.
+    /// Offset of the time zone, in milliseconds east of UTC.
     pub timezone_offset: i64,
     /// Version of this runtime.
     pub flink_version: String,
@@ -74,7 +74,7 @@ pub struct Features {
 pub struct ConfigurationEntry {
     /// Key of the option.
     pub key: String,
-    /// Value; secrets are masked.
+    /// Value of the option; secrets are masked.
     pub value: String,
 }
 
@@ -92,7 +92,7 @@ pub struct LogUrl {
     pub url: String,
 }
 
-/// One log file.
+/// Name, size and time of one log file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogInfo {
     /// Name of the log file.
@@ -108,7 +108,7 @@ pub struct LogInfo {
 pub struct MetricSample {
     /// Name of the metric.
     pub id: String,
-    /// Value as text.
+    /// Value of the metric as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
 }
@@ -118,16 +118,16 @@ pub struct MetricSample {
 pub struct AggregatedMetric {
     /// Name of the metric.
     pub id: String,
-    /// The least value.
+    /// Smallest value over the subtasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min: Option<f64>,
-    /// The greatest value.
+    /// Largest value over the subtasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<f64>,
     /// The mean of all values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub avg: Option<f64>,
-    /// All values together.
+    /// Sum of all values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sum: Option<f64>,
 }

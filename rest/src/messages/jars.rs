@@ -72,7 +72,7 @@ pub struct JarRequest {
     /// Options of this job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flink_configuration: Option<BTreeMap<String, String>>,
-    /// Savepoint to start from.
+    /// Path or URI of the savepoint to start from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub savepoint_path: Option<String>,
     /// Whether state of the savepoint may be left behind.
@@ -89,15 +89,15 @@ pub struct JarRequest {
 /// The answer to `POST /jars/:jarid/run`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JarRunResponse {
-    /// The job that runs.
+    /// Id of the submitted job.
     pub jobid: String,
 }
 
-/// Body of `POST /jobs/:jobid/coordinators/:operatorUid`.
+/// The body of `POST /jobs/:jobid/coordinators/:operatorUid`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CoordinationRequestBody {
-    /// Opaque bytes in base64.
+    /// Bytes in the operator's own encoding, in base64.
     pub serialized_coordination_request: String,
 }
 
@@ -105,6 +105,6 @@ pub struct CoordinationRequestBody {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CoordinationResponseBody {
-    /// Opaque bytes in base64.
+    /// Bytes in the operator's own encoding, in base64.
     pub serialized_coordination_result: String,
 }

@@ -19,7 +19,7 @@ pub struct ClientHeartbeatBody {
 /// The answer to `GET /jobs`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct JobIds {
-    /// Running and ended ones.
+    /// All jobs, running and ended.
     pub jobs: Vec<JobIdWithStatus>,
 }
 
@@ -35,7 +35,7 @@ pub struct JobIdWithStatus {
 /// The answer to `GET /jobs/overview`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct JobsOverview {
-    /// Running and ended ones.
+    /// All jobs, running and ended.
     pub jobs: Vec<JobOverview>,
 }
 
@@ -94,7 +94,7 @@ pub struct JobDetailsInfo {
     pub timestamps: BTreeMap<String, i64>,
     /// Vertices in topological order.
     pub vertices: Vec<JobVertexInfo>,
-    /// Vertices by state.
+    /// Number of vertices by state.
     pub status_counts: BTreeMap<String, u32>,
     /// Operators of the job that are not chained into vertices yet.
     pub pending_operators: u32,
@@ -108,7 +108,7 @@ pub struct JobDetailsInfo {
 pub struct JobVertexInfo {
     /// Id, 32 hexadecimal digits.
     pub id: String,
-    /// Slot sharing group.
+    /// Name of the slot sharing group.
     #[serde(rename = "slotSharingGroupId")]
     pub slot_sharing_group_id: String,
     /// Name meant for people; not unique.
@@ -124,9 +124,9 @@ pub struct JobVertexInfo {
     pub start_time: i64,
     /// Unix milliseconds; -1: not ended.
     pub end_time: i64,
-    /// Milliseconds; -1: not started.
+    /// Duration in milliseconds; -1 if it has not started.
     pub duration: i64,
-    /// Subtasks by state.
+    /// Number of subtasks by state.
     pub tasks: BTreeMap<String, u32>,
     /// Sums over the subtasks.
     pub metrics: IoMetrics,
@@ -163,7 +163,7 @@ pub struct IoMetrics {
     pub accumulated_busy_time: String,
 }
 
-/// `GET /jobs/:jobid/plan` and `/jars/:jarid/plan`.
+/// The answer to `GET /jobs/:jobid/plan` and `/jars/:jarid/plan`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlanResponse {
     /// Graph of the job, as Flink draws it.
@@ -197,13 +197,13 @@ pub struct PlanNode {
     pub operator_strategy: String,
     /// Names of the chained operators.
     pub description: String,
-    /// Slot sharing group.
+    /// Name of the slot sharing group.
     #[serde(default)]
     pub slot_sharing_group: String,
-    /// The chained operators.
+    /// Operators of the chain, first to last.
     #[serde(default)]
     pub operators: Vec<PlanOperator>,
-    /// Edges that end here.
+    /// Edges that end at this vertex.
     #[serde(default)]
     pub inputs: Vec<PlanInput>,
     /// Always empty: there is no optimizer.
@@ -218,7 +218,7 @@ pub struct PlanOperator {
     /// `uid` as the program gives it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
-    /// `map`, `text_source`, …
+    /// Kind of the operator: `map`, `text_source`, …
     pub kind: String,
     /// Name meant for people; not unique.
     pub name: String,
@@ -233,11 +233,11 @@ pub struct PlanOperator {
 /// One edge of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanInput {
-    /// Place among the inputs.
+    /// Index among the inputs, from 0.
     pub num: u32,
     /// Id of the producing vertex.
     pub id: String,
-    /// `FORWARD`, `HASH`, `REBALANCE`, `BROADCAST`.
+    /// Distribution of the records: `FORWARD`, `HASH`, `REBALANCE` or `BROADCAST`.
     pub ship_strategy: String,
     /// Kind of exchange, always `pipelined_bounded`.
     pub exchange: String,
@@ -254,7 +254,7 @@ pub struct JobStatusInfo {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ExecutionResult {
-    /// Whether there is one.
+    /// Tells whether the job has ended: `COMPLETED` or `IN_PROGRESS`.
     pub status: QueueStatus,
     /// Result of the job, only when it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -289,7 +289,7 @@ pub struct JobExecutionResult {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct FailureBody {
-    /// Kind of failure.
+    /// Kind of the failure, such as `UserError`.
     pub class: String,
     /// Text of the failure, with its causes.
     pub stack_trace: String,
@@ -312,7 +312,7 @@ pub struct JobExceptions {
     pub exception_history: ExceptionHistory,
 }
 
-/// The failures so far.
+/// The history of a job's failures.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ExceptionHistory {
     /// Failures, newest first, at most `web.exception-history-size`.
@@ -325,7 +325,7 @@ pub struct ExceptionHistory {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExceptionEntry {
-    /// Kind of failure.
+    /// Kind of the failure, such as `UserError`.
     pub exception_name: String,
     /// Text of the failure, with its causes.
     pub stacktrace: String,
@@ -333,9 +333,9 @@ pub struct ExceptionEntry {
     pub timestamp: i64,
     /// Empty: there are no failure enrichers.
     pub failure_labels: BTreeMap<String, String>,
-    /// Task that failed first.
+    /// Name of the task that failed first; absent if no task did.
     pub task_name: Option<String>,
-    /// Host of its TaskManager.
+    /// Host name of the TaskManager; absent if unknown.
     pub endpoint: Option<String>,
     /// TaskManager of the task; absent if it is unknown.
     pub task_manager_id: Option<String>,
@@ -371,17 +371,17 @@ pub struct SubtaskInfo {
     pub status: String,
     /// Number of the attempt, from 0.
     pub attempt: u32,
-    /// Host, or `(unassigned)`.
+    /// Host name of the TaskManager, or `(unassigned)`.
     pub endpoint: String,
     /// Unix milliseconds; -1: not started.
     pub start_time: i64,
     /// Unix milliseconds; -1: not ended.
     pub end_time: i64,
-    /// Milliseconds; -1: not started.
+    /// Duration in milliseconds; -1 if it has not started.
     pub duration: i64,
     /// Records and bytes.
     pub metrics: IoMetrics,
-    /// TaskManager, or `(unassigned)`.
+    /// Resource id of the TaskManager, or `(unassigned)`.
     pub taskmanager_id: String,
     /// Milliseconds in each state; -1: never in it.
     pub status_duration: BTreeMap<String, i64>,

@@ -18,7 +18,7 @@ pub use taskmanagers::*;
 
 use serde::{Deserialize, Serialize};
 
-/// Every error body.
+/// The body of every error answer.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ErrorBody {
     /// The messages of the error, most general first.

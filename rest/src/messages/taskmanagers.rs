@@ -16,7 +16,7 @@ pub struct TaskManagers {
 pub struct TaskManagerInfo {
     /// Resource id of the TaskManager.
     pub id: String,
-    /// Address of its TaskExecutor.
+    /// RPC address of the TaskExecutor.
     pub path: String,
     /// Host name of the TaskExecutor's node.
     pub host: String,
@@ -38,15 +38,15 @@ pub struct TaskManagerInfo {
     pub free_resource: ResourceInfo,
     /// Hardware of the machine the TaskManager runs on.
     pub hardware: HardwareInfo,
-    /// Memory by part, bytes.
+    /// Memory by part, in bytes.
     pub memory_configuration: MemoryConfiguration,
     /// True if its node takes no new slots for now.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub blocked: bool,
-    /// Slots in use.
+    /// Slots in use; only in the details of one TaskManager.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocated_slots: Option<Vec<SlotInfo>>,
-    /// Memory in use.
+    /// Memory in use; absent in the list of TaskManagers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metrics: Option<TaskManagerMetrics>,
 }
@@ -126,7 +126,7 @@ pub struct GarbageCollectorInfo {
 pub struct ResourceInfo {
     /// Number of processor cores.
     pub cpu_cores: f64,
-    /// User code's memory.
+    /// Memory of user code, in MiB.
     pub task_heap_memory: u64,
     /// 0: there is one amount for user code here.
     pub task_off_heap_memory: u64,
@@ -134,7 +134,7 @@ pub struct ResourceInfo {
     pub managed_memory: u64,
     /// Memory for exchange buffers, in MiB.
     pub network_memory: u64,
-    /// Anything else by name.
+    /// Amounts of other resources by name (`gpu`).
     pub extended_resources: BTreeMap<String, f64>,
 }
 
@@ -142,7 +142,7 @@ pub struct ResourceInfo {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MemoryConfiguration {
-    /// The runtime itself.
+    /// Memory of the runtime itself.
     pub framework_heap: u64,
     /// Memory of user code, in bytes.
     pub task_heap: u64,
@@ -152,19 +152,19 @@ pub struct MemoryConfiguration {
     pub task_off_heap: u64,
     /// Memory for exchange buffers, in bytes.
     pub network_memory: u64,
-    /// State and operators.
+    /// Memory for state and operators, in bytes.
     pub managed_memory: u64,
     /// Always 0: there is no JVM.
     pub jvm_metaspace: u64,
-    /// Stacks, fragmentation, executables.
+    /// Overhead: stacks, fragmentation, executables; in bytes.
     pub jvm_overhead: u64,
-    /// Everything but the overhead.
+    /// Process memory without the overhead, in bytes.
     pub total_flink_memory: u64,
     /// Process memory in bytes (`taskmanager.memory.process.size`).
     pub total_process_memory: u64,
 }
 
-/// One slot in use.
+/// A slot that a job uses.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SlotInfo {

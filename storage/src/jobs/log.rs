@@ -74,7 +74,7 @@ impl FromStr for LogId {
 pub struct LogEnd {
     /// The job that the log belongs to.
     pub job: JobId,
-    /// The log's id.
+    /// Id of the log.
     pub log: LogId,
     next: u64,
 }
@@ -114,7 +114,7 @@ pub enum AppendError {
     Encode {
         /// Job that the message concerns.
         job: JobId,
-        /// The encoder's message.
+        /// Message of the encoder.
         why: String,
     },
     /// The store failed. The record may or may not have been written; the caller should repeat the same append.

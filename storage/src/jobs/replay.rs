@@ -12,7 +12,7 @@ pub enum JobState {
     Ghost,
     /// The job has not ended.
     Running(Arc<JobGraph>),
-    /// The job has ended.
+    /// The job has ended with this result.
     Ended(Box<JobResultEntry>),
     /// The job is forgotten; its objects are still to be deleted.
     Removed,

@@ -74,7 +74,7 @@ pub enum StoreError {
     /// The disk is full, or a quota is used up.
     #[error("the disk of {path} is full")]
     DiskFull {
-        /// The object or directory.
+        /// Path of the object or directory.
         path: String,
     },
     /// A remote system refuses connections or does not answer in time.
@@ -82,7 +82,7 @@ pub enum StoreError {
     Unreachable {
         /// The URI of the object or store.
         path: String,
-        /// The system's message.
+        /// Message of the system.
         why: String,
     },
     /// A required file or directory does not exist.
@@ -94,9 +94,9 @@ pub enum StoreError {
     /// Access refused by the system.
     #[error("no permission to use {path}: {why}")]
     Permission {
-        /// The object or directory.
+        /// Path of the object or directory.
         path: String,
-        /// The system's message.
+        /// Message of the system.
         why: String,
     },
     /// The object is damaged or truncated.
@@ -138,9 +138,9 @@ pub enum StoreError {
     /// Any other failure that the system reports.
     #[error("{path}: {why}")]
     Io {
-        /// The object or directory.
+        /// Path of the object or directory.
         path: String,
-        /// The system's message.
+        /// Message of the system.
         why: String,
     },
 }

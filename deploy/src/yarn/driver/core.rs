@@ -69,7 +69,7 @@ pub(super) enum Command {
     Block { names: Vec<String> },
     /// Take containers on these nodes again.
     Unblock { names: Vec<String> },
-    /// Tell the ResourceManager.
+    /// Report an event to the ResourceManager.
     Report(DriverEvent),
 }
 
@@ -104,7 +104,7 @@ pub(super) struct Core {
     sizes: Vec<Size>,
     /// Open requests of each priority.
     open: BTreeMap<i32, BTreeSet<u64>>,
-    /// Priorities of open requests.
+    /// Priority of each open request, by its number.
     requests: BTreeMap<u64, i32>,
     workers: BTreeMap<ResourceId, Worker>,
     /// YARN's names of the nodes of a host, as far as containers were granted there.
