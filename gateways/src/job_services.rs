@@ -130,7 +130,7 @@ pub struct LaunchHost {
 pub struct HostAddress {
     /// Address of the host's `ProgramHostGateway`.
     pub address: EndpointAddress,
-    /// Session of the process that calls to the component are fenced by.
+    /// Session of the process, by which calls to the component are fenced.
     pub session: ProcessSession,
     /// Process id; `None` in process.
     pub pid: Option<u32>,

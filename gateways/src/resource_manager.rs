@@ -65,7 +65,7 @@ pub struct TaskExecutorAccepted {
     pub heartbeat: EndpointAddress,
     /// Address of the BlobServer, from which programs are fetched.
     pub blob_server: EndpointAddress,
-    /// Session of the process that the BlobServer's calls are fenced by.
+    /// Session of the process, by which calls to the BlobServer are fenced.
     pub blob_session: model::ProcessSession,
     /// Milliseconds between two heartbeats (`heartbeat.interval`).
     pub heartbeat_interval_ms: u64,

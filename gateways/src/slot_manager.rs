@@ -43,7 +43,7 @@ pub struct AddTaskExecutor {
     pub instance_id: InstanceId,
     /// Address of the TaskExecutor, to which slot requests go.
     pub address: EndpointAddress,
-    /// Session of the process that the calls are fenced by.
+    /// Session of the process, by which the calls are fenced.
     pub session: ProcessSession,
     /// Host name of the node.
     pub host: String,

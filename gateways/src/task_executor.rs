@@ -310,6 +310,6 @@ pub enum LogError {
 pub struct ParentAddress {
     /// The TaskExecutor's endpoint on the parent.
     pub address: EndpointAddress,
-    /// Session of the process that calls to the component are fenced by.
+    /// Session of the process, by which calls to the component are fenced.
     pub session: ProcessSession,
 }

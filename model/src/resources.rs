@@ -21,7 +21,7 @@ pub struct ResourceProfile {
 }
 
 impl ResourceProfile {
-    /// Needs nothing in particular: any slot will do. A requirement of a job that asks for nothing.
+    /// Returns the profile that needs nothing in particular, so that every slot fulfils it: the requirement of a job that sets none.
     pub fn unknown() -> Self {
         Self::default()
     }

@@ -47,7 +47,7 @@ const FORGET_WITHIN: Duration = Duration::from_secs(2);
 pub struct BlobServerHandle {
     /// Address of the component's RPC endpoint.
     pub address: EndpointAddress,
-    /// Session of the process that calls to the component are fenced by.
+    /// Session of the process, by which calls to the component are fenced.
     pub session: ProcessSession,
     store: Arc<dyn BlobStore>,
     in_use: BlobsInUse,

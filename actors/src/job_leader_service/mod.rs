@@ -83,7 +83,7 @@ pub struct Introduction {
 pub struct JobLeaderServiceHandle {
     /// Address of the component's RPC endpoint.
     pub address: EndpointAddress,
-    /// Session of the process that calls to the component are fenced by.
+    /// Session of the process, by which calls to the component are fenced.
     pub session: ProcessSession,
     _running: Running<JobLeaderService>,
 }

@@ -27,7 +27,7 @@ const TICK: Duration = Duration::from_secs(5);
 pub struct MetricQueryHandle {
     /// Address of the component's RPC endpoint.
     pub address: EndpointAddress,
-    /// Session of the process that calls to the component are fenced by.
+    /// Session of the process, by which calls to the component are fenced.
     pub session: ProcessSession,
     _running: Running<MetricQuery>,
 }
