@@ -1,5 +1,6 @@
-//! For unit tests of the actors that run jobs: an election that is moved by hand, program hosts that obey
-//! and can be told not to, TaskExecutors from obedient to black hole, a ResourceManager that records.
+//! Doubles for unit tests of the actors that run jobs: an election that the test moves, program
+//! hosts that obey or refuse as the test sets, TaskExecutors that obey or never answer, a
+//! ResourceManager that records.
 
 use crate::program_hosts::{
     self, ExitCause, HostRequest, HostSide, HostsDeps, LaunchedHost, ProgramError,
@@ -133,7 +134,7 @@ struct Contenders {
     confirmed: Vec<(Component, LeaderInformation)>,
 }
 
-/// Grants at once (unless held back), and revokes when told.
+/// An election that grants at once (unless held back), and revokes when the test says so.
 #[derive(Clone)]
 pub(crate) struct ElectionDouble {
     state: Arc<Mutex<Contenders>>,
@@ -148,7 +149,7 @@ impl ElectionDouble {
     pub(crate) fn held_back(process: &TestProcess) -> Arc<Self> {
         Arc::new(Self { state: Arc::default(), process: process.clone(), at_once: false })
     }
-    /// Grants a new session; the contender has been told when this returns.
+    /// Grants a new session; the contender has received it when this returns.
     pub(crate) async fn grant(&self, component: Component) -> LeaderSession {
         let (to, granted) = self.next_grant(component);
         to.send(Leadership::Granted(granted)).await.expect("the contender lives");
@@ -219,18 +220,18 @@ impl LeaderElection for ElectionDouble {
 /// Ends a host with a cause, once.
 type ExitSwitch = Arc<Mutex<Option<oneshot::Sender<ExitCause>>>>;
 
-/// What hosts of a [`LauncherDouble`] do, and what they were asked.
+/// The behaviour of a [`LauncherDouble`]'s hosts, and a record of their calls.
 #[derive(Clone, Default)]
 pub(crate) struct HostScript {
-    /// What a build answers.
+    /// Answer to a build.
     pub(crate) build: Arc<Mutex<Option<Result<JobGraph, BuildError>>>>,
-    /// Why a host does not start.
+    /// Failure with which hosts do not start.
     pub(crate) fail_launch: Arc<Mutex<Option<BuildError>>>,
-    /// Hosts never come up.
+    /// True if hosts never come up.
     pub(crate) hang_launch: Arc<Mutex<bool>>,
-    /// What `StartCoordinators` answers instead of success.
+    /// Error with which `StartCoordinators` is answered.
     pub(crate) fail_start: Arc<Mutex<Option<BuildError>>>,
-    /// What `JobEnded` answers instead of success.
+    /// Error with which `JobEnded` is answered.
     pub(crate) fail_publish: Arc<Mutex<Option<CoordinationError>>>,
     /// Ends of hosts that are asked to end do not come.
     pub(crate) deaf: Arc<Mutex<bool>>,
@@ -466,12 +467,12 @@ never_answers! { HostDouble:
 
 // ---- TaskExecutor -----------------------------------------------------------------------------
 
-/// What a TaskExecutor does with deployments.
+/// The behaviour of a TaskExecutor at deployments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Deployments {
     Take,
     Refuse,
-    /// The black hole: never answers anything.
+    /// The TaskExecutor never answers anything.
     Never,
 }
 
@@ -766,7 +767,7 @@ pub(crate) async fn until(what: &str, mut so: impl FnMut() -> bool) {
 }
 
 /// The value of a channel once it is there.
-pub(crate) async fn told<T: Clone>(channel: &mut watch::Receiver<Option<T>>) -> T {
+pub(crate) async fn received<T: Clone>(channel: &mut watch::Receiver<Option<T>>) -> T {
     let value = channel.wait_for(Option::is_some).await.expect("the sender lives");
     value.clone().expect("is some")
 }

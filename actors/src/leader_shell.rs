@@ -86,7 +86,7 @@ pub async fn start<L: Led + Send>(led: L) -> Result<Running<LeaderShell<L>>, Lan
     Ok(Running::unserved(name, addr).guarded(&services.platform, &services.fatal))
 }
 
-/// The leader of a session, from its start until it is told to stop or dies.
+/// The leader of a session, from its start until it is asked to stop or dies.
 struct Live<A: Actor<Context = Context<A>> + Handler<Stop>> {
     session: LeaderSession,
     stage: Stage<A>,
@@ -139,7 +139,8 @@ impl<L: Led> LeaderShell<L> {
         &mut self.led
     }
 
-    /// Returns the session whose leader runs and was not told to stop, and that leader once it answers.
+    /// Returns the session whose leader runs and was not asked to stop, and that leader once it
+    /// answers.
     pub(crate) fn leading(&self) -> Option<(LeaderSession, Option<&Running<L::Leader>>)> {
         let (session, answers) = self.hand_over.leading()?;
         Some((session, self.running(session).filter(|_| answers)))
@@ -225,7 +226,7 @@ impl<L: Led> LeaderShell<L> {
         }));
     }
 
-    /// Asks a leader whether it works, until it answers or no longer runs.
+    /// Asks a leader whether it works, repeatedly, until it answers or has ended.
     fn probe(&self, session: LeaderSession, pause: Duration, ctx: &mut Context<Self>) {
         let Some(running) = self.running(session) else { return };
         let fence = <<L::Probe as Call>::Gateway as Gateway>::Fence::from_session(session);

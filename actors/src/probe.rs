@@ -1,6 +1,8 @@
-//! Facts that an observer may want to see as they happen: the simulation's invariants are checked on them.
+//! Facts that an observer may want to see as they happen: the simulation's invariants are checked
+//! on them.
 //!
-//! A probe only watches. In production nobody does, and noting a fact costs one call that does nothing.
+//! A probe only watches. In production there is none, and noting a fact costs one call that does
+//! nothing.
 
 use gateways::leader_election::{Component, LeaderInformation};
 use gateways::{Call, CallError, FabricError};
@@ -13,40 +15,40 @@ use std::fmt;
 /// Something that has just happened in an actor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fact {
-    /// A contender is told that it leads.
+    /// A contender is granted leadership.
     LeadershipGranted {
-        /// Who.
+        /// Component that the leadership belongs to.
         component: Component,
-        /// Under which session.
+        /// Session that is granted.
         session: LeaderSession,
     },
-    /// A contender is told that it leads no more.
+    /// A contender's leadership is revoked.
     LeadershipRevoked {
-        /// Who.
+        /// Component that the leadership belongs to.
         component: Component,
-        /// Which session.
+        /// Leadership that the message concerns.
         session: LeaderSession,
     },
-    /// What a contender had started under a session has ended.
+    /// Everything that a contender had started under a session has ended.
     LeadershipEnded {
-        /// Who.
+        /// Component that the leadership belongs to.
         component: Component,
-        /// Which session.
+        /// Leadership that the message concerns.
         session: LeaderSession,
     },
     /// The endpoint of a component is served under a session: it answers from now on. Noted before the
     /// leadership is confirmed.
     ComponentAnswers {
-        /// Who.
+        /// Component that the leadership belongs to.
         component: Component,
-        /// Under which session.
+        /// Session that is confirmed or published.
         session: LeaderSession,
     },
     /// A leader's address is made known.
     LeaderPublished {
-        /// Who.
+        /// Component that the leadership belongs to.
         component: Component,
-        /// Where, under which session.
+        /// Address and session of the leader.
         leader: LeaderInformation,
     },
     /// A SlotManager asks a TaskExecutor to give a slot to a job.
@@ -55,58 +57,58 @@ pub enum Fact {
         session: LeaderSession,
         /// The TaskExecutor's incarnation.
         instance_id: InstanceId,
-        /// The slot.
+        /// Slot that the fact is about.
         slot_id: SlotId,
-        /// For whom.
+        /// Job that the slot is requested for.
         job_id: JobId,
-        /// The allocation.
+        /// Allocation of the slot concerned.
         allocation_id: AllocationId,
     },
     /// The TaskExecutor's answer to a slot request, or what became of it, is known.
     SlotAnswered {
         /// The SlotManager's session.
         session: LeaderSession,
-        /// The slot.
+        /// Slot that the fact is about.
         slot_id: SlotId,
         /// The allocation that was asked for.
         allocation_id: AllocationId,
-        /// Whether it was given.
+        /// True if the TaskExecutor gave the slot.
         granted: bool,
     },
     /// A SlotManager heard from the TaskExecutor that an allocation has ended.
     SlotFreed {
         /// The SlotManager's session.
         session: LeaderSession,
-        /// The slot.
+        /// Slot that the fact is about.
         slot_id: SlotId,
-        /// The allocation.
+        /// Allocation of the slot concerned.
         allocation_id: AllocationId,
     },
     /// A slot's allocation changed at its TaskExecutor.
     SlotAllocation {
         /// The TaskExecutor's process session.
         session: LeaderSession,
-        /// The slot.
+        /// Slot that the fact is about.
         slot_id: SlotId,
-        /// Whom it is given to now.
+        /// Job and allocation that have the slot now; `None` if it is free.
         allocation: Option<(JobId, AllocationId)>,
     },
-    /// A job declared what it needs, and was believed.
+    /// A job declared its requirements, and the ResourceManager accepted them.
     SlotsDeclared {
         /// The ResourceManager's session.
         session: LeaderSession,
-        /// The job.
+        /// Job that the message concerns.
         job_id: JobId,
         /// The JobMaster that declared.
         job_master: LeaderSession,
-        /// Slots in all.
+        /// Number of slots in all.
         slots: u32,
     },
     /// A worker was asked from the external resource system.
     WorkerRequested {
         /// The ResourceManager's session.
         session: LeaderSession,
-        /// The request.
+        /// Number of the request for a worker.
         request: u64,
         /// Slots that it is to have.
         slots: u32,
@@ -115,73 +117,73 @@ pub enum Fact {
     WorkerRequestEnded {
         /// The ResourceManager's session.
         session: LeaderSession,
-        /// The request.
+        /// Number of the request for a worker.
         request: u64,
     },
     /// A TaskExecutor was registered at a ResourceManager.
     WorkerRegistered {
         /// The ResourceManager's session.
         session: LeaderSession,
-        /// The process.
+        /// Process of the TaskExecutor.
         resource_id: ResourceId,
-        /// Its new incarnation.
+        /// New incarnation of the TaskExecutor.
         instance_id: InstanceId,
     },
     /// A TaskExecutor is not registered any more.
     WorkerLost {
         /// The ResourceManager's session.
         session: LeaderSession,
-        /// The process.
+        /// Process of the TaskExecutor.
         resource_id: ResourceId,
-        /// Its incarnation.
+        /// Incarnation of the TaskExecutor.
         instance_id: InstanceId,
     },
-    /// A component takes a leader for the one that it obeys from now on.
+    /// A component accepts a leader and obeys it from now on.
     LeaderFollowed {
-        /// The endpoint of the one that follows.
+        /// Endpoint of the component that follows.
         by: String,
-        /// Whom it follows.
+        /// Leader that the component follows now.
         leader: Component,
-        /// In which session.
+        /// Session of that leader.
         session: LeaderSession,
     },
-    /// A component obeys a leader no more.
+    /// A component stops obeying a leader.
     LeaderLeft {
         /// The endpoint of the one that followed.
         by: String,
-        /// Whom.
+        /// Component whose leader is meant.
         leader: Component,
-        /// In which session.
+        /// Session of that leader.
         session: LeaderSession,
     },
-    /// A component did what a leader told it.
+    /// A component executed the command of a leader.
     LeaderObeyed {
-        /// The endpoint of the one that did it.
+        /// Endpoint of the component that executed it.
         by: String,
-        /// Who told it.
+        /// Leader that gave the command.
         leader: Component,
-        /// In which session.
+        /// Session of that leader.
         session: LeaderSession,
-        /// Which call.
+        /// Name of the call, such as `dispatcher.SubmitJob`.
         call: &'static str,
     },
     /// A call was answered `Fenced`: its endpoint is in another session than the caller meant. Noted by the
     /// caller; nothing changed.
     CallFenced {
-        /// Which call.
+        /// Name of the call, such as `dispatcher.SubmitJob`.
         call: &'static str,
-        /// Whom it was meant for.
+        /// Session that the call was meant for.
         yours: LeaderSession,
-        /// Who is there.
+        /// Session of the endpoint that received it.
         current: LeaderSession,
     },
     /// A JobMaster records a new state of an attempt.
     TaskState {
         /// The JobMaster's session.
         session: LeaderSession,
-        /// The job.
+        /// Job that the message concerns.
         job_id: JobId,
-        /// The attempt.
+        /// Execution attempt that the message concerns.
         attempt: ExecutionAttemptId,
         /// The attempt's new state.
         state: ExecutionState,
@@ -190,7 +192,7 @@ pub enum Fact {
     JobStatusChanged {
         /// The JobMaster's session.
         session: LeaderSession,
-        /// The job.
+        /// Job that the message concerns.
         job_id: JobId,
         /// The job's new state.
         status: JobStatus,
@@ -199,15 +201,15 @@ pub enum Fact {
     },
     /// A call came from a session that is not the current one and was refused; nothing changed.
     StaleCallerRefused {
-        /// Which call.
+        /// Name of the call, such as `dispatcher.SubmitJob`.
         call: &'static str,
-        /// Who called.
+        /// Leadership that the caller addressed.
         caller: LeaderSession,
     },
 }
 
 impl Fact {
-    /// The fact that a call was fenced, if that is what became of it.
+    /// Returns the fact that a call was fenced, if that is the error; otherwise `None`.
     pub fn fenced<C: Call>(error: &CallError<C::Error>) -> Option<Self> {
         match error.fabric() {
             Some(FabricError::Fenced { yours, current }) => {
@@ -218,7 +220,7 @@ impl Fact {
     }
 }
 
-/// Watches facts.
+/// Watches facts of the control plane in tests.
 pub trait Probe: Send + Sync + fmt::Debug {
     /// A fact, in the order in which facts of one thread happen.
     fn note(&self, fact: Fact);
@@ -228,7 +230,7 @@ pub trait Probe: Send + Sync + fmt::Debug {
     }
 }
 
-/// Nobody watches.
+/// A probe that does nothing; every process outside tests has it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoProbe;
 

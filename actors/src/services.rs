@@ -1,5 +1,5 @@
-//! What every component of one process is given: the process's clock, fabric, options, identity,
-//! heartbeats, leader retrieval, metrics and fatal-error handler.
+//! The services that every component of one process shares: the process's clock, RPC, options,
+//! identity, heartbeats, leader retrieval, metrics and fatal-error handler.
 //!
 //! Nothing here may be global: the value is made once by the process's entrypoint (or once per
 //! simulated host) and handed to constructors.
@@ -23,29 +23,29 @@ use tokio::sync::oneshot;
 /// The services of one process. Cheap to clone.
 #[derive(Clone)]
 pub struct ProcessServices {
-    /// Time, entropy, sockets, lanes.
+    /// Source of time, entropy, sockets and lanes.
     pub platform: Platform,
     /// The fabric: endpoints and gateways.
     pub rpc: RpcService,
-    /// The process's options.
+    /// Options of the process.
     pub options: Arc<conf::Options>,
     /// The process as a resource.
     pub resource_id: ResourceId,
     /// The process's incarnation: the fence of its process-wide endpoints.
     pub session: ProcessSession,
-    /// The process's heartbeat service.
+    /// Handle of the process's heartbeat service.
     pub heartbeat: HeartbeatHandle,
-    /// Who leads which component.
+    /// Source of the current leaders.
     pub retrieval: Arc<dyn LeaderRetrieval>,
-    /// Where a component goes with what the process can't survive.
+    /// Receiver of errors that the process can't survive.
     pub fatal: FatalErrorHandler,
-    /// The process's metrics.
+    /// Registry of the process's metrics.
     pub metrics: Arc<metrics::Registry>,
     /// This host's name, as others see it.
     pub host: String,
     /// A rule that is broken on purpose; [`Mutation::None`] outside of the simulation.
     pub mutation: Mutation,
-    /// Who watches what happens; [`crate::probe::NoProbe`] outside of the simulation.
+    /// Probe that watches facts; [`crate::probe::NoProbe`] outside of the simulation.
     pub probe: Arc<dyn Probe>,
 }
 
@@ -60,12 +60,12 @@ impl fmt::Debug for ProcessServices {
 }
 
 impl ProcessServices {
-    /// The address of this process's heartbeat endpoint, as registrations carry it.
+    /// Returns the address of this process's heartbeat endpoint, for registrations.
     pub fn heartbeat_address(&self) -> EndpointAddress {
         self.rpc.address_of(crate::heartbeat::ENDPOINT)
     }
 
-    /// A marker for an actor of this name, watched by the process's own watchdog.
+    /// Makes the turn marker of an actor of this name; the process's own watchdog watches it.
     pub fn turn_marker(&self, actor: impl Into<String>) -> TurnMarker {
         self.heartbeat.turn_marker(actor)
     }
@@ -81,15 +81,15 @@ pub struct Running<A: Actor<Context = Context<A>> + Handler<Stop>> {
     address: EndpointAddress,
     addr: Addr<A>,
     registration: Option<Registration>,
-    /// Dropped: nobody is told any more when the actor ends.
+    /// Guard; once it is dropped, the actor's end is not reported any more.
     guard: Option<oneshot::Sender<()>>,
 }
 
-/// How often a guarded actor is looked at.
+/// Interval at which a guarded actor is checked.
 const DEATH_CHECK: Duration = Duration::from_millis(500);
 
 impl<A: Actor<Context = Context<A>> + Handler<Stop>> Running<A> {
-    /// An actor that is served under `registration` at `address`.
+    /// Makes the handle of an actor that is served under `registration` at `address`.
     pub fn new(address: EndpointAddress, addr: Addr<A>, registration: Registration) -> Self {
         Self { address, addr, registration: Some(registration), guard: None }
     }
@@ -99,8 +99,8 @@ impl<A: Actor<Context = Context<A>> + Handler<Stop>> Running<A> {
         Self { address, addr, registration: None, guard: None }
     }
 
-    /// From now on its death (a handler that panicked) ends the process: I-9's policy of every component
-    /// that the process can't do without.
+    /// Guards the actor: from now on its death (a handler that panicked) ends the process. Used for
+    /// every component that the process can't do without.
     #[must_use]
     pub fn guarded(mut self, platform: &Platform, fatal: &FatalErrorHandler) -> Self {
         let (until, mut ended) = oneshot::channel();
@@ -123,12 +123,12 @@ impl<A: Actor<Context = Context<A>> + Handler<Stop>> Running<A> {
         self
     }
 
-    /// Where it answers.
+    /// Address of the actor's endpoint.
     pub fn address(&self) -> &EndpointAddress {
         &self.address
     }
 
-    /// The actor.
+    /// Address of the actor's mailbox.
     pub fn addr(&self) -> &Addr<A> {
         &self.addr
     }
@@ -156,13 +156,13 @@ impl<A: Actor<Context = Context<A>> + Handler<Stop>> fmt::Debug for Running<A> {
     }
 }
 
-/// What ended the process.
+/// The error that ends the process.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{component} failed: {cause}")]
 pub struct FatalError {
     /// The component that can't go on.
     pub component: String,
-    /// Why.
+    /// Reason as text for people.
     pub cause: String,
 }
 
@@ -179,14 +179,15 @@ impl Default for FatalErrorHandler {
 }
 
 impl FatalErrorHandler {
-    /// States that `component` can't go on and must not be left half alive.
+    /// Reports that `component` can't continue and must not be left half alive; the process will
+    /// end.
     pub fn report(&self, component: impl Into<String>, cause: impl Into<String>) {
         let error = FatalError { component: component.into(), cause: cause.into() };
         tracing::error!(component = %error.component, cause = %error.cause, "fatal error");
         self.first.set_first(error);
     }
 
-    /// The first report, once there is one.
+    /// Waits for the first report and returns it.
     pub async fn reported(&self) -> FatalError {
         match self.first.subscribe().some().await {
             Ok(error) => error,
@@ -195,37 +196,40 @@ impl FatalErrorHandler {
         }
     }
 
-    /// The first report, if there is one.
+    /// Returns the first report, `None` if there is none yet.
     pub fn first(&self) -> Option<FatalError> {
         self.first.borrow().clone()
     }
 }
 
-/// Who leads a component now, as a value to watch. `None`: nobody is known to.
+/// A source of the current leaders.
 pub trait LeaderRetrieval: Send + Sync {
-    /// A receiver whose value is the newest known leader; it changes with every new one.
+    /// Returns a receiver of the newest known leader; the value is `None` while none is known.
     fn watch(&self, component: Component) -> watch::Receiver<Option<LeaderInformation>>;
-    /// What is in the way of finding out, where that is known.
+    /// Returns the obstacle to finding leaders, as text for users; `None` if there is none or it is
+    /// not known.
     fn obstacle(&self) -> Option<String> {
         None
     }
 }
 
-/// What an election tells a contender. The answer to [`Leadership::Revoked`] (its handler's future) says
-/// that what the contender had started under the session has ended: the next grant waits for it.
+/// A message of an election to a contender. The answer to [`Leadership::Revoked`] (its handler's
+/// future) means that everything the contender had started under the session has ended: the next
+/// grant waits for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, actix::Message)]
 #[rtype(result = "()")]
 pub enum Leadership {
-    /// The component is led under this session from now on. Start it, then confirm.
+    /// The component is led under this session from now on. The contender starts its leader, then
+    /// confirms.
     Granted(LeaderSession),
-    /// The session leads no more. Stop everything of it.
+    /// The session has ended. The contender stops everything that belongs to it.
     Revoked(LeaderSession),
 }
 
 /// The election service of a JobManager process.
 pub trait LeaderElection: Send + Sync {
     /// Stands for election as the leader of `component`; one contender per component and process.
-    /// Dropping the answer withdraws, and takes back what was published.
+    /// Dropping the returned contention withdraws, and takes back what was published.
     fn contend(&self, component: Component, contender: Recipient<Leadership>) -> Contention;
 
     /// The component answers at `leader.address`: publish that, if its session still leads.
@@ -236,10 +240,10 @@ pub trait LeaderElection: Send + Sync {
     ) -> BoxFuture<'static, Result<(), ConfirmError>>;
 }
 
-/// Why a leadership was not confirmed; nothing was published.
+/// The reason why a leadership was not confirmed; nothing was published.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum ConfirmError {
-    /// It leads no more.
+    /// The session does not lead any more.
     #[error(transparent)]
     NotLeader(#[from] NotLeader),
     /// The election service did not answer.
@@ -253,7 +257,7 @@ pub struct Contention {
 }
 
 impl Contention {
-    /// `withdraw` is called when the contention is dropped.
+    /// Makes a contention; `withdraw` is called when it is dropped.
     pub fn new(withdraw: impl FnOnce() + Send + 'static) -> Self {
         Self { withdraw: Some(Box::new(withdraw)) }
     }

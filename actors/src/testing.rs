@@ -1,5 +1,5 @@
-//! For unit tests of actors: one process without a port on a paused clock, and doubles of components that
-//! record what they are called with.
+//! Doubles for unit tests of actors: one process without a port on a paused clock, and components
+//! that record their calls.
 
 use crate::leader_retrieval::LeaderTable;
 use crate::probe::{Fact, Probe};
@@ -62,7 +62,7 @@ impl Probe for Facts {
     }
 }
 
-/// One process.
+/// A process of its own for one test: platform, RPC and metrics.
 #[derive(Debug, Clone)]
 pub(crate) struct TestProcess {
     pub(crate) services: ProcessServices,
@@ -153,16 +153,16 @@ pub(crate) fn slot_report(resource_id: &ResourceId, slots: u32) -> SlotReport {
     SlotReport { slots: (0..slots).map(status).collect() }
 }
 
-/// How a double answers slot requests.
+/// The way in which a double answers slot requests.
 #[derive(Debug, Clone)]
 pub(crate) enum Slots {
     Give,
     Refuse(task_executor::SlotRequestError),
-    /// The black hole: never answers.
+    /// The double never answers.
     Never,
 }
 
-/// What a double was called with.
+/// The calls that a double has received.
 #[derive(Debug)]
 pub(crate) struct Calls<T>(Arc<Mutex<Vec<T>>>);
 
@@ -229,7 +229,8 @@ impl TaskExecutorDouble {
         }
     }
 
-    /// Its introduction to a ResourceManager. Its heartbeats are answered by the process's own service.
+    /// Returns the double's registration at a ResourceManager. Its heartbeats are answered by the
+    /// process's own service.
     pub(crate) fn introduction(&self, process: &TestProcess, slots: u32) -> RegisterTaskExecutor {
         RegisterTaskExecutor {
             resource_id: self.resource_id.clone(),

@@ -206,7 +206,7 @@ impl Script {
         }
     }
 
-    /// Nobody calls for so long.
+    /// Checks that no call comes within `wait`.
     pub(crate) async fn silent_for(&mut self, wait: Duration) {
         if let Ok(Some(seen)) = tokio::time::timeout(wait, self.queue.recv()).await {
             panic!("called {}", seen.name);

@@ -16,10 +16,10 @@ use std::{
 use tempfile::TempDir;
 use tokio::time::Instant;
 
-/// How long anything may take before a benchmark gives up.
+/// Maximum time of any step before a benchmark gives up.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The folder that holds this benchmark's binary and so the release binaries beside it.
+/// Returns the folder that holds this benchmark's binary, and so the release binaries beside it.
 pub fn binaries() -> Result<PathBuf> {
     let this = std::env::current_exe()?;
     Ok(this.parent().context("the benchmark has no folder")?.to_owned())
@@ -29,11 +29,11 @@ pub(crate) fn free_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
-/// A cluster.
+/// A cluster of real processes on this machine.
 pub struct Cluster {
     folder: TempDir,
     flott: PathBuf,
-    /// Its REST endpoint.
+    /// Client of the cluster's REST endpoint.
     pub rest: RestClient,
     rpc_port: u16,
     jobmanager: Option<Child>,
@@ -129,17 +129,17 @@ impl Cluster {
         Ok(hosts)
     }
 
-    /// Where the JobManager's fabric answers.
+    /// Returns the RPC address of the JobManager.
     pub fn jobmanager_node(&self) -> NodeAddress {
         NodeAddress::of("127.0.0.1", self.rpc_port)
     }
 
-    /// The file with its secret.
+    /// Returns the file with the cluster's secret.
     pub fn secret_file(&self) -> PathBuf {
         self.folder.path().join("secret/cluster.secret")
     }
 
-    /// Its folder.
+    /// Returns the folder that holds the cluster's files.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -168,7 +168,7 @@ pub fn wait_a_moment(began: Instant, what: &str) -> Result<()> {
     Ok(())
 }
 
-/// Milliseconds since.
+/// Milliseconds that have passed since `began`.
 pub fn millis(began: Instant) -> f64 {
     began.elapsed().as_secs_f64() * 1e3
 }

@@ -1,4 +1,5 @@
-//! What every benchmark shares: JSON lines on standard output, medians, CPU time and memory of processes.
+//! The tools that benchmarks share: JSON lines on standard output, medians, CPU time and memory of
+//! processes.
 //!
 //! Nothing but JSON lines may reach standard output; remarks for people go to standard error. Timings are
 //! never asserted: goals are compared in `RESULTS.md`.

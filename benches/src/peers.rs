@@ -30,7 +30,7 @@ pub async fn serve_echo(listener: TcpListener) -> Result<()> {
     }
 }
 
-/// One echo at a time, `n` times.
+/// Makes `n` echo calls, one at a time.
 pub async fn call_echo(stream: &mut TcpStream, n: u32) -> Result<()> {
     let mut frame = [7u8; FRAME_BYTES];
     for _ in 0..n {

@@ -22,22 +22,23 @@ fn usage(who: UsageWho) -> CpuTime {
         .map_or(CpuTime(f64::NAN), |u| CpuTime(seconds(u.user_time()) + seconds(u.system_time())))
 }
 
-/// CPU of this process so far.
+/// Returns the CPU time of this process so far.
 pub fn cpu_of_self() -> CpuTime {
     usage(UsageWho::RUSAGE_SELF)
 }
 
-/// CPU of children that were waited for so far.
+/// Returns the CPU time of children that were waited for so far.
 pub fn cpu_of_children() -> CpuTime {
     usage(UsageWho::RUSAGE_CHILDREN)
 }
 
-/// CPU of a running process so far, from `/proc/PID/stat` (10 ms steps).
+/// Returns the CPU time of a running process so far, from `/proc/PID/stat` (10 ms steps).
 pub fn cpu_of(pid: u32) -> io::Result<CpuTime> {
     ticks_of(pid, 2)
 }
 
-/// CPU of a running process so far and of those of its children that it has waited for (10 ms steps).
+/// Returns the CPU time of a running process so far and of those of its children that it has waited
+/// for (10 ms steps).
 pub fn cpu_of_tree(pid: u32) -> io::Result<CpuTime> {
     ticks_of(pid, 4)
 }
@@ -54,12 +55,12 @@ fn ticks_of(pid: u32, count: usize) -> io::Result<CpuTime> {
     }
 }
 
-/// Resident memory of a process in MiB.
+/// Returns the resident memory of a process in MiB.
 pub fn rss_mib(pid: u32) -> io::Result<f64> {
     memory_mib(pid, "VmRSS:")
 }
 
-/// The most memory in MiB that was resident in a process at any time so far.
+/// Returns the most memory in MiB that was resident in a process at any time so far.
 pub fn peak_mib(pid: u32) -> io::Result<f64> {
     memory_mib(pid, "VmHWM:")
 }

@@ -25,12 +25,12 @@ struct Line<'a> {
     met: Option<bool>,
 }
 
-/// What a figure should be.
+/// The goal of a figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Goal {
-    /// This much or less.
+    /// The figure is to be at most this.
     AtMost(f64),
-    /// This much or more.
+    /// The figure is to be at least this.
     AtLeast(f64),
 }
 
@@ -54,22 +54,22 @@ impl fmt::Display for Goal {
 }
 
 impl Report {
-    /// For the benchmark of that name.
+    /// Makes the report of the benchmark of that name.
     pub fn new(bench: &'static str) -> Self {
         Self { bench }
     }
 
-    /// A single figure.
+    /// Prints a single figure.
     pub fn value(&self, metric: &str, value: f64, unit: &str) -> std::io::Result<()> {
         self.line(metric, value, unit, &[], None)
     }
 
-    /// The median of several runs; the runs themselves are printed with it.
+    /// Prints the median of several runs, and the runs with it.
     pub fn runs(&self, metric: &str, runs: &[f64], unit: &str) -> std::io::Result<()> {
         self.line(metric, median(runs), unit, runs, None)
     }
 
-    /// As [`Report::runs`], with the goal and whether the median reaches it.
+    /// Prints the same as [`Report::runs`], with the goal and whether the median reaches it.
     pub fn runs_with_goal(
         &self,
         metric: &str,
@@ -98,7 +98,7 @@ impl Report {
     }
 }
 
-/// The median; of an even number the lower middle; NaN of nothing.
+/// Returns the median: for an even number of values the lower middle, NaN for none.
 pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 /// Words of a line.
 pub const WORDS_PER_LINE: u64 = 10;
-/// Distinct words.
+/// Number of distinct words in the generated text.
 const DISTINCT: u64 = 10_000;
 
 /// Mixes a number's bits, one to one.
@@ -17,7 +17,7 @@ pub fn splitmix64(number: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// The line of that number.
+/// Returns the line of that number.
 pub fn line(number: u64) -> String {
     let mut line = String::with_capacity(64);
     for word in 0..WORDS_PER_LINE {

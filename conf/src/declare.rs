@@ -1,4 +1,4 @@
-//! What an option is, and the macro that declares them.
+//! The types of an option, and the macro that declares options.
 //!
 //! A declaration is the only place where an option's key, type, default and documentation stand.
 
@@ -17,7 +17,7 @@ pub struct Opt<T: 'static> {
 }
 
 impl<T> Opt<T> {
-    /// Its name in `flott.yaml`.
+    /// The option's key in `flott.yaml`.
     pub fn key(&self) -> &'static str {
         self.key
     }
@@ -40,13 +40,13 @@ impl<T> Family<T> {
     }
 }
 
-/// What is known of an option without its type.
+/// The properties of an option that do not depend on its type.
 pub trait Declaration: Sync {
-    /// Its name in `flott.yaml`; a family's has `<name>` in it.
+    /// The option's key in `flott.yaml`; that of a family contains `<name>`.
     fn key(&self) -> &'static str;
-    /// What it does, for the user.
+    /// The description of the option, for users.
     fn doc(&self) -> &'static str;
-    /// What it takes, as a phrase.
+    /// The values that the option takes, as a phrase that completes "it takes …".
     fn kind(&self) -> String;
     /// The default's text, where there is one.
     fn default_text(&self) -> Option<String>;
@@ -54,15 +54,16 @@ pub trait Declaration: Sync {
     fn other_names(&self) -> &'static [&'static str];
     /// The option whose value is taken where this one is not set.
     fn falls_back(&self) -> Option<&'static str>;
-    /// Whether its value is to be masked wherever it is shown.
+    /// Returns true if its value is to be masked wherever it is shown.
     fn is_secret(&self) -> bool;
-    /// What is expected, where `text` is not it.
+    /// Checks `text` as a value. Returns what is expected instead if it is refused, `None` if it is
+    /// accepted.
     fn complaint(&self, text: &str) -> Option<String>;
-    /// Whether `key` is this option's.
+    /// Returns true if `key` is this option's.
     fn owns(&self, key: &str) -> bool {
         self.key() == key
     }
-    /// Whether this stands for many keys.
+    /// Returns true if this stands for many keys.
     fn is_family(&self) -> bool {
         false
     }

@@ -1,33 +1,33 @@
-//! What can be wrong with a configuration. Every message names the place, the key and the remedy.
+//! Errors of a configuration. Every message names the place, the key and the remedy.
 
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// Why options cannot be made.
+/// The reason why options cannot be made.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ConfError {
     /// The configuration file cannot be read.
     #[error("cannot read the configuration {}: {why}", path.display())]
     Unreadable {
-        /// The file.
+        /// Path of the file concerned.
         path: PathBuf,
-        /// The system's reason.
+        /// Message of the system.
         why: String,
     },
     /// The configuration file is not YAML as it is understood here.
     #[error("{place}: {why}")]
     Yaml {
-        /// File, line and column.
+        /// Place of the fault: file, line and column.
         place: String,
-        /// What is wrong there.
+        /// The fault found at `place`.
         why: String,
     },
     /// A key that no option has.
     #[error("unknown option '{key}' ({place}){}", nearest.as_ref().map(|n| format!("; did you mean '{n}'?")).unwrap_or_default())]
     Unknown {
-        /// As it was written.
+        /// Key as it was written.
         key: String,
-        /// Where it was set.
+        /// Place of the setting: file and line, environment variable or command line.
         place: String,
         /// The option whose name is nearest, where one is near.
         nearest: Option<String>,
@@ -35,33 +35,33 @@ pub enum ConfError {
     /// An option of Flink that has no meaning here.
     #[error("option '{key}' ({place}) does not exist in Flott: {instead}")]
     Refused {
-        /// As it was written.
+        /// Key as it was written.
         key: String,
-        /// Where it was set.
+        /// Place of the setting: file and line, environment variable or command line.
         place: String,
-        /// What to use instead, and why.
+        /// The option to use instead, and why.
         instead: String,
     },
     /// A value that its option does not take.
     #[error("option '{key}' ({place}): '{value}' is wrong, it takes {expected}")]
     Invalid {
-        /// The option.
+        /// Key of the option concerned.
         key: String,
-        /// As it was written; secrets are masked.
+        /// Value as it was written; secrets are masked.
         value: String,
-        /// Where it was set.
+        /// Place of the setting: file and line, environment variable or command line.
         place: String,
-        /// What the option takes.
+        /// The values that the option takes.
         expected: String,
     },
     /// One option set twice in one place.
     #[error("option '{key}' is set twice: {first} and {second}")]
     Twice {
-        /// The option.
+        /// Key of the option concerned.
         key: String,
-        /// Where first.
+        /// Place of the option's first value: file and line, or command line.
         first: String,
-        /// Where again.
+        /// Place of the option's second value.
         second: String,
     },
     /// `-D` without a key and a value.

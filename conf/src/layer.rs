@@ -110,7 +110,7 @@ fn key_of(variable_name: &str, rest: &str) -> String {
     }
 }
 
-/// Whether Kubernetes set this variable, because a service's name begins with `flott`: such
+/// Returns true if Kubernetes set this variable, because a service's name begins with `flott`: such
 /// variables can even bear an option's name (`FLOTT_REST_PORT=tcp://10.0.0.1:8081`).
 fn is_service_link(rest: &str, text: &str) -> bool {
     let address = ["tcp://", "udp://", "sctp://"];
@@ -143,7 +143,7 @@ pub(crate) fn check<'k>(key: &'k str, text: &str, place: &str) -> Result<&'k str
     Ok(if option.is_family() { key } else { option.key() })
 }
 
-/// What is shown instead of a secret.
+/// The text shown in place of a secret.
 pub(crate) const MASK: &str = "******";
 
 fn unknown(key: &str, place: &str) -> ConfError {

@@ -20,20 +20,22 @@ const FILE_NAME: &str = "flott.yaml";
 /// The variable that names the configuration directory.
 const DIR_VARIABLE: &str = "FLOTT_CONF_DIR";
 
-/// Where the options of a process come from, lowest layer first.
+/// The sources of a process's options, lowest layer first.
 #[derive(Debug, Clone, Default)]
 pub struct LoadSources {
-    /// `--config-dir`; else the variable `FLOTT_CONF_DIR` names the directory of `flott.yaml`. With
-    /// neither there is no file.
+    /// Directory of `flott.yaml` (`--config-dir`). If `None`, the variable `FLOTT_CONF_DIR` names
+    /// it; with neither no file is read.
     pub config_dir: Option<PathBuf>,
-    /// The environment; only `FLOTT_…` is looked at.
+    /// Environment variables; only `FLOTT_…` are used.
     pub env: BTreeMap<String, String>,
-    /// `-D key=value` and `-p`, in order; the last one of a key counts.
+    /// Settings of the command line (`-D key=value` and `-p`) in order; the last one of a key
+    /// counts.
     pub overrides: Vec<(String, String)>,
 }
 
 impl LoadSources {
-    /// With the environment of this process. Variables that are not UTF-8 are passed over.
+    /// Returns the sources with the environment of this process. Variables that are not UTF-8 are
+    /// skipped.
     pub fn from_process(config_dir: Option<PathBuf>, overrides: Vec<(String, String)>) -> Self {
         let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
@@ -41,7 +43,7 @@ impl LoadSources {
         Self { config_dir, env: std::env::vars_os().filter_map(text).collect(), overrides }
     }
 
-    /// The directory of `flott.yaml`, where one is named.
+    /// Returns the directory of `flott.yaml`, `None` if none is named.
     pub fn directory(&self) -> Option<PathBuf> {
         let named = || self.env.get(DIR_VARIABLE).filter(|dir| !dir.is_empty());
         self.config_dir.clone().or_else(|| named().map(PathBuf::from))
@@ -55,7 +57,7 @@ struct Entry {
     place: String,
 }
 
-/// Immutable options; cheap to clone. What is not set has its default.
+/// Immutable options; cheap to clone. An option that is not set has its default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options {
     entries: Arc<BTreeMap<String, Entry>>,
@@ -79,7 +81,7 @@ impl Options {
         Self::merge([file, environment, overrides])
     }
 
-    /// From settings that another process or a test made.
+    /// Makes options from settings that another process or a test made.
     ///
     /// # Errors
     /// The first setting that is unknown, refused or wrong.
@@ -89,7 +91,7 @@ impl Options {
         Self::default().overlaid(map, "given")
     }
 
-    /// From the text of a `flott.yaml`; `name` is what errors call it.
+    /// Makes options from the text of a `flott.yaml`; errors call the file `name`.
     ///
     /// # Errors
     /// As [`Options::load`].
@@ -97,7 +99,8 @@ impl Options {
         Self::merge([yaml_layer(name, text)?])
     }
 
-    /// With `map` laid over: a job's own options over its cluster's, say. `place` is named in errors.
+    /// Returns these options with `map` laid over them, for example a job's own options over its
+    /// cluster's. Errors name `place` as the source.
     ///
     /// # Errors
     /// The first setting that is unknown, refused or wrong.
@@ -116,7 +119,7 @@ impl Options {
         Ok(Self { entries: Arc::new(entries) })
     }
 
-    /// With one more setting, from text.
+    /// Returns these options with one more setting, given as text.
     ///
     /// # Errors
     /// As [`Options::overlaid`].
@@ -124,7 +127,8 @@ impl Options {
         self.overlaid([(key, value)], "given")
     }
 
-    /// With one more setting, from a value; an absent value unsets it.
+    /// Returns these options with one more setting, given as a value; an absent value unsets the
+    /// option.
     #[must_use]
     pub fn with_value<T: OptionValue>(&self, option: &Opt<T>, value: &T) -> Self {
         let mut entries = (*self.entries).clone();
@@ -138,7 +142,8 @@ impl Options {
         Self { entries: Arc::new(entries) }
     }
 
-    /// The value of `option`: as it was set, else of the option it falls back to, else its default.
+    /// Returns the value of `option`: as set, else that of the option it falls back to, else its
+    /// default.
     pub fn get<T: OptionValue>(&self, option: &Opt<T>) -> T {
         let keys = std::iter::once(option.key).chain(option.falls_back);
         keys.filter_map(|key| self.entries.get(key))
@@ -146,7 +151,7 @@ impl Options {
             .unwrap_or_else(option.default)
     }
 
-    /// The values of a family's members, by the name that distinguishes them.
+    /// Returns the values of a family's members, by the name that distinguishes them.
     pub fn get_family<T: OptionValue>(&self, family: &Family<T>) -> BTreeMap<String, T> {
         let member = |(key, entry): (&String, &Entry)| {
             let name = family.name_in(key)?;
@@ -155,7 +160,7 @@ impl Options {
         self.entries.iter().filter_map(member).collect()
     }
 
-    /// The user's own settings, without their `program.`.
+    /// Returns the user's own settings, without their prefix `program.`.
     pub fn program(&self) -> BTreeMap<String, String> {
         let own = |(key, entry): (&String, &Entry)| {
             Some((key.strip_prefix(USER_PREFIX)?.to_owned(), entry.text.clone()))
@@ -163,18 +168,19 @@ impl Options {
         self.entries.iter().filter_map(own).collect()
     }
 
-    /// Whether `option` itself was set, not only by what it falls back to.
+    /// Returns true if `option` itself was set, not only by what it falls back to.
     pub fn is_set<T: OptionValue>(&self, option: &Opt<T>) -> bool {
         self.entries.contains_key(option.key)
     }
 
-    /// Where `key` was set: file and line, variable, `command line`; `None` where it has its default.
+    /// Returns the place where `key` was set: file and line, variable, `command line`; `None` if it
+    /// has its default.
     pub fn source_of(&self, key: &str) -> Option<&str> {
         self.entries.get(key).map(|entry| entry.place.as_str())
     }
 
-    /// The value of the option `key` as text: as it was set, else its default, else empty; `None`: there is
-    /// no such option. For scripts.
+    /// Returns the value of the option `key` as text: the set value, else the default, else empty.
+    /// `None` means that there is no such option. For scripts.
     pub fn text_of(&self, key: &str) -> Option<String> {
         let set = |key: &str| self.entries.get(key).map(|entry| entry.text.clone());
         let option = find(key)?;
@@ -182,13 +188,14 @@ impl Options {
         Some(text.or_else(|| option.default_text()).unwrap_or_default())
     }
 
-    /// What was set, for [`Options::from_map`] in another process. Holds secrets.
+    /// Returns the settings, for [`Options::from_map`] in another process. They contain secrets in
+    /// clear text.
     pub fn to_map(&self) -> BTreeMap<String, String> {
         let pair = |(key, entry): (&String, &Entry)| (key.clone(), entry.text.clone());
         self.entries.iter().map(pair).collect()
     }
 
-    /// What was set, for logs and REST: values of secrets are masked.
+    /// Returns the settings for logs and REST, with the values of secrets masked.
     pub fn to_masked_map(&self) -> BTreeMap<String, String> {
         let mut map = self.to_map();
         for (key, text) in &mut map {
@@ -217,7 +224,7 @@ impl Options {
     }
 }
 
-/// Whether the value of `key` is to be masked: as declared; keys that hold a name of the user's choice by what they
+/// Returns true if the value of `key` is to be masked: as declared; keys that hold a name of the user's choice by what they
 /// are called.
 fn is_secret(key: &str) -> bool {
     const TELLING: [&str; 7] =

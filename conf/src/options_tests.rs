@@ -173,7 +173,7 @@ fn the_file_that_users_get_sets_only_what_is_known() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("flott.yaml");
     let text = std::fs::read_to_string(path).unwrap();
     Options::from_yaml("flott.yaml", &text).unwrap();
-    // What is commented out must be right too: it is there to be uncommented.
+    // Commented-out settings must be right, too: users will uncomment them.
     let uncommented: String = text
         .lines()
         .filter_map(|line| line.strip_prefix("#"))

@@ -153,12 +153,13 @@ const REFUSED: &[(&str, &str)] = &[
     ),
 ];
 
-/// What to use instead of `key`, where it is one of Flink's that have no meaning here.
+/// Returns the advice for `key` if it is one of Flink's options that have no meaning here;
+/// otherwise `None`.
 pub(crate) fn instead_of(key: &str) -> Option<&'static str> {
     REFUSED.iter().find(|(pattern, _)| matches(pattern, key)).map(|(_, instead)| *instead)
 }
 
-/// Whether `key` is of the form `pattern`, in which each `*` stands for any text.
+/// Returns true if `key` is of the form `pattern`, in which each `*` stands for any text.
 fn matches(pattern: &str, key: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(mut rest) = parts.next().and_then(|first| key.strip_prefix(first)) else {

@@ -7,9 +7,10 @@ use std::{fmt, num::NonZeroU32, ops::RangeInclusive, path::PathBuf, time::Durati
 
 /// A type that an option can have.
 pub trait OptionValue: Sized + 'static {
-    /// What it takes, as a phrase that completes "it takes …".
+    /// The values that the type takes, as a phrase that completes "it takes …".
     fn kind() -> String;
-    /// From text, as it stands in a file, a variable or on the command line.
+    /// Parses the text as it stands in a file, a variable or on the command line; `None` if it is
+    /// not such a value.
     fn parse(text: &str) -> Option<Self>;
     /// Back to text that [`OptionValue::parse`] takes; `None` for "not set".
     fn show(&self) -> Option<String>;
@@ -132,23 +133,23 @@ impl OptionValue for Duration {
 pub struct Ports(Vec<RangeInclusive<u16>>);
 
 impl Ports {
-    /// Exactly this one.
+    /// The candidate list that holds only `port`.
     pub fn one(port: u16) -> Self {
         Self(vec![port..=port])
     }
-    /// Whichever the system chooses.
+    /// The candidate list that leaves the choice to the system.
     pub fn any() -> Self {
         Self::one(0)
     }
-    /// Each candidate once written, in order; never empty.
+    /// Returns each candidate once, in the order written; never empty.
     pub fn iter(&self) -> impl Iterator<Item = u16> + '_ {
         self.0.iter().cloned().flatten()
     }
-    /// The first candidate: what a client dials where only a number can be dialled.
+    /// Returns the first candidate, which a client dials if it needs one number.
     pub fn first(&self) -> u16 {
         self.iter().next().unwrap_or(0)
     }
-    /// Whether there is one candidate, and it is not the system's choice.
+    /// Returns true if there is one candidate, and it is not the system's choice.
     pub fn is_fixed(&self) -> bool {
         let mut ports = self.iter();
         ports.next().is_some_and(|port| port != 0) && ports.next().is_none()
@@ -196,7 +197,7 @@ impl OptionValue for Ports {
     }
 }
 
-/// What is logged: a level for everything, and levels for parts of the program.
+/// The log level of everything, and levels for parts of the program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogFilter(String);
 
@@ -274,10 +275,10 @@ macro_rules! choices {
             $($(#[$doc])* $variant),*
         }
         impl $name {
-            /// How each variant is written in a configuration, in the order of declaration.
+            /// The text of each variant in a configuration, in the order of declaration.
             pub const NAMES: &[&str] = &[$($first),*];
 
-            /// As it is written in a configuration.
+            /// Returns the variant's text in a configuration.
             pub fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$variant => $first),*

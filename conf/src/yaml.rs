@@ -17,7 +17,7 @@ const KEY_BYTES_MAX: usize = 1 << 10;
 /// One setting of a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Setting {
-    /// Dotted.
+    /// Dotted key, such as `jobmanager.rpc.port`.
     pub(crate) key: String,
     /// The scalar, or a JSON array of a sequence's scalars.
     pub(crate) text: String,
@@ -75,11 +75,11 @@ fn put_quoted(scalar: &str, text: &mut String) {
     text.push('"');
 }
 
-/// Where the reader is: the containers it is in.
+/// A container that the reader is in.
 enum Level {
-    /// In a mapping; the key that waits for its value.
+    /// A mapping, with the key whose value comes next.
     Mapping { key: Option<String> },
-    /// In the sequence of scalars that is the value of `key`.
+    /// The sequence of scalars that is the value of `key`.
     Sequence { key: String, items: Vec<String>, line: Marker },
 }
 

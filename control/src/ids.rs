@@ -1,6 +1,7 @@
 //! Ids from one random seed: a pure function, so that cores need no random source.
 
-/// The `n`th id of a stream: distinct for distinct `n`, and not to be guessed without the seed.
+/// Returns the `n`th id of a stream: distinct for distinct `n`, and not to be guessed without the
+/// seed.
 pub fn nth_id(seed: u128, n: u64) -> u128 {
     let (high, low) = ((seed >> 64) as u64, seed as u64);
     let first = mix(high ^ mix(n));
@@ -8,7 +9,7 @@ pub fn nth_id(seed: u128, n: u64) -> u128 {
     (u128::from(first) << 64) | u128::from(second)
 }
 
-/// SplitMix64's finaliser: a bijection.
+/// Applies SplitMix64's finaliser, which is a bijection.
 fn mix(z: u64) -> u64 {
     let z = z.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -6,7 +6,7 @@
 /// A rule that the simulation breaks on purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Mutation {
-    /// None: every rule holds.
+    /// No mutation: every rule holds.
     #[default]
     None,
     /// The election grants without a new epoch, so that two leaders act under one.
@@ -33,7 +33,7 @@ pub enum Mutation {
     /// A TaskExecutor allocates slots for a ResourceManager that it does not follow.
     #[cfg(feature = "mutants")]
     StaleManagerObeyed,
-    /// Jobs that wait for slots keep those they have, whoever could run with them.
+    /// Waiting jobs keep the slots that they hold, although other jobs could run with them.
     #[cfg(feature = "mutants")]
     WaitingJobsHold,
     /// The JobMaster counts the subtasks of a lost slot as finished.
@@ -87,7 +87,7 @@ pub enum Rule {
     PublishAfterAnswer,
     /// Slots of a lost TaskExecutor are replaced.
     LostSlotsReplaced,
-    /// Workers under way count.
+    /// Workers that are being started count towards the wanted ones.
     PendingWorkersCount,
     /// A call reaches an endpoint only in the session that its caller meant.
     FencesCompared,
@@ -111,7 +111,7 @@ pub enum Rule {
     PersistedBeforeAnnounced,
     /// Subtasks are restored from the newest complete checkpoint.
     NewestRestored,
-    /// After a restore the numbers of checkpoints go on.
+    /// After a restore the numbers of checkpoints continue from the restored one.
     NumbersGoOn,
     /// A region restarts only when it is known which checkpoint is the newest.
     PersistedBeforeRestart,
@@ -158,7 +158,7 @@ impl Mutation {
         broken != Some(rule)
     }
 
-    /// Every broken rule.
+    /// All mutations, each of which breaks one rule.
     #[cfg(feature = "mutants")]
     pub const ALL: [Self; 21] = [
         Self::EpochNotRaised,

@@ -19,13 +19,13 @@ const SECRET_BYTES: usize = 32;
 const FILE_BYTES_MAX: u64 = 4096;
 /// Most names of partial files that are tried.
 const PARTIALS_MAX: usize = 100;
-/// How often an absent file is looked for.
+/// Interval at which an absent file is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// The identity with which a process proves that it belongs to the cluster.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ClusterIdentity {
-    /// The cluster.
+    /// Id of the cluster.
     pub id: String,
     /// The secret that only the cluster's processes know.
     pub secret: Vec<u8>,
@@ -45,48 +45,48 @@ pub enum ClusterFilesError {
         "{path} must belong to this user and be closed to all others (mode {expected}); it has mode {mode:o}, owner {owner}"
     )]
     Open {
-        /// File or folder.
+        /// Path of the file or folder.
         path: PathBuf,
         /// The mode that the file must have.
         expected: &'static str,
         /// The mode that it has.
         mode: u32,
-        /// Whose it is.
+        /// User id of the file's owner.
         owner: u32,
     },
-    /// Not there in time.
+    /// The file did not appear in time.
     #[error("{path} did not appear within {} s: make it with 'flott make-secret' on the JobManager's host and copy it here (start-cluster.sh does both)", waited.as_secs())]
     Absent {
-        /// The file.
+        /// Path of the file concerned.
         path: PathBuf,
         /// The time that it was waited for.
         waited: Duration,
     },
-    /// Empty, or too long.
+    /// The file's content is empty or too long.
     #[error("{path} holds no usable value: {why}")]
     Unusable {
-        /// The file.
+        /// Path of the file concerned.
         path: PathBuf,
         /// A description of what is wrong.
         why: String,
     },
-    /// The system's failure.
+    /// Reading or writing the file failed.
     #[error("{path}: {source}")]
     Io {
-        /// The file.
+        /// Path of the file concerned.
         path: PathBuf,
-        /// Its reason.
+        /// Error of the system.
         #[source]
         source: io::Error,
     },
 }
 
-/// Where the two files are.
+/// The places of the cluster's id and secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterFiles {
     /// The id's file; `None`: `cluster.id` is set.
     pub id: Result<String, PathBuf>,
-    /// The secret's.
+    /// Path of the file that holds the cluster's secret.
     pub secret: PathBuf,
 }
 
@@ -106,7 +106,7 @@ impl ClusterFiles {
         Self { id, secret }
     }
 
-    /// Makes what is absent, leaves what is there.
+    /// Makes the files that are absent; existing files stay as they are.
     pub fn make(&self, platform: &Platform) -> Result<(), ClusterFilesError> {
         if let Err(path) = &self.id {
             make_absent(path, || hex(&platform.random_bytes::<16>()))?;
@@ -125,7 +125,7 @@ impl ClusterFiles {
     }
 }
 
-/// An identity that no other process has: of an embedded cluster.
+/// Makes an identity that no other process has, for an embedded cluster.
 pub fn private_identity(platform: &Platform) -> ClusterIdentity {
     ClusterIdentity {
         id: format!("embedded-{}", hex(&platform.random_bytes::<8>())),
@@ -141,7 +141,8 @@ fn failed(path: &Path) -> impl Fn(io::Error) -> ClusterFilesError + '_ {
     move |source| ClusterFilesError::Io { path: path.to_owned(), source }
 }
 
-/// Makes a file unless there is one, which has to be in a folder that nobody else may change all the same.
+/// Makes a file unless there is one. In both cases its folder must be one that no other user may
+/// change.
 fn make_absent(path: &Path, content: impl Fn() -> String) -> Result<(), ClusterFilesError> {
     if path.exists() {
         return check_folder(path.parent().unwrap_or(path));
@@ -154,7 +155,7 @@ fn make_absent(path: &Path, content: impl Fn() -> String) -> Result<(), ClusterF
 pub(crate) fn make_file(path: &Path, content: &str) -> Result<bool, ClusterFilesError> {
     let partial = write_partial(path, content)?;
     let linked = std::fs::hard_link(&partial, path);
-    // Of no use any more, whether the link was made or not.
+    // The partial file is not needed any more, whether the link was made or not.
     let _ = std::fs::remove_file(&partial);
     match linked {
         Ok(()) => Ok(true),
@@ -163,7 +164,7 @@ pub(crate) fn make_file(path: &Path, content: &str) -> Result<bool, ClusterFiles
     }
 }
 
-/// Makes a file as [`make_file`] does, in the place of one that is there.
+/// Makes a file like [`make_file`], replacing an existing one.
 #[cfg(any(test, feature = "yarn"))]
 pub(crate) fn replace_file(path: &Path, content: &str) -> Result<(), ClusterFilesError> {
     let partial = write_partial(path, content)?;
@@ -173,8 +174,8 @@ pub(crate) fn replace_file(path: &Path, content: &str) -> Result<(), ClusterFile
     })
 }
 
-/// Writes a file beside `path` under a name that nothing has, in a folder that nobody else may change; a link that
-/// another user has left there is not followed. Files that a killed process has left are passed by.
+/// Writes a file beside `path` under an unused name, in a folder that no other user may change; a
+/// link that another user left there is not followed. Files that a killed process left are skipped.
 fn write_partial(path: &Path, content: &str) -> Result<PathBuf, ClusterFilesError> {
     let folder = path.parent().unwrap_or(path);
     make_folder(folder)?;
@@ -214,8 +215,8 @@ fn make_folder(folder: &Path) -> Result<(), ClusterFilesError> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed(folder))
 }
 
-/// Refuses a folder that others may change: whoever may write in it can put another file in this one's place. A sticky folder (`/tmp`) keeps
-/// others from that.
+/// Refuses a folder that other users may change: a user who may write in it can replace its files.
+/// A sticky folder (`/tmp`) prevents that.
 fn check_folder(folder: &Path) -> Result<(), ClusterFilesError> {
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let meta = std::fs::metadata(folder).map_err(failed(folder))?;
@@ -247,7 +248,7 @@ async fn read_when_there(path: &Path, wait: Duration) -> Result<String, ClusterF
     }
 }
 
-/// Reads a file that is this user's alone; `None` where there is none.
+/// Reads a file that only this user may read; `None` if there is none.
 pub(crate) fn read_file(path: &Path) -> Result<Option<String>, ClusterFilesError> {
     // A pipe would be waited for without end.
     let file =

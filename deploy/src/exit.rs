@@ -11,26 +11,26 @@
 
 use std::process::ExitCode;
 
-/// How a process ends.
+/// The outcome of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Exit {
-    /// It did what it was asked to, or was told to stop.
+    /// The process did what it was asked to do, or was told to stop.
     Success,
-    /// It could not start: configuration, ports, files, an unreachable cluster.
+    /// The process could not start: configuration, ports, files, an unreachable cluster.
     StartUpFailed,
     /// A component failed in a way that the process cannot survive; or the application has ended but could not be
     /// deregistered at the external resource system, which may start it again.
     Fatal,
     /// The job failed.
     JobFailed,
-    /// It is not known how the job ended.
+    /// The outcome of the job is unknown.
     Unknown,
-    /// Wrong arguments or options.
+    /// The command line has wrong arguments or options.
     Usage,
 }
 
 impl Exit {
-    /// Its number.
+    /// Number that the process exits with.
     pub fn code(self) -> u8 {
         match self {
             Self::Success => 0,
@@ -44,7 +44,8 @@ impl Exit {
 }
 
 impl Exit {
-    /// That of a process that ended with `code`; `None`: it is no failure of ours.
+    /// Returns the failure for which a process ends with `code`; `None` if no failure of ours has
+    /// this code.
     pub fn from_code(code: i32) -> Option<Self> {
         let failures =
             [Self::StartUpFailed, Self::Fatal, Self::JobFailed, Self::Unknown, Self::Usage];

@@ -1,5 +1,6 @@
-//! What people are shown of a TaskManager: its machine and its memory, from `/proc` and the options. Nothing here may
-//! fail a start or decide anything: what can't be read is 0.
+//! Facts about a TaskManager that users are shown: its machine and its memory, from `/proc` and the
+//! options. This module must never fail a start or decide anything: a value that can't be read is
+//! 0.
 
 use conf::{Options, memory, taskmanager};
 use metrics::Registry;
@@ -26,15 +27,15 @@ pub(crate) fn of_this_process(options: &Options) -> TaskManagerFacts {
     }
 }
 
-/// Lets whoever asks for metrics read the memory in use; nothing is read until then.
+/// Publishes the memory in use as a gauge; it is read only when metrics are asked for.
 pub(crate) fn publish_memory(registry: &Registry) {
     let (scope, name) = MEMORY_USED;
     #[expect(clippy::cast_precision_loss, reason = "bytes of memory are far below 2^52")]
     registry.scope(scope).gauge_of(name, || memory_used() as f64);
 }
 
-/// Anonymous memory of this process and its children: what they share, the executable's pages, is counted once by
-/// leaving it out.
+/// Returns the anonymous memory of this process and its children in bytes. The executable's pages,
+/// which they share, are left out.
 fn memory_used() -> u64 {
     let own = std::process::id();
     let hosts = children(Path::new("/proc/self/task"));
@@ -109,7 +110,7 @@ mod tests {
         let bytes = anonymous_bytes(child.id());
         child.kill().unwrap();
         child.wait().unwrap();
-        // Where the kernel does not list children, only this process is counted.
+        // If the kernel does not list children, only this process is counted.
         let listed = Path::new("/proc/self/task/self").exists()
             || Path::new(&format!("/proc/self/task/{}/children", std::process::id())).exists();
         assert_eq!(found.contains(&child.id()), listed);

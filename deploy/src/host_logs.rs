@@ -11,11 +11,11 @@ use std::time::SystemTime;
 
 /// Between the stem of a process's log and the job.
 const MARK: &str = "-host-";
-/// How the names of a pair end: what the user's code prints, and what the host logs.
+/// The ends of a pair's file names: the output of the user's code, and the host's own log.
 const ENDS: [&str; 2] = [".out", ".log"];
 
-/// Where a host's standard output and standard error go: beside the log of its process, where that has one, so that
-/// they are shown with it; else into the host's own folder.
+/// Returns the files for a host's standard output and standard error: beside the log of its process
+/// if there is one, so that they are shown with it; otherwise in the host's own folder.
 pub(crate) fn places(log: &LogPlace, root: &Path, job: JobId) -> (PathBuf, PathBuf) {
     let (Some(folder), Some(stem)) = (log.folder(), log.stem()) else {
         return (root.join("stdout"), root.join("stderr"));
@@ -24,8 +24,9 @@ pub(crate) fn places(log: &LogPlace, root: &Path, job: JobId) -> (PathBuf, PathB
     (out, log)
 }
 
-/// Removes the files of this process's oldest jobs, so that there are `jobs_max`. Those whose hosts have a folder in
-/// `hosts` are running, and keep theirs. A file that can't be removed is logged and stays.
+/// Removes the files of this process's oldest jobs, so that there are at most `jobs_max`. Jobs
+/// whose hosts have a folder in `hosts` are running and keep their files. A file that can't be
+/// removed is logged and stays.
 pub(crate) fn prune(log: &LogPlace, hosts: &Path, jobs_max: u32) {
     let (Some(folder), Some(stem)) = (log.folder(), log.stem()) else {
         return;
@@ -53,8 +54,8 @@ fn running(hosts: &Path) -> BTreeSet<JobId> {
         .collect()
 }
 
-/// Which of the files go: all of the jobs beyond `jobs_max`, those that run counted, that were written to longest
-/// ago.
+/// Returns the names of the files to delete: all files of the jobs beyond `jobs_max` whose last
+/// write is oldest. Running jobs count, but their files are kept.
 fn superfluous(
     files: impl Iterator<Item = (String, SystemTime)>,
     stem: &str,

@@ -36,21 +36,21 @@ const INHERITED: [&str; 11] = [
     streaming::SHIPPED_VARIABLE,
 ];
 
-/// What a launcher is made with.
+/// The parts that a launcher is made of.
 pub(crate) struct LauncherParts {
     /// The fabric of this process.
     pub rpc: RpcService,
-    /// Its options.
+    /// Options of the process that launches.
     pub options: Arc<Options>,
-    /// Where user code that can't be stopped is reported.
+    /// Receiver of the report that user code can't be stopped.
     pub fatal: FatalErrorHandler,
     /// The program that this process is.
     pub entry: Option<ProgramEntry>,
-    /// Whether relative paths resolve against the working directory.
+    /// True if relative paths resolve against the working directory.
     pub embedded: bool,
-    /// For working directories and temporary files of hosts.
+    /// Folder for the hosts' working directories and temporary files.
     pub folder: PathBuf,
-    /// Where this process logs: its hosts log beside it.
+    /// Place of this process's log; its hosts log beside it.
     pub log: LogPlace,
 }
 
@@ -84,7 +84,7 @@ impl ProgramHostLauncher for Launcher {
     }
 }
 
-/// Where one launch keeps its files.
+/// The files of one launch.
 struct Places {
     name: String,
     _root: Root,
@@ -196,7 +196,7 @@ async fn child(
     })
 }
 
-/// What a program host inherits of this process.
+/// Returns the environment variables that a program host inherits from this process.
 pub(crate) fn environment(options: &Options) -> BTreeMap<String, String> {
     let mut env: BTreeMap<String, String> = INHERITED
         .iter()

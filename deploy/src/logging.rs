@@ -1,4 +1,5 @@
-//! Where a process's log goes: a file, or standard error; text or JSON; filtered by `log.level`.
+//! Sets up a process's log: into a file or to standard error; as text or JSON; filtered by
+//! `log.level`.
 
 use conf::logging::LogFormat;
 use conf::{Options, logging};
@@ -14,7 +15,7 @@ const FILE_VARIABLE: &str = "FLOTT_LOG_FILE";
 /// Filters, over `log.level`.
 const FILTER_VARIABLE: &str = "RUST_LOG";
 
-/// Where this process logs.
+/// The place of this process's log.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct LogPlace {
     /// The file; `None`: standard error.
@@ -30,7 +31,8 @@ impl LogPlace {
         }
         Some(parent.to_owned())
     }
-    /// How the names of this process's files begin.
+    /// Returns the beginning of the names of this process's log files; `None` if it logs to
+    /// standard error.
     pub(crate) fn stem(&self) -> Option<String> {
         let name = self.file_name()?;
         Some(name.strip_suffix(".log").unwrap_or(&name).to_owned())
@@ -47,12 +49,12 @@ pub(crate) enum LogError {
     /// The file can't be opened.
     #[error("the log file {path} cannot be written: {why}")]
     File {
-        /// Which.
+        /// Path of the file concerned.
         path: PathBuf,
-        /// The system's reason.
+        /// Message of the system.
         why: String,
     },
-    /// `log.level` is not understood.
+    /// The value of `log.level` is not understood.
     #[error("log.level '{text}' is not understood: {why}")]
     Filter {
         /// The setting as the user wrote it.

@@ -1,7 +1,8 @@
-//! The file in which the scripts keep the pids of this role's processes: one that ends by itself, because its job
-//! has ended or it is not needed any more, takes its own out.
+//! The file in which the scripts keep the process ids of a role. A process that ends by itself,
+//! because its job has ended or it is not needed any more, removes its own id.
 //!
-//! It must never wait for the scripts, who may be waiting for this process to end, nor touch another one's pid.
+//! This module must never wait for the scripts, which may be waiting for this process to end, nor
+//! remove the id of another process.
 
 use nix::fcntl::{Flock, FlockArg};
 use std::fs::{File, OpenOptions};
@@ -22,8 +23,10 @@ pub(crate) fn leave() {
     }
 }
 
-/// Under the lock of the scripts. One of them that holds it puts the file in order itself. Processes that end
-/// together take turns by the folder, which no script locks: so nobody but a script is met at theirs.
+/// Removes `pid` from the file, under the lock that the scripts use, without waiting for it: a
+/// script that holds the lock puts the file in order itself. Processes that end at the same time
+/// take turns by a lock on the folder, which no script takes; so a taken lock on the file always
+/// means a script.
 fn take_out(file: &Path, pid: u32) -> io::Result<()> {
     let folder = File::open(file.parent().unwrap_or(Path::new(".")))?;
     let _turn = Flock::lock(folder, FlockArg::LockExclusive).map_err(|(_, e)| e)?;

@@ -17,7 +17,7 @@ use std::time::Duration;
 use streaming::program_note;
 use tokio::sync::Semaphore;
 
-/// How long a program may take to name its jobs. Whoever uploads waits for it.
+/// Maximum time for a program to name its jobs. The upload waits for it.
 const DESCRIBED_WITHIN: Duration = Duration::from_secs(10);
 /// Maximum number of uploaded programs that run at the same time to name their jobs. Each is a process in addition to
 /// those of `jobmanager.program-hosts.max`.
@@ -29,7 +29,7 @@ pub(crate) struct UploadChecker {
     rpc: RpcService,
     /// The environment variables that programs inherit.
     env: BTreeMap<String, String>,
-    /// For the folders of the programs that are asked.
+    /// Parent of the working folders of the programs that are run.
     folder: PathBuf,
     at_once: Arc<Semaphore>,
 }
@@ -61,7 +61,8 @@ impl ProgramChecker for UploadChecker {
     }
 }
 
-/// Starts a program as a host of no job and asks what it is. It ends with this future.
+/// Starts a program as a host of no job and asks for its description. The process ends with this
+/// future.
 async fn describe(
     rpc: &RpcService,
     program: PathBuf,
@@ -125,13 +126,13 @@ pub(crate) fn check_file(path: &Path) -> Result<(), String> {
 /// This process's own executable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OwnProgram {
-    /// Where it is.
+    /// Path of the program's file.
     pub path: PathBuf,
-    /// Its file name.
+    /// Name of the program's file.
     pub name: String,
-    /// Its content.
+    /// Content hash of the program's file.
     pub hash: ContentHash,
-    /// Its bytes.
+    /// Size of the file in bytes.
     pub size: u64,
 }
 

@@ -21,24 +21,24 @@ const CHUNK_BYTES: u64 = 1 << 20;
 /// Number of consecutive requests without an answer after which reading is given up.
 const FAILURES_MAX: u32 = 200;
 
-/// Why results can't be read any further.
+/// The reason why results can't be read any further.
 #[derive(Debug, Error)]
 pub(crate) enum ResultsError {
     /// The coordinator has no answer.
     #[error("results of operator {operator}: {why}")]
     Unread {
-        /// Which.
+        /// Operator whose coordinator was asked.
         operator: String,
-        /// Why.
+        /// Reason as text for people.
         why: String,
     },
-    /// There is no place for them.
+    /// The results can't be written.
     #[error("the results cannot be written to standard output: {0}")]
     Unwritten(#[source] io::Error),
 }
 
 impl ResultsError {
-    /// How a process ends that cannot hand its results over.
+    /// Returns the exit of a process that cannot hand its results over.
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Self::Unread { .. } => Exit::Unknown,
@@ -47,7 +47,7 @@ impl ResultsError {
     }
 }
 
-/// Why one request has no answer.
+/// The reason why one request has no answer.
 #[derive(Debug)]
 pub(crate) enum RequestFailure {
     /// The answer says that the coordinators do not run now, because the job waits for slots or restarts. The reader
@@ -55,7 +55,7 @@ pub(crate) enum RequestFailure {
     NotNow,
     /// No answer came. The reader asks again a limited number of times.
     Transient(String),
-    /// Asking again is of no use.
+    /// Another try is of no use.
     Final(String),
 }
 
@@ -74,7 +74,7 @@ pub(crate) trait Coordinators {
 /// Prints one line of a result.
 pub(crate) type PrintLine = Box<dyn FnMut(&[u8]) -> io::Result<()>>;
 
-/// Where one operator's results have been read to.
+/// The position up to which one operator's results have been read.
 struct Cursor {
     operator: String,
     offset: u64,
@@ -161,7 +161,7 @@ impl<C: Coordinators> ResultReader<C> {
     }
 }
 
-/// Reads and prints the results of a job of this process: there is no client that would.
+/// Reads the results of a job of this process and prints them, because no client does.
 ///
 /// # Errors
 /// When they can't be read to their end.
@@ -187,8 +187,8 @@ pub(crate) async fn print_own(
     ResultReader::new(coordinators, print_line).read_all(poll).await
 }
 
-/// Says that this process has its job: whoever started it waits for the line. One that failed at once is
-/// reported as the process's end.
+/// Prints the line that announces the job of this process; the process that started this one waits
+/// for it. A job that failed at once is reported as the process's end.
 fn announce(details: &JobDetails) {
     if details.status == JobStatus::Failed {
         return;
@@ -207,8 +207,7 @@ pub(crate) fn print_line(line: &[u8]) -> io::Result<()> {
     write_line(&mut io::stdout().lock(), line)
 }
 
-/// Writes a line. A reader that has gone (`| head`) has all it wants; whatever else stops the writing is
-/// an error.
+/// Writes a line. A closed reader (`| head`) is not an error; any other failure is.
 pub(crate) fn write_line(out: &mut impl Write, line: &[u8]) -> io::Result<()> {
     match out.write_all(line).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
@@ -228,7 +227,7 @@ pub(crate) struct RestCoordinators {
 }
 
 impl RestCoordinators {
-    /// Of one job.
+    /// Reads the results of the given job.
     pub(crate) fn new(client: RestClient, job: &str) -> Self {
         Self { client, job: job.to_owned() }
     }
@@ -259,11 +258,11 @@ impl Coordinators for RestCoordinators {
 
 /// Through the Dispatcher of this process.
 pub(crate) struct LocalCoordinators {
-    /// The Dispatcher.
+    /// Gateway of the Dispatcher that answers for the job.
     pub dispatcher: Remote<DispatcherGateway>,
-    /// The job.
+    /// Job whose results are read.
     pub job_id: JobId,
-    /// Its collecting operators.
+    /// Operators of the job that collect results.
     pub operators: Vec<OperatorId>,
 }
 

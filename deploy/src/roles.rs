@@ -32,8 +32,8 @@ pub(crate) const ROLE_VARIABLE: &str = host::child::ROLE_VARIABLE;
 /// A program that is started as JobManager or TaskManager.
 pub(crate) const CLUSTER_ROLE: &str = "cluster";
 
-/// The main function of a program: takes the role that the environment says, else runs the job in an
-/// embedded cluster.
+/// Runs a program's main function: takes the role that the environment names, else runs the job in
+/// an embedded cluster.
 pub fn program_main(entry: ProgramEntry) -> ExitCode {
     match std::env::var(ROLE_VARIABLE).as_deref() {
         Ok(host::child::ROLE) => run_host(entry),
@@ -175,7 +175,8 @@ fn application_program(common: &Common, args: &JobManager) -> Result<Failure, Fa
     })
 }
 
-/// What the JobManager is for, the program that it ships, the program that it is.
+/// The mode of the JobManager, the program file that it ships, and the program that the process
+/// itself is.
 type ClusterPlan = (ClusterMode, Option<PathBuf>, Option<(ProgramEntry, model::ContentHash)>);
 
 async fn cluster(
@@ -317,7 +318,8 @@ pub(crate) fn taskmanager(
     })
 }
 
-/// The value of an option as text: as set, else its default; `None`: there is no such option.
+/// Returns the value of an option as text: the set value, else its default; `None` if there is no
+/// such option.
 pub(crate) fn option_text(options: &Options, key: &str) -> Option<String> {
     options.text_of(key)
 }

@@ -1,4 +1,4 @@
-//! How a process comes to its end: signals by name, fatal errors, the end of an application. The first
+//! The end of a process: by a signal, a fatal error or the end of the application. The first
 //! trigger wins; a second signal ends the process at once.
 
 use crate::exit::Exit;
@@ -12,20 +12,20 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 /// The effect of the process's end on the application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Behaviour {
-    /// It is over: deregister, clean the HA data.
+    /// The application has ended: deregister it and delete its HA data.
     StopApplication(ApplicationStatus),
-    /// Only this process ends: what another JobManager needs is kept.
+    /// Only this process ends: data that another JobManager needs is kept.
     StopProcess,
 }
 
 /// The reason for which a process ends, and how.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stop {
-    /// For the log.
+    /// Reason for the log.
     pub reason: String,
     /// The effect on the application.
     pub behaviour: Behaviour,
-    /// The exit code.
+    /// Exit code of the process.
     pub exit: Exit,
 }
 
@@ -39,7 +39,7 @@ impl fmt::Display for Stop {
     }
 }
 
-/// Where triggers come in. The first one counts, later ones are logged.
+/// The receiver of triggers. The first one counts, later ones are logged.
 #[derive(Debug, Clone)]
 pub(crate) struct StopTrigger {
     first: Arc<watch::Sender<Option<Stop>>>,

@@ -1,5 +1,5 @@
-//! What the system that a cluster's processes run on changes about their start: options, identity, where workers come
-//! from, what program hosts inherit. On plain hosts (`cluster.driver: standalone`) nothing is changed.
+//! Adapts a process to the system that it was started by: options, identity, source of workers, and
+//! what program hosts inherit. On plain hosts (`cluster.driver: standalone`) nothing is changed.
 //!
 //! The entrypoints know of YARN through this module alone, with and without the cargo feature `yarn`.
 
@@ -14,24 +14,25 @@ use platform::Platform;
 use rest::access::Access;
 use std::collections::BTreeMap;
 
-/// What a process is in its cluster.
+/// The role of a process in its cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     JobManager,
     TaskManager,
 }
 
-/// What a JobManager's surroundings need to know of it, when its ports are bound.
+/// Facts about a JobManager that its resource system needs once its ports are bound.
 #[cfg_attr(not(feature = "yarn"), expect(dead_code, reason = "nothing else asks for workers"))]
 pub(crate) struct ExternalParts<'a> {
     pub(crate) platform: &'a Platform,
     pub(crate) options: &'a Options,
-    /// Where its REST endpoint answers.
+    /// URL of the REST endpoint.
     pub(crate) rest: &'a str,
     pub(crate) fatal: &'a FatalErrorHandler,
 }
 
-/// Where a JobManager's workers come from, and what is left to do after its application has ended for good.
+/// The source of a JobManager's workers, and what is left to do after its application has ended for
+/// good.
 pub(crate) struct External {
     pub(crate) workers: resource_manager::Mode,
     #[cfg(feature = "yarn")]
@@ -39,7 +40,7 @@ pub(crate) struct External {
 }
 
 impl External {
-    /// Whether an external resource system runs the application, and starts it again unless it is unregistered.
+    /// Returns true if an external resource system runs the application, and starts it again unless it is unregistered.
     pub(crate) fn is_active(&self) -> bool {
         matches!(self.workers, resource_manager::Mode::Active { .. })
     }
@@ -52,7 +53,7 @@ impl External {
         }
     }
 
-    /// Workers come by themselves.
+    /// An external system is absent: workers register by themselves.
     fn none() -> Self {
         Self {
             workers: resource_manager::Mode::Standalone,
@@ -213,7 +214,8 @@ pub(crate) async fn identity(
     Ok(files.read(options.get(&cluster::FILES_TIMEOUT)).await?)
 }
 
-/// Returns who may use the REST endpoint of a JobManager; `None`: whoever reaches it.
+/// Returns the rules by which a JobManager's REST endpoint allows requests; `None`: every request
+/// is allowed.
 pub(crate) fn rest_access(
     platform: &Platform,
     options: &Options,
@@ -252,7 +254,8 @@ pub(crate) fn application_ships_program(options: &Options) -> bool {
     !is_on_yarn(options)
 }
 
-/// Returns the hash of this process's own program, if whoever started it has said so. `None`: it has to be computed.
+/// Returns the hash of this process's own program if the process that started it has passed it on.
+/// `None`: it has to be computed.
 pub(crate) fn program_hash(options: &Options) -> Option<ContentHash> {
     if is_on_yarn(options) { on_yarn::program_hash() } else { None }
 }

@@ -38,7 +38,7 @@ impl WorkFolder {
         Ok(Self { path, _lock: lock })
     }
 
-    /// Where it is.
+    /// Path of the folder.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

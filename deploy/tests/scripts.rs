@@ -35,7 +35,7 @@ impl Place {
         self.command(script, role, words).output().unwrap()
     }
 
-    /// With the folders that the options name: the script asks for them.
+    /// Runs a script without overriding its folders: it has to ask for the options that name them.
     fn run_anywhere(&self, script: &str, role: &str, words: &[&str]) -> Output {
         let mut command = self.command(script, role, words);
         for variable in ["FLOTT_PID_DIR", "FLOTT_LOG_DIR", "FLOTT_SSH_OPTS"] {
@@ -56,7 +56,7 @@ impl Place {
         command
     }
 
-    /// What the binary was called with.
+    /// The arguments that the binary was called with.
     fn called(&self) -> String {
         std::fs::read_to_string(self.0.path().join("called")).unwrap_or_default()
     }
@@ -118,7 +118,7 @@ fn the_binarys_exit_code_is_the_scripts() {
         ("flott-daemon.sh", &["start-foreground", "taskmanager"]),
     ];
     for (script, words) in started {
-        // As a wrong flott.yaml is answered, by every call of the binary.
+        // Every call of the binary answers as it does to a wrong flott.yaml.
         let output = place.run_anywhere(script, "misconfigured", words);
         assert_eq!(output.status.code(), Some(64), "{script} {words:?}: {}", err(&output));
         assert!(err(&output).contains("error: flott.yaml"), "{script}: {}", err(&output));

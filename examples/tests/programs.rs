@@ -37,7 +37,7 @@ fn sorted(text: &str) -> Vec<&str> {
     lines
 }
 
-/// What the usual tools count.
+/// Returns the counts that the usual tools give.
 fn counted_by_tools(text: &Path) -> Vec<String> {
     let script =
         r#"tr -s '[:space:]' '\n' < "$0" | grep -av '^$' | LC_ALL=C sort | LC_ALL=C uniq -c"#;

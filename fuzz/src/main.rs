@@ -27,7 +27,7 @@ static ALLOCATOR: allocator::Counting = allocator::Counting;
 /// Fuzzes every decoder.
 #[derive(Debug, Clone, Parser)]
 pub(crate) struct Args {
-    /// How long.
+    /// Duration of the run in seconds.
     #[arg(long, default_value_t = 60)]
     seconds: u64,
     /// The first case; with it, exactly one case of each target is run.

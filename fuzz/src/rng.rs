@@ -1,6 +1,6 @@
 //! Random numbers from a seed: the same everywhere, for ever.
 
-/// SplitMix64.
+/// A SplitMix64 generator; the same seed gives the same numbers.
 #[derive(Debug, Clone)]
 pub(crate) struct Rng(u64);
 
@@ -15,11 +15,11 @@ impl Rng {
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)
     }
-    /// From 0 to below `n`; 0 for 0.
+    /// Draws a number from 0 to below `n`; 0 if `n` is 0.
     pub(crate) fn below(&mut self, n: usize) -> usize {
         (self.next() % (n.max(1) as u64)) as usize
     }
-    /// Once in `n` times.
+    /// Returns true once in `n` times on average.
     pub(crate) fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }

@@ -24,7 +24,7 @@ const CASE_TIME_MAX: Duration = Duration::from_secs(2);
 const MEMORY_BASE: usize = 1 << 20;
 /// Memory per byte of input on top: a byte can announce a whole (empty) message part.
 const MEMORY_PER_BYTE: usize = 1 << 10;
-/// After so many cases a target that never took an input shows that its inputs are no good.
+/// Number of cases after which a target that accepted no input proves that its inputs are useless.
 const ENOUGH_CASES: u64 = 2_000;
 
 thread_local! {
@@ -54,7 +54,7 @@ pub(crate) fn supervise(args: &Args) -> Result<()> {
     Err("a decoder ended the process: stack overflow, a monstrous allocation or an abort".into())
 }
 
-/// How often a target was run, and how often it took its input.
+/// The number of a target's runs, and of the inputs that it accepted.
 #[derive(Debug, Default)]
 struct Tally {
     cases: AtomicU64,
@@ -130,7 +130,7 @@ fn run_all(
 /// One case: the input that `seed` makes, decoded under watch.
 fn run_case(target: &Target, seed: u64, tally: Option<&Tally>) -> std::result::Result<(), String> {
     let mut rng = Rng::new(seed);
-    // What the targets have in common in a seed must not make them do the same.
+    // Targets that share a seed must not get the same random numbers.
     target.name.bytes().for_each(|_| _ = rng.next());
     let input = (target.make)(&mut rng);
     let started = now();

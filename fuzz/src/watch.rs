@@ -1,5 +1,5 @@
-//! What each thread is doing, in a file that outlives the process: a decoder that overflows the stack
-//! or is refused memory takes the process with it.
+//! Records what each thread is doing, in a file that outlives the process: a decoder that overflows
+//! the stack or is refused memory takes the process with it.
 
 use std::{
     fs::{File, OpenOptions},
@@ -23,7 +23,7 @@ impl Slot {
         let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
         Ok(Self { file, at: thread as u64 * SLOT_BYTES })
     }
-    /// From now on: case `seed` of target number `target`.
+    /// Records that the thread runs case `seed` of target number `target` from now on.
     pub(crate) fn says(&self, target: usize, seed: u64) -> io::Result<()> {
         let mut bytes = [0; SLOT_BYTES as usize];
         let (first, second) = bytes.split_at_mut(8);
@@ -31,13 +31,13 @@ impl Slot {
         second.copy_from_slice(&seed.to_le_bytes());
         self.file.write_all_at(&bytes, self.at)
     }
-    /// From now on: nothing.
+    /// Records that the thread is idle from now on.
     pub(crate) fn is_idle(&self) -> io::Result<()> {
         self.file.write_all_at(&[0; SLOT_BYTES as usize], self.at)
     }
 }
 
-/// What threads were doing: target numbers and seeds.
+/// Returns the cases that threads were running: target numbers and seeds.
 pub(crate) fn under_way(path: &Path) -> io::Result<Vec<(usize, u64)>> {
     let bytes = std::fs::read(path)?;
     let slot = |slot: &[u8]| {

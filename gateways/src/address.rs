@@ -13,12 +13,13 @@ pub const ADDRESS_BYTES_MAX: usize = 512;
 pub struct NodeAddress(Arc<str>);
 
 impl NodeAddress {
-    /// From a text of one of the three forms; what it names is only found out by a call.
+    /// Makes an address from a text of one of the three forms. The text is not checked; a wrong one
+    /// is only found by a call.
     pub fn new(text: impl AsRef<str>) -> Self {
         Self(Arc::from(text.as_ref()))
     }
 
-    /// From a host name (or address) and a port.
+    /// Makes the address of a host name (or IP address) and a port; an IPv6 address gets brackets.
     pub fn of(host: &str, port: u16) -> Self {
         if host.contains(':') && !host.starts_with('[') {
             Self::new(format!("[{host}]:{port}"))
@@ -27,23 +28,23 @@ impl NodeAddress {
         }
     }
 
-    /// The text.
+    /// Returns the address as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Host without brackets; empty where there is none.
+    /// Returns the host without brackets; empty if there is none.
     pub fn host(&self) -> &str {
         let host = self.0.rsplit_once(':').map_or(&*self.0, |(host, _)| host);
         host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host)
     }
 
-    /// Port, where the address can be dialled.
+    /// Returns the port; `None` if the address can't be dialled.
     pub fn port(&self) -> Option<u16> {
         self.0.rsplit_once(':')?.1.parse().ok()
     }
 
-    /// Whether this is a service of this process without a port.
+    /// Returns true if this is a service of this process without a port.
     pub fn is_local(&self) -> bool {
         self.0.starts_with("local:")
     }
@@ -70,7 +71,7 @@ impl<'de> Deserialize<'de> for NodeAddress {
     }
 }
 
-/// A text that is no address.
+/// The error that a text is not an address.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("'{0}' is not an address: {1}")]
 pub struct ParseAddressError(String, &'static str);
@@ -98,14 +99,14 @@ impl FromStr for NodeAddress {
 /// An endpoint in a process. Prints as `flott://host:port/endpoint`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct EndpointAddress {
-    /// The process.
+    /// Process that the endpoint belongs to.
     pub node: NodeAddress,
     /// The name it is served under there, e.g. `dispatcher` or `job_master/<job id>`.
     pub endpoint: String,
 }
 
 impl EndpointAddress {
-    /// From its parts.
+    /// Makes the address of an endpoint of a process.
     pub fn new(node: NodeAddress, endpoint: impl Into<String>) -> Self {
         Self { node, endpoint: endpoint.into() }
     }

@@ -9,7 +9,7 @@ use thiserror::Error;
 pub const CHUNK_BYTES_MAX: usize = 1 << 20;
 
 gateway! {
-    /// What the BlobServer answers.
+    /// The gateway of the BlobServer.
     pub struct BlobServerGateway = "blob_server", fenced by ProcessSession;
     OpenUpload => UploadId, BlobError;
     UploadChunk => (), BlobError;
@@ -19,27 +19,27 @@ gateway! {
     DeleteJobBlobs => (), BlobError;
 }
 
-/// An upload under way.
+/// Identifies an upload that is under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct UploadId(pub u64);
 
 /// Begin an upload; abandoned ones are dropped after a minute without a chunk.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct OpenUpload {
-    /// Whose.
+    /// Job that the blob belongs to; `None` for blobs of the cluster.
     pub job: Option<JobId>,
-    /// How long it is kept.
+    /// Lifetime of the blob.
     pub kind: BlobKind,
 }
 
-/// The next bytes.
+/// Sends the next bytes of an upload.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct UploadChunk {
-    /// Which upload.
+    /// Id of the upload, given by its first call.
     pub upload: UploadId,
-    /// Where they go: must be the end of what has come.
+    /// Offset of these bytes; it must be the number of bytes that have arrived.
     pub offset: u64,
-    /// The bytes.
+    /// Bytes of this part.
     #[serde(with = "serde_bytes")]
     pub bytes: Vec<u8>,
 }
@@ -47,51 +47,51 @@ pub struct UploadChunk {
 /// All has come: check the hash, name it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CloseUpload {
-    /// Which upload.
+    /// Id of the upload, given by its first call.
     pub upload: UploadId,
-    /// What the sender has.
+    /// Hash of the content that was sent.
     pub hash: ContentHash,
 }
 
 /// Whether the server has some content for a job (or for none).
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HasBlob {
-    /// Whose.
+    /// Job that the blob belongs to; `None` for blobs of the cluster.
     pub job: Option<JobId>,
-    /// What.
+    /// Content hash of the blob.
     pub hash: ContentHash,
 }
 
 /// A part of a blob.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReadBlob {
-    /// Which.
+    /// Key of the blob to read.
     pub key: BlobKey,
-    /// From where.
+    /// Offset of the first byte wanted.
     pub offset: u64,
-    /// At most so many bytes (capped at [`CHUNK_BYTES_MAX`]).
+    /// Largest number of bytes to return (at most [`CHUNK_BYTES_MAX`]).
     pub max: u32,
 }
 
 /// A job has ended: its blobs go.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DeleteJobBlobs {
-    /// Which.
+    /// Job whose blobs are deleted.
     pub job: JobId,
 }
 
-/// Why a blob call failed.
+/// The reason why a blob call failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum BlobError {
-    /// Not there.
+    /// The server has no blob of that key.
     #[error("there is no blob {0} here")]
     NotFound(String),
-    /// The content is not what its name says.
+    /// The content does not have the hash in its key.
     #[error("the content of the blob has hash {actual}, not {expected}")]
     WrongHash {
-        /// As named.
+        /// Hash in the blob's key.
         expected: ContentHash,
-        /// As computed.
+        /// Hash computed over the bytes that arrived.
         actual: ContentHash,
     },
     /// Bytes came in the wrong order, or for an upload that is unknown.
@@ -106,10 +106,10 @@ pub enum BlobError {
         "the disk of the blob store {dir} is full: free space there or set blob.storage.directory"
     )]
     DiskFull {
-        /// Which folder.
+        /// Folder of the blobs, as configured.
         dir: String,
     },
-    /// Another I/O failure.
+    /// Reading or writing the blob directory failed for another reason.
     #[error("the blob store failed: {0}")]
     Io(String),
 }

@@ -1,5 +1,5 @@
-//! What a call is: the traits of gateways and messages, what a handler is given, and the macro that
-//! declares a gateway. Nothing here moves bytes.
+//! Types of calls: the traits of gateways and messages, the context that a handler gets, and the
+//! macro that declares a gateway. Nothing here moves bytes.
 
 use model::{Fence, JobId, LeaderSession};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 pub trait Gateway: Send + Sync + 'static {
     /// E.g. `dispatcher`; the first part of its calls' names.
     const NAME: &'static str;
-    /// Names of its calls.
+    /// Names of the gateway's calls.
     const CALLS: &'static [&'static str];
     /// The leader session of its endpoints.
     type Fence: Fence;
@@ -18,22 +18,22 @@ pub trait Gateway: Send + Sync + 'static {
 
 /// A message with its reply and its error.
 pub trait Call: Serialize + DeserializeOwned + fmt::Debug + Send + 'static {
-    /// E.g. `dispatcher.SubmitJob`.
+    /// Name for logs and errors, `<gateway>.<message>`, such as `dispatcher.SubmitJob`.
     const NAME: &'static str;
-    /// What the wire carries instead of the name.
+    /// Number that the wire carries instead of the name.
     const ID: u32 = call_id(Self::NAME);
-    /// Who answers it.
+    /// Gateway that the message belongs to.
     type Gateway: Gateway;
-    /// The answer.
+    /// Answer to a call that succeeded.
     type Reply: Serialize + DeserializeOwned + fmt::Debug + Send + 'static;
     /// The callee's typed refusal.
     type Error: Serialize + DeserializeOwned + std::error::Error + Send + 'static;
 }
 
-/// What a handler of a call returns when it answers at once.
+/// The result of a handler that answers a call at once.
 pub type Answer<C> = Result<<C as Call>::Reply, <C as Call>::Error>;
 
-/// FNV-1a over the name. That no two calls share an id is a test.
+/// Returns the FNV-1a hash of the name. A test checks that no two calls share an id.
 pub const fn call_id(name: &str) -> u32 {
     let mut rest = name.as_bytes();
     let mut hash = 0x811c_9dc5_u32;
@@ -44,12 +44,12 @@ pub const fn call_id(name: &str) -> u32 {
     hash
 }
 
-/// What an actor handles.
+/// A call as an actor receives it.
 #[derive(Debug)]
 pub struct Ask<C: Call> {
-    /// The message.
+    /// Message itself, without its context.
     pub body: C,
-    /// Who asks, and how long it waits.
+    /// Identity of the caller, and the time it waits.
     pub caller: Caller,
 }
 
@@ -57,23 +57,23 @@ impl<C: Call> actix::Message for Ask<C> {
     type Result = Result<C::Reply, C::Error>;
 }
 
-/// Who makes a call.
+/// The caller of a call.
 #[derive(Debug, Clone)]
 pub struct Caller {
-    /// What the connection proved.
+    /// Identity that the connection proved.
     pub principal: Principal,
     /// The caller's own leader session, where the callee answers to one.
     pub session: Option<LeaderSession>,
-    /// When the caller stops waiting.
+    /// Time at which the caller stops waiting.
     pub deadline: Deadline,
-    /// Where the call belongs in a trace.
+    /// Place of the call in a trace.
     pub trace: TraceContext,
     #[expect(dead_code, reason = "it tells by being dropped")]
     observed: Observed,
 }
 
 impl Caller {
-    /// A caller in the same process, for tests of handlers.
+    /// Makes the caller of a call within the same process, for tests of handlers.
     pub fn local(within: Duration) -> Self {
         Self {
             principal: Principal::Local,
@@ -99,7 +99,7 @@ impl Caller {
     }
 }
 
-/// What a caller sends along with each call.
+/// The context that a caller sends along with each call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CallContext {
     pub(crate) session: Option<LeaderSession>,
@@ -134,16 +134,16 @@ impl Drop for Observed {
     }
 }
 
-/// What a caller proved about itself.
+/// The identity that a caller proved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Principal {
-    /// In the same process.
+    /// A caller in the same process.
     Local,
     /// A process that knows the cluster secret.
     Cluster,
     /// A program host of one job.
     Host {
-        /// Which.
+        /// Job that the host belongs to.
         job: JobId,
     },
 }
@@ -165,32 +165,32 @@ pub struct Deadline {
 }
 
 impl Deadline {
-    /// So much from now.
+    /// The deadline `within` from now.
     pub fn after(within: Duration) -> Self {
         Self::after_moment(Instant::now(), within)
     }
-    /// So much from a moment.
+    /// The deadline `within` from the given moment.
     pub(crate) fn after_moment(moment: Instant, within: Duration) -> Self {
         // A century is for ever, and can be added to any clock.
         const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 86_400);
         Self { at: moment + within.min(FOR_EVER) }
     }
-    /// What is left; zero when it has passed.
+    /// Returns the time until the deadline; zero when it has passed.
     pub fn remaining(self) -> Duration {
         self.at.saturating_duration_since(Instant::now())
     }
-    /// The moment.
+    /// Deadline on the monotonic clock.
     pub fn at(self) -> Instant {
         self.at
     }
 }
 
-/// Where a call belongs in a trace; all zero: in none.
+/// The place of a call in a trace; all zero if it belongs to none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, Serialize, Deserialize)]
 pub struct TraceContext {
-    /// The whole.
+    /// Id of the whole trace, shared by all its spans.
     pub trace: u128,
-    /// The part that makes the call.
+    /// Id of the span that makes the call.
     pub span: u64,
 }
 
@@ -236,7 +236,7 @@ macro_rules! gateway {
         }
 
         impl $gateway {
-            /// An endpoint whose calls are handled by one actor.
+            /// Makes an endpoint whose calls are handled by one actor.
             pub fn endpoint<A>(actor: $crate::reexport::Addr<A>) -> $crate::Endpoint<$gateway>
             where
                 A: $crate::reexport::Actor<Context = $crate::reexport::Context<A>>
@@ -259,7 +259,8 @@ macro_rules! gateway {
                 None
             }
 
-            /// A made-up message of a call by the call's name; `None`: not one of these.
+            /// Makes up a message of a call, by the call's name; `None` if the gateway has no such
+            /// call.
             #[doc(hidden)]
             pub fn sample_by_name(
                 name: &str,

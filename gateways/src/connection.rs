@@ -30,20 +30,21 @@ use std::{
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Who is at the other end.
+/// The process at the other end of a connection.
 #[derive(Debug, Clone)]
 pub(crate) struct PeerInfo {
-    /// The name that it is called by; `None`: it can't be called.
+    /// The address by which the peer can be called; `None`: it takes no calls.
     pub(crate) node: Option<NodeAddress>,
-    /// For messages, where there is no name.
+    /// Text for messages about a peer without address.
     pub(crate) label: NodeAddress,
     pub(crate) principal: Principal,
     pub(crate) incarnation: u128,
-    /// Whether a lost connection can be made again by dialling the node.
+    /// True if a lost connection can be made again by dialling the node.
     pub(crate) dialable: bool,
 }
 
-/// So many bytes are written at once, before the turn has ended: the peer begins with them meanwhile.
+/// Number of waiting bytes that are written at once, before the turn has ended, so that the peer
+/// can begin with them meanwhile.
 const FULL_BYTES: usize = 48 * 1024;
 
 /// A connection that has been authenticated.
@@ -59,18 +60,19 @@ pub(crate) struct Connection {
     earliest: AtomicU64,
     pub(crate) waker: AtomicWaker,
     pub(crate) notified: AtomicBool,
-    /// The work lane is about to write what waits.
+    /// True while the work lane is about to write what waits.
     flushing: AtomicBool,
     /// The peer has said goodbye.
     pub(crate) left: AtomicBool,
     /// This side has said goodbye: close once everything is written.
     pub(crate) finishing: AtomicBool,
     why: Mutex<Option<String>>,
-    /// What `ended` says, without its lock: every call and every turn of the connection's task asks.
+    /// True once `ended` is cancelled; readable without its lock, because every call and every turn
+    /// of the connection's task checks it.
     over: AtomicBool,
     /// Ends with the connection.
     pub(crate) ended: CancellationToken,
-    /// Whether somebody waits for `served` to become empty.
+    /// Notified when `served` becomes empty.
     pub(crate) idle: Arc<tokio::sync::Notify>,
 }
 
@@ -122,19 +124,19 @@ impl Connection {
         }
     }
 
-    /// Has the connection's task look at everything.
+    /// Wakes the connection's task to check everything.
     pub(crate) fn notify(&self) {
         if !self.notified.swap(true, Ordering::AcqRel) {
             self.waker.wake();
         }
     }
 
-    /// Whether it was given up.
+    /// Returns true if it was given up.
     pub(crate) fn is_over(&self) -> bool {
         self.over.load(Ordering::Acquire)
     }
 
-    /// Whether calls can be made.
+    /// Returns true if calls can be made.
     pub(crate) fn is_open(&self) -> bool {
         !self.is_over() && !self.left.load(Ordering::Acquire)
     }
@@ -189,9 +191,10 @@ impl Connection {
         }
     }
 
-    /// Many calls or answers at once are written together. The work lane does that itself, once it has made those
-    /// that are due: nobody has to be woken for it. For the others the connection's task does it, so that a
-    /// beat never waits for the end of somebody's turn.
+    /// Requests that calls or answers which are made at the same time are written together. The
+    /// work lane writes at the end of its turn, so no other thread has to be woken. For other lanes
+    /// the connection's task writes, so that a beat never waits for the end of another actor's
+    /// turn.
     fn flush_after_this_turn(self: &Arc<Self>) {
         if Lane::of_this_thread() != Some(Lane::Work) {
             return self.notify();
@@ -211,7 +214,7 @@ impl Connection {
         }
     }
 
-    /// Whether the work lane writes what waits, as soon as its turn is over. Two threads that write by turns cost
+    /// Returns true if the work lane writes what waits, as soon as its turn is over. Two threads that write by turns cost
     /// each other more than they save.
     pub(crate) fn is_flushing(&self) -> bool {
         self.flushing.load(Ordering::Acquire) && !self.outbound.is_blocked()
@@ -228,12 +231,12 @@ impl Connection {
         }
     }
 
-    /// How many more calls, and bytes of calls that wait, the peer may have under way.
+    /// Returns how many more calls, and bytes of waiting calls, the peer may have under way.
     pub(crate) fn room(&self) -> Room {
         self.served.room(self.limits.pending_max, self.limits.body_max.saturating_mul(2))
     }
 
-    /// Tells whoever waits for that if no call of the peer is under way.
+    /// Notifies those that wait for it if no call of the peer is under way.
     pub(crate) fn note_idle(&self) {
         if self.served.len() == 0 {
             self.idle.notify_waiters();
@@ -350,19 +353,19 @@ impl Connection {
         self.notify();
     }
 
-    /// Why it was closed.
+    /// Returns the reason why the connection was closed; empty while it is open.
     pub(crate) fn why(&self) -> String {
         let why = self.why.lock().unwrap_or_else(PoisonError::into_inner);
         why.clone().unwrap_or_default()
     }
 }
 
-/// What goes with a call.
+/// The context of a call that is sent.
 pub(crate) struct Asking<'a> {
     pub(crate) context: CallContext,
-    /// Until the deadline.
+    /// Time until the deadline.
     pub(crate) remaining: Duration,
-    /// The caller's, which awaits the answer in this same turn.
+    /// Waker of the caller, which awaits the answer in this same turn.
     pub(crate) waker: &'a Waker,
 }
 

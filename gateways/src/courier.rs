@@ -16,8 +16,9 @@ use std::{
 /// The first and the longest pause between two attempts.
 const RETRY: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
-/// Repeats a call until it is answered, for calls that may be executed twice. Pauses between attempts grow from 20 ms
-/// to 1 s. Returns `None` if `wanted` returns false after a failure: nobody needs the answer any more.
+/// Repeats a call until it is answered, for calls that may be executed twice. Pauses between
+/// attempts grow from 20 ms to 1 s. Returns `None` if `wanted` returns false after a failure,
+/// because the answer is not needed any more.
 ///
 /// # Errors
 /// The callee's refusal, or a failure of the fabric that no repetition can mend.
@@ -84,9 +85,10 @@ struct Pair<F> {
 }
 
 impl<F: Deliverable> Courier<F> {
-    /// Returns the sender's side of a new pair with `remote`. `on_break` is called at most once, with the reason, if
-    /// the receiver lives but no longer takes facts: the sender must then end and be replaced under a new session. It
-    /// is not called if the receiver is in another session, because the sender's own session has ended then.
+    /// Returns the sender's side of a new pair with `remote`. `on_break` is called at most once,
+    /// with the reason, if the receiver lives but does not take facts any more: the sender must
+    /// then end and be replaced under a new session. It is not called if the receiver is in another
+    /// session, because the sender's own session has ended then.
     pub fn new(remote: Remote<To<F>>, on_break: impl Fn(String) + Send + Sync + 'static) -> Self {
         let outbox = Mutex::new(Some(Outbox::default()));
         Self { pair: Arc::new(Pair { outbox, on_break: Box::new(on_break) }), remote }

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use thiserror::Error;
 
 gateway! {
-    /// What the Dispatcher answers.
+    /// The gateway of the Dispatcher.
     pub struct DispatcherGateway = "dispatcher", fenced by DispatcherId;
     SubmitJob => JobId, SubmitError;
     SubmitProgram => JobId, SubmitError;
@@ -40,58 +40,58 @@ pub struct SubmitJob {
     pub graph: JobGraph,
 }
 
-/// Have a child process build the program's graph, then submit it. The child becomes the job's
-/// JobManager-side program host.
+/// Asks for a job of a program: a child process builds the graph, then the job is submitted. The
+/// child becomes the job's JobManager-side program host.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SubmitProgram {
     /// The program and its inputs. `once` is empty: the build fills it.
     pub program: model::ProgramRef,
-    /// Given by the client, or drawn.
+    /// Job id given by the client; `None`: the Dispatcher draws one.
     pub job_id: Option<JobId>,
-    /// `parallelism.default` for this job.
+    /// Default parallelism of this job; `None`: the cluster's (`parallelism.default`).
     pub parallelism: Option<u32>,
     /// `-D` options of this job.
     pub options: BTreeMap<String, String>,
 }
 
-/// Build and return the graph; run nothing.
+/// Builds the graph of a program and returns it; runs no job.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PlanProgram {
-    /// As in [`SubmitProgram`].
+    /// Same as [`SubmitProgram::program`].
     pub program: model::ProgramRef,
-    /// As in [`SubmitProgram`].
+    /// Same as [`SubmitProgram::parallelism`].
     pub parallelism: Option<u32>,
-    /// As in [`SubmitProgram`].
+    /// Same as [`SubmitProgram::options`].
     pub options: BTreeMap<String, String>,
 }
 
-/// Why a submission was refused. Nothing of it was kept.
+/// The reason why a submission was refused. Nothing of it was kept.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum SubmitError {
     /// A job of that id is running.
     #[error("job {job} is running already")]
     DuplicateRunning {
-        /// The id.
+        /// Id of the job.
         job: JobId,
     },
     /// A job of that id has ended.
     #[error("job {job} has already ended as {status}; a job id is used once")]
     DuplicateTerminated {
-        /// The id.
+        /// Id of the job.
         job: JobId,
-        /// How it ended.
+        /// State in which the job ended.
         status: JobStatus,
     },
     /// Some vertices have resource specs and these do not.
     #[error("some vertices have resource specs, these do not: {}", vertices.join(", "))]
     PartialResources {
-        /// Their names.
+        /// Names of the vertices concerned.
         vertices: Vec<String>,
     },
     /// This cluster runs one job or one program only.
     #[error("this cluster runs one application and takes no further jobs ({mode} mode)")]
     SingleJob {
-        /// `application` or `per-job`.
+        /// Mode of the cluster: `application` or `per-job`.
         mode: String,
     },
     /// The program could not be run or its `build` failed.
@@ -100,15 +100,15 @@ pub enum SubmitError {
     /// There is no room now for the process that builds the program's graph. The same request may succeed later.
     #[error("the program cannot be built into a job now: {0}")]
     NoRoom(String),
-    /// The program refuses its arguments, or was asked for help: what it says, as it says it.
+    /// The program refuses its arguments, or was asked for help; `text` is its own text.
     #[error("{text}")]
     Usage {
-        /// What to print.
+        /// Text to print: the program's help or complaint.
         text: String,
-        /// Whether help or the version was asked for: no failure.
+        /// True if help or the version was asked for: no failure.
         help: bool,
     },
-    /// The graph is malformed.
+    /// The graph is malformed; the text says how.
     #[error("the job graph is invalid: {0}")]
     InvalidGraph(String),
     /// The job can't start from the savepoint that it names.
@@ -122,10 +122,10 @@ pub enum SubmitError {
     ShuttingDown,
 }
 
-/// Cancel; answered once the job was told, not once it ended.
+/// Cancels a job. The answer means that the job was asked to cancel, not that it has ended.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CancelJob {
-    /// Which.
+    /// Job that the call is about.
     pub job_id: JobId,
 }
 
@@ -133,7 +133,7 @@ pub struct CancelJob {
 /// when no beat comes in time.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ClientHeartbeat {
-    /// Which.
+    /// Job that the call is about.
     pub job_id: JobId,
     /// Milliseconds until the job is cancelled unless another beat comes; at most a day counts.
     pub timeout_ms: u64,
@@ -143,7 +143,7 @@ pub struct ClientHeartbeat {
 /// the same id changes nothing.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TriggerSavepoint {
-    /// The job.
+    /// Job to take the savepoint of.
     pub job_id: JobId,
     /// The id of the operation.
     pub trigger_id: TriggerId,
@@ -151,11 +151,11 @@ pub struct TriggerSavepoint {
     pub kind: CheckpointKind,
     /// The directory; `None`: the configured one.
     pub directory: Option<String>,
-    /// Whether the job is cancelled when the savepoint is complete.
+    /// True if the job is cancelled when the savepoint is complete.
     pub cancel: bool,
 }
 
-/// How an operation on savepoints stands.
+/// Asks for the state of an operation on savepoints.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestSavepoint {
     /// The job; `None` for a disposal.
@@ -173,14 +173,14 @@ pub struct DisposeSavepoint {
     pub path: String,
 }
 
-/// How an operation stands.
+/// The state of an operation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OperationState {
-    /// It runs.
+    /// The operation has not ended yet.
     InProgress,
-    /// It is done. For a savepoint: the URI of its folder.
+    /// The operation has succeeded. For a savepoint: the URI of its folder.
     Done(String),
-    /// It has failed.
+    /// The operation has failed.
     Failed(FailureCause),
 }
 
@@ -195,29 +195,30 @@ pub struct OperationUnknown(pub TriggerId);
 /// The state of a job.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestJobStatus {
-    /// Which.
+    /// Job that the call is about.
     pub job_id: JobId,
 }
 
-/// The result of a job: answered when it has ended, or at `wait_ms` with what is known.
+/// Asks for the result of a job. The answer comes when the job has ended, or after `wait_ms` with
+/// its present state.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestJobResult {
-    /// Which.
+    /// Job that the call is about.
     pub job_id: JobId,
     /// Milliseconds to wait for the end; 0 answers at once.
     pub wait_ms: u64,
 }
 
-/// How a job ended, or that it has not.
+/// The result of a job that has ended, or its present state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobResult {
-    /// Which.
+    /// Job that the call is about.
     pub job_id: JobId,
-    /// Its name.
+    /// Name of the job; not unique.
     pub name: String,
     /// Globally terminal, or the present state of a job that has not ended.
     pub status: JobStatus,
-    /// Why it failed.
+    /// Reason of the failure; `None` unless the job failed.
     pub cause: Option<FailureCause>,
     /// Milliseconds from first start to end (or now).
     pub runtime_ms: u64,
@@ -226,14 +227,14 @@ pub struct JobResult {
 /// Everything about one job that REST shows; archived for ended jobs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestJobDetails {
-    /// Which.
+    /// Job that the call is about.
     pub job_id: JobId,
 }
 
 /// The checkpoints of one job; archived with the details of ended jobs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestJobCheckpoints {
-    /// The job.
+    /// Job that the value belongs to.
     pub job_id: JobId,
 }
 
@@ -244,30 +245,30 @@ pub struct RequestJobsOverview {}
 /// One line of the list of jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobSummary {
-    /// Which.
+    /// Job that the call is about.
     pub job_id: JobId,
-    /// Its name.
+    /// Name of the job; not unique.
     pub name: String,
-    /// Its state.
+    /// State of the job.
     pub status: JobStatus,
-    /// Unix milliseconds.
+    /// Start in Unix milliseconds.
     pub start_ms: u64,
     /// Unix milliseconds; `None` while it runs.
     pub end_ms: Option<u64>,
     /// Unix milliseconds of the last change.
     pub last_modification_ms: u64,
-    /// Subtasks by state.
+    /// Number of subtasks by state.
     pub tasks: BTreeMap<model::ExecutionState, u32>,
 }
 
-/// To a coordinator of a running job, by its operator.
+/// Sends a request to a coordinator of a running job, which is named by its operator.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DeliverCoordinationRequest {
-    /// Which.
+    /// Job that the call is about.
     pub job_id: JobId,
     /// The operator that the coordinator belongs to.
     pub operator: OperatorId,
-    /// Opaque.
+    /// Request in the operator's own encoding; the runtime does not read it.
     #[serde(with = "serde_bytes")]
     pub request: Vec<u8>,
 }
@@ -276,37 +277,37 @@ pub struct DeliverCoordinationRequest {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ShutDownCluster {}
 
-/// Why a question about a job has no answer.
+/// The reason why a question about a job has no answer.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum JobError {
-    /// Neither running nor archived.
+    /// The job is neither running nor archived.
     #[error("job {job} is not known here")]
     NotFound {
-        /// The id.
+        /// Id of the job.
         job: JobId,
     },
     /// Known, but its JobMaster is not up (starting, or changing leader): ask again.
     #[error("the JobMaster of job {job} is not available yet")]
     Unavailable {
-        /// The id.
+        /// Id of the job.
         job: JobId,
     },
-    /// It has ended.
+    /// The job has ended.
     #[error("job {job} has already ended as {status}")]
     Terminated {
-        /// The id.
+        /// Id of the job.
         job: JobId,
-        /// How.
+        /// State in which the job ended.
         status: JobStatus,
     },
-    /// It has ended, and nothing but its result can be told.
+    /// The job has ended, and only its result is left.
     #[error("job {job} has ended as {status}, and its details are gone: {why}")]
     DetailsGone {
-        /// The id.
+        /// Id of the job.
         job: JobId,
         /// The state in which it ended.
         status: JobStatus,
-        /// The reason.
+        /// Reason as text for people.
         why: String,
     },
 }

@@ -34,7 +34,7 @@ const READ_BYTES: usize = 64 * 1024;
 const READS_MAX: usize = 16;
 /// Long bodies of one connection that are under way at once.
 const ASSEMBLIES_MAX: usize = 1024;
-/// What a body's buffer may reserve ahead of the bytes that have come.
+/// Largest number of bytes that a body's buffer reserves ahead of the bytes that have arrived.
 const RESERVE_BYTES: usize = 1 << 20;
 
 thread_local! {
@@ -42,13 +42,13 @@ thread_local! {
     static READ_BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The task.
+/// The task that reads and writes one connection.
 pub(crate) struct Driver {
     connection: Arc<Connection>,
     service: Weak<Inner>,
     read: BoxRead,
     incoming: Incoming,
-    /// The beginning of a frame whose rest has not come.
+    /// The beginning of a frame whose rest has not arrived.
     carry: BytesMut,
     /// Long bodies: whether of an answer, and the call's id.
     assemblies: BTreeMap<(bool, u64), Assembly>,
@@ -57,7 +57,7 @@ pub(crate) struct Driver {
     timer: Pin<Box<Sleep>>,
     timer_at: Option<Instant>,
     heard: Instant,
-    /// When the peer was asked whether it is there; it was not heard since.
+    /// Time of the ping that has not been answered; nothing has been received since.
     pinged: Option<Instant>,
 }
 
@@ -66,7 +66,7 @@ struct Limits {
     frame_max: usize,
     body_max: usize,
     ping_after: Duration,
-    /// How long the answer to a ping may take.
+    /// Maximum time for the answer to a ping.
     answer_max: Duration,
 }
 
@@ -96,7 +96,7 @@ impl Asked {
     }
 }
 
-/// What a caller sent along with a call that was read at that moment.
+/// Returns the context of a call that was read at the moment `came`.
 fn context(ask: &AskHeader<'_>, came: Instant) -> CallContext {
     CallContext {
         session: ask.session,
@@ -185,7 +185,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Handles all whole frames; what is left.
+    /// Handles all whole frames, and returns the bytes that are left.
     fn frames<'a>(&mut self, service: &Arc<Inner>, bytes: &'a [u8]) -> Result<&'a [u8], String> {
         let (mut rest, mut answers) = (bytes, Vec::new());
         self.incoming.begin(bytes.len());
@@ -201,7 +201,7 @@ impl Driver {
                 Err(error) => break Err(error.to_string()),
             }
         };
-        // What came before a malformed frame came all the same.
+        // Frames before a malformed one are valid and are handled.
         let Self { incoming, connection, .. } = self;
         if !answers.is_empty() {
             connection.pending.answer_all(&answers);
@@ -242,7 +242,7 @@ impl Driver {
         self.place(service, id, to, context(ask, self.heard), body.into());
     }
 
-    /// A whole call.
+    /// Handles a whole call.
     fn place(
         &mut self,
         service: &Arc<Inner>,

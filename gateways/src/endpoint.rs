@@ -30,9 +30,10 @@ use std::{
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// For [`actix::AsyncContext`]s of actors that serve calls, in [`Actor::started`]: the capacity of their mailbox.
-/// Actix's own default is 16. Beyond it each call costs a handle more; whoever sends unasked, as heartbeats report,
-/// waits there, so that old reports do not pile up.
+/// Mailbox capacity for actors that serve calls, set through their [`actix::AsyncContext`] in
+/// [`Actor::started`]. Actix's own default is 16. Beyond it each further call costs a handle; a
+/// sender that is not asked, such as a heartbeat report, waits there, so that old reports do not
+/// pile up.
 pub const MAILBOX_CAPACITY: usize = 1024;
 
 /// One call of an endpoint.
@@ -40,7 +41,7 @@ pub(crate) trait Target: Send + Sync {
     fn id(&self) -> u32;
     fn name(&self) -> &'static str;
     fn connected(&self) -> bool;
-    /// For the caller in this process that knows the type.
+    /// Returns itself as `Any`, for a caller in this process that knows the type.
     fn as_any(&self) -> &dyn Any;
     /// An empty place for a message.
     fn place(&self) -> Box<dyn Place>;
@@ -51,7 +52,7 @@ pub(crate) trait Target: Send + Sync {
 /// The typed form of [`Target`].
 pub(crate) struct CallTarget<C: Call> {
     recipient: Recipient<Ask<C>>,
-    /// Empty ones.
+    /// Empty mailbox places for reuse.
     places: Mutex<Vec<Box<dyn Place>>>,
 }
 
@@ -59,7 +60,7 @@ pub(crate) struct CallTarget<C: Call> {
 const KEEP_PLACES: usize = 256;
 
 impl<C: Call> CallTarget<C> {
-    /// To be polled before anything else is sent.
+    /// Makes the future that sends the call. The caller must poll it before anything else is sent.
     pub(crate) fn send(&self, ask: Ask<C>) -> actix::dev::RecipientRequest<Ask<C>> {
         self.recipient.send(ask)
     }
@@ -90,7 +91,8 @@ impl<C: Call> Target for CallTarget<C> {
     }
 }
 
-/// What an actor answers, in the form that [`crate::RpcService::serve`] takes. Cheap to clone.
+/// The calls that an actor serves, in the form that [`crate::RpcService::serve`] takes. Cheap to
+/// clone.
 pub struct Endpoint<G: Gateway> {
     targets: Arc<[Box<dyn Target>]>,
     gateway: PhantomData<fn() -> G>,
@@ -135,12 +137,12 @@ impl<A: Actor<Context = Context<A>>> EndpointBuilder<A> {
     }
 }
 
-/// Which callers and calls a registration admits.
+/// The callers and calls that a registration admits.
 #[derive(Debug, Clone)]
 pub(crate) enum Allow {
-    /// Components of the cluster.
+    /// Only components of the cluster are admitted.
     Cluster,
-    /// Also hosts of one job, for the listed calls (empty: all).
+    /// Components of the cluster, and hosts of one job for the listed calls (empty: for all).
     Job { job: JobId, calls: Vec<String> },
 }
 
@@ -149,23 +151,26 @@ pub(crate) struct Registered {
     pub(crate) name: String,
     pub(crate) node: NodeAddress,
     pub(crate) fence: LeaderSession,
-    /// Where it was registered: calls from elsewhere are decoded and handed to the actor there.
+    /// Lane where the endpoint was registered; calls from other lanes are decoded and handed to the
+    /// actor there.
     pub(crate) lane: Option<Lane>,
     targets: Arc<[Box<dyn Target>]>,
-    /// Of `targets`, in their order.
+    /// Call ids of `targets`, in their order.
     ids: Box<[u32]>,
     allow: Allow,
     mailbox_max: u64,
     in_flight_max: u64,
     counts: Counts,
     panicked: AtomicBool,
-    /// True once the registration is dropped: calls that had found the endpoint before are no longer let in.
+    /// True once the registration was dropped: calls that had found the endpoint before are
+    /// refused.
     withdrawn: AtomicBool,
     watch: Watch,
     pub(crate) died: Notify,
 }
 
-/// What changes with every call, apart from what those who find the endpoint read.
+/// The counters that change with every call, apart from the data that calls read to find the
+/// endpoint.
 #[derive(Default)]
 #[repr(align(128))]
 struct Counts {
@@ -188,7 +193,7 @@ impl Counts {
     }
 }
 
-/// Who sees what a registration lets in, and whether it is told to let everything in.
+/// The witness of a registration's calls, and the test mutations that let calls in.
 #[derive(Debug, Clone)]
 pub(crate) struct Watch {
     witness: Option<Arc<dyn Witness>>,
@@ -367,7 +372,7 @@ impl Registered {
 /// A call that was let in: counts as under way until dropped, and measures where its time goes.
 pub(crate) struct Admitted {
     registered: Arc<Registered>,
-    /// Its place in the mailbox; 0: it is not there yet.
+    /// Position of the call in the mailbox; 0: it is not there yet.
     number: AtomicU64,
     target: usize,
     call: &'static str,
@@ -388,7 +393,7 @@ impl Drop for Admitted {
 }
 
 impl Admitted {
-    /// It is put into the mailbox now. Only once.
+    /// Records that the call is put into the mailbox now. Must be called only once.
     pub(crate) fn enters(&self) {
         let counts = &self.registered.counts;
         let number = counts.entered.fetch_add(1, Ordering::Relaxed) + 1;
@@ -422,12 +427,12 @@ impl Admitted {
         self.registered.panicked.store(true, Ordering::Relaxed);
     }
 
-    /// Whom it goes to.
+    /// Returns the target that the call goes to; `None` if there is none.
     pub(crate) fn target(&self) -> Option<&dyn Target> {
         Some(&**self.registered.targets.get(self.target)?)
     }
 
-    /// Endpoint and call, for people.
+    /// Returns the endpoint and call as text: `endpoint (call)`.
     pub(crate) fn handler(&self) -> String {
         format!("{} ({})", self.registered.name, self.call)
     }

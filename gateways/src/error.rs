@@ -1,4 +1,5 @@
-//! What may go wrong with a call, who may retry it, and whether it may have been executed.
+//! Errors of calls, with the answers to two questions: may the caller retry, and may the call have
+//! been executed?
 
 use crate::address::NodeAddress;
 use model::LeaderSession;
@@ -9,9 +10,9 @@ use thiserror::Error;
 /// Whether a call that failed may have been executed all the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Executed {
-    /// It certainly was not.
+    /// The call certainly was not executed.
     No,
-    /// It may have been.
+    /// The call may have been executed.
     Maybe,
 }
 
@@ -25,21 +26,21 @@ pub enum FabricError {
         peer: NodeAddress,
         /// Whether it may have run the call.
         executed: Executed,
-        /// For people.
+        /// Reason as text for people.
         why: String,
     },
     /// The endpoint's leader session is another one than the caller meant.
     #[error("fenced: the call was meant for session {yours}, the endpoint is in session {current}")]
     Fenced {
-        /// Whom the caller meant.
+        /// Session that the caller meant.
         yours: LeaderSession,
-        /// Who is there.
+        /// Session that is served.
         current: LeaderSession,
     },
     /// A bounded queue is full; nothing was executed.
     #[error("overloaded: {what}")]
     Overloaded {
-        /// Which bound was met.
+        /// Bound that was exceeded.
         what: String,
     },
     /// The call's deadline passed. Measured where the endpoint is.
@@ -47,11 +48,11 @@ pub enum FabricError {
         "deadline exceeded in {handler}: {queued:?} in the mailbox, {running:?} in the handler"
     )]
     DeadlineExceeded {
-        /// Time in the mailbox.
+        /// Time that the call spent in the mailbox.
         queued: Duration,
         /// Time since the handler began; zero: it did not begin (and will not).
         running: Duration,
-        /// Endpoint and call.
+        /// Endpoint and call as text: `endpoint (call)`.
         handler: String,
     },
     /// The two sides can't talk to each other.
@@ -62,40 +63,40 @@ pub enum FabricError {
         /// The same at this side.
         ours: String,
     },
-    /// The handler panicked while it ran this call; its actor is gone.
+    /// The handler panicked while it ran this call; its actor has ended.
     #[error("the handler of {endpoint} panicked")]
     HandlerPanicked {
-        /// Endpoint and call.
+        /// Endpoint and call as text: `endpoint (call)`.
         endpoint: String,
     },
-    /// Nobody serves that name there (any more).
+    /// No endpoint of that name is served there, or not any more.
     #[error("there is no endpoint {endpoint} at {peer}")]
     NoSuchEndpoint {
         /// The process that was called.
         peer: NodeAddress,
-        /// The name.
+        /// Name of the endpoint within its process.
         endpoint: String,
     },
-    /// The endpoint is there but does not answer this call.
+    /// The endpoint exists but does not answer this call.
     #[error("endpoint {endpoint} does not answer {call}")]
     NoSuchCall {
         /// The name it is served under.
         endpoint: String,
-        /// The call.
+        /// Name of the call, such as `dispatcher.SubmitJob`.
         call: String,
     },
-    /// Bytes that are not what they should be; as a request it was not executed.
+    /// The bytes are not what they should be; a malformed request was not executed.
     #[error("{what} is malformed: {why}")]
     Malformed {
-        /// Which message.
+        /// Name of the message that could not be handled.
         what: String,
-        /// What is wrong with it.
+        /// Description of the fault.
         why: String,
     },
     /// The caller's principal may not make this call.
     #[error("forbidden: {why}")]
     Forbidden {
-        /// Who asked for what.
+        /// The caller and the call, as text.
         why: String,
     },
     /// A body over the bound; nothing was executed when it was the request's.
@@ -103,9 +104,9 @@ pub enum FabricError {
     TooLarge {
         /// Request or reply of which call.
         what: String,
-        /// Its size.
+        /// Size of the encoded body in bytes.
         bytes: u64,
-        /// `RpcOptions::body_max`.
+        /// Largest body allowed, in bytes (`RpcOptions::body_max`).
         bytes_max: u64,
     },
     /// The called process is shutting down and takes no more calls.
@@ -114,7 +115,7 @@ pub enum FabricError {
 }
 
 impl FabricError {
-    /// Whether the handler may have run (in part or whole).
+    /// Returns true if the handler may have run (in part or whole).
     pub fn may_have_run(&self) -> bool {
         match self {
             Self::Unreachable { executed, .. } => *executed == Executed::Maybe,
@@ -132,7 +133,7 @@ impl FabricError {
         }
     }
 
-    /// Whether the same call, made again later at the same address, may succeed. Where it also
+    /// Returns true if the same call, made again later at the same address, may succeed. Where it also
     /// [may have run](Self::may_have_run), only a repeatable call should be made again.
     pub fn is_retriable(&self) -> bool {
         match self {
@@ -152,31 +153,31 @@ impl FabricError {
     }
 }
 
-/// How `what` begins in errors about a reply; see [`FabricError::may_have_run`].
+/// The beginning of `what` in errors about a reply; see [`FabricError::may_have_run`].
 pub(crate) const REPLY: &str = "reply of ";
-/// How `what` begins in errors about a request.
+/// The beginning of `what` in errors about a request.
 pub(crate) const REQUEST: &str = "request ";
 
-/// Why a call has no reply.
+/// The reason why a call has no reply.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CallError<E> {
-    /// The handler's typed answer.
+    /// The handler refused with its typed error.
     #[error(transparent)]
     Refused(E),
-    /// The fabric's failure.
+    /// The call failed on its way, or the callee could not take it.
     #[error(transparent)]
     Fabric(#[from] FabricError),
 }
 
 impl<E> CallError<E> {
-    /// The fabric's failure, if it is one.
+    /// Returns the fabric's failure, `None` if the handler refused.
     pub fn fabric(&self) -> Option<&FabricError> {
         match self {
             Self::Refused(_) => None,
             Self::Fabric(error) => Some(error),
         }
     }
-    /// The handler's answer, if it is one.
+    /// Returns the handler's refusal, `None` if the fabric failed.
     pub fn refused(self) -> Option<E> {
         match self {
             Self::Refused(error) => Some(error),

@@ -8,36 +8,36 @@ use thiserror::Error;
 
 /// The version that every frame carries.
 pub const VERSION: u8 = 1;
-/// Bytes before what is special to a kind: length, version, kind, flags, correlation id.
+/// Number of header bytes that all kinds share: length, version, kind, flags, correlation id.
 pub const HEADER_BYTES: usize = 16;
 /// Bytes of an ask's own header, without the caller's session and the endpoint's name.
 const ASK_BYTES: usize = 4 + 8 + 24 + SESSION_BYTES + 2;
 const SESSION_BYTES: usize = 24;
 
-/// The body goes on in [`Kind::Chunk`] frames; before it stands its whole length (8 bytes).
+/// Flag: the body continues in [`Kind::Chunk`] frames; its whole length (8 bytes) precedes it.
 const MORE: u16 = 1;
 /// An ask carries its caller's own session.
 const HAS_SESSION: u16 = 2;
 /// A chunk belongs to an answer, not to an ask.
 const OF_ANSWER: u16 = 4;
 
-/// What a frame is.
+/// The kind of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
-    /// A call.
+    /// A request that expects a [`Kind::Reply`].
     Ask = 1,
-    /// Its reply.
+    /// The answer to an [`Kind::Ask`].
     Reply = 2,
-    /// The callee's typed refusal.
+    /// The callee's typed refusal, encoded.
     Refused = 3,
-    /// The fabric's failure.
+    /// An answer that says why the callee could not take the call.
     Fault = 4,
     /// The next part of a long body.
     Chunk = 5,
-    /// Are you there?
+    /// Asks whether the peer is there.
     Ping = 6,
-    /// Yes.
+    /// Answers a ping on the same connection.
     Pong = 7,
     /// The sender is shutting down and will close the connection.
     Goodbye = 8,
@@ -59,69 +59,71 @@ impl Kind {
     }
 }
 
-/// What an ask carries besides its body.
+/// The fields of an ask besides its body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AskHeader<'a> {
-    /// [`crate::Call::ID`].
+    /// Number of the call's type, [`crate::Call::ID`].
     pub call: u32,
-    /// What is left until the caller's deadline.
+    /// Time until the caller's deadline.
     pub remaining: Duration,
-    /// Where it belongs in a trace.
+    /// Place of the call in a trace.
     pub trace: TraceContext,
     /// The leader session that is meant.
     pub fence: LeaderSession,
-    /// The caller's own.
+    /// Leader session of the caller itself, if it has one.
     pub session: Option<LeaderSession>,
     /// The name of the endpoint.
     pub endpoint: &'a str,
 }
 
-/// One frame.
+/// One frame, borrowed from the read buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// What it is.
+    /// Kind of the frame.
     pub kind: Kind,
-    /// Which call it belongs to: drawn by the caller, unique among its calls under way.
+    /// Id of the call that the frame belongs to: drawn by the caller, unique among its calls under
+    /// way.
     pub id: u64,
-    /// For [`Kind::Ask`] and nothing else.
+    /// Fields of an ask; set only for [`Kind::Ask`].
     pub ask: Option<AskHeader<'a>>,
-    /// Whether a chunk belongs to an answer.
+    /// True if a chunk belongs to an answer.
     pub of_answer: bool,
-    /// Length of the whole body, where it goes on in chunks (in its first frame).
+    /// Length of the whole body in bytes, set in the first frame of a body that continues in
+    /// chunks.
     pub total: Option<u64>,
-    /// Whether chunks follow.
+    /// True if chunks follow.
     pub more: bool,
     /// The body or a part of it.
     pub body: &'a [u8],
 }
 
-/// What the front of some bytes is.
+/// The result of decoding the front of some bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decoded<'a> {
-    /// Not a whole frame; so many bytes are needed at least.
+    /// The bytes are not a whole frame; at least this number of bytes is needed.
     Incomplete(usize),
     /// A frame and the bytes that it took.
     Frame(Frame<'a>, usize),
 }
 
-/// Bytes that are no frame. The connection can't go on.
+/// The error that bytes are not a frame. The connection can't continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum FrameError {
-    /// Over the bound.
+    /// The frame exceeds the bound.
     #[error("a frame of {bytes} bytes; the bound is {bytes_max}")]
     TooLong {
-        /// As announced.
+        /// Length of the body that the header announces.
         bytes: u64,
-        /// The bound.
+        /// Largest length allowed, in bytes.
         bytes_max: usize,
     },
-    /// Its parts do not fit into its length.
+    /// The parts of the frame do not fit into its length.
     #[error("a frame that is shorter than its parts")]
     TooShort,
-    /// Another version.
+    /// The first byte names another version of the protocol than this process speaks.
     #[error("frame version {0}; this process speaks {VERSION}")]
     Version(u8),
-    /// An unknown kind.
+    /// The frame's kind is unknown.
     #[error("unknown kind of frame {0}")]
     Kind(u8),
     /// A name that is not UTF-8.
@@ -129,7 +131,7 @@ pub enum FrameError {
     Name,
 }
 
-/// The first frame in `input`, if it is whole. `frame_max` bounds its length.
+/// Decodes the first frame in `input`. A frame longer than `frame_max` bytes is an error.
 pub fn decode(input: &[u8], frame_max: usize) -> Result<Decoded<'_>, FrameError> {
     let Some((length, after_length)) = input.split_first_chunk::<4>() else {
         return Ok(Decoded::Incomplete(HEADER_BYTES));
@@ -267,12 +269,12 @@ fn encode_session(session: LeaderSession, out: &mut Vec<u8>) {
 }
 
 impl<'a> Frame<'a> {
-    /// A frame without a body.
+    /// Makes a frame without a body.
     pub fn bare(kind: Kind) -> Self {
         Self { kind, id: 0, ask: None, of_answer: false, total: None, more: false, body: &[] }
     }
 
-    /// An answer to the call `id`.
+    /// Makes the frame of an answer to the call `id`.
     pub fn answer(kind: Kind, id: u64, body: &'a [u8]) -> Self {
         Self { id, body, ..Self::bare(kind) }
     }

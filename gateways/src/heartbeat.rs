@@ -14,7 +14,7 @@ use model::{
 use serde::{Deserialize, Serialize};
 
 gateway! {
-    /// What a heartbeat service answers.
+    /// The gateway of a heartbeat service.
     pub struct HeartbeatGateway = "heartbeat", fenced by ProcessSession;
     Beat => BeatReply, Never;
 }
@@ -22,9 +22,9 @@ gateway! {
 /// One beat from the side that watches to the side that is watched; its reply is the other's beat.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Beat {
-    /// Who asks.
+    /// Party that sends the beat.
     pub from: Party,
-    /// Who is asked.
+    /// Party that is asked.
     pub to: Party,
     /// Milliseconds since the asking actor finished a turn.
     pub turn_age_ms: u64,
@@ -32,7 +32,7 @@ pub struct Beat {
     pub newest: Newest,
 }
 
-/// One side's newest payload.
+/// The newest payload of one side of a pair.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Newest {
     /// The payload's version. It rises with every payload that a process publishes; 0 means that nothing was published.
@@ -56,10 +56,10 @@ impl Newest {
     }
 }
 
-/// The answer.
+/// Reply to one beat.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BeatReply {
-    /// Whether the asked party knows the asking one in this session and is itself the one meant; false: the
+    /// True if the asked party knows the asking one in this session and is itself the one meant; false: the
     /// connection is over, register again.
     pub known: bool,
     /// Milliseconds since the asked actor finished a turn.
@@ -71,49 +71,49 @@ pub struct BeatReply {
 /// One side of a pair.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Party {
-    /// A TaskExecutor.
+    /// A TaskExecutor in one incarnation.
     TaskExecutor {
-        /// The process.
+        /// Process of the TaskExecutor.
         resource_id: ResourceId,
-        /// Its session (process incarnation).
+        /// Session of its process.
         session: ProcessSession,
-        /// Its registration at the ResourceManager.
+        /// Its incarnation, given by its registration at the ResourceManager.
         instance_id: InstanceId,
     },
-    /// A JobMaster.
+    /// A JobMaster, for one job in one leadership.
     JobMaster {
-        /// The job.
+        /// Job that the message concerns.
         job_id: JobId,
-        /// Its session.
+        /// Leadership of the component.
         session: LeaderSession,
     },
-    /// A ResourceManager.
+    /// A ResourceManager in one leadership.
     ResourceManager {
-        /// Its session.
+        /// Leadership of the component.
         session: LeaderSession,
     },
 }
 
-/// What a beat carries.
+/// The payload of a beat.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub enum BeatPayload {
-    /// Nothing.
+    /// The beat carries no report.
     #[default]
     Empty,
-    /// TaskExecutor → ResourceManager.
+    /// TaskExecutor → ResourceManager: the state of all slots.
     Slots(SlotReport),
-    /// TaskExecutor → JobMaster: what of that job it holds.
+    /// TaskExecutor → JobMaster: the slots and tasks of that job which the TaskExecutor holds.
     Job {
-        /// Allocated slots.
+        /// Allocations of all slots that the TaskExecutor holds for the job.
         allocations: Vec<AllocationId>,
         /// Attempts with state and counts.
         tasks: Vec<TaskStateUpdate>,
     },
-    /// JobMaster → TaskExecutor: what it believes is there.
+    /// JobMaster → TaskExecutor: the attempts and slots that the JobMaster believes to be there.
     Deployed {
         /// Allocations it holds on that TaskExecutor.
         allocations: Vec<AllocationId>,
-        /// Attempts it deployed there.
+        /// Attempts that the JobMaster has deployed there.
         attempts: Vec<ExecutionAttemptId>,
     },
 }

@@ -30,7 +30,7 @@ pub(crate) struct Incoming {
     open: Option<Open>,
     /// The endpoint that this read's last call was for: mostly the next is for it too.
     last: Option<Arc<Registered>>,
-    /// How long this read is.
+    /// Number of bytes of this read.
     bytes: usize,
     /// Batches that have not reached their endpoints yet: while there are any, no call may go another way.
     under_way: Arc<AtomicUsize>,
@@ -44,12 +44,12 @@ struct Open {
     calls: Calls,
     /// The last call of it that names its endpoint.
     named: usize,
-    /// What the connection has room for beside it.
+    /// Room that the connection has besides this batch.
     room: Room,
 }
 
 impl Incoming {
-    /// A read begins that brings so many bytes.
+    /// Begins a read of that number of bytes.
     pub(crate) fn begin(&mut self, bytes: usize) {
         self.bytes = bytes;
     }
@@ -211,7 +211,7 @@ impl Drop for Delivery {
     }
 }
 
-/// Where calls come from.
+/// The connection that calls come from.
 #[derive(Clone, Copy)]
 pub(crate) struct Origin<'a> {
     pub(crate) service: &'a Arc<Inner>,
@@ -239,7 +239,8 @@ impl Origin<'_> {
         }
     }
 
-    /// Hands calls to their endpoints, or answers why not. Those that are over meanwhile are dropped.
+    /// Hands calls to their endpoints, or answers with the reason why not. Calls that have ended
+    /// meanwhile are dropped.
     fn let_in(&self, calls: &Calls, waited: Option<&Arc<Batch>>) {
         let mut endpoint = None;
         let mut rest = &*calls.bodies;

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 gateway! {
-    /// What a JobMaster answers.
+    /// The gateway of a JobMaster.
     pub struct JobMasterGateway = "job_master", fenced by JobMasterId;
     RegisterTaskManager => TaskManagerAccepted, RegistrationRefused;
     OfferSlots => Vec<AllocationId>, JobMasterError;
@@ -41,26 +41,26 @@ gateway! {
 /// A TaskExecutor that has slots for this job introduces itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegisterTaskManager {
-    /// The process.
+    /// Process of the TaskExecutor.
     pub resource_id: ResourceId,
-    /// Its incarnation as the ResourceManager knows it.
+    /// Incarnation of the TaskExecutor, as the ResourceManager knows it.
     pub instance_id: InstanceId,
-    /// Its TaskExecutor endpoint.
+    /// Address of the TaskExecutor's endpoint.
     pub address: EndpointAddress,
-    /// Fence of that endpoint.
+    /// Session by which that endpoint is fenced.
     pub session: model::ProcessSession,
-    /// Its heartbeat endpoint.
+    /// Address of the heartbeat endpoint of the TaskExecutor's process.
     pub heartbeat: EndpointAddress,
-    /// Host name, for people.
+    /// Host name of the node, shown to users.
     pub host: String,
 }
 
-/// The JobMaster's answer.
+/// Answer of a JobMaster to an accepted registration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskManagerAccepted {
-    /// The JobMaster's process.
+    /// Resource id of the JobMaster's process.
     pub resource_id: ResourceId,
-    /// Its heartbeat endpoint.
+    /// Address of the heartbeat endpoint of the JobMaster's process.
     pub heartbeat: EndpointAddress,
 }
 
@@ -68,22 +68,22 @@ pub struct TaskManagerAccepted {
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 #[error("{reason}")]
 pub struct RegistrationRefused {
-    /// Why, for people.
+    /// Reason as text for users.
     pub reason: String,
-    /// Whether asking again may help.
+    /// True if asking again may help.
     pub retry: bool,
 }
 
-/// Slots for the job. Answered with those that are accepted; the TaskExecutor frees the rest.
+/// Offers slots for the job. The answer names the accepted ones; the TaskExecutor frees the rest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OfferSlots {
-    /// The process.
+    /// Process of the TaskExecutor.
     pub resource_id: ResourceId,
-    /// Its incarnation.
+    /// Incarnation of the TaskExecutor.
     pub instance_id: InstanceId,
-    /// The offers.
+    /// Slots that are offered.
     pub slots: Vec<SlotOffer>,
-    /// Where the job's program host on that TaskExecutor exchanges data.
+    /// Address at which the job's program host on that TaskExecutor exchanges records.
     pub data_address: NodeAddress,
 }
 
@@ -91,53 +91,54 @@ pub struct OfferSlots {
 /// JobMaster does not know: their TaskExecutor ends them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UpdateTaskStates {
-    /// The process.
+    /// Process of the TaskExecutor.
     pub resource_id: ResourceId,
-    /// Its incarnation.
+    /// Incarnation of the TaskExecutor.
     pub instance_id: InstanceId,
-    /// The states.
+    /// States in the order in which they came about.
     pub updates: Vec<TaskStateUpdate>,
 }
 
 /// A slot is lost although its TaskExecutor lives: its program host died or could not be started.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FailSlot {
-    /// The process.
+    /// Process of the TaskExecutor.
     pub resource_id: ResourceId,
-    /// Which slot.
+    /// Allocation of the slot concerned.
     pub allocation_id: AllocationId,
-    /// True if the TaskExecutor knows that the JobMaster accepted the slot. A slot whose host could not be started was
-    /// never offered: then the regions that wait for slots fail with the cause. For an accepted slot that the job no
-    /// longer holds the report is late and changes nothing.
+    /// True if the TaskExecutor knows that the JobMaster accepted the slot. A slot whose host could
+    /// not be started was never offered: then the regions that wait for slots fail with the cause.
+    /// For an accepted slot that the job does not hold any more the report is late and changes
+    /// nothing.
     pub accepted: bool,
-    /// Why.
+    /// Failure that is the reason.
     pub cause: FailureCause,
 }
 
 /// The TaskExecutor ends the connection.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisconnectTaskManager {
-    /// The process.
+    /// Process of the TaskExecutor.
     pub resource_id: ResourceId,
-    /// Its incarnation.
+    /// Incarnation of the TaskExecutor.
     pub instance_id: InstanceId,
-    /// Why.
+    /// Failure that is the reason.
     pub cause: FailureCause,
 }
 
 /// The ResourceManager ends the connection; the JobMaster registers again.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisconnectResourceManager {
-    /// Which session ends.
+    /// Leadership that ends.
     pub resource_manager: ResourceManagerId,
-    /// Why.
+    /// Reason as text for people.
     pub reason: String,
 }
 
 /// The ResourceManager can't meet the declared requirements.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NotifyNotEnoughResources {
-    /// What the job has now, by profile.
+    /// Slots that the job has now, by profile.
     pub acquired: Vec<ResourceRequirement>,
     /// "needs 8 slots of …, 4 registered, 0 free", or the driver's last error.
     pub message: String,
@@ -147,45 +148,46 @@ pub struct NotifyNotEnoughResources {
 /// JobMaster has their TaskExecutors free them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GiveWay {
-    /// How many, by what they must offer.
+    /// Number of slots to yield, by the profile that they must fulfil.
     pub slots: Vec<ResourceRequirement>,
 }
 
-/// From a task's operator to its coordinator (a split request among them), and its answer.
+/// An event from a task's operator to its coordinator (a request for a split among them), and its
+/// answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperatorEvent {
-    /// The sender.
+    /// Execution attempt that sends the message.
     pub attempt: ExecutionAttemptId,
-    /// The operator.
+    /// Operator that the message concerns.
     pub operator: OperatorId,
-    /// Opaque.
+    /// Event in the operator's own encoding; the runtime does not read it.
     #[serde(with = "serde_bytes")]
     pub event: Vec<u8>,
 }
 
-/// From a client to a coordinator.
+/// A request from a client to a coordinator.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CoordinationRequest {
-    /// The operator.
+    /// Operator that the message concerns.
     pub operator: OperatorId,
-    /// Opaque.
+    /// Request in the operator's own encoding; the runtime does not read it.
     #[serde(with = "serde_bytes")]
     pub request: Vec<u8>,
 }
 
-/// Why a coordinator did not answer.
+/// The reason why a coordinator did not answer.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum CoordinationError {
-    /// No such job.
+    /// No job of that id is known.
     #[error("job {job} is not known here")]
     NoSuchJob {
-        /// The id.
+        /// Id of the job.
         job: JobId,
     },
     /// No such operator, or it has no coordinator.
     #[error("operator {operator} has no coordinator")]
     NoSuchOperator {
-        /// The id.
+        /// Id of the operator.
         operator: OperatorId,
     },
     /// The JobMaster or the coordinator is not up yet, or being restarted: ask again.
@@ -194,7 +196,7 @@ pub enum CoordinationError {
     /// The asking attempt is superseded or unknown.
     #[error("attempt {attempt} is not current")]
     StaleAttempt {
-        /// The attempt.
+        /// Execution attempt that the message concerns.
         attempt: ExecutionAttemptId,
     },
     /// The coordinator failed on this request.
@@ -207,7 +209,7 @@ pub enum CoordinationError {
 pub struct CoordinatorFailed {
     /// The number of the start that it belongs to.
     pub round: u64,
-    /// The reason.
+    /// Failure that is the reason.
     pub cause: FailureCause,
 }
 
@@ -249,12 +251,12 @@ pub enum SavepointError {
     /// The job takes no savepoint now; nothing was begun.
     #[error("{0}")]
     Refused(String),
-    /// It was begun and has failed.
+    /// The savepoint was begun and has failed.
     #[error("{0}")]
     Failed(String),
 }
 
-/// The job's state.
+/// Asks for the job's state.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestStatus {}
 
@@ -262,21 +264,21 @@ pub struct RequestStatus {}
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestSummary {}
 
-/// Everything about the job.
+/// Asks for everything about the job.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestDetails {}
 
-/// The job's checkpoints.
+/// Asks for the job's checkpoints.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestCheckpoints {}
 
-/// Why the JobMaster refuses a call from a TaskExecutor.
+/// The reason why the JobMaster refuses a call from a TaskExecutor.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum JobMasterError {
-    /// It is not registered in this incarnation: register again.
+    /// The TaskExecutor is not registered in this incarnation: it must register again.
     #[error("TaskExecutor {resource_id} is not registered in this incarnation")]
     NotRegistered {
-        /// The process.
+        /// Process of the TaskExecutor.
         resource_id: ResourceId,
     },
 }

@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 gateway! {
-    /// What a JobManagerRunner answers: one per job, at its Dispatcher.
+    /// The gateway of a JobManagerRunner; each job has one, at its Dispatcher.
     pub struct JobManagerRunnerGateway = "job_manager_runner", fenced by DispatcherId;
     RequestJobMaster => Option<JobMasterAddress>, Never;
     JobReachedTerminalState => (), Never;
 }
 
 gateway! {
-    /// What the JobLeaderService of a TaskExecutor answers.
+    /// The gateway of a TaskExecutor's JobLeaderService.
     pub struct JobLeaderServiceGateway = "job_leader_service", fenced by ProcessSession;
     FollowJobs => u64, Never;
 }
@@ -34,7 +34,7 @@ facts! {
 }
 
 gateway! {
-    /// What a process's keeper of program hosts answers.
+    /// The gateway of a process's keeper of program hosts.
     pub struct ProgramHostsGateway = "program_hosts", fenced by ProcessSession;
     BuildInHost => BuiltInHost, BuildError;
     LaunchHost => HostAddress, BuildError;
@@ -51,27 +51,27 @@ pub struct RequestJobMaster {}
 /// A JobMaster in this process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobMasterAddress {
-    /// Its endpoint.
+    /// Address of the component's RPC endpoint.
     pub address: EndpointAddress,
-    /// Its session.
+    /// Leadership of the job's JobMaster.
     pub job_master_id: JobMasterId,
 }
 
 /// JobMaster → its runner: the job has reached a terminal state.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct JobReachedTerminalState {
-    /// The JobMaster's session. The runner ignores a session that no longer leads.
+    /// Leadership of the JobMaster. The runner ignores a session that does not lead any more.
     pub job_master_id: JobMasterId,
     /// All details of the job at its end.
     pub details: Box<crate::job_master::JobDetails>,
-    /// The same as `details.status`.
+    /// State in which the job ended; same as `details.status`.
     pub status: JobStatus,
 }
 
 /// Find and register at the JobMaster of a job, and again at each new one.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct WatchJob {
-    /// Which.
+    /// Job that the call is about.
     pub job_id: JobId,
     /// The JobMaster's address when the slot was requested.
     pub hint: Option<LeaderInformation>,
@@ -79,17 +79,17 @@ pub struct WatchJob {
     pub instance_id: model::InstanceId,
 }
 
-/// Stop following a job: its last slot is gone.
+/// Stops following a job, whose last slot on the TaskExecutor was freed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ForgetJob {
-    /// Which.
+    /// Job that the call is about.
     pub job_id: JobId,
 }
 
 /// Register again at the current leader, because the connection was lost.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Reconnect {
-    /// Which.
+    /// Job that the call is about.
     pub job_id: JobId,
 }
 
@@ -101,7 +101,7 @@ pub struct BuildInHost {
     pub program: ProgramRef,
     /// The id that the graph gets.
     pub job_id: JobId,
-    /// `parallelism.default`.
+    /// Default parallelism, at least 1 (`parallelism.default`).
     pub parallelism: u32,
     /// The options that shape the graph.
     pub options: BTreeMap<String, String>,
@@ -112,25 +112,25 @@ pub struct BuildInHost {
 /// The graph that the child built.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BuiltInHost {
-    /// The graph.
+    /// Graph that the program built.
     pub graph: JobGraph,
 }
 
 /// Provide the host of a job in this process: the existing one or a new one.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LaunchHost {
-    /// Which job.
+    /// Job that the call is about.
     pub job_id: JobId,
-    /// Its program; `None`: this process is the program.
+    /// Program of the job; `None`: this process itself is the program.
     pub program: Option<model::BlobKey>,
 }
 
-/// A running host.
+/// The address of a running program host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostAddress {
-    /// Its `ProgramHostGateway`.
+    /// Address of the host's `ProgramHostGateway`.
     pub address: EndpointAddress,
-    /// Its fence.
+    /// Session of the process, by which calls to the component are fenced.
     pub session: ProcessSession,
     /// Process id; `None` in process.
     pub pid: Option<u32>,
@@ -139,27 +139,29 @@ pub struct HostAddress {
 /// Find the host of a job in this process, if one is up; none is started.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FindHost {
-    /// Which job.
+    /// Job that the call is about.
     pub job_id: JobId,
 }
 
-/// Wait until the host of a job is gone; after `wait_ms` the answer is `None`. An unknown host counts as gone.
+/// Waits until the host of a job has ended. After `wait_ms` the answer is `None`. An unknown host
+/// counts as ended.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct AwaitHostExit {
-    /// Which job.
+    /// Job that the call is about.
     pub job_id: JobId,
-    /// Which incarnation of its host.
+    /// Incarnation of the job's host that is meant.
     pub session: ProcessSession,
-    /// Milliseconds to wait.
+    /// Maximum time to wait, in milliseconds.
     pub wait_ms: u64,
 }
 
-/// A host is gone.
+/// The exit of a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostExit {
-    /// How, for people: "exit code 101", "killed by SIGKILL", "released".
+    /// The way in which the host ended, as text for users: "exit code 101", "killed by SIGKILL",
+    /// "released".
     pub cause: String,
-    /// Whether its keeper was asked to end it.
+    /// True if its keeper was asked to end it.
     pub released: bool,
 }
 
@@ -167,14 +169,14 @@ pub struct HostExit {
 /// is needed; the host whose latest `ServeCollected` is the oldest is ended first.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ServeCollected {
-    /// The finished job.
+    /// Job that has finished.
     pub job_id: JobId,
 }
 
 /// End the host of a job.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReleaseHost {
-    /// Which job.
+    /// Job that the call is about.
     pub job_id: JobId,
     /// Kill at once (fenced), or let it cancel its tasks first.
     pub at_once: bool,

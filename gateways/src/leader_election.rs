@@ -11,27 +11,27 @@ use std::fmt;
 use thiserror::Error;
 
 gateway! {
-    /// What the election service of a JobManager answers (from inside its own process only).
+    /// The gateway of a JobManager's election service; served only inside its own process.
     pub struct LeaderElectionGateway = "leader_election", fenced by ProcessSession;
     ConfirmLeadership => (), NotLeader;
 }
 
 gateway! {
-    /// What the retrieval service of a process answers.
+    /// The gateway of a process's leader retrieval service.
     pub struct LeaderRetrievalGateway = "leader_retrieval", fenced by ProcessSession;
     RequestLeader => Option<LeaderInformation>, Never;
 }
 
-/// What is led.
+/// A component that has a leader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Component {
-    /// The Dispatcher.
+    /// The component that accepts jobs and starts their JobMasters.
     Dispatcher,
-    /// The ResourceManager.
+    /// The component that tracks TaskExecutors and requests workers.
     ResourceManager,
-    /// The REST endpoint.
+    /// The component that serves REST.
     RestEndpoint,
-    /// One job's JobMaster.
+    /// The JobMaster of that job.
     JobMaster(JobId),
 }
 
@@ -46,21 +46,21 @@ impl fmt::Display for Component {
     }
 }
 
-/// A published leader.
+/// Address and session of a published leader.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct LeaderInformation {
-    /// Its session.
+    /// Leadership that the message concerns.
     pub session: LeaderSession,
-    /// Its endpoint.
+    /// Address of the component's RPC endpoint.
     pub address: EndpointAddress,
 }
 
 /// The component answers and still leads: publish its address.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ConfirmLeadership {
-    /// Which.
+    /// Component whose leadership is meant.
     pub component: Component,
-    /// Under which session.
+    /// Address and session of the leader.
     pub leader: LeaderInformation,
 }
 
@@ -72,12 +72,13 @@ pub struct NotLeader {
     pub session: LeaderSession,
 }
 
-/// Who leads a component. With `known`, answered when the leader differs from it, or at `wait_ms`.
+/// Asks for the leader of a component. If `known` is set, the answer comes when the leader differs
+/// from it, or after `wait_ms`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestLeader {
-    /// Which.
+    /// Component whose leadership is meant.
     pub component: Component,
-    /// What the asker knows.
+    /// Leader that the caller knows already.
     pub known: Option<LeaderInformation>,
     /// Milliseconds to wait for a change.
     pub wait_ms: u64,

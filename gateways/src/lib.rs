@@ -56,7 +56,7 @@ pub use remote::Remote;
 pub use rpc::{Registration, RpcService, RpcStartError};
 pub use transport::PeerHandle;
 
-/// What the [`gateway!`] macro names.
+/// The names that the [`gateway!`] macro uses.
 #[doc(hidden)]
 pub mod reexport {
     pub use actix::{Actor, Addr, Context, Handler};

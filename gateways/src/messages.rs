@@ -13,7 +13,7 @@ pub fn decode_all<C: Call>(bytes: &[u8]) -> Result<(), FabricError> {
 
 macro_rules! gateways {
     ($($module:ident::$gateway:ident),+ $(,)?) => {
-        /// Names of all calls of all gateways.
+        /// Returns the names of all calls of all gateways.
         pub fn names() -> impl Iterator<Item = &'static str> {
             [$(<crate::$module::$gateway as crate::Gateway>::CALLS),+]
                 .into_iter()
@@ -26,8 +26,8 @@ macro_rules! gateways {
             None$(.or_else(|| crate::$module::$gateway::decode_by_name(name, bytes)))+
         }
 
-        /// The encoding of a made-up message of a call; `None`: no such call, or nothing that was
-        /// made up is one.
+        /// Makes up a message of a call and encodes it; `None` if there is no such call, or no
+        /// made-up value is a valid message.
         #[doc(hidden)]
         pub fn sample_by_name(name: &str, draw: crate::sample::Draw<'_>) -> Option<Vec<u8>> {
             $(if <crate::$module::$gateway as crate::Gateway>::CALLS.contains(&name) {

@@ -5,7 +5,7 @@ use model::ProcessSession;
 use serde::{Deserialize, Serialize};
 
 gateway! {
-    /// What the MetricQueryService of a process answers.
+    /// The gateway of a process's MetricQueryService.
     pub struct MetricQueryGateway = "metric_query", fenced by ProcessSession;
     QueryMetrics => Vec<MetricValue>, Never;
 }
@@ -13,15 +13,15 @@ gateway! {
 /// All metrics whose name starts with a prefix (empty: all).
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct QueryMetrics {
-    /// E.g. `jobmanager.`.
+    /// Prefix that each metric's name must have, such as `jobmanager.`.
     pub prefix: String,
 }
 
-/// One value.
+/// One metric's name and value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MetricValue {
     /// Full name, dots between scopes.
     pub name: String,
-    /// Value.
+    /// Value of the metric.
     pub value: f64,
 }

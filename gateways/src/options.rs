@@ -8,15 +8,16 @@ use std::{sync::Arc, time::Duration};
 /// Settings of an [`crate::RpcService`].
 #[derive(Debug, Clone)]
 pub struct RpcOptions {
-    /// Where peers connect; `None`: only services that share the platform value, and adopted streams.
+    /// Address on which peers connect; `None`: only services that share the platform value connect,
+    /// and adopted streams.
     pub listen: Option<ListenOptions>,
-    /// What this process proves itself with, and expects of others.
+    /// Credentials by which this process proves itself, and which it expects of others.
     pub credentials: Credentials,
     /// TLS under the handshake; all processes of a cluster have it or none.
     pub tls: Option<Tls>,
     /// Deadline of [`crate::Remote::ask`].
     pub ask_timeout: Duration,
-    /// How long after a call's deadline its caller waits for the callee's word about it, before it
+    /// Time that a caller waits after a call's deadline for the callee's answer about it, before it
     /// reports the peer as unreachable.
     pub answer_grace: Duration,
     /// Test mode: calls inside the process are encoded and decoded too.
@@ -37,24 +38,26 @@ pub struct RpcOptions {
     pub connections_max: usize,
     /// Accepted connections that have not proved themselves yet; further ones are closed at once.
     pub handshakes_max: usize,
-    /// How long a handshake may take.
+    /// Maximum time of a handshake.
     pub handshake_timeout: Duration,
-    /// How long a connection attempt may take, without the handshake.
+    /// Maximum time of a connection attempt, without the handshake.
     pub connect_timeout: Duration,
     /// Pause after the first failed attempt to connect; doubles with each further one.
     pub reconnect_first: Duration,
-    /// Longest such pause.
+    /// Upper bound of the pause between two attempts.
     pub reconnect_max: Duration,
-    /// How long a peer whose connection closed has to answer again before it counts as lost.
+    /// Time within which a peer whose connection closed has to answer again before it counts as
+    /// lost.
     pub suspicion_max: Duration,
-    /// Silence after which a peer is asked whether it is there.
+    /// Silence after which a peer is pinged.
     pub ping_after: Duration,
     /// Silence after which a connection is given up.
     pub silence_max: Duration,
-    /// Where connections run. Actors on the same thread are called without waking another one: in production
-    /// [`Lane::Heartbeat`] is, so a beat passes through one thread that nothing else can hold up.
+    /// Lane on which connections run. A call to an actor on the same thread wakes no other thread.
+    /// In production it is [`Lane::Heartbeat`], so a beat passes through one thread that nothing
+    /// else can delay.
     pub io_lane: Lane,
-    /// Who sees what is let in and kept out; nobody outside of the simulation.
+    /// Witness of the calls that are let in and kept out; `None` outside of the simulation.
     pub witness: Option<Arc<dyn Witness>>,
     /// Holds calls and answers back where no order is promised; `None` outside of the simulation.
     pub disorder: Option<Arc<dyn Disorder>>,
@@ -66,19 +69,20 @@ pub struct RpcOptions {
     pub withdrawal_ignored: bool,
 }
 
-/// Where a service listens.
+/// The address on which a service listens.
 #[derive(Debug, Clone)]
 pub struct ListenOptions {
     /// Local address to bind.
     pub bind_host: String,
-    /// Host name that peers are told.
+    /// Host name that is published to peers.
     pub advertised_host: String,
     /// Ports to try in order.
     pub ports: PortSpec,
 }
 
 impl RpcOptions {
-    /// No port: for embedded clusters, program hosts and tests of one process.
+    /// Makes the options of a process without a port: for embedded clusters, program hosts and
+    /// tests of one process.
     pub fn in_process() -> Self {
         Self {
             listen: None,
@@ -117,7 +121,8 @@ impl RpcOptions {
         }
     }
 
-    /// A process of a cluster: bound to `bind_host`, known to its peers as `advertised_host`.
+    /// Makes the options of a process that is bound to `bind_host` and known to its peers as
+    /// `advertised_host`.
     pub fn listening(
         bind_host: impl Into<String>,
         advertised_host: impl Into<String>,

@@ -1,5 +1,6 @@
-//! What waits to be written to one connection, and the writing of it. Small frames are coalesced and go
-//! before parts of long bodies, so that a beat never waits behind a deployment. It must never block.
+//! The queue of what waits to be written to one connection, and the writing of it. Small frames are
+//! coalesced and go before parts of long bodies, so that a beat never waits behind a deployment.
+//! This module must never block.
 
 use crate::frame::{self, Frame, Kind};
 use platform::net::BoxWrite;
@@ -27,7 +28,7 @@ pub(crate) struct Outbound {
 
 #[derive(Default)]
 struct Queue {
-    /// Whole frames.
+    /// Whole small frames that are written together.
     small: Vec<u8>,
     /// Long bodies, each getting a turn.
     long: VecDeque<Long>,
@@ -46,8 +47,8 @@ struct WriteSide {
     io: BoxWrite,
     buffer: Vec<u8>,
     written: usize,
-    /// The socket was full: only the connection's own task may go on, because its waker is the one that
-    /// the socket knows.
+    /// True if the socket was full: then only the connection's own task may write, because the
+    /// socket wakes only that.
     blocked: bool,
     /// Something was written that has not been flushed.
     dirty: bool,
@@ -57,7 +58,7 @@ struct WriteSide {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Full;
 
-/// Who waits for room.
+/// The behaviour of a message if the queue is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Bound {
     /// A call, which is refused when the queue is full.
@@ -130,14 +131,14 @@ impl Outbound {
         Ok(queue.small.len())
     }
 
-    /// Whether nothing waits. The socket may still hold bytes of its own.
+    /// Returns true if nothing waits. The socket may still hold bytes of its own.
     pub(crate) fn is_empty(&self) -> bool {
         let write = self.write.lock().unwrap_or_else(PoisonError::into_inner);
         let queue = self.queue();
         write.written == write.buffer.len() && queue.small.is_empty() && queue.long.is_empty()
     }
 
-    /// Whether only the connection's own task may go on writing.
+    /// Returns true if only the connection's own task may go on writing.
     pub(crate) fn is_blocked(&self) -> bool {
         match self.write.try_lock() {
             Ok(write) => write.blocked,
@@ -240,7 +241,7 @@ impl Outbound {
     }
 }
 
-/// Where the stream was.
+/// The mark that the stream is gone.
 struct Gone;
 
 impl AsyncWrite for Gone {

@@ -18,25 +18,25 @@ use std::{
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// What the fabric found out about another process.
+/// A finding of the fabric about another process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PeerEvent {
-    /// Its connection closed.
+    /// The peer's connection closed.
     Suspected {
-        /// The process.
+        /// Process that the connection leads to.
         node: NodeAddress,
     },
-    /// It is gone: it refused or did not answer a new connection, said goodbye, or another incarnation
-    /// answers at its address.
+    /// The peer is gone: it refused or did not answer a new connection, said goodbye, or another
+    /// incarnation answers at its address.
     Confirmed {
-        /// The process.
+        /// Process that the connection leads to.
         node: NodeAddress,
-        /// For people.
+        /// Reason as text for people; no code depends on it.
         cause: String,
     },
     /// The same incarnation answered again.
     Cleared {
-        /// The process.
+        /// Process that the connection leads to.
         node: NodeAddress,
     },
 }
@@ -67,10 +67,10 @@ enum State {
     },
 }
 
-/// What somebody who wants a connection has to do.
+/// The next step of a caller that wants a connection.
 enum Step {
     Use(Arc<Connection>),
-    /// Start an attempt; the pause before it was so long.
+    /// Start an attempt; the value is the pause before it.
     Dial(Duration),
     /// Wait for an attempt that is under way.
     Wait,
@@ -169,7 +169,7 @@ impl Peers {
         former
     }
 
-    /// Whether calls to its node went over this connection.
+    /// Returns true if calls to its node went over this connection.
     pub(crate) fn disconnected(&self, connection: &Arc<Connection>) -> bool {
         let Some(node) = &connection.peer.node else {
             return false;
@@ -295,7 +295,7 @@ impl Inner {
         });
     }
 
-    /// A process has connected. Another incarnation at its address is gone with that.
+    /// Records that a process has connected. Another incarnation at its address has ended then.
     pub(crate) fn connection_began(&self, connection: &Arc<Connection>) {
         if let Some(former) = self.peers.connected(connection) {
             former.close("another incarnation connected from its address");
@@ -315,7 +315,7 @@ impl Inner {
     }
 }
 
-/// An attempt to connect. However it ends (its lane may end first), nobody waits for ever.
+/// An attempt to connect. However it ends (its lane may end first), every waiting caller is woken.
 struct Dialling {
     peer: Arc<Peer>,
     outcome: State,

@@ -15,7 +15,7 @@ const SHORT_BYTES: usize = 1024;
 /// Slots that keep their buffers: as many as one burst uses again and again.
 const KEEP_BUFFERS: usize = 1024;
 
-/// The table.
+/// The table of calls that wait for their answers.
 #[derive(Default)]
 pub(crate) struct Pending(Mutex<Table>);
 
@@ -50,9 +50,9 @@ pub(crate) type Read<'a> = (u64, Kind, &'a [u8]);
 /// A reserved slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Reserved {
-    /// Correlation id.
+    /// Correlation id, unique within the connection.
     pub(crate) id: u64,
-    /// Whether no other call waits.
+    /// True if no other call waits.
     pub(crate) alone: bool,
 }
 
@@ -67,7 +67,7 @@ impl Table {
         (u64::from(slot.generation) == id >> 32).then_some(slot)
     }
 
-    /// Puts an answer down, if somebody waits for it; whom to wake.
+    /// Enters an answer if a call waits for it, and returns the waker of its caller.
     fn answer(&mut self, id: u64, answer: Result<Outcome, FabricError>) -> Option<Waker> {
         let slot = self.slot(id)?;
         let State::Waiting { waker, .. } = &mut slot.state else {
@@ -150,18 +150,18 @@ impl Pending {
         Ok(Some(Reserved { id, alone }))
     }
 
-    /// Gives a slot up.
+    /// Frees a slot.
     pub(crate) fn release(&self, id: u64) {
         let answer = self.table().release(id);
         drop(answer);
     }
 
-    /// Whether somebody waits for this answer.
+    /// Returns true if somebody waits for this answer.
     pub(crate) fn waits(&self, id: u64) -> bool {
         self.table().slot(id).is_some_and(|slot| matches!(slot.state, State::Waiting { .. }))
     }
 
-    /// The answer of a call, if somebody waits for it.
+    /// Enters the answer of a call, if a caller waits for it, and wakes the caller.
     pub(crate) fn answer(&self, id: u64, answer: Result<Outcome, FabricError>) {
         let waker = self.table().answer(id, answer);
         if let Some(waker) = waker {
@@ -169,7 +169,8 @@ impl Pending {
         }
     }
 
-    /// The answers of one read, in their order: those who wait are woken when all are there.
+    /// Enters the answers of one read, in their order. The waiting callers are woken when all of
+    /// them are there.
     pub(crate) fn answer_all(&self, answers: &[Read<'_>]) {
         let short = answers.len() > 1;
         let mut wakers = Vec::with_capacity(answers.len());
@@ -185,7 +186,7 @@ impl Pending {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// The answer, once it is there; the slot is free then.
+    /// Takes the answer out if it is there; the slot is free then.
     pub(crate) fn poll(
         &self,
         id: u64,
@@ -222,7 +223,7 @@ impl Pending {
         next
     }
 
-    /// Refuses calls yet to come; those that wait go on waiting.
+    /// Refuses calls yet to come; calls that wait already are not affected.
     pub(crate) fn close_new(&self, later: FabricError) {
         self.table().closed.get_or_insert(later);
     }

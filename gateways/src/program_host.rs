@@ -18,7 +18,7 @@ use std::{
 use thiserror::Error;
 
 gateway! {
-    /// What a program host answers.
+    /// The gateway of a program host.
     pub struct ProgramHostGateway = "program_host", fenced by ProcessSession;
     BuildGraph => JobGraph, BuildError;
     StartHost => HostStarted, BuildError;
@@ -46,15 +46,15 @@ pub struct BuildGraph {
     pub program: ProgramRef,
     /// The id that the graph gets.
     pub job_id: JobId,
-    /// `parallelism.default`.
+    /// Default parallelism, at least 1 (`parallelism.default`).
     pub parallelism: u32,
     /// `pipeline.max-parallelism` and whatever else shapes the graph; `-D` options.
     pub options: BTreeMap<String, String>,
-    /// Whether relative paths are allowed (embedded mode).
+    /// True if relative paths are allowed (embedded mode).
     pub embedded: bool,
 }
 
-/// Why a program's graph could not be made.
+/// The reason why a program's graph could not be built.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum BuildError {
     /// `build` returned an error or panicked.
@@ -65,12 +65,12 @@ pub enum BuildError {
         "the program built another graph here than where it was submitted: {0} (it may depend only on its arguments, declared environment variables and env.once)"
     )]
     Differs(String),
-    /// The program refuses its arguments, or was asked for help: what it says, as it says it.
+    /// The program refuses its arguments, or was asked for help; `text` is its own text.
     #[error("{text}")]
     Usage {
-        /// What to print.
+        /// Text to print: the program's help or complaint.
         text: String,
-        /// Whether help or the version was asked for: no failure.
+        /// True if help or the version was asked for: no failure.
         help: bool,
     },
     /// Bad paths, options, no such registered job.
@@ -88,9 +88,9 @@ pub enum BuildError {
 /// A TaskManager's host prepares for tasks: binds its data port, keeps the graph's inputs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct StartHost {
-    /// The job.
+    /// Job that the value belongs to.
     pub job_id: JobId,
-    /// The cluster.
+    /// Id of the cluster the host belongs to.
     pub cluster_id: ClusterId,
     /// A key derived from cluster secret and job id, for data connections between hosts of this job.
     #[serde(with = "serde_bytes")]
@@ -101,9 +101,9 @@ pub struct StartHost {
     pub data_host: String,
     /// Ports to try: 0, a number, a list or a range.
     pub data_ports: String,
-    /// `TaskExecutorGateway` on the parent.
+    /// Address of the parent's `TaskExecutorGateway`.
     pub parent: EndpointAddress,
-    /// Its fence.
+    /// Session of the parent's process, by which calls to it are fenced.
     pub parent_session: ProcessSession,
     /// Exchange memory of this host.
     pub network_memory: MemorySize,
@@ -111,16 +111,17 @@ pub struct StartHost {
     pub managed_memory: MemorySize,
     /// `heartbeat.timeout`; a host that has not heard its parent for 0.6 of it exits (0: in process, never).
     pub heartbeat_timeout_ms: u64,
-    /// Folder for temporary files.
+    /// Deploys tasks to the host. The answer names those that can't run; the others report their
+    /// states.
     pub tmp_dir: String,
     /// `exchange.force-serialization` and other data plane options.
     pub options: BTreeMap<String, String>,
 }
 
-/// The host is up.
+/// Answer of a program host that has started.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HostStarted {
-    /// Where data connections of other hosts go.
+    /// Address for data connections of other hosts.
     pub data_address: NodeAddress,
 }
 
@@ -134,17 +135,17 @@ pub struct DeployToHost {
     pub devices: BTreeMap<AllocationId, Devices>,
 }
 
-/// Cancel attempts.
+/// Asks a program host to cancel attempts; they report when they have ended.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CancelOnHost {
-    /// Which.
+    /// Execution attempts that the message concerns.
     pub attempts: Vec<ExecutionAttemptId>,
 }
 
-/// A slot went back; what is still running in it is cancelled.
+/// Tells a host that a slot was returned; tasks that still run in it are cancelled.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReleaseSlot {
-    /// Which.
+    /// Allocation of the slot concerned.
     pub allocation_id: AllocationId,
 }
 
@@ -153,22 +154,23 @@ pub struct ReleaseSlot {
 pub struct TriggerOnHost {
     /// The attempts of tasks with sources.
     pub attempts: Vec<ExecutionAttemptId>,
-    /// The barrier.
+    /// Barrier that the sources are to send.
     pub barrier: CheckpointBarrier,
 }
 
-/// How a checkpoint has ended, for tasks.
+/// Tells tasks how a checkpoint has ended.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NotifyOnHost {
-    /// The attempts that are told.
+    /// Attempts that are notified.
     pub attempts: Vec<ExecutionAttemptId>,
     /// The number of the checkpoint.
     pub checkpoint: u64,
-    /// Whether it is complete; otherwise it was aborted.
+    /// True if it is complete; otherwise it was aborted.
     pub complete: bool,
 }
 
-/// JobManager side: every coordinator takes its snapshot for a checkpoint. Answered with the snapshots once all are there.
+/// Asks every coordinator for its snapshot of a checkpoint, on the JobManager side. The answer
+/// comes when all snapshots are there.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SnapshotCoordinators {
     /// The number of the checkpoint.
@@ -180,7 +182,7 @@ pub struct SnapshotCoordinators {
 pub struct CoordinatorsCheckpointEnded {
     /// The number of the checkpoint.
     pub checkpoint: u64,
-    /// Whether it is complete; otherwise it was aborted.
+    /// True if it is complete; otherwise it was aborted.
     pub complete: bool,
 }
 
@@ -192,15 +194,15 @@ pub struct StartCoordinators {
     pub graph: Arc<JobGraph>,
     /// The job's JobMaster: a coordinator that fails outside a call is reported to it (`CoordinatorFailed`).
     pub job_master: EndpointAddress,
-    /// Its session.
+    /// Leadership of the job's JobMaster.
     pub job_master_id: JobMasterId,
     /// The number of this start; `CoordinatorFailed` repeats it.
     pub round: u64,
-    /// The operators.
+    /// Operators whose coordinators are started.
     pub operators: BTreeSet<OperatorId>,
     /// Opaque snapshots to restore from, by operator.
     pub restore: Vec<(OperatorId, serde_bytes::ByteBuf)>,
-    /// Whether relative paths are allowed (embedded mode).
+    /// True if relative paths are allowed (embedded mode).
     pub embedded: bool,
     /// The cluster's options that coordinators may need, those that begin with `s3.`; options of the job override them.
     pub options: BTreeMap<String, String>,
@@ -209,11 +211,11 @@ pub struct StartCoordinators {
 /// An operator's request to its coordinator, and its answer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HandleOperatorEvent {
-    /// The sender.
+    /// Execution attempt that sends the message.
     pub attempt: ExecutionAttemptId,
-    /// The operator.
+    /// Operator that the message concerns.
     pub operator: OperatorId,
-    /// Opaque.
+    /// Event in the operator's own encoding; the runtime does not read it.
     #[serde(with = "serde_bytes")]
     pub event: Vec<u8>,
 }
@@ -221,9 +223,9 @@ pub struct HandleOperatorEvent {
 /// A client's request to a coordinator, and its answer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HandleCoordinationRequest {
-    /// The operator.
+    /// Operator that the message concerns.
     pub operator: OperatorId,
-    /// Opaque.
+    /// Request in the operator's own encoding; the runtime does not read it.
     #[serde(with = "serde_bytes")]
     pub request: Vec<u8>,
 }
@@ -233,7 +235,7 @@ pub struct HandleCoordinationRequest {
 /// Answered once all have; an error with `finished` is a failover of the job.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct JobEnded {
-    /// Whether it finished.
+    /// True if the job finished, false if it failed or was cancelled.
     pub finished: bool,
 }
 
@@ -241,7 +243,7 @@ pub struct JobEnded {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ParentAlive {}
 
-/// What the program is. Nothing of the user's is run but its `main` up to here.
+/// Asks for the description of the program. Of the user's code only `main` has run before.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DescribeProgram {}
 

@@ -62,30 +62,30 @@ impl<G: Gateway> Remote<G> {
         }
     }
 
-    /// The same endpoint; every call carries the caller's own leader session.
+    /// Returns the same remote; every call of it carries the caller's own leader session.
     #[must_use]
     pub fn with_session(&self, session: LeaderSession) -> Self {
         Self { session: Some(session), ..self.clone() }
     }
 
-    /// The same endpoint; every call is part of a trace.
+    /// Returns the same remote; every call of it is part of a trace.
     #[must_use]
     pub fn with_trace(&self, trace: TraceContext) -> Self {
         Self { trace, ..self.clone() }
     }
 
-    /// Whom it calls.
+    /// Address of the endpoint that is called.
     pub fn address(&self) -> &EndpointAddress {
         &self.shared.address
     }
 
-    /// The leader session that is meant.
+    /// Returns the leader session that calls are meant for.
     pub fn fence(&self) -> G::Fence {
         G::Fence::from_session(self.shared.fence)
     }
 
-    /// Calls and waits for the answer, at most `RpcOptions::ask_timeout`. Dropping the future gives the
-    /// call up; it may be executed all the same.
+    /// Makes a call and waits for the answer, at most `RpcOptions::ask_timeout`. Dropping the
+    /// future gives the call up; it may be executed all the same.
     pub async fn ask<C: Call<Gateway = G>>(
         &self,
         body: C,
@@ -94,7 +94,7 @@ impl<G: Gateway> Remote<G> {
         self.ask_within(body, within).await
     }
 
-    /// Like [`Remote::ask`] with a deadline of its own.
+    /// Makes a call like [`Remote::ask`], with a deadline of its own.
     pub async fn ask_within<C: Call<Gateway = G>>(
         &self,
         body: C,
@@ -115,8 +115,8 @@ impl<G: Gateway> Remote<G> {
     /// every call.
     pub fn tell<C: Call<Gateway = G>>(&self, body: C) {
         let gateway = self.clone();
-        let told = async move { gateway.ask(body).await.err().map(|error| error.to_string()) };
-        self.shared.tell(C::NAME, Box::pin(told));
+        let hint = async move { gateway.ask(body).await.err().map(|error| error.to_string()) };
+        self.shared.tell(C::NAME, Box::pin(hint));
     }
 }
 
@@ -129,8 +129,8 @@ impl<G: Gateway> Remote<G> {
     }
 }
 
-/// A call that nobody waits for; its error.
-type Told = Pin<Box<dyn Future<Output = Option<String>> + Send>>;
+/// The future of a call whose answer is not needed; its value is the error.
+type Hint = Pin<Box<dyn Future<Output = Option<String>> + Send>>;
 
 impl Shared {
     async fn ask<C: Call>(
@@ -162,7 +162,8 @@ impl Shared {
         }
     }
 
-    /// Sends a call in bytes and waits for its answer: what is the same for all calls is there once.
+    /// Sends a call in bytes and waits for its answer. This part is the same for all calls, so it
+    /// is compiled once.
     async fn ask_there(
         &self,
         call: (u32, &'static str),
@@ -227,13 +228,13 @@ impl Shared {
         ask_local(typed, body, context, admitted).await
     }
 
-    /// Sees a call through that nobody waits for; an error is logged.
-    fn tell(self: &Arc<Self>, call: &'static str, told: Told) {
+    /// Runs a call whose answer is not needed; an error is logged.
+    fn tell(self: &Arc<Self>, call: &'static str, hint: Hint) {
         let shared = Arc::clone(self);
         let lane = self.service.platform.lane(self.service.options.io_lane);
         lane.spawn_local(async move {
-            if let Some(error) = told.await {
-                tracing::debug!(call, to = %shared.address, error, "told in vain");
+            if let Some(error) = hint.await {
+                tracing::debug!(call, to = %shared.address, error, "a hint was lost");
             }
         });
     }

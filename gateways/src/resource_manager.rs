@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 gateway! {
-    /// What the ResourceManager answers.
+    /// The gateway of the ResourceManager.
     pub struct ResourceManagerGateway = "resource_manager", fenced by ResourceManagerId;
     RegisterTaskExecutor => TaskExecutorAccepted, RegistrationRefused;
     SendSlotReport => (), RegistrationRefused;
@@ -33,23 +33,23 @@ gateway! {
 /// A TaskExecutor introduces itself, then sends its slot report.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RegisterTaskExecutor {
-    /// The process.
+    /// Process of the TaskExecutor.
     pub resource_id: ResourceId,
-    /// Its TaskExecutor endpoint.
+    /// Address of the TaskExecutor's endpoint.
     pub address: EndpointAddress,
-    /// Fence of that endpoint.
+    /// Session by which that endpoint is fenced.
     pub session: model::ProcessSession,
-    /// Its heartbeat endpoint.
+    /// Address of the heartbeat endpoint of the TaskExecutor's process.
     pub heartbeat: EndpointAddress,
-    /// Host (node) name.
+    /// Host name of the node.
     pub host: String,
-    /// What it is made of.
+    /// Resources of the TaskExecutor.
     pub spec: WorkerResourceSpec,
-    /// Process id, for people.
+    /// Process id, shown to users.
     pub pid: u32,
-    /// `taskmanager.memory.process.size`.
+    /// Process memory of the TaskManager (`taskmanager.memory.process.size`).
     pub process_memory: model::MemorySize,
-    /// Its machine and the rest of its memory, for people.
+    /// Facts about the machine and the rest of the process's memory, shown to users.
     #[serde(default)]
     pub facts: model::TaskManagerFacts,
 }
@@ -57,89 +57,89 @@ pub struct RegisterTaskExecutor {
 /// Success: the incarnation under which everything that follows is stamped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskExecutorAccepted {
-    /// New with every registration.
+    /// Incarnation; new with every registration.
     pub instance_id: InstanceId,
-    /// The ResourceManager's process.
+    /// Resource id of the ResourceManager's process.
     pub resource_id: ResourceId,
-    /// Its heartbeat endpoint.
+    /// Address of the heartbeat endpoint of the ResourceManager's process.
     pub heartbeat: EndpointAddress,
-    /// Where programs are fetched.
+    /// Address of the BlobServer, from which programs are fetched.
     pub blob_server: EndpointAddress,
-    /// Its fence.
+    /// Session of the process, by which calls to the BlobServer are fenced.
     pub blob_session: model::ProcessSession,
-    /// `heartbeat.interval`.
+    /// Milliseconds between two heartbeats (`heartbeat.interval`).
     pub heartbeat_interval_ms: u64,
 }
 
 /// All slots of a TaskExecutor, right after its registration.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SendSlotReport {
-    /// The process.
+    /// Process of the TaskExecutor.
     pub resource_id: ResourceId,
-    /// Its incarnation.
+    /// Incarnation of the TaskExecutor.
     pub instance_id: InstanceId,
-    /// The report.
+    /// Slots of the TaskExecutor and who holds them.
     pub report: SlotReport,
 }
 
-/// A slot became free.
+/// Tells the ResourceManager that a slot became free.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NotifySlotAvailable {
-    /// Its TaskExecutor's incarnation.
+    /// Incarnation of the slot's TaskExecutor.
     pub instance_id: InstanceId,
-    /// Which slot.
+    /// Slot that the message concerns.
     pub slot_id: SlotId,
     /// The allocation that ended.
     pub allocation_id: AllocationId,
 }
 
-/// A TaskExecutor leaves.
+/// Tells the ResourceManager that a TaskExecutor leaves.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisconnectTaskExecutor {
-    /// The process.
+    /// Process of the TaskExecutor.
     pub resource_id: ResourceId,
-    /// Its incarnation.
+    /// Incarnation of the TaskExecutor.
     pub instance_id: InstanceId,
-    /// Why.
+    /// Failure that is the reason.
     pub cause: FailureCause,
 }
 
 /// A JobMaster introduces itself. The ResourceManager checks with its own retrieval that it leads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegisterJobMaster {
-    /// The job.
+    /// Job that the value belongs to.
     pub job_id: JobId,
     /// The JobMaster's session.
     pub job_master_id: JobMasterId,
-    /// The JobMaster's process.
+    /// Resource id of the JobMaster's process.
     pub resource_id: ResourceId,
-    /// Its endpoint.
+    /// Address of the component's RPC endpoint.
     pub address: EndpointAddress,
-    /// Its heartbeat endpoint.
+    /// Address of the heartbeat endpoint of the JobMaster's process.
     pub heartbeat: EndpointAddress,
     /// Fence of that endpoint: the process's session.
     pub heartbeat_session: model::ProcessSession,
 }
 
-/// Success.
+/// Answer to an accepted registration of a JobMaster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobMasterAccepted {
-    /// The ResourceManager's process.
+    /// Resource id of the ResourceManager's process.
     pub resource_id: ResourceId,
-    /// Its heartbeat endpoint.
+    /// Address of the heartbeat endpoint of the ResourceManager's process.
     pub heartbeat: EndpointAddress,
 }
 
-/// What a job needs in all, replacing what it declared before. Repeatable.
+/// Declares all slots that a job needs, replacing its last declaration. May be repeated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeclareRequiredResources {
-    /// The job.
+    /// Job that the value belongs to.
     pub job_id: JobId,
-    /// Its JobMaster's session.
+    /// Leadership of the job's JobMaster.
     pub job_master_id: JobMasterId,
-    /// Where offers go.
+    /// Address that slots are offered to.
     pub target: EndpointAddress,
-    /// For people: the job's name.
+    /// Name of the job, for messages.
     pub job_name: String,
     /// The program that a TaskExecutor's host of this job runs; prefetched with the first slot.
     pub program: Option<BlobKey>,
@@ -150,62 +150,62 @@ pub struct DeclareRequiredResources {
 /// A JobMaster leaves; its slots are freed by their TaskExecutors.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisconnectJobMaster {
-    /// The job.
+    /// Job that the value belongs to.
     pub job_id: JobId,
-    /// The session that ends.
+    /// Leadership that ends.
     pub job_master_id: JobMasterId,
-    /// Whether the job has ended for good.
+    /// True if the job has ended for good.
     pub finished: bool,
 }
 
-/// All registered TaskExecutors.
+/// Asks for all registered TaskExecutors.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestTaskManagers {}
 
-/// One TaskExecutor, for REST.
+/// Summary of one TaskExecutor, for REST.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskManagerSummary {
-    /// The process.
+    /// Process of the TaskExecutor.
     pub resource_id: ResourceId,
-    /// Its endpoint.
+    /// Address of the component's RPC endpoint.
     pub address: EndpointAddress,
-    /// Fence of that endpoint.
+    /// Session by which that endpoint is fenced.
     pub session: model::ProcessSession,
-    /// Host.
+    /// Host name of the TaskExecutor's node.
     pub host: String,
-    /// Process id.
+    /// Process id on its machine.
     pub pid: u32,
-    /// What it is made of.
+    /// Resources of the TaskExecutor.
     pub spec: WorkerResourceSpec,
-    /// `taskmanager.memory.process.size`.
+    /// Process memory of the TaskManager (`taskmanager.memory.process.size`).
     pub process_memory: model::MemorySize,
-    /// Its machine and the rest of its memory, for people.
+    /// Facts about the machine and the rest of the process's memory, shown to users.
     #[serde(default)]
     pub facts: model::TaskManagerFacts,
-    /// Slots that are free.
+    /// Number of free slots.
     pub free_slots: u32,
-    /// Allocated slots by job.
+    /// Allocated slots: the job and the profile of each.
     pub allocated: Vec<(JobId, ResourceProfile)>,
     /// Milliseconds since its last heartbeat.
     pub last_heartbeat_age_ms: u64,
-    /// Whether its node is blocked.
+    /// True if its node is blocked.
     pub blocked: bool,
 }
 
-/// Sums.
+/// Asks for the sums over all TaskExecutors.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestResourceOverview {}
 
-/// Sums over all TaskExecutors.
+/// Sums of slots and resources over all TaskExecutors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ResourceOverview {
-    /// Registered TaskExecutors.
+    /// Number of registered TaskExecutors.
     pub task_managers: u32,
-    /// All slots.
+    /// Number of slots of all registered TaskExecutors.
     pub slots: u32,
-    /// Free slots.
+    /// Number of slots that are free.
     pub free_slots: u32,
-    /// Blocked TaskExecutors.
+    /// Number of TaskExecutors on blocked nodes.
     pub blocked_task_managers: u32,
     /// Free slots on blocked nodes.
     pub blocked_free_slots: u32,
@@ -223,7 +223,7 @@ pub struct BlockNode {
     pub cause: String,
 }
 
-/// A blocked node.
+/// A node that gets no new tasks for a time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockedNode {
     /// The node's host name.
@@ -262,9 +262,9 @@ pub struct RequestBlockedNodes {}
 /// Takes up to `resourcemanager.deregister.timeout`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DeregisterApplication {
-    /// How it ended.
+    /// Outcome of the application.
     pub status: ApplicationStatus,
-    /// For people.
+    /// Diagnostics meant for people, shown by the resource provider.
     pub diagnostics: Option<String>,
 }
 
@@ -275,7 +275,7 @@ pub struct DeregisterApplication {
     "the application was not unregistered within {within_ms} ms, in {attempts} attempts: {cause}"
 )]
 pub struct DeregisterError {
-    /// `resourcemanager.deregister.timeout` in milliseconds.
+    /// Maximum time for the deregistration, in milliseconds (`resourcemanager.deregister.timeout`).
     pub within_ms: u64,
     /// Number of attempts that were made.
     pub attempts: u32,
@@ -283,16 +283,16 @@ pub struct DeregisterError {
     pub cause: String,
 }
 
-/// How an application ended.
+/// The outcome of an application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ApplicationStatus {
-    /// Its jobs finished.
+    /// All jobs of the application finished.
     Succeeded,
     /// A job failed.
     Failed,
-    /// Cancelled.
+    /// The job was cancelled.
     Canceled,
-    /// Not known.
+    /// The outcome is not known.
     Unknown,
 }
 
@@ -308,30 +308,32 @@ facts! {
     }
 }
 
-/// SlotManager → its ResourceManager: what is missing beyond the workers that it knows, whole amounts.
+/// SlotManager → its ResourceManager: declares the workers that are missing beyond the known ones,
+/// in whole amounts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeclareNeededWorkers {
     /// Additions and removals of workers that this takes into account.
     pub seen: u64,
-    /// By spec; empty: none.
+    /// Number of missing workers by spec; empty: none is missing.
     pub missing: Vec<(WorkerResourceSpec, u32)>,
 }
 
-/// SlotManager → its ResourceManager: nobody has used this worker for long enough.
+/// SlotManager → its ResourceManager: this worker has been idle for so long that it is to be
+/// released.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReleaseIdleWorker {
-    /// Its incarnation.
+    /// Incarnation of the TaskExecutor.
     pub instance_id: InstanceId,
 }
 
 /// SlotManager → its ResourceManager: a job's requirements can't be met.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportLackOfSlots {
-    /// The job.
+    /// Job that the value belongs to.
     pub job_id: JobId,
     /// The JobMaster that declared them.
     pub job_master_id: JobMasterId,
-    /// What the job has.
+    /// Slots that the job has now, by profile.
     pub acquired: Vec<ResourceRequirement>,
     /// "needs 8 slots of …, 4 registered, 0 free".
     pub message: String,
@@ -343,8 +345,8 @@ pub struct ReportLackOfSlots {
 pub struct AskToGiveWay {
     /// The job that is asked.
     pub job_id: JobId,
-    /// Its JobMaster.
+    /// Leadership of the job's JobMaster.
     pub job_master_id: JobMasterId,
-    /// How many, by what they must offer.
+    /// Number of slots to yield, by the profile that they must fulfil.
     pub slots: Vec<ResourceRequirement>,
 }

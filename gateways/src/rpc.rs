@@ -33,17 +33,17 @@ use tokio::sync::{Notify, broadcast};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Why a service could not be started.
+/// The reason why a service could not be started.
 #[derive(Debug, Error)]
 pub enum RpcStartError {
     /// None of the ports could be bound.
     #[error("no port of {ports} can be bound on {host}: {why}")]
     Bind {
-        /// Local address.
+        /// Local host name or address to bind to.
         host: String,
-        /// The setting.
+        /// Port range as configured.
         ports: String,
-        /// The last attempt's failure.
+        /// Error of the last attempt.
         why: io::Error,
     },
 }
@@ -71,7 +71,7 @@ pub(crate) struct Inner {
     pub(crate) closing: CancellationToken,
     /// Some connection has no more calls of its peer under way.
     pub(crate) idle: Arc<Notify>,
-    /// What is logged of peers that did not prove themselves.
+    /// Log limiter for peers that did not prove themselves.
     pub(crate) strangers: Mutex<Strangers>,
 }
 
@@ -201,34 +201,36 @@ impl RpcService {
         Ok(Self(inner))
     }
 
-    /// How peers reach this process: the advertised host and the bound port.
+    /// Returns the address by which peers reach this process: the advertised host and the bound
+    /// port.
     pub fn node(&self) -> &NodeAddress {
         &self.0.node
     }
 
-    /// Drawn at the start; another one at the same address is another process.
+    /// Returns the number drawn at the service's start; another number at the same address means
+    /// another process.
     pub fn incarnation(&self) -> u128 {
         self.0.incarnation
     }
 
-    /// The cluster that this process belongs to.
+    /// Returns the id of the cluster that this process belongs to.
     pub fn cluster_id(&self) -> &ClusterId {
         &self.0.options.credentials.cluster
     }
 
-    /// What the program hosts of a job prove themselves to each other with: derived from the cluster
-    /// secret, so that a host never sees that one.
+    /// Returns the secret by which the program hosts of a job prove themselves to each other. It is
+    /// derived from the cluster secret, so that a host never sees that one.
     pub fn job_key(&self, job: JobId) -> Secret {
         self.0.options.credentials.secret.for_job(job)
     }
 
-    /// What is found out about other processes, from now on. A receiver that falls 1,024 events behind
-    /// misses the oldest and is told so.
+    /// Returns a receiver of findings about other processes from now on. A receiver that falls
+    /// 1,024 events behind misses the oldest; its next read returns how many.
     pub fn peer_events(&self) -> broadcast::Receiver<PeerEvent> {
         self.0.events.subscribe()
     }
 
-    /// Authenticated connections that are open now.
+    /// Returns the number of authenticated connections that are open now.
     pub fn connections(&self) -> usize {
         self.0.connection_count()
     }
@@ -238,9 +240,10 @@ impl RpcService {
         self.0.peers.len()
     }
 
-    /// Talks to a peer over a stream that a common parent (or this process itself) gave both: nothing is
-    /// proved, `principal` is taken for granted. Calls to `peer` go this way, and the peer may call what
-    /// its principal may. Calls wait until both sides have compared their versions.
+    /// Talks to a peer over a stream that a common parent (or this process itself) gave to both:
+    /// nothing is proved, `principal` is taken for granted. Calls to `peer` go this way, and the
+    /// peer may call what its principal may. Calls wait until both sides have compared their
+    /// versions.
     pub fn adopt(&self, peer: NodeAddress, stream: BoxStream, principal: Principal) -> PeerHandle {
         self.0.adopt(peer, stream, principal)
     }
@@ -271,7 +274,7 @@ impl RpcService {
         }
     }
 
-    /// The platform that the service runs on.
+    /// Returns the platform that the service runs on.
     pub fn platform(&self) -> &Platform {
         &self.0.platform
     }
@@ -287,8 +290,8 @@ impl RpcService {
         self.register(name.into(), fence, &endpoint, Allow::Cluster)
     }
 
-    /// Like [`RpcService::serve`], and program hosts of `job` may make the calls in `calls` too (their
-    /// names, e.g. `SubmitJob::NAME`; empty: all).
+    /// Serves an endpoint like [`RpcService::serve`]; program hosts of `job` may make the calls in
+    /// `calls`, too (their names, such as `SubmitJob::NAME`; empty: all).
     pub fn serve_for_job<G: Gateway>(
         &self,
         name: impl Into<String>,
@@ -328,18 +331,18 @@ impl RpcService {
         Registration { service: Arc::downgrade(&self.0), registered }
     }
 
-    /// A gateway to a local or remote endpoint in the leader session `fence`. Nothing is connected
-    /// before the first call.
+    /// Makes a gateway to a local or remote endpoint in the leader session `fence`. No connection
+    /// is made before the first call.
     pub fn gateway<G: Gateway>(&self, address: &EndpointAddress, fence: G::Fence) -> Remote<G> {
         Remote::new(Arc::clone(&self.0), address.clone(), fence)
     }
 
-    /// Whether an endpoint answers under this name and session at this moment.
+    /// Returns true if an endpoint answers under this name and session at this moment.
     pub fn serves(&self, name: &str, session: model::LeaderSession) -> bool {
         self.0.endpoints.get(name).is_some_and(|e| e.fence == session && e.connected())
     }
 
-    /// The address of an endpoint of this process.
+    /// Returns the address of an endpoint of this process.
     pub fn address_of(&self, name: &str) -> EndpointAddress {
         EndpointAddress::new(self.0.node.clone(), name)
     }
@@ -352,11 +355,11 @@ pub struct Registration {
     registered: Arc<Registered>,
 }
 
-/// How often [`Registration::died`] looks, where no call has found the actor dead before.
+/// Interval at which [`Registration::died`] checks, if no call has found the actor dead before.
 const DEATH_CHECK: Duration = Duration::from_secs(1);
 
 impl Registration {
-    /// Whether the actor lives.
+    /// Returns true if the actor lives.
     pub fn is_alive(&self) -> bool {
         self.registered.connected()
     }

@@ -14,14 +14,15 @@ use serde::{
     forward_to_deserialize_any,
 };
 
-/// A source of numbers.
+/// A function that draws random numbers.
 pub type Draw<'a> = &'a mut dyn FnMut() -> u64;
 
 /// Deeper values are cut short.
 const DEPTH_MAX: u32 = 12;
 /// More parts than this are not made: types that hold each other would grow without end.
 const PARTS_MAX: u32 = 400;
-/// Some types refuse most of what is made up (a text that must be an address): tried so often.
+/// Number of tries to make up a value: some types refuse most of what is made up (a text that must
+/// be an address).
 const TRIES: u32 = 16;
 
 /// Texts that mean something to some type.
@@ -39,12 +40,12 @@ const TEXTS: &[&str] = &[
     "é\u{10ffff}\0\n",
 ];
 
-/// The encoding of a made-up message of call `C`.
+/// Makes up a message of call `C` and encodes it.
 pub fn message<C: Call>(draw: Draw<'_>) -> Option<Vec<u8>> {
     codec::encode(&value::<C>(draw)?).ok()
 }
 
-/// A made-up value; `None` where the type refused whatever was tried.
+/// Makes up a value; `None` if the type refused all tries.
 pub fn value<T: DeserializeOwned>(draw: Draw<'_>) -> Option<T> {
     (0..TRIES).find_map(|attempt| {
         let (mut parts, careful) = (0, attempt % 2 == 0);
@@ -97,7 +98,7 @@ impl Sample<'_> {
         let len = said.filter(|_| self.careful).unwrap_or_else(|| self.below(40)).min(64);
         (0..len).map(|_| (self.draw)() as u8).collect()
     }
-    /// How many parts something of any length gets.
+    /// Draws the number of elements for a collection.
     fn len(&mut self) -> usize {
         let cut = self.depth >= DEPTH_MAX || *self.parts >= PARTS_MAX;
         if cut { 0 } else { self.below(4) as usize }

@@ -36,7 +36,7 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// From what a handler said.
+    /// Encodes a handler's result.
     fn of<C: Call>(answer: &Answer<C>) -> Self {
         let mut body = scratch::take();
         let (kind, written) = match answer {
@@ -68,7 +68,7 @@ impl Outcome {
         }
     }
 
-    /// What the caller gets of the callee.
+    /// Decodes the outcome for the caller: the reply, the callee's typed refusal, or a failure.
     pub(crate) fn open<C: Call>(self) -> Result<C::Reply, CallError<C::Error>> {
         let what = format_args!("{REPLY}{}", C::NAME);
         let opened = match self.kind {
@@ -83,15 +83,15 @@ impl Outcome {
     }
 }
 
-/// Where an answer in bytes goes.
+/// The receiver of an encoded answer.
 pub(crate) enum ReplyTo {
-    /// Back over a connection.
+    /// A caller at the other end of a connection.
     Connection {
         connection: Arc<Connection>,
         /// The caller's correlation id.
         id: u64,
     },
-    /// To a caller in this process that wants bytes (the test mode).
+    /// A caller in this process that wants bytes (the test mode).
     Local(oneshot::Sender<Outcome>),
 }
 
@@ -115,7 +115,7 @@ pub(crate) trait Serving: Send + Sync {
     fn start(self: Arc<Self>);
     /// The deadline has passed: answer so, unless answered already.
     fn expire(&self);
-    /// Nobody waits any more: a call that is still in the mailbox is not run.
+    /// Records that the caller has stopped waiting: a call that is still in the mailbox is not run.
     fn abandon(&self);
 }
 
@@ -171,17 +171,18 @@ impl<C: Call> Place for PlaceOf<C> {
     }
 }
 
-/// How far a call has come. Its deadline may pass, and its connection end, on another thread at every moment.
+/// The stage of a call. Its deadline may pass, and its connection end, on another thread at every
+/// moment.
 enum Stage {
-    /// Decoded.
+    /// A call whose body has been decoded, with the place that it will be put into.
     Prepared(Box<dyn Place>, CallContext, ReplyTo),
-    /// It is being put into the mailbox.
+    /// The call is being put into the mailbox.
     Starting,
-    /// In the actor's hands.
+    /// The call is in the mailbox or being handled.
     Asked(Box<dyn Place>, ReplyTo),
-    /// The deadline passed while it was being put there.
+    /// The deadline passed while the call was being put into the mailbox.
     Expired,
-    /// Answered, or nobody waits any more.
+    /// The call was answered, or its caller does not wait any more.
     Over,
 }
 
@@ -189,7 +190,7 @@ enum Stage {
 pub(crate) struct ServeSlot {
     admitted: Admitted,
     stage: Mutex<Stage>,
-    /// Wakes not yet looked after; above zero: somebody looks.
+    /// Number of wakes not yet looked after; above zero means that a thread is looking.
     wakes: AtomicU32,
 }
 
@@ -212,7 +213,7 @@ impl ServeSlot {
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks for the answer. A wake that comes during a look causes one more, by whoever looks.
+    /// Looks for the answer. A wake that comes during a look causes one more, by the same thread.
     fn poll(self: &Arc<Self>) {
         if self.wakes.fetch_add(1, Ordering::AcqRel) == 0 {
             self.look(self.lock());
@@ -220,7 +221,7 @@ impl ServeSlot {
         }
     }
 
-    /// So many wakes have been looked after.
+    /// Takes `wakes` off the count of open wakes, and looks again while others have come meanwhile.
     fn looked(self: &Arc<Self>, mut wakes: u32) {
         loop {
             wakes = self.wakes.fetch_sub(wakes, Ordering::AcqRel).saturating_sub(wakes);

@@ -14,17 +14,19 @@ use tokio::time::Instant;
 /// A table that was larger than this gives its memory back when it is empty.
 const KEEP: usize = 1024;
 
-/// The table.
+/// The table of calls that are under way.
 #[derive(Default)]
 pub(crate) struct Served(Mutex<Table>);
 
 #[derive(Default)]
 struct Table {
     queued: VecDeque<Arc<Batch>>,
-    /// Calls in `queued` whose deadlines have not passed, and what all of them hold.
+    /// Number of calls in `queued` whose deadlines have not passed, and the bytes that all of them
+    /// hold.
     queued_calls: usize,
     queued_bytes: usize,
-    /// By the peer's ids. Whoever goes over them does so in the ids' order.
+    /// Calls by the peer's ids. Iterate over them only in the order of the ids, so that runs can be
+    /// repeated.
     asked: HashMap<u64, Asked>,
     closed: bool,
 }
@@ -44,39 +46,40 @@ pub(crate) struct Batch(Mutex<Calls>);
 #[derive(Default)]
 pub(crate) struct Calls {
     pub(crate) calls: Vec<Queued>,
-    /// Their bodies, one behind the other; each call says how long its own is.
+    /// Bodies of the calls, one after another; each call has the length of its own.
     pub(crate) bodies: Vec<u8>,
 }
 
 /// A call that waits to be decoded.
 pub(crate) struct Queued {
     pub(crate) to: To,
-    /// Whom it is for; `None`: the same as the call before.
+    /// Endpoint that the call is for; `None`: the same as the call before.
     pub(crate) endpoint: Option<Arc<Registered>>,
     pub(crate) length: usize,
-    /// Its deadline has passed, and it is answered.
+    /// True if the deadline has passed and the call is answered.
     pub(crate) over: bool,
 }
 
 impl Queued {
-    /// What a call with so long a body holds while it waits: one without a body holds something too.
+    /// Returns the bytes that a waiting call with a body of that length holds; a call without a
+    /// body holds some, too.
     pub(crate) fn bytes(body: usize) -> usize {
         body.saturating_add(size_of::<Self>())
     }
 }
 
-/// Which call is meant.
+/// The fields that identify a call.
 #[derive(Clone, Copy)]
 pub(crate) struct To {
     pub(crate) id: u64,
     pub(crate) call: u32,
     pub(crate) fence: LeaderSession,
     pub(crate) context: CallContext,
-    /// When it was read.
+    /// Time at which the call was read.
     pub(crate) came: Instant,
 }
 
-/// How many more calls and bytes of calls a connection may have under way.
+/// The number of further calls and bytes of calls that a connection may have under way.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Room {
     pub(crate) calls: usize,
@@ -85,7 +88,7 @@ pub(crate) struct Room {
 
 /// Calls whose deadlines have passed.
 pub(crate) struct Expired {
-    /// Those that waited: their ids, when they came, and for whom.
+    /// Calls that waited: id, time of arrival and endpoint of each.
     pub(crate) queued: Vec<(u64, Instant, Arc<Registered>)>,
     pub(crate) asked: BTreeMap<u64, Arc<dyn Serving>>,
     /// The earliest deadline among the others.
@@ -101,12 +104,12 @@ impl Batch {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Its calls, to be let in.
+    /// Takes the calls out, to let them in.
     pub(crate) fn take(&self) -> Calls {
         std::mem::take(&mut *self.calls())
     }
 
-    /// Marks those whose deadlines have passed.
+    /// Marks the calls whose deadlines have passed.
     fn expire(&self, now: Instant, expired: &mut Expired) {
         let mut endpoint = None;
         for call in &mut self.calls().calls {
@@ -128,8 +131,8 @@ impl Batch {
 }
 
 impl Calls {
-    /// Room for the calls of a read of so many bytes, the first of which has so long a body; `whole`: it becomes
-    /// their buffer.
+    /// Reserves room for the calls of a read of `read` bytes, the first of which has a body of
+    /// `body` bytes; `whole`: that body becomes their buffer.
     pub(crate) fn expecting(read: usize, body: usize, whole: bool) -> Self {
         // A call's header and its endpoint's name.
         const HEADER_BYTES: usize = 100;
@@ -149,12 +152,12 @@ impl Calls {
         }
     }
 
-    /// What they hold.
+    /// Returns the bytes that the calls hold.
     fn bytes(&self) -> usize {
         self.calls.iter().map(|call| Queued::bytes(call.length)).sum()
     }
 
-    /// Those whose deadlines have not passed.
+    /// Returns the number of calls whose deadlines have not passed.
     fn live(&self) -> usize {
         self.calls.iter().filter(|call| !call.over).count()
     }
@@ -170,7 +173,7 @@ impl Served {
         self.table().len()
     }
 
-    /// How many more there may be.
+    /// Returns how many more calls and bytes of calls there may be.
     pub(crate) fn room(&self, calls_max: usize, bytes_max: usize) -> Room {
         let table = self.table();
         Room {
@@ -195,8 +198,8 @@ impl Served {
         batch
     }
 
-    /// Calls that were decoded go to their actors: those of a batch, which waits no more, or one that did not have
-    /// to wait. `false`: nobody waits for their answers any more.
+    /// Moves calls that were decoded to their actors: those of a batch, or one that did not have to
+    /// wait. Returns false if their answers are not needed any more.
     pub(crate) fn ask(
         &self,
         of: Option<(&Arc<Batch>, &Calls)>,

@@ -11,7 +11,7 @@ use model::{
 use serde::{Deserialize, Serialize};
 
 gateway! {
-    /// What the SlotManager answers.
+    /// The gateway of the SlotManager.
     pub struct SlotManagerGateway = "slot_manager", fenced by SlotManagerId;
     TakeFacts => u64, Never;
     RequestSlotOverview => SlotOverview, Never;
@@ -34,80 +34,81 @@ facts! {
     }
 }
 
-/// A TaskExecutor was registered.
+/// Adds a TaskExecutor that was registered.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct AddTaskExecutor {
-    /// The process.
+    /// Process of the TaskExecutor.
     pub resource_id: ResourceId,
-    /// Its incarnation.
+    /// Incarnation of the TaskExecutor.
     pub instance_id: InstanceId,
-    /// Where slots are requested.
+    /// Address of the TaskExecutor, to which slot requests go.
     pub address: EndpointAddress,
-    /// Fence there.
+    /// Session of the process, by which the calls are fenced.
     pub session: ProcessSession,
-    /// Node.
+    /// Host name of the node.
     pub host: String,
-    /// What it is made of.
+    /// Resources of the TaskExecutor.
     pub spec: WorkerResourceSpec,
-    /// Its slots.
+    /// Slots of the TaskExecutor and who holds them.
     pub report: SlotReport,
 }
 
-/// A TaskExecutor is gone.
+/// Removes a TaskExecutor that is lost.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RemoveTaskExecutor {
-    /// The incarnation.
+    /// Incarnation of the TaskExecutor.
     pub instance_id: InstanceId,
 }
 
 /// A full report from a heartbeat: reconciles.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReportSlots {
-    /// The incarnation.
+    /// Incarnation of the TaskExecutor.
     pub instance_id: InstanceId,
-    /// Its slots.
+    /// Slots of the TaskExecutor and who holds them.
     pub report: SlotReport,
 }
 
-/// A slot became free.
+/// Tells the SlotManager that a slot became free.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FreeSlot {
-    /// The incarnation.
+    /// Incarnation of the TaskExecutor.
     pub instance_id: InstanceId,
-    /// Which.
+    /// Slot that the message concerns.
     pub slot_id: SlotId,
     /// The allocation that ended.
     pub allocation_id: AllocationId,
 }
 
-/// What a job needs in all.
+/// Declares all slots that a job needs, replacing its last declaration.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ProcessRequirements {
-    /// The job.
+    /// Job that the value belongs to.
     pub job_id: JobId,
-    /// Its JobMaster.
+    /// Leadership of the job's JobMaster.
     pub job_master_id: JobMasterId,
-    /// Where offers go.
+    /// Address that slots are offered to.
     pub target: EndpointAddress,
-    /// Its name.
+    /// Name of the job.
     pub job_name: String,
-    /// The program to prefetch.
+    /// Program that TaskExecutors may fetch in advance.
     pub program: Option<BlobKey>,
-    /// Whole amounts.
+    /// Requirements in whole amounts; they replace the last ones.
     pub requirements: Vec<ResourceRequirement>,
 }
 
-/// A job has gone: the TaskExecutors are told to free its slots, because nobody else will tell them.
+/// Removes a job: the SlotManager asks the TaskExecutors to free the job's slots, because no one
+/// else will.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RemoveJob {
-    /// Which.
+    /// Job that the call is about.
     pub job_id: JobId,
 }
 
-/// The blocked nodes, whole.
+/// Sets the blocked nodes; they replace the last ones.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BlockHosts {
-    /// Host names.
+    /// Host names of the blocked nodes.
     pub hosts: Vec<String>,
 }
 
@@ -123,10 +124,10 @@ pub struct RefuseWorkers {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestSlotOverview {}
 
-/// What the SlotManager knows.
+/// The SlotManager's view of workers and slots.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SlotOverview {
-    /// Sums.
+    /// Sums over all TaskExecutors.
     pub totals: ResourceOverview,
     /// Per TaskExecutor: free slots, allocated slots by job.
     pub workers: Vec<WorkerSlots>,

@@ -1,34 +1,37 @@
-//! What is logged of peers that did not prove themselves: whoever reaches the port may not fill the disk.
+//! Limits the log lines about peers that did not prove themselves, so that a stranger who reaches
+//! the port cannot fill the disk.
 //!
-//! It never decides whether a peer is refused, only whether that is told.
+//! This module must never decide whether a peer is refused, only whether the refusal is logged.
 
 use std::time::Duration;
 
-/// Lines a period; what is over is counted and told with the first line of a later one.
+/// Number of lines in each period; refusals beyond it are counted, and the count is logged with the
+/// first line of a later period.
 const LINES: u32 = 10;
-/// The period.
+/// Length of a period.
 const PERIOD: Duration = Duration::from_secs(60);
 
 /// The lines of the current period.
 #[derive(Debug, Default)]
 pub(crate) struct Strangers {
     since: Duration,
-    told: u32,
+    logged: u32,
     kept_back: u64,
 }
 
 impl Strangers {
-    /// A peer was refused at `now`. `Some`: tell it, and how many were not told before.
+    /// Records that a peer was refused at `now` (monotonic). `Some` means: log it, together with
+    /// the number of refusals that were not logged before.
     pub(crate) fn refused(&mut self, now: Duration) -> Option<u64> {
         if now.saturating_sub(self.since) >= PERIOD {
             self.since = now;
-            self.told = 0;
+            self.logged = 0;
         }
-        if self.told >= LINES {
+        if self.logged >= LINES {
             self.kept_back = self.kept_back.saturating_add(1);
             return None;
         }
-        self.told += 1;
+        self.logged += 1;
         Some(std::mem::take(&mut self.kept_back))
     }
 }

@@ -14,8 +14,8 @@ use std::sync::Arc;
 use thiserror::Error;
 
 gateway! {
-    /// What a TaskExecutor answers. Calls of a JobMaster or ResourceManager carry that caller's session
-    /// (`Remote::with_session`); it is compared with the connected one.
+    /// The gateway of a TaskExecutor. Calls of a JobMaster or ResourceManager carry that caller's
+    /// session (`Remote::with_session`); it is compared with the connected one.
     pub struct TaskExecutorGateway = "task_executor", fenced by ProcessSession;
     RequestSlot => (), SlotRequestError;
     FreeSlot => (), SlotRequestError;
@@ -35,17 +35,17 @@ gateway! {
 /// ResourceManager → TaskExecutor: this slot is for that job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestSlot {
-    /// Which slot.
+    /// Slot that the message concerns.
     pub slot_id: SlotId,
-    /// For which job.
+    /// Job that the slot is for.
     pub job_id: JobId,
-    /// The allocation.
+    /// Allocation that the request establishes.
     pub allocation_id: AllocationId,
-    /// What is needed.
+    /// Profile that the slot must fulfil.
     pub profile: ResourceProfile,
-    /// The job's JobMaster.
+    /// Address of the job's JobMaster.
     pub job_master: EndpointAddress,
-    /// Its session.
+    /// Leadership of the job's JobMaster.
     pub job_master_id: JobMasterId,
     /// The session of the ResourceManager that asks.
     pub resource_manager_id: ResourceManagerId,
@@ -53,100 +53,101 @@ pub struct RequestSlot {
     pub program: Option<BlobKey>,
 }
 
-/// Why a slot is not given.
+/// The reason why a slot is not given.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum SlotRequestError {
-    /// It is allocated to another job or allocation.
+    /// The slot is allocated to another job or allocation.
     #[error("slot {slot} is allocated to job {job} already")]
     Occupied {
-        /// Which.
+        /// Slot that the call is about.
         slot: SlotId,
-        /// To whom.
+        /// Job that has the slot.
         job: JobId,
-        /// The allocation.
+        /// Allocation that has the slot.
         allocation_id: AllocationId,
     },
     /// No such slot or allocation here.
     #[error("there is no slot {0} here")]
     NoSuchSlot(String),
-    /// Not from the ResourceManager that this TaskExecutor is registered at.
+    /// The caller is not the ResourceManager that this TaskExecutor is registered at.
     #[error("the caller is not the ResourceManager this TaskExecutor is registered at")]
     NotMyResourceManager,
-    /// Not from the JobMaster that this TaskExecutor is connected to for that job.
+    /// The caller is not the JobMaster that this TaskExecutor is connected to for that job.
     #[error("the caller is not the JobMaster this TaskExecutor is connected to")]
     NotMyJobMaster,
-    /// The slot is not what was asked for.
+    /// The slot does not fulfil the profile.
     #[error("the slot can't be given: {0}")]
     Unsuitable(String),
 }
 
-/// JobMaster or ResourceManager → TaskExecutor: a slot is not needed any more, or its job has gone.
+/// JobMaster or ResourceManager → TaskExecutor: frees a slot that is not needed any more, or whose
+/// job has ended.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FreeSlot {
-    /// Which.
+    /// Allocation of the slot concerned.
     pub allocation_id: AllocationId,
-    /// Why.
+    /// Reason as text for people.
     pub cause: String,
 }
 
 /// One deployment per TaskExecutor and region: the graph, one shared table per edge, the tasks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DeployTasks {
-    /// The job.
+    /// Job that the value belongs to.
     pub job_id: JobId,
-    /// Its JobMaster.
+    /// Leadership of the job's JobMaster.
     pub job_master_id: JobMasterId,
     /// The graph; `None` where this TaskExecutor's host was sent it with an earlier deployment under the
     /// same JobMaster.
     pub graph: Option<Arc<JobGraph>>,
-    /// Where each producer of an input runs: one table per (TaskExecutor, edge), shared by all that are
-    /// deployed in the same turn.
+    /// The places of each input's producers: one table per (TaskExecutor, edge), shared by all
+    /// tasks that are deployed in the same turn.
     pub producers: Vec<Arc<EdgeProducers>>,
-    /// The tasks.
+    /// Tasks to start, all of one job.
     pub tasks: Vec<TaskDeployment>,
     /// The URI of the checkpoint directory; `None`: state goes with the acknowledgement.
     #[serde(default)]
     pub checkpoint_dir: Option<String>,
-    /// Whether tasks wait, after the end of their data, for a final checkpoint.
+    /// True if tasks wait, after the end of their data, for a final checkpoint.
     #[serde(default)]
     pub ends_with_checkpoint: bool,
 }
 
-/// Where the producers of one edge run.
+/// The places of one edge's producers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EdgeProducers {
-    /// Which edge.
+    /// Edge that the table belongs to.
     pub edge: EdgeId,
-    /// The producing vertex.
+    /// Vertex that produces the records.
     pub vertex: JobVertexId,
-    /// Distinct data addresses.
+    /// Data addresses of the program hosts, each once.
     pub addresses: Vec<crate::NodeAddress>,
     /// Per producing subtask: attempt number and index into `addresses`; `u32::MAX` for one that has no
     /// place yet and that no consumer of this deployment reads from (forward edges).
     pub subtasks: Vec<(u32, u32)>,
 }
 
-/// One task.
+/// The data by which one task is started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskDeployment {
-    /// Which attempt.
+    /// Execution attempt that the message concerns.
     pub attempt: ExecutionAttemptId,
-    /// In which slot.
+    /// Slot that the attempt runs in.
     pub allocation_id: AllocationId,
     /// The state of each operator to restore, in the order of the former subtasks.
     pub restore: Vec<(OperatorId, Vec<StateHandle>)>,
-    /// Whether the subtask had reached the end of its data in the checkpoint that it is restored from.
+    /// True if the subtask had reached the end of its data in the checkpoint that it is restored from.
     #[serde(default)]
     pub ended: bool,
 }
 
-/// Why a deployment (or one task of it) was refused. Nothing of it runs.
+/// The reason why a deployment (or one task of it) was refused. Nothing of it runs.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum DeployError {
     /// No connection to a JobMaster of that job.
     #[error("there is no JobMaster associated with job {job}")]
     NoJobMaster {
-        /// The job.
+        /// Job that the message concerns.
         job: JobId,
     },
     /// Connected to another JobMaster of that job.
@@ -155,12 +156,12 @@ pub enum DeployError {
     /// The slot is not allocated to that job.
     #[error("allocation {allocation_id} is not a slot of job {job} here")]
     NoSuchAllocation {
-        /// The allocation.
+        /// Allocation of the slot concerned.
         allocation_id: AllocationId,
-        /// The job.
+        /// Job that the message concerns.
         job: JobId,
     },
-    /// The program host refused or is gone.
+    /// The program host refused or has ended.
     #[error("the program host could not take the task: {0}")]
     Host(String),
 }
@@ -168,52 +169,52 @@ pub enum DeployError {
 /// Cancel attempts; states come back as updates.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CancelTasks {
-    /// The job.
+    /// Job that the value belongs to.
     pub job_id: JobId,
-    /// Which.
+    /// Execution attempts that the message concerns.
     pub attempts: Vec<ExecutionAttemptId>,
 }
 
 /// JobMaster → TaskExecutor: the barrier of a checkpoint, for tasks with sources.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TriggerCheckpoint {
-    /// The job.
+    /// Job that the value belongs to.
     pub job_id: JobId,
     /// The attempts of tasks with sources.
     pub attempts: Vec<ExecutionAttemptId>,
-    /// The barrier.
+    /// Barrier that the sources are to send.
     pub barrier: CheckpointBarrier,
 }
 
-/// JobMaster → TaskExecutor: how a checkpoint has ended. Tasks commit what belongs to a complete one.
+/// The task does not run here any more.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NotifyCheckpoint {
-    /// The job.
+    /// Job that the value belongs to.
     pub job_id: JobId,
-    /// The attempts that are told.
+    /// Attempts that are notified.
     pub attempts: Vec<ExecutionAttemptId>,
     /// The number of the checkpoint.
     pub checkpoint: u64,
-    /// Whether it is complete; otherwise it was aborted.
+    /// True if it is complete; otherwise it was aborted.
     pub complete: bool,
 }
 
 /// Program host → TaskExecutor → JobMaster: a task has completed its part of a checkpoint, or says why it can't.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ForwardCheckpointAnswer {
-    /// The job.
+    /// Job that the value belongs to.
     pub job_id: JobId,
-    /// The answer.
+    /// Answer of the task to the barrier.
     pub answer: CheckpointAnswer,
 }
 
 /// The reason why an answer did not reach the JobMaster.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum CheckpointAnswerError {
-    /// The task does not run here any more: nobody waits for its answer.
+    /// The task does not run here any more: its answer is not needed.
     #[error("attempt {attempt} is not current")]
     StaleAttempt {
-        /// The attempt.
+        /// Execution attempt that the message concerns.
         attempt: ExecutionAttemptId,
     },
     /// No JobMaster is connected, or it does not answer: try again.
@@ -224,44 +225,45 @@ pub enum CheckpointAnswerError {
 /// The JobMaster ends the connection.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisconnectJobMaster {
-    /// The job.
+    /// Job that the value belongs to.
     pub job_id: JobId,
-    /// The session that ends.
+    /// Leadership that ends.
     pub job_master_id: JobMasterId,
-    /// Why.
+    /// Failure that is the reason.
     pub cause: FailureCause,
 }
 
-/// The ResourceManager ends the connection; the TaskExecutor registers again unless told to end.
+/// Tells a TaskExecutor that the ResourceManager ends the connection; the TaskExecutor registers
+/// again unless `terminate` is set.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisconnectResourceManager {
-    /// The session that ends.
+    /// Leadership that ends.
     pub resource_manager_id: ResourceManagerId,
-    /// Why.
+    /// Reason as text for people.
     pub cause: String,
-    /// Whether the process should end (released, or refused for good).
+    /// True if the process should end (released, or refused for good).
     pub terminate: bool,
 }
 
-/// Program host → TaskExecutor.
+/// Program host → TaskExecutor: reports the states of tasks.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReportTaskStates {
-    /// The job.
+    /// Job that the value belongs to.
     pub job_id: JobId,
-    /// In order.
+    /// States in the order in which they came about.
     pub updates: Vec<TaskStateUpdate>,
 }
 
 /// Program host → TaskExecutor → JobMaster.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ForwardOperatorEvent {
-    /// The job.
+    /// Job that the value belongs to.
     pub job_id: JobId,
-    /// The sender.
+    /// Execution attempt that sends the message.
     pub attempt: ExecutionAttemptId,
-    /// The operator.
+    /// Operator that the message concerns.
     pub operator: OperatorId,
-    /// Opaque.
+    /// Event in the operator's own encoding; the runtime does not read it.
     #[serde(with = "serde_bytes")]
     pub event: Vec<u8>,
 }
@@ -270,44 +272,44 @@ pub struct ForwardOperatorEvent {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestLogs {}
 
-/// One log file.
+/// Name, size and time of one log file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogFile {
-    /// File name, no folder.
+    /// Name of the file, without a folder.
     pub name: String,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Unix milliseconds.
+    /// Time of the last change, in Unix milliseconds.
     pub modified_ms: u64,
 }
 
 /// A part of a log file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReadLog {
-    /// File name, no folder.
+    /// Name of the file, without a folder.
     pub name: String,
-    /// From where.
+    /// Offset of the first byte wanted.
     pub offset: u64,
-    /// At most so many bytes (capped at 1 MiB).
+    /// Largest number of bytes to return (at most 1 MiB).
     pub max: u64,
 }
 
-/// Why there is no log.
+/// The reason why there is no log.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum LogError {
     /// No such file, or a name with a folder in it.
     #[error("there is no log file '{0}' here")]
     NoSuchFile(String),
-    /// It could not be read.
+    /// The file could not be read.
     #[error("log file could not be read: {0}")]
     Io(String),
 }
 
-/// Where a program host's parent answers: given to the host at its start.
+/// The address of a program host's parent, which the host gets at its start.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ParentAddress {
     /// The TaskExecutor's endpoint on the parent.
     pub address: EndpointAddress,
-    /// Its fence.
+    /// Session of the process, by which calls to the component are fenced.
     pub session: ProcessSession,
 }

@@ -1,5 +1,6 @@
-//! How connections come to be: dialled, accepted, adopted. Every stranger is authenticated before a
-//! single frame of it is read, outside of the accept loop, and within bounds of number, size and time.
+//! Makes connections: dials, accepts and adopts streams. Every stranger is authenticated before a
+//! single frame of it is read, outside of the accept loop, and within bounds of number, size and
+//! time.
 
 use crate::{
     address::NodeAddress,
@@ -34,7 +35,7 @@ pub struct PeerHandle {
 }
 
 impl PeerHandle {
-    /// The name that calls use.
+    /// Returns the name that calls to the peer use.
     pub fn node(&self) -> &NodeAddress {
         &self.node
     }
@@ -42,11 +43,11 @@ impl PeerHandle {
     pub async fn closed(&self) {
         self.ended.cancelled().await;
     }
-    /// Whether the stream has ended.
+    /// Returns true if the stream has ended.
     pub fn is_closed(&self) -> bool {
         self.ended.is_cancelled()
     }
-    /// Ends the stream.
+    /// Closes the stream.
     pub fn close(&self) {
         self.close.cancel();
     }
@@ -129,7 +130,8 @@ impl Inner {
         });
     }
 
-    /// Has an accepted stranger prove itself. On any failure the stream is just closed.
+    /// Makes an accepted stranger prove itself. On any failure the stream is closed without an
+    /// answer.
     async fn greet(self: Arc<Self>, stream: BoxStream, from: String) {
         let options = &self.options;
         let over_local = self.node.is_local();
@@ -171,8 +173,9 @@ impl Inner {
         }
     }
 
-    /// Bounded: see [`Strangers`](crate::strangers::Strangers). `ours`: it speaks as a process of a cluster does, so
-    /// somebody's configuration is wrong.
+    /// Logs that a peer was refused, within bounds: see [`Strangers`](crate::strangers::Strangers).
+    /// `ours` is true if the peer speaks as a process of a cluster does, so that a wrong
+    /// configuration is likely.
     fn tell_refused(&self, from: &str, why: &str, ours: bool) {
         let now = self.platform.now();
         let mut strangers = self.strangers.lock().unwrap_or_else(PoisonError::into_inner);

@@ -10,14 +10,14 @@ use std::{fmt, time::Duration};
 pub enum FabricFact<'a> {
     /// An endpoint answers under this name and session from now on.
     Served {
-        /// Its name.
+        /// Name of the endpoint within its process.
         endpoint: &'a str,
-        /// Its session: the fence.
+        /// Session that the endpoint is served under.
         session: LeaderSession,
     },
-    /// It does no more.
+    /// The endpoint is not served any more.
     Withdrawn {
-        /// Its name.
+        /// Name of the endpoint within its process.
         endpoint: &'a str,
         /// The session that it was served under.
         session: LeaderSession,
@@ -26,20 +26,20 @@ pub enum FabricFact<'a> {
     Admitted {
         /// The endpoint's name.
         endpoint: &'a str,
-        /// Which call.
+        /// Name of the call, such as `dispatcher.SubmitJob`.
         call: &'static str,
-        /// Whom the caller meant.
+        /// Session that the caller meant.
         meant_for: LeaderSession,
     },
     /// A call was answered `Fenced` instead: nothing changed.
     Fenced {
         /// The endpoint's name.
         endpoint: &'a str,
-        /// Which call.
+        /// Name of the call, such as `dispatcher.SubmitJob`.
         call: &'static str,
-        /// Whom the caller meant.
+        /// Session that the caller meant.
         yours: LeaderSession,
-        /// Who is there.
+        /// Session that is served.
         current: LeaderSession,
     },
     /// An endpoint answered a call with `Overloaded`: its mailbox or its number of pending calls has reached the limit.
@@ -65,6 +65,6 @@ pub enum FabricFact<'a> {
 
 /// Sees every [`FabricFact`] of a process, as it happens and in its order.
 pub trait Witness: Send + Sync + fmt::Debug {
-    /// Sees one.
+    /// Called once for each fact, on the thread where it happens.
     fn sees(&self, fact: FabricFact<'_>);
 }

@@ -56,7 +56,7 @@ pub(crate) struct Coordination {
 /// Reasons why a request was not queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NotTaken {
-    /// [`WAITING_MAX`] requests are waiting.
+    /// Refused: [`WAITING_MAX`] requests are waiting already.
     Busy,
     /// The thread that would process the request has ended.
     Ended,

@@ -23,7 +23,7 @@ pub struct InProcess {
     pub name: String,
     /// The session that fences calls to the host.
     pub session: ProcessSession,
-    /// Whether relative paths in the program resolve against the working directory, as in an embedded cluster.
+    /// True if relative paths in the program resolve against the working directory, as in an embedded cluster.
     pub embedded: bool,
     /// An existing directory for temporary files of the host's coordinators.
     pub tmp_dir: PathBuf,

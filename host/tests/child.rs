@@ -314,7 +314,7 @@ async fn a_stalled_consumer_holds_no_more_than_the_network_memory() {
     cluster.all(S::Canceled, attempts.len()).await;
 }
 
-/// What a process has in memory, in KiB.
+/// Returns the resident memory of a process, in KiB.
 fn resident_kib(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();

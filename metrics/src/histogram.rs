@@ -25,14 +25,14 @@ struct Inner {
     max: AtomicU64,
 }
 
-/// What a histogram shows. All zero before the first value.
+/// The summary of a histogram. All fields are zero before the first value.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct HistogramSummary {
-    /// Values recorded.
+    /// Number of values that were recorded.
     pub count: u64,
-    /// The least, exactly.
+    /// Smallest value, exact.
     pub min: u64,
-    /// The largest, exactly.
+    /// Largest value, exact.
     pub max: u64,
     /// The mean; wrong once the sum has passed 2^64.
     pub mean: f64,
@@ -56,7 +56,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// One more value.
+    /// Records a value.
     pub fn record(&self, value: u64) {
         let inner = &self.0;
         if let Some(bucket) = inner.buckets.get(bucket_of(value)) {
@@ -67,7 +67,7 @@ impl Histogram {
         inner.max.fetch_max(value, Ordering::Relaxed);
     }
 
-    /// The distribution so far.
+    /// Returns the distribution of the values recorded so far.
     pub fn summary(&self) -> HistogramSummary {
         let inner = &self.0;
         let load = |n: &AtomicU64| n.load(Ordering::Relaxed);

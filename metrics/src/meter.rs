@@ -32,7 +32,7 @@ struct Past {
 }
 
 impl Meter {
-    /// `n` events happened.
+    /// Counts `n` events.
     pub fn mark(&self, n: u64) {
         self.0.count.fetch_add(n, Ordering::Relaxed);
     }

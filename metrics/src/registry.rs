@@ -16,15 +16,15 @@ use std::{
 pub struct Counter(Arc<AtomicU64>);
 
 impl Counter {
-    /// One more.
+    /// Adds 1 to the counter.
     pub fn inc(&self) {
         self.add(1);
     }
-    /// `n` more; wraps at 2^64.
+    /// Adds `n`; the counter wraps around at 2^64.
     pub fn add(&self, n: u64) {
         self.0.fetch_add(n, Ordering::Relaxed);
     }
-    /// The count so far.
+    /// Returns the count so far.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -35,11 +35,11 @@ impl Counter {
 pub struct Gauge(Arc<AtomicU64>);
 
 impl Gauge {
-    /// The value from now on.
+    /// Sets the value.
     pub fn set(&self, value: f64) {
         self.0.store(value.to_bits(), Ordering::Relaxed);
     }
-    /// The value.
+    /// Returns the value that was set last.
     pub fn get(&self) -> f64 {
         f64::from_bits(self.0.load(Ordering::Relaxed))
     }
@@ -67,13 +67,14 @@ impl fmt::Debug for Registry {
 }
 
 impl Registry {
-    /// The scope `name`: its metrics are called `name.…`.
+    /// Returns the scope `name`: its metrics are called `name.…`.
     pub fn scope(&self, name: impl Into<String>) -> Scope {
         Scope { registry: self.clone(), name: name.into() }
     }
 
-    /// Every value whose name begins with `prefix`, by ascending name. A meter gives `…` (events per
-    /// second) and `….count`; a histogram `….count`, `….min`, `….max`, `….mean`, `….p50`, `….p95`, `….p99`.
+    /// Returns every value whose name begins with `prefix`, by ascending name. A meter gives `…`
+    /// (events per second) and `….count`; a histogram `….count`, `….min`, `….max`, `….mean`,
+    /// `….p50`, `….p95`, `….p99`.
     pub fn snapshot(&self, prefix: &str) -> Vec<(String, f64)> {
         // Values are read outside the lock: a gauge's function may take locks of its own.
         let metrics: Vec<(String, Metric)> = self
@@ -177,32 +178,33 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// A scope inside this one.
+    /// Returns the scope `name` inside this one.
     pub fn scope(&self, name: impl fmt::Display) -> Self {
         Self { registry: self.registry.clone(), name: self.full(name) }
     }
-    /// Its full name, without a dot at its end.
+    /// Returns the full name of the scope, without a dot at its end.
     pub fn name(&self) -> &str {
         &self.name
     }
-    /// The counter `name`, made where there is none.
+    /// Returns the counter `name`, which is made if there is none.
     pub fn counter(&self, name: &str) -> Counter {
         self.registry.get_or_insert(self.full(name), Metric::counter, Metric::Counter)
     }
-    /// The gauge `name`, made where there is none.
+    /// Returns the gauge `name`, which is made if there is none.
     pub fn gauge(&self, name: &str) -> Gauge {
         self.registry.get_or_insert(self.full(name), Metric::gauge, Metric::Gauge)
     }
-    /// A gauge that is read when it is asked for; takes the place of another of this name.
+    /// Registers a gauge whose value `read` returns each time it is asked for; replaces another
+    /// gauge of this name.
     pub fn gauge_of(&self, name: &str, read: impl Fn() -> f64 + Send + Sync + 'static) {
         let metric = Metric::Read(Arc::new(read));
         self.registry.write().insert(self.full(name), metric);
     }
-    /// The meter `name`, made where there is none.
+    /// Returns the meter `name`, which is made if there is none.
     pub fn meter(&self, name: &str) -> Meter {
         self.registry.get_or_insert(self.full(name), Metric::meter, Metric::Meter)
     }
-    /// The histogram `name`, made where there is none.
+    /// Returns the histogram `name`, which is made if there is none.
     pub fn histogram(&self, name: &str) -> Histogram {
         self.registry.get_or_insert(self.full(name), Metric::histogram, Metric::Histogram)
     }

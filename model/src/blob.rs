@@ -52,12 +52,12 @@ impl<'de> Deserialize<'de> for ContentHash {
     }
 }
 
-/// How long a blob is kept.
+/// The lifetime of a blob.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum BlobKind {
-    /// Until its job has ended; survives the JobManager with HA.
+    /// The blob is kept until its job has ended; with HA it survives the JobManager.
     Permanent,
-    /// Until it was fetched or `blob.cleanup-interval` has passed.
+    /// The blob is kept until it was fetched or `blob.cleanup-interval` has passed.
     Transient,
 }
 
@@ -66,10 +66,10 @@ pub enum BlobKind {
 pub struct BlobKey {
     /// The job it belongs to; `None` for programs and what no job owns.
     pub job: Option<JobId>,
-    /// What it holds.
+    /// Hash of the blob's content.
     pub hash: ContentHash,
-    /// How long it is kept.
+    /// Lifetime of the blob.
     pub kind: BlobKind,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
 }

@@ -9,27 +9,30 @@ use std::{
     ops::Range,
 };
 
-/// Where the bytes of one snapshot are.
+/// The place of one snapshot's bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StateHandle {
-    /// Here, because they are few (`execution.checkpointing.data-inline-threshold`).
+    /// The bytes themselves, because they are few
+    /// (`execution.checkpointing.data-inline-threshold`).
     Inline(#[serde(with = "serde_bytes")] Vec<u8>),
-    /// In an object of the checkpoint directory.
+    /// An object of the checkpoint directory.
     Object {
         /// The object's name, relative to the checkpoint directory.
         name: String,
-        /// Its length in bytes.
+        /// Length of the object in bytes.
         bytes: u64,
     },
-    /// In an object outside of the checkpoint directory, which the job does not own: it was started from a savepoint.
+    /// An object outside of the checkpoint directory, which the job does not own: it was started
+    /// from a savepoint.
     External {
-        /// The object's URI.
+        /// URI of the object.
         uri: String,
-        /// Its length in bytes.
+        /// Length of the object in bytes.
         bytes: u64,
     },
-    /// In several places. Keyed state that is large is stored in parts, so that it can be stored while it is being written, and a
-    /// subtask reads only the parts with key groups that it owns. No part has parts.
+    /// Several parts. Large keyed state is stored in parts, so that it can be stored while it is
+    /// being written, and a subtask reads only the parts with key groups that it owns. No part has
+    /// parts.
     Parts(Vec<StatePart>),
 }
 
@@ -38,7 +41,7 @@ pub enum StateHandle {
 pub struct StatePart {
     /// The key groups of its entries, as the first and the last group of each run; empty: any group.
     pub groups: Vec<(u32, u32)>,
-    /// Where its bytes are.
+    /// The place of the part's bytes.
     pub state: StateHandle,
 }
 
@@ -89,7 +92,7 @@ impl StateHandle {
 pub struct CheckpointBarrier {
     /// The number of the checkpoint; it grows during the life of a job.
     pub checkpoint: u64,
-    /// When the checkpoint was triggered, in Unix milliseconds.
+    /// Time of the checkpoint's trigger, in Unix milliseconds.
     pub triggered_ms: u64,
     /// True if the task that takes this barrier ends once the checkpoint is complete: its sources have no more data, or the job is
     /// stopped.
@@ -121,7 +124,7 @@ impl SubtaskSnapshot {
 pub struct OperatorSubtaskState {
     /// True if the subtask had reached the end of its data.
     pub ended: bool,
-    /// Its state, if it had any.
+    /// The operator's state in this subtask, `None` if it had none.
     pub state: Option<StateHandle>,
 }
 
@@ -130,7 +133,7 @@ pub struct OperatorSubtaskState {
 pub struct OperatorState {
     /// The operator's name, for messages.
     pub name: String,
-    /// Its uid, if it had one.
+    /// Uid that the program gave the operator; `None` if it gave none.
     pub uid: Option<String>,
     /// The number of key groups.
     pub max_parallelism: u32,
@@ -154,9 +157,9 @@ pub struct CheckpointMetadata {
     /// objects alike. 0 in metadata that was written before this field existed.
     #[serde(default)]
     pub graph: u64,
-    /// When it was triggered, in Unix milliseconds.
+    /// Time of the trigger, in Unix milliseconds.
     pub triggered_ms: u64,
-    /// When every part had arrived, in Unix milliseconds.
+    /// Time at which every part had arrived, in Unix milliseconds.
     pub completed_ms: u64,
     /// The state of every operator of the job, with or without state.
     pub operators: BTreeMap<OperatorId, OperatorState>,
@@ -200,7 +203,7 @@ impl CheckpointMetadata {
     }
 }
 
-/// Where a complete checkpoint is found: what a job's log keeps of it.
+/// The entry of a job's log by which a complete checkpoint is found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointPointer {
     /// The number of the checkpoint.

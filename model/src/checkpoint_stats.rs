@@ -4,14 +4,14 @@ use crate::ids::JobVertexId;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
-/// How a checkpoint stands.
+/// The state of a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CheckpointStatus {
     /// Not every part has arrived, or its metadata is being stored.
     InProgress,
     /// Complete: the job, or another one, can be restored from it.
     Completed,
-    /// It will never be complete.
+    /// The checkpoint will never be complete.
     Failed,
 }
 
@@ -31,7 +31,7 @@ impl CheckpointStatus {
 pub enum CheckpointKind {
     /// The job's recovery; newer checkpoints replace it.
     Checkpoint,
-    /// A user, who owns and deletes it. The job goes on.
+    /// A savepoint, which a user asked for, owns and deletes. The job continues.
     Savepoint,
     /// A user; the job stops with it.
     Stop {
@@ -54,7 +54,7 @@ impl CheckpointKind {
 /// The part of one vertex in a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VertexCheckpointStats {
-    /// The vertex.
+    /// Vertex that the value belongs to.
     pub vertex: JobVertexId,
     /// The number of its subtasks.
     pub subtasks: u32,
@@ -66,18 +66,18 @@ pub struct VertexCheckpointStats {
     pub state_bytes: u64,
 }
 
-/// One checkpoint.
+/// Statistics of one checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointStats {
     /// The number of the checkpoint.
     pub checkpoint: u64,
     /// The purpose of the checkpoint.
     pub kind: CheckpointKind,
-    /// How it stands.
+    /// State of the checkpoint.
     pub status: CheckpointStatus,
-    /// When it was triggered, in Unix milliseconds.
+    /// Time of the trigger, in Unix milliseconds.
     pub triggered_ms: u64,
-    /// When it was complete or had failed, in Unix milliseconds.
+    /// Time of the completion or failure, in Unix milliseconds.
     pub ended_ms: Option<u64>,
     /// The size of all state in bytes, coordinators' included.
     pub state_bytes: u64,
@@ -114,13 +114,13 @@ impl CheckpointStats {
 /// The number of checkpoints of one JobMaster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CheckpointCounts {
-    /// How often the job was restored.
+    /// Number of times the job was restored.
     pub restored: u64,
-    /// Checkpoints that run now.
+    /// Number of checkpoints in progress.
     pub in_progress: u64,
-    /// Checkpoints that were complete.
+    /// Number of complete checkpoints.
     pub completed: u64,
-    /// Checkpoints that have failed.
+    /// Number of failed checkpoints.
     pub failed: u64,
 }
 
@@ -129,7 +129,7 @@ pub struct CheckpointCounts {
 pub struct RestoredCheckpoint {
     /// The number of the checkpoint.
     pub checkpoint: u64,
-    /// When the job was restored, in Unix milliseconds.
+    /// Time of the restore, in Unix milliseconds.
     pub restored_ms: u64,
     /// True if it is a savepoint.
     pub is_savepoint: bool,
@@ -140,11 +140,11 @@ pub struct RestoredCheckpoint {
 /// The spread of a number over the newest complete checkpoints; all are 0 if there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Spread {
-    /// The smallest.
+    /// Smallest of the values.
     pub min: u64,
-    /// The largest.
+    /// Largest of the values.
     pub max: u64,
-    /// The mean, rounded down.
+    /// Arithmetic mean, rounded down.
     pub average: u64,
     /// The 50th, 90th, 95th, 99th and 99.9th percentile.
     pub percentiles: [u64; 5],
@@ -191,9 +191,9 @@ pub struct CheckpointSettings {
 /// All about the checkpoints of a job under one JobMaster.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CheckpointReport {
-    /// The settings.
+    /// Settings that the checkpoints are made with.
     pub settings: CheckpointSettings,
-    /// The counts.
+    /// Number of checkpoints by outcome.
     pub counts: CheckpointCounts,
     /// The newest checkpoints, the newest first; their number is bounded (`web.checkpoints.history`).
     pub history: VecDeque<CheckpointStats>,

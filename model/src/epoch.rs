@@ -20,7 +20,7 @@ pub struct Epoch {
 /// One leadership of one component.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct LeaderSession {
-    /// Its place in the order of leaderships.
+    /// Place of the session in the order of leaderships.
     pub epoch: Epoch,
     /// Random, so that two leaders that were given the same epoch by mistake do not look the same.
     pub nonce: u64,
@@ -39,7 +39,7 @@ impl fmt::Debug for LeaderSession {
 
 /// A component's fencing token: a typed [`LeaderSession`].
 pub trait Fence: Copy + Eq + Ord + fmt::Debug + fmt::Display + Send + Sync + 'static {
-    /// From the session that the wire carries.
+    /// Makes the fence from the session that the wire carries.
     fn from_session(session: LeaderSession) -> Self;
     /// The session that the wire carries.
     fn session(self) -> LeaderSession;

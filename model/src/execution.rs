@@ -15,11 +15,11 @@ pub enum JobStatus {
     Running,
     /// Failed, waiting for its tasks to end.
     Failing,
-    /// Ended by a failure.
+    /// The job or subtask ended with a failure.
     Failed,
     /// Cancelled, waiting for its tasks to end.
     Cancelling,
-    /// Ended by the user.
+    /// The user cancelled the job.
     Canceled,
     /// Every task has finished.
     Finished,
@@ -32,15 +32,16 @@ pub enum JobStatus {
 }
 
 impl JobStatus {
-    /// Ended for good, in every JobManager: FINISHED, CANCELED, FAILED.
+    /// Returns true if the job has ended for good, in every JobManager: FINISHED, CANCELED or
+    /// FAILED.
     pub fn is_globally_terminal(self) -> bool {
         matches!(self, Self::Finished | Self::Canceled | Self::Failed)
     }
-    /// Ended in this JobManager: globally terminal, or SUSPENDED.
+    /// Returns true if the job has ended in this JobManager: globally terminal, or SUSPENDED.
     pub fn is_terminal(self) -> bool {
         self.is_globally_terminal() || self == Self::Suspended
     }
-    /// Flink's name.
+    /// Returns the name that Flink's REST interface uses.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Initializing => "INITIALIZING",
@@ -68,32 +69,32 @@ impl fmt::Display for JobStatus {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ExecutionState {
-    /// Not scheduled.
+    /// Not scheduled yet; the state every attempt begins in.
     Created,
-    /// Waits for a slot.
+    /// The subtask waits for a slot.
     Scheduled,
-    /// Sent to its TaskExecutor.
+    /// The subtask was sent to its TaskExecutor.
     Deploying,
     /// The task's process rebuilds its program, restores state and opens its operators.
     Initializing,
     /// `open` is done and the loop is entered.
     Running,
-    /// Ended well.
+    /// Ended by itself, after all input was processed.
     Finished,
-    /// Was told to stop.
+    /// The subtask was asked to cancel and has not ended yet.
     Canceling,
-    /// Stopped as told.
+    /// The subtask ended because it was cancelled.
     Canceled,
-    /// Ended by a failure.
+    /// The job or subtask ended with a failure.
     Failed,
 }
 
 impl ExecutionState {
-    /// FINISHED, CANCELED or FAILED.
+    /// Returns true for FINISHED, CANCELED and FAILED.
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::Finished | Self::Canceled | Self::Failed)
     }
-    /// Flink's name.
+    /// Returns the name that Flink's REST interface uses.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Created => "CREATED",
@@ -127,14 +128,14 @@ impl fmt::Display for ExecutionState {
     }
 }
 
-/// Why something failed, as it is shown to people and sent on.
+/// The reason of a failure, as it is shown to users and sent to other processes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FailureCause {
-    /// A stable name of the kind, e.g. `TaskManagerLost`, `UserError`, `NoResourceAvailable`.
+    /// Stable name of the kind, such as `TaskManagerLost`, `UserError`, `NoResourceAvailable`.
     pub kind: String,
-    /// What happened, where, and what to do: one or more lines.
+    /// Message for users: the fault, its place and the remedy, in one or more lines.
     pub message: String,
-    /// Whether a restart may help; a wrong program or configuration may not.
+    /// True if a restart may help; with a wrong program or configuration it can't.
     pub recoverable: bool,
 }
 
@@ -142,16 +143,16 @@ impl FailureCause {
     /// The kind of the failure of tasks or coordinators whose checkpoint has lost or damaged files: no restart can read them.
     pub const CHECKPOINT_UNREADABLE: &str = "CheckpointUnreadable";
 
-    /// A failure that a restart may mend.
+    /// Makes a failure that a restart may mend.
     pub fn recoverable(kind: impl Into<String>, message: impl Into<String>) -> Self {
         Self { kind: kind.into(), message: message.into(), recoverable: true }
     }
-    /// Whether this is how others notice a failure, rather than a failure: shown only where nothing
+    /// Returns true if this is how others notice a failure, rather than a failure: shown only where nothing
     /// better is known.
     pub fn is_consequence(&self) -> bool {
         matches!(&*self.kind, "DataConnectionLost" | "TaskCanceled" | "NoSlots")
     }
-    /// A failure that no restart mends: the restart strategy is not asked.
+    /// Makes a failure that no restart mends: the restart strategy is not asked.
     pub fn fatal(kind: impl Into<String>, message: impl Into<String>) -> Self {
         Self { kind: kind.into(), message: message.into(), recoverable: false }
     }

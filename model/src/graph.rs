@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 pub struct JobGraph {
     /// Given by the client, or drawn when the graph is made.
     pub job_id: JobId,
-    /// For people.
+    /// Name meant for people; not unique.
     pub name: String,
     /// The program and the inputs that a rebuild runs with.
     pub program: ProgramRef,
@@ -24,7 +24,7 @@ pub struct JobGraph {
     pub vertices: Vec<JobVertex>,
     /// Edges, by ascending [`EdgeId`].
     pub edges: Vec<JobEdge>,
-    /// Whether every source ends.
+    /// True if every source ends.
     pub bounded: bool,
     /// Options of this job alone (`-D`, `-p`, what the program set): Flink's keys, and `program.*`.
     pub options: BTreeMap<String, String>,
@@ -36,11 +36,11 @@ pub struct JobGraph {
 /// A program and what a rebuild needs to make the same graph.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProgramRef {
-    /// SHA-256 of the executable.
+    /// SHA-256 hash of the executable.
     pub hash: ContentHash,
-    /// File name, for people.
+    /// Name of the program's file, shown to users.
     pub name: String,
-    /// Bytes of the executable.
+    /// Size of the executable in bytes.
     pub size: u64,
     /// Arguments after the program's name.
     pub args: Vec<String>,
@@ -49,7 +49,7 @@ pub struct ProgramRef {
     /// Values of `env.once(name, …)`: opaque serialised bytes.
     #[serde(with = "once_values")]
     pub once: BTreeMap<String, Vec<u8>>,
-    /// Which of the program's registered jobs; `None` where it has one.
+    /// Name of the registered job; `None` if the program has only one.
     pub job: Option<String>,
 }
 
@@ -75,15 +75,15 @@ mod once_values {
 /// One operator of a program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GraphNode {
-    /// Order of creation.
+    /// Unique within one graph; assigned in the order of creation.
     pub id: NodeId,
     /// Hash of the `uid`, or of the place in the graph where none was given.
     pub operator_id: OperatorId,
     /// `uid` as the user wrote it.
     pub uid: Option<String>,
-    /// `map`, `filter`, `text_source`, …
+    /// Kind of the operator: `map`, `filter`, `text_source`, …
     pub kind: String,
-    /// For people; the user's `name`, or one made from the kind.
+    /// Name for users: the program's `name`, or one made from the kind.
     pub name: String,
     /// Record types that come in, one per input.
     pub inputs: Vec<String>,
@@ -91,11 +91,11 @@ pub struct GraphNode {
     pub output: Option<String>,
     /// Nodes this one reads from.
     pub reads: Vec<NodeId>,
-    /// Declared states.
+    /// States that the operator's program declares.
     pub states: Vec<StateDeclaration>,
-    /// Whether a coordinator (a split enumerator, a collector) runs for it in the JobManager-side host.
+    /// True if a coordinator (a split enumerator, a collector) runs for it in the JobManager-side host.
     pub coordinated: bool,
-    /// Whether the operator commits results when a checkpoint is complete. The tasks of a job with such an operator end only after
+    /// True if the operator commits results when a checkpoint is complete. The tasks of a job with such an operator end only after
     /// a final checkpoint.
     #[serde(default)]
     pub commits: bool,
@@ -144,56 +144,56 @@ pub struct JobVertex {
     pub id: JobVertexId,
     /// Names of its operators joined with ` -> `.
     pub name: String,
-    /// Its operators, first to last.
+    /// Operators of the chain, first to last.
     pub nodes: Vec<NodeId>,
     /// Subtasks; ≥ 1. Always taken from here, never from a rebuild.
     pub parallelism: u32,
     /// Key groups, hence the most subtasks it may ever have.
     pub max_parallelism: u32,
-    /// Slot sharing group.
+    /// Name of the slot sharing group.
     pub slot_sharing_group: String,
-    /// What one subtask's slot needs, where the user says it for the vertex's group.
+    /// Resources that a slot of the vertex's group needs for one subtask, if the program sets them.
     pub resources: Option<ResourceProfile>,
-    /// Whether it has no input.
+    /// True if it has no input.
     pub source: bool,
 }
 
-/// How records of an edge find their subtask.
+/// The way in which an edge distributes records over the consumer's subtasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ShipStrategy {
     /// Subtask i to subtask i; both sides have the same parallelism.
     Forward,
-    /// By key group of the key.
+    /// Each record goes to the subtask that owns its key's key group.
     Hash,
-    /// Round robin to all.
+    /// The records go to all subtasks in turn.
     Rebalance,
-    /// Every record to all.
+    /// Each record goes to every subtask.
     Broadcast,
-    /// As a function of the program says.
+    /// A function of the program chooses each record's subtask.
     Custom,
 }
 
 /// An edge between two vertices.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobEdge {
-    /// Order of creation.
+    /// Unique within one graph; assigned in the order of creation.
     pub id: EdgeId,
-    /// Producer.
+    /// Vertex that produces the records.
     pub from: JobVertexId,
-    /// Consumer.
+    /// Vertex that consumes the records.
     pub to: JobVertexId,
-    /// The producing operator.
+    /// Operator that produces the records.
     pub from_node: NodeId,
-    /// The consuming operator.
+    /// Operator that consumes the records.
     pub to_node: NodeId,
-    /// Which output of the producing chain, 0-based.
+    /// Index of the output of the producing chain, from 0.
     pub output: u32,
-    /// Which input of the consuming chain, 0-based.
+    /// Index of the input of the consuming chain, from 0.
     pub input: u32,
-    /// How records find their subtask.
+    /// Way in which the edge distributes records.
     pub ship: ShipStrategy,
-    /// Record type.
+    /// Rust type of the records.
     pub record: String,
     /// Name of the producing operator's side output; `None`: its main output.
     #[serde(default)]
@@ -201,7 +201,7 @@ pub struct JobEdge {
 }
 
 impl JobGraph {
-    /// The vertex of that id.
+    /// Returns the vertex of that id, `None` if the graph has none.
     pub fn vertex(&self, id: JobVertexId) -> Option<&JobVertex> {
         self.vertices.iter().find(|v| v.id == id)
     }
@@ -213,7 +213,7 @@ impl JobGraph {
     pub fn outputs_of(&self, id: JobVertexId) -> impl Iterator<Item = &JobEdge> {
         self.edges.iter().filter(move |e| e.from == id)
     }
-    /// Subtasks of all vertices.
+    /// Returns the number of subtasks of all vertices.
     pub fn total_subtasks(&self) -> u64 {
         self.vertices.iter().map(|v| u64::from(v.parallelism)).sum()
     }

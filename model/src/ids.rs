@@ -6,13 +6,13 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::{fmt, str::FromStr};
 use thiserror::Error;
 
-/// Why a text is not an id.
+/// The error that a text is not an id.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("'{text}' is not a {what}: it takes 32 hexadecimal digits")]
 pub struct ParseIdError {
     /// The kind of id that was expected.
     pub what: &'static str,
-    /// What was given (first 64 characters).
+    /// The text that was given, cut after 64 characters.
     pub text: String,
 }
 
@@ -70,7 +70,7 @@ macro_rules! hex_id {
 }
 
 hex_id!(
-    /// One submitted job.
+    /// Identifies one submitted job.
     JobId, "job id");
 hex_id!(
     /// One asynchronous operation that a client has triggered, and asks about by this id.
@@ -96,11 +96,11 @@ macro_rules! text_id {
         pub struct $name(pub String);
 
         impl $name {
-            /// From any text.
+            /// Makes an id from any text.
             pub fn new(text: impl Into<String>) -> Self {
                 Self(text.into())
             }
-            /// The text.
+            /// Returns the id as text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -139,9 +139,9 @@ pub struct EdgeId(pub u32);
 /// One slot of one TaskExecutor.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SlotId {
-    /// The TaskExecutor.
+    /// Process of the TaskExecutor that has the slot.
     pub resource_id: ResourceId,
-    /// 0-based.
+    /// Index of the slot, from 0.
     pub index: u32,
 }
 
@@ -157,9 +157,9 @@ pub struct ExecutionAttemptId {
     /// The execution graph: the JobMaster epoch's process counter mixed with its nonce, so that
     /// attempts of two JobMasters never meet.
     pub graph: u64,
-    /// The vertex.
+    /// Vertex that the value belongs to.
     pub vertex: JobVertexId,
-    /// 0-based.
+    /// Index of the subtask, from 0.
     pub subtask: u32,
     /// 0-based, grows with every restart of the subtask.
     pub attempt: u32,

@@ -11,29 +11,29 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// One offered slot.
+/// A slot that a TaskExecutor offers to a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlotOffer {
-    /// Its allocation.
+    /// Allocation that the slot is offered under.
     pub allocation_id: AllocationId,
-    /// Its index.
+    /// Index of the slot in its TaskExecutor, from 0.
     pub index: u32,
-    /// What it has.
+    /// Profile that the slot offers.
     pub profile: ResourceProfile,
 }
 
-/// One task's new state.
+/// A change of one task's state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskStateUpdate {
-    /// Which attempt.
+    /// Execution attempt that the update is about.
     pub attempt: ExecutionAttemptId,
     /// The new state.
     pub state: ExecutionState,
-    /// Why, for FAILED.
+    /// Reason of the failure; `None` unless the state is FAILED.
     pub cause: Option<FailureCause>,
     /// Records and bytes so far.
     pub io: TaskIo,
-    /// What the functions of the program count.
+    /// Metrics that the functions of the program report.
     #[serde(default)]
     pub metrics: Arc<TaskMetrics>,
 }
@@ -41,18 +41,18 @@ pub struct TaskStateUpdate {
 /// The metrics that the functions of one task keep, by `OPERATOR.NAME`.
 pub type TaskMetrics = BTreeMap<String, i64>;
 
-/// Counts of one task.
+/// Counts of records and bytes of one task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TaskIo {
-    /// Records that came in.
+    /// Number of records received.
     pub records_in: u64,
-    /// Records that went out.
+    /// Number of records sent.
     pub records_out: u64,
     /// Bytes that came in (serialised size; 0 for typed hand-over).
     pub bytes_in: u64,
-    /// Bytes that went out.
+    /// Number of bytes sent.
     pub bytes_out: u64,
-    /// Whether all data was read and has left the task.
+    /// True if all data was read and has left the task.
     #[serde(default)]
     pub end_of_data: bool,
 }
@@ -60,74 +60,74 @@ pub struct TaskIo {
 /// A job as it is, or as it ended: what REST shows and the archive keeps.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobDetails {
-    /// The graph.
+    /// Graph that the job runs.
     pub graph: Arc<JobGraph>,
-    /// State.
+    /// State of the job.
     pub status: JobStatus,
     /// Unix milliseconds of each state's latest entry.
     pub timestamps: BTreeMap<JobStatus, u64>,
-    /// Unix milliseconds.
+    /// Start in Unix milliseconds.
     pub start_ms: u64,
-    /// Unix milliseconds.
+    /// End in Unix milliseconds; `None` while it lasts.
     pub end_ms: Option<u64>,
-    /// When this was made, Unix milliseconds.
+    /// Time at which the details were made, in Unix milliseconds.
     pub now_ms: u64,
-    /// By topological order.
+    /// Vertices in topological order.
     pub vertices: Vec<VertexDetails>,
     /// Root cause of the end, if it failed.
     pub cause: Option<FailureCause>,
     /// Failures so far, newest first, bounded (`web.exception-history-size`).
     pub failures: Vec<FailureRecord>,
-    /// Restarts so far.
+    /// Number of restarts so far.
     pub restarts: u32,
-    /// The checkpoints so far.
+    /// Report of the job's checkpoints.
     #[serde(default)]
     pub checkpoints: Arc<CheckpointReport>,
 }
 
-/// One vertex.
+/// State and numbers of one vertex.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct VertexDetails {
-    /// Id.
+    /// Id of the vertex.
     pub id: JobVertexId,
-    /// Subtasks in order.
+    /// Subtasks, ordered by index.
     pub subtasks: Vec<SubtaskDetails>,
 }
 
 /// The current attempt of one subtask.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SubtaskDetails {
-    /// Which attempt.
+    /// Current execution attempt of the subtask.
     pub attempt: ExecutionAttemptId,
-    /// State.
+    /// State of the attempt.
     pub state: ExecutionState,
     /// Unix milliseconds of each state's entry.
     pub timestamps: BTreeMap<ExecutionState, u64>,
-    /// TaskManager, once assigned.
+    /// TaskManager that the attempt is assigned to, `None` before that.
     pub resource_id: Option<ResourceId>,
-    /// Its host name.
+    /// Host name of that TaskManager.
     pub host: Option<String>,
-    /// Counts so far.
+    /// Counts of records and bytes so far.
     pub io: TaskIo,
-    /// What the functions of the program count.
+    /// Metrics that the functions of the program report.
     #[serde(default)]
     pub metrics: Arc<TaskMetrics>,
-    /// Why it failed.
+    /// Reason of the failure; `None` unless the attempt failed.
     pub cause: Option<FailureCause>,
 }
 
 /// One failure in the history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailureRecord {
-    /// Unix milliseconds.
+    /// Time of the failure in Unix milliseconds.
     pub at_ms: u64,
     /// Task name with subtask, if one task failed first.
     pub task: Option<String>,
-    /// TaskManager.
+    /// TaskManager of the failed task; `None` if it is unknown.
     pub resource_id: Option<ResourceId>,
-    /// Why.
+    /// Failure that came first.
     pub cause: FailureCause,
-    /// What else failed until the restart, one of each cause; bounded.
+    /// Further failures until the restart, one of each cause; their number is bounded.
     #[serde(default)]
     pub concurrent: Vec<FailureRecord>,
 }

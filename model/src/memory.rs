@@ -1,10 +1,10 @@
-//! Memory amounts.
+//! Amounts of memory in whole bytes, and how they are read and written as text.
 
 use serde::{Deserialize, Serialize};
 use std::{fmt, iter::Sum, ops::Add, str::FromStr};
 use thiserror::Error;
 
-/// Bytes.
+/// An amount of memory in bytes.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -12,15 +12,15 @@ use thiserror::Error;
 pub struct MemorySize(pub u64);
 
 impl MemorySize {
-    /// From MiB; saturating.
+    /// Converts MiB to bytes; saturates at `u64::MAX`.
     pub const fn from_mib(mib: u64) -> Self {
         Self(mib.saturating_mul(1 << 20))
     }
-    /// Whole MiB, rounded down.
+    /// Returns the amount in whole MiB, rounded down.
     pub const fn mib(self) -> u64 {
         self.0 >> 20
     }
-    /// `self - other`, or `None` below zero.
+    /// Returns `self - other`, or `None` if that is below zero.
     pub fn checked_sub(self, other: Self) -> Option<Self> {
         self.0.checked_sub(other.0).map(Self)
     }
@@ -50,7 +50,7 @@ impl fmt::Display for MemorySize {
     }
 }
 
-/// Why a text is not an amount of memory.
+/// The error that a text is not an amount of memory.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "'{0}' is not an amount of memory: a number with b, k, m, g or t (powers of 1024), e.g. 1728m"

@@ -1,34 +1,35 @@
-//! What slots and workers are made of.
+//! Resources of slots and workers.
 
 use crate::memory::MemorySize;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt, ops::Range};
 
-/// What one slot offers or needs. Amounts are exact: CPU in thousandths of a core, memory in bytes.
+/// The resources that one slot offers or needs. Amounts are exact: CPU in thousandths of a core,
+/// memory in bytes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct ResourceProfile {
-    /// Thousandths of a core.
+    /// CPU share in thousandths of a core.
     pub cpu_millis: u64,
-    /// User code's memory.
+    /// Memory of user code.
     pub task: MemorySize,
     /// State backends' and operators' memory.
     pub managed: MemorySize,
-    /// Exchange buffers.
+    /// Memory for exchange buffers.
     pub network: MemorySize,
     /// Anything else, by name (`gpu`).
     pub extended: BTreeMap<String, u64>,
 }
 
 impl ResourceProfile {
-    /// Needs nothing in particular: any slot will do. A requirement of a job that asks for nothing.
+    /// Returns the profile that needs nothing in particular, so that every slot fulfils it: the requirement of a job that sets none.
     pub fn unknown() -> Self {
         Self::default()
     }
-    /// Whether this is [`ResourceProfile::unknown`].
+    /// Returns true if this is [`ResourceProfile::unknown`].
     pub fn is_unknown(&self) -> bool {
         *self == Self::default()
     }
-    /// Whether a slot of this profile can serve `need`. An unknown need is served by every slot.
+    /// Returns true if a slot of this profile can serve `need`. An unknown need is served by every slot.
     pub fn fulfils(&self, need: &Self) -> bool {
         self.cpu_millis >= need.cpu_millis
             && self.task >= need.task
@@ -59,10 +60,10 @@ impl fmt::Display for ResourceProfile {
     }
 }
 
-/// What one TaskManager is to be made of: asked from a driver, told in a registration.
+/// The resources of one TaskManager: a driver is asked for them, and a registration reports them.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct WorkerResourceSpec {
-    /// Thousandths of a core.
+    /// CPU share in thousandths of a core.
     pub cpu_millis: u64,
     /// User code's memory, all slots together.
     pub task: MemorySize,
@@ -70,14 +71,15 @@ pub struct WorkerResourceSpec {
     pub network: MemorySize,
     /// Managed memory, all slots together.
     pub managed: MemorySize,
-    /// Slots.
+    /// Number of slots.
     pub slots: u32,
-    /// Anything else, by name.
+    /// Amounts of other resources by name (`gpu`).
     pub extended: BTreeMap<String, u64>,
 }
 
 impl WorkerResourceSpec {
-    /// What each of its equal slots offers.
+    /// Returns the profile of each of the worker's equal slots: the worker's amounts divided by
+    /// their number.
     pub fn slot_profile(&self) -> ResourceProfile {
         let n = u64::from(self.slots.max(1));
         ResourceProfile {
@@ -104,7 +106,8 @@ impl WorkerResourceSpec {
 /// The devices that a slot has of each external resource, by the resource's name: indices from 0 on its TaskManager.
 pub type Devices = BTreeMap<String, Range<u64>>;
 
-/// What people are shown of a TaskManager beyond what it offers. Nothing is decided by it.
+/// Facts about a TaskManager that are shown to users beyond its resources. No decision depends on
+/// them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TaskManagerFacts {

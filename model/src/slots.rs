@@ -9,35 +9,35 @@ use serde::{Deserialize, Serialize};
 /// One slot as its TaskExecutor sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlotStatus {
-    /// Which slot.
+    /// The slot that the status is about.
     pub slot_id: SlotId,
-    /// What it offers.
+    /// Profile that the slot offers.
     pub profile: ResourceProfile,
-    /// Whom it is allocated to.
+    /// Allocation of the slot; `None` if it is free.
     pub allocation: Option<SlotAllocation>,
 }
 
-/// Whom a slot is allocated to.
+/// The job and allocation that have a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SlotAllocation {
-    /// The job.
+    /// Job that has the slot.
     pub job_id: JobId,
-    /// This allocation.
+    /// Allocation that has the slot.
     pub allocation_id: AllocationId,
 }
 
 /// All slots of a TaskExecutor.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SlotReport {
-    /// By ascending index.
+    /// Statuses of all slots, by ascending index.
     pub slots: Vec<SlotStatus>,
 }
 
-/// So many slots of a profile.
+/// A number of slots that fulfil a profile.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ResourceRequirement {
-    /// What each slot must fulfil.
+    /// Profile that each slot must fulfil.
     pub profile: ResourceProfile,
-    /// How many: the whole amount, not a difference.
+    /// Number of slots; the whole amount, not a difference.
     pub slots: u32,
 }

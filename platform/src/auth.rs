@@ -9,7 +9,7 @@ use model::{ClusterId, JobId};
 
 pub use crate::handshake::Secret;
 
-/// Why the other end is not trusted.
+/// The reason why the peer is not trusted.
 pub type AuthError = HandshakeError;
 
 fn parties(key: &Secret) -> (Credentials, Introduction) {
@@ -23,7 +23,8 @@ fn parties(key: &Secret) -> (Credentials, Introduction) {
     (credentials, introduction)
 }
 
-/// The side that connected. The stream it returns leads to a process that knows the key.
+/// Authenticates the stream as the side that connected. The returned stream leads to a process that
+/// knows the key.
 pub async fn dial(
     platform: &Platform,
     mut stream: BoxStream,
@@ -34,7 +35,7 @@ pub async fn dial(
     Ok(stream)
 }
 
-/// The side that accepted.
+/// Authenticates the stream as the side that accepted.
 pub async fn accept(
     platform: &Platform,
     mut stream: BoxStream,

@@ -21,7 +21,7 @@ const MAGIC: [u8; 4] = *b"FLOT";
 const FIXED_BYTES: usize = 4 + 1 + 2 + 1 + 16 + 32 + 16;
 const PROOF_BYTES: usize = 32;
 
-/// A protocol version.
+/// Version of the handshake protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version {
     /// Changes when old and new can't understand each other.
@@ -41,17 +41,18 @@ impl fmt::Display for Version {
 pub struct Secret(Arc<[u8]>);
 
 impl Secret {
-    /// From its bytes; 32 random ones are right.
+    /// Makes a secret from its bytes; use 32 random ones.
     pub fn new(bytes: impl Into<Vec<u8>>) -> Self {
         Self(bytes.into().into())
     }
 
-    /// The bytes, to be written to a file with mode 0600 or handed to a child; never to a log.
+    /// Returns the secret's bytes, to be written to a file with mode 0600 or handed to a child;
+    /// never to a log.
     pub fn expose(&self) -> &[u8] {
         &self.0
     }
 
-    /// What the hosts of one job know instead of the cluster's secret.
+    /// Derives the secret that the program hosts of one job get instead of the cluster's.
     #[must_use]
     pub fn for_job(&self, job: JobId) -> Self {
         let mut mac = self.mac(b"flott host key 1");
@@ -74,7 +75,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// As what a process takes part.
+/// The role in which a process takes part in a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Identity {
     /// A JobManager, TaskManager or client: knows the cluster secret.
@@ -83,62 +84,63 @@ pub enum Identity {
     Host(JobId),
 }
 
-/// What a process proves itself with.
+/// The data with which a process proves its identity.
 #[derive(Debug, Clone)]
 pub struct Credentials {
-    /// The cluster it belongs to.
+    /// Id of the cluster that the process belongs to.
     pub cluster: ClusterId,
-    /// As what.
+    /// Identity that this side claims.
     pub identity: Identity,
     /// The cluster's secret, or for [`Identity::Host`] the job's.
     pub secret: Secret,
 }
 
-/// What a process says about itself.
+/// The statements that a process makes about itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Introduction {
-    /// Where it can be called back, `host:port`; empty: nowhere. At most 255 bytes.
+    /// Address for calls back to the process, `host:port`, at most 255 bytes; empty if it takes
+    /// none.
     pub node: String,
     /// Drawn once per process: tells a restarted process from its predecessor.
     pub incarnation: u128,
 }
 
-/// Who is at the other end. Proved, where the function that returns it says so.
+/// The process at the other end. It is proved only if the function that returns it says so.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peer {
-    /// As what.
+    /// Identity of the peer.
     pub identity: Identity,
-    /// Where it can be called back.
+    /// Address for calls back to the peer; `None` if it takes none.
     pub node: Option<String>,
-    /// Of its process.
+    /// Incarnation of the peer's process.
     pub incarnation: u128,
-    /// What it speaks.
+    /// Protocol version that the peer speaks.
     pub version: Version,
 }
 
-/// Why two processes do not talk to each other.
+/// The reason why two processes do not talk to each other.
 #[derive(Debug, Error)]
 pub enum HandshakeError {
     /// The stream failed or ended.
     #[error("the connection was lost during the handshake: {0}")]
     Io(#[from] io::Error),
-    /// Not our protocol at all.
+    /// The bytes are not this protocol.
     #[error("the peer does not speak this protocol: {0}")]
     Malformed(&'static str),
     /// Versions that can't be talked between.
     #[error("the peer speaks protocol {theirs}, this process {ours}")]
     Version {
-        /// The peer's.
+        /// Protocol version of the peer.
         theirs: Version,
-        /// This process's.
+        /// Protocol version of this process.
         ours: Version,
     },
-    /// Another cluster.
+    /// The peer belongs to another cluster.
     #[error("the peer belongs to cluster {theirs:?}, this process to {ours:?}")]
     Cluster {
-        /// The peer's.
+        /// Cluster id of the peer.
         theirs: String,
-        /// This process's.
+        /// Cluster id of this process.
         ours: String,
     },
     /// The peer's proof is wrong.
@@ -157,35 +159,36 @@ pub enum HandshakeError {
 /// A greeting as it is on the wire.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Greeting {
-    /// Who greets.
+    /// Side of the connection that sends this greeting.
     pub role: Role,
-    /// What it speaks.
+    /// Protocol version that the sender speaks.
     pub version: Version,
-    /// As what it takes part.
+    /// Identity that the sender claims.
     pub identity: Identity,
-    /// Fresh.
+    /// Random bytes, drawn anew for each handshake.
     pub nonce: [u8; 32],
-    /// Of its process.
+    /// Incarnation of the sender's process.
     pub incarnation: u128,
-    /// Its cluster.
+    /// Id of the sender's cluster.
     pub cluster: String,
-    /// Where it can be called back; empty: nowhere.
+    /// Address for calls back to the sender; empty if it takes none.
     pub node: String,
 }
 
-/// Which part of the handshake a greeting belongs to.
+/// The part of the handshake that a greeting belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Opened the connection.
+    /// The side that opened the connection.
     Client,
-    /// Accepted it.
+    /// The side that accepted the connection.
     Server,
-    /// Over a stream that both sides were given by a common parent: nothing to prove.
+    /// The greeting is sent over a stream that a common parent gave to both sides: there is nothing
+    /// to prove.
     Trusted,
 }
 
 impl Greeting {
-    /// The greeting with its length in front.
+    /// Encodes the greeting with its length in front.
     pub fn encode(&self) -> Vec<u8> {
         let cluster = clip(&self.cluster);
         let node = clip(&self.node);
@@ -214,7 +217,8 @@ impl Greeting {
         out
     }
 
-    /// From the bytes after the length. What a newer minor appends is skipped.
+    /// Decodes the bytes after the length. Bytes that a newer minor version appends are skipped. An
+    /// error means that the bytes are not a greeting, or of another major version.
     pub fn decode(bytes: &[u8]) -> Result<Self, HandshakeError> {
         let mut rest = Bytes(bytes);
         if rest.take::<4>()? != MAGIC {
@@ -224,7 +228,7 @@ impl Greeting {
         let [major, minor] = rest.take()?;
         let version = Version { major, minor };
         if major != VERSION.major {
-            // What follows may look different there.
+            // Another major version may lay out the rest in another way.
             return Err(HandshakeError::Version { theirs: version, ours: VERSION });
         }
         let role = match role {
@@ -281,7 +285,7 @@ impl Bytes<'_> {
     }
 }
 
-/// What both proofs are over: both greetings, byte by byte.
+/// Returns the digest that both proofs are over: that of both greetings, byte by byte.
 fn transcript(client: &[u8], server: &[u8]) -> [u8; 32] {
     Sha256::new()
         .chain_update(b"flott handshake 1")
@@ -291,7 +295,8 @@ fn transcript(client: &[u8], server: &[u8]) -> [u8; 32] {
         .into()
 }
 
-/// The proof that a side gives; `client` and `server` are the greetings with their lengths.
+/// Computes the proof that a side gives; `client` and `server` are the greetings with their
+/// lengths.
 pub fn proof(secret: &Secret, role: Role, client: &[u8], server: &[u8]) -> [u8; 32] {
     proving(secret, role, client, server).finalize().into_bytes().into()
 }
@@ -340,8 +345,8 @@ impl Credentials {
     }
 }
 
-/// The side that opened the connection. `nonce` must be fresh. The returned peer has proved itself.
-/// Without a time-out: the caller has one.
+/// Does the handshake as the side that opened the connection. `nonce` must be fresh. The returned
+/// peer has proved itself. Has no time-out of its own: the caller sets one.
 pub async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     mine: &Credentials,
@@ -365,7 +370,7 @@ pub async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
     Ok(theirs.into_peer())
 }
 
-/// The side that accepted the connection; see [`connect`].
+/// Does the handshake as the side that accepted the connection; see [`connect`].
 pub async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     mine: &Credentials,
@@ -404,8 +409,9 @@ pub async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
     Ok(wanted.into_peer())
 }
 
-/// Both sides of a stream that came from a common parent: versions are compared, nothing is proved.
-/// `of_program`: the peer is a user's program, whose minor must not exceed this process's.
+/// Does the handshake over a stream that came from a common parent, on either side: versions are
+/// compared, nothing is proved. `of_program`: the peer is a user's program, whose minor version
+/// must not exceed this process's.
 pub async fn introduce<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     me: &Introduction,
@@ -448,7 +454,7 @@ async fn write_greeting<S: AsyncWrite + Unpin>(
     Ok(())
 }
 
-/// How records of TLS begin: their type, and the first half of the version.
+/// The first bytes of TLS records: the type, and the first half of the version.
 const TLS_ALERT: [u8; 2] = [0x15, 3];
 const TLS_HANDSHAKE: [u8; 2] = [0x16, 3];
 

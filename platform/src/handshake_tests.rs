@@ -93,7 +93,7 @@ async fn a_client_that_does_not_check_is_refused_by_the_server() {
 
 #[tokio::test]
 async fn a_recorded_handshake_proves_nothing_the_second_time() {
-    // What an eavesdropper has: everything that the client sent.
+    // An eavesdropper has everything that the client sent.
     let client = cluster().greeting(Role::Client, &me("a:1"), [1; 32]).encode();
     let server = cluster().greeting(Role::Server, &me("b:2"), [2; 32]).encode();
     let recorded = proof(&secret(), Role::Client, &client, &server);

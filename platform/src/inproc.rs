@@ -14,19 +14,19 @@ use tokio::sync::mpsc;
 const PIPE_BYTES: usize = 256 * 1024;
 /// Connections that wait to be accepted.
 const BACKLOG: usize = 1024;
-/// Where free ports are looked for when port 0 is asked for.
+/// The first port that is tried if port 0 is asked for.
 const FIRST_FREE_PORT: u16 = 1;
 
 type Ports = BTreeMap<(String, u16), mpsc::Sender<BoxStream>>;
 
-/// A private network.
+/// A network of pipes within one process; other values can't reach it.
 #[derive(Default)]
 pub struct InProcessNetwork {
     ports: Arc<Mutex<Ports>>,
 }
 
 impl InProcessNetwork {
-    /// An empty network.
+    /// Makes an empty network.
     pub fn new() -> Self {
         Self::default()
     }

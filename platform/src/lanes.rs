@@ -21,7 +21,7 @@ pub enum Lane {
     /// Heartbeat actors only. Shares its thread with [`Lane::Io`]: a beat then wakes no further thread,
     /// and nothing that runs there may take longer than a message takes to decode.
     Heartbeat,
-    /// Leader election and retrieval.
+    /// The lane of leader election and retrieval.
     Election,
     /// The BlobServer and blob caches.
     Blob,
@@ -41,17 +41,17 @@ impl Lane {
         }
     }
 
-    /// The lane whose thread this is; `None` on other threads and in simulation.
+    /// Returns the lane whose thread this is; `None` on other threads and in simulation.
     pub fn of_this_thread() -> Option<Self> {
         HERE.get()
     }
 
-    /// Whether both share one thread.
+    /// Returns true if both share one thread.
     pub fn shares_thread_with(self, other: Self) -> bool {
         self.index() == other.index()
     }
 
-    /// The name of its thread.
+    /// Returns the name of the lane's thread.
     pub fn name(self) -> &'static str {
         match self {
             Self::Work => "flott-work",
@@ -110,7 +110,7 @@ impl Lanes {
 #[error("the lane ended before the task did")]
 pub struct LaneEnded;
 
-/// One lane.
+/// A handle on one lane, by which tasks are started there.
 #[derive(Clone)]
 pub struct LaneHandle {
     lanes: Lanes,
@@ -132,7 +132,8 @@ impl LaneHandle {
         self.spawn_with(move || task);
     }
 
-    /// Like [`LaneHandle::spawn_local`] for a future that can't leave its thread: it is made there.
+    /// Starts a future like [`LaneHandle::spawn_local`] does, for one that can't leave its thread:
+    /// `make` makes it there.
     pub fn spawn_with<M, F>(&self, make: M)
     where
         M: FnOnce() -> F + Send + 'static,

@@ -26,7 +26,8 @@ use lanes::Lanes;
 use std::{fmt, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-/// Unix milliseconds at which every simulation starts, unless told otherwise: 2023-11-14T22:13:20Z.
+/// Unix milliseconds at which a simulation starts unless it sets another time:
+/// 2023-11-14T22:13:20Z.
 pub const SIMULATION_EPOCH_MS: u64 = 1_700_000_000_000;
 
 /// Time, threads, entropy and sockets of one process (or of one simulated host). A cheap handle.
@@ -51,12 +52,14 @@ impl fmt::Debug for Platform {
 }
 
 impl Platform {
-    /// The real thing: the machine's clocks, TCP, one thread per lane (started with its first task).
+    /// Makes the platform of a real process: the machine's clocks, TCP, one thread per lane
+    /// (started with its first task).
     pub fn production() -> Self {
         Self::production_on(Arc::new(tcp::TcpNetwork))
     }
 
-    /// The machine's clocks and threads over another network (in-process pipes, for embedded use).
+    /// Makes a platform with the machine's clocks and threads over another network (in-process
+    /// pipes, for embedded use).
     pub fn production_on(network: Arc<dyn Network>) -> Self {
         Self(Arc::new(Inner {
             origin: Instant::now(),
@@ -69,14 +72,15 @@ impl Platform {
         }))
     }
 
-    /// One simulated host: tokio's (paused) clock, lanes as tasks of the current `LocalSet`, entropy from
-    /// `seed` alone. Everything it starts runs on the calling thread.
+    /// Makes the platform of one simulated host: tokio's (paused) clock, lanes as tasks of the
+    /// current `LocalSet`, entropy from `seed` alone. Everything it starts runs on the calling
+    /// thread.
     pub fn simulated(seed: u64, network: Arc<dyn Network>) -> Self {
         Self::simulated_at(seed, network, SIMULATION_EPOCH_MS)
     }
 
-    /// Like [`Platform::simulated`] for a host that starts later than the simulation did: `unix_ms` is
-    /// its wall clock at this moment.
+    /// Makes a platform like [`Platform::simulated`] for a host that starts later than the
+    /// simulation: `unix_ms` is its wall clock at this moment.
     pub fn simulated_at(seed: u64, network: Arc<dyn Network>, unix_ms: u64) -> Self {
         Self(Arc::new(Inner {
             origin: Instant::now(),
@@ -89,23 +93,24 @@ impl Platform {
         }))
     }
 
-    /// Whether time and entropy are simulated.
+    /// Returns true if time and entropy are simulated.
     pub fn is_simulated(&self) -> bool {
         self.0.simulated
     }
 
-    /// Time since this value was made; never goes back.
+    /// Returns the time since this value was made (monotonic).
     pub fn now(&self) -> Duration {
         Instant::now().saturating_duration_since(self.0.origin)
     }
 
-    /// The moment that [`Platform::now`] counts from.
+    /// Returns the moment that [`Platform::now`] counts from.
     pub fn origin(&self) -> Instant {
         self.0.origin
     }
 
-    /// Wall clock, milliseconds since 1970. In production it follows the machine's clock, which may be
-    /// set back; for people and for ordering process starts, not for measuring.
+    /// Returns the wall-clock time in Unix milliseconds. In production it follows the machine's
+    /// clock, which may be set back; use it for users and for ordering process starts, not for
+    /// measuring.
     pub fn unix_millis(&self) -> u64 {
         if self.0.simulated {
             let age_ms = u64::try_from(self.now().as_millis()).unwrap_or(u64::MAX);
@@ -115,24 +120,25 @@ impl Platform {
         }
     }
 
-    /// 64 random bits: seeded in simulation, from a generator keyed by the system otherwise.
+    /// Returns 64 random bits: seeded in simulation, otherwise from a generator keyed by the
+    /// system.
     pub fn random_u64(&self) -> u64 {
         self.0.entropy.u64()
     }
 
-    /// 128 random bits.
+    /// Returns 128 random bits; see [`Platform::random_u64`].
     pub fn random_u128(&self) -> u128 {
         (u128::from(self.random_u64()) << 64) | u128::from(self.random_u64())
     }
 
-    /// `N` random bytes, good enough for nonces and secrets in production.
+    /// Returns `N` random bytes, good enough for nonces and secrets in production.
     pub fn random_bytes<const N: usize>(&self) -> [u8; N] {
         let mut bytes = [0; N];
         self.0.entropy.fill(&mut bytes);
         bytes
     }
 
-    /// The network of this process.
+    /// Returns the network of this process.
     pub fn net(&self) -> &Arc<dyn Network> {
         &self.0.network
     }
@@ -142,7 +148,7 @@ impl Platform {
         &self.0.local
     }
 
-    /// Where tasks of a kind run.
+    /// Returns the lane for tasks of the given kind.
     pub fn lane(&self, lane: Lane) -> LaneHandle {
         self.0.lanes.handle(lane)
     }

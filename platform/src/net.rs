@@ -13,7 +13,7 @@ use tokio::net::{TcpStream, UnixStream};
 pub type BoxRead = Box<dyn AsyncRead + Send + Unpin>;
 /// The writing half of a stream. Writes may be tried from any thread.
 pub type BoxWrite = Box<dyn AsyncWrite + Send + Unpin>;
-/// A bound port.
+/// A listener on a bound port.
 pub type BoxListener = Box<dyn Listener>;
 
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {
@@ -70,16 +70,18 @@ impl Stream for UnixStream {
     }
 }
 
-/// Any two-way byte stream.
+/// A two-way byte stream of any kind.
 pub struct BoxStream(Box<dyn Stream>);
 
 impl BoxStream {
-    /// From any stream. Sockets of tokio have cheaper conversions: `From<TcpStream>`, `From<UnixStream>`.
+    /// Wraps any stream. Sockets of tokio have cheaper conversions: `From<TcpStream>`,
+    /// `From<UnixStream>`.
     pub fn new<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(stream: S) -> Self {
         Self(Box::new(Generic(stream)))
     }
 
-    /// Its halves; dropping the writing half of a socket ends that direction.
+    /// Splits the stream into its halves; dropping the writing half of a socket ends that
+    /// direction.
     pub fn split(self) -> (BoxRead, BoxWrite) {
         self.0.split()
     }
@@ -131,16 +133,18 @@ impl AsyncWrite for BoxStream {
 
 /// A bound port that streams come in on.
 pub trait Listener: Send + fmt::Debug {
-    /// The next stream, and who is at its other end, for people.
+    /// Waits for the next connection. Returns its stream, and the peer's address as text for log
+    /// lines.
     fn accept(&mut self) -> BoxFuture<'_, io::Result<(BoxStream, String)>>;
     /// The bound port, also where 0 was asked for.
     fn local_port(&self) -> u16;
 }
 
-/// Where streams come from: TCP, pipes inside a process, or a simulated network.
+/// A source of streams: TCP, pipes inside a process, or a simulated network.
 pub trait Network: Send + Sync + fmt::Debug + 'static {
-    /// Connects to a host name or address and a port. Without a time-out: the caller has one.
+    /// Connects to a host name or address and a port. Has no time-out of its own: the caller sets
+    /// one.
     fn connect(&self, host: &str, port: u16) -> BoxFuture<'static, io::Result<BoxStream>>;
-    /// Binds a port (0: any free one).
+    /// Binds a port; 0 means any free one.
     fn listen(&self, host: &str, port: u16) -> BoxFuture<'static, io::Result<BoxListener>>;
 }

@@ -8,15 +8,15 @@ use thiserror::Error;
 pub struct PortSpec(Vec<RangeInclusive<u16>>);
 
 impl PortSpec {
-    /// Any free port.
+    /// The range that means any free port.
     pub fn any() -> Self {
         Self::one(0)
     }
-    /// This one.
+    /// The range that holds only `port`.
     pub fn one(port: u16) -> Self {
         Self(vec![port..=port])
     }
-    /// All of them, in order.
+    /// Returns all ports, in order.
     pub fn iter(&self) -> impl Iterator<Item = u16> + '_ {
         self.0.iter().cloned().flatten()
     }

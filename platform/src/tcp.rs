@@ -55,9 +55,10 @@ fn bind(address: std::net::SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG.unsigned_abs())
 }
 
-/// Refuses a connection whose two ends are one. The system makes such a connection where nobody listens on this machine's port and
-/// the connecting socket is given the same one: who tries again and again is connected with itself one day, and whoever should
-/// listen there can't any more.
+/// Refuses a connection whose two ends are the same. The system makes such a connection if nothing
+/// listens on the port of this machine and the connecting socket is given the same port: a process
+/// that keeps trying is one day connected with itself, and the process that should listen there
+/// can't bind the port any more.
 fn refuse_itself(stream: &TcpStream) -> io::Result<()> {
     if stream.local_addr()? == stream.peer_addr()? {
         return Err(io::ErrorKind::ConnectionRefused.into());

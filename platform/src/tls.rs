@@ -28,7 +28,7 @@ impl fmt::Debug for Tls {
     }
 }
 
-/// Why the settings can't be used.
+/// The reason why the TLS settings can't be used.
 #[derive(Debug, Error)]
 #[error("TLS settings can't be used: {what}: {why}")]
 pub struct TlsError {
@@ -37,7 +37,8 @@ pub struct TlsError {
 }
 
 impl Tls {
-    /// From PEM texts: the authority's certificates, this process's chain, its private key.
+    /// Reads the settings from PEM texts: the authority's certificates, this process's chain, its
+    /// private key.
     pub fn new(authority: &[u8], chain: &[u8], key: &[u8]) -> Result<Self, TlsError> {
         fn wrong<E: fmt::Display>(what: &'static str) -> impl Fn(E) -> TlsError {
             move |why| TlsError { what, why: why.to_string() }
@@ -74,7 +75,8 @@ impl Tls {
         })
     }
 
-    /// The side that opened the connection; `host` must be named in the peer's certificate.
+    /// Does the TLS handshake as the side that opened the connection; `host` must be named in the
+    /// peer's certificate.
     pub async fn connect(&self, stream: BoxStream, host: &str) -> io::Result<BoxStream> {
         let name = ServerName::try_from(host.to_owned())
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
@@ -82,7 +84,7 @@ impl Tls {
         Ok(BoxStream::new(stream))
     }
 
-    /// The side that accepted it.
+    /// Does the TLS handshake as the side that accepted the connection.
     pub async fn accept(&self, stream: BoxStream) -> io::Result<BoxStream> {
         Ok(BoxStream::new(self.acceptor.accept(stream).await?))
     }

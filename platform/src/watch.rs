@@ -1,8 +1,8 @@
-//! A value that many may watch: each sees the newest, none blocks the one who sets it.
+//! A value that many receivers may watch: each sees the newest, none blocks the sender.
 //!
-//! Those who wait are woken in the order in which they began to: tokio's channel of the same name picks
-//! the order at random, and then no seed gives the same run twice. A guard of the value must never be
-//! held across an await, nor while another one is taken on the same thread.
+//! Waiting receivers are woken in the order in which they began to wait: tokio's channel of the
+//! same name picks the order at random, and then no seed gives the same run twice. A guard of the
+//! value must never be held across an await, nor while another one is taken on the same thread.
 
 use std::{
     fmt, mem,
@@ -18,12 +18,12 @@ use tokio::sync::Notify;
 
 /// The sender is gone: the value will never change again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("nobody sets this value any more")]
+#[error("the sender is gone: this value will not change any more")]
 pub struct Closed;
 
 struct State<T> {
     value: T,
-    /// Grows with every change.
+    /// Version of the value; rises with every change.
     version: u64,
     closed: bool,
 }
@@ -48,7 +48,7 @@ impl<T> Shared<T> {
     }
 }
 
-/// A value and whoever watches it.
+/// Makes the sender of a value and a first receiver.
 pub fn channel<T>(value: T) -> (Sender<T>, Receiver<T>) {
     let sender = Sender::new(value);
     let receiver = sender.subscribe();
@@ -59,7 +59,7 @@ pub fn channel<T>(value: T) -> (Sender<T>, Receiver<T>) {
 pub struct Sender<T>(Arc<Shared<T>>);
 
 impl<T> Sender<T> {
-    /// Of a value that nobody watches yet.
+    /// Creates the sender of a value that has no receivers yet.
     pub fn new(value: T) -> Self {
         let state = RwLock::new(State { value, version: 0, closed: false });
         Self(Arc::new(Shared {
@@ -77,17 +77,17 @@ impl<T> Sender<T> {
         Receiver { seen: self.0.read().version, shared: Arc::clone(&self.0) }
     }
 
-    /// How many watch now.
+    /// Returns the number of receivers.
     pub fn receiver_count(&self) -> usize {
         self.0.receivers.load(Ordering::Acquire)
     }
 
-    /// Whether nobody watches.
+    /// Returns true if there are no receivers.
     pub fn is_closed(&self) -> bool {
         self.receiver_count() == 0
     }
 
-    /// Waits until nobody watches.
+    /// Waits until there are no receivers.
     pub async fn closed(&self) {
         loop {
             let mut deserted = pin!(self.0.deserted.notified());
@@ -99,7 +99,7 @@ impl<T> Sender<T> {
         }
     }
 
-    /// The present value.
+    /// Returns a guard of the present value.
     pub fn borrow(&self) -> Ref<'_, T> {
         Ref(self.0.read())
     }
@@ -114,7 +114,8 @@ impl<T> Sender<T> {
         before
     }
 
-    /// Lets `change` look at the value and change it; those who watch are told if it says that it has.
+    /// Lets `change` look at the value and change it. If it returns true, the receivers are woken;
+    /// its result is returned.
     pub fn send_if_modified(&self, change: impl FnOnce(&mut T) -> bool) -> bool {
         let modified = self.0.write(|state| {
             let modified = change(&mut state.value);
@@ -129,7 +130,8 @@ impl<T> Sender<T> {
 }
 
 impl<T: PartialEq> Sender<T> {
-    /// Sets the value; those who watch are told if it is another one.
+    /// Sets the value and wakes the receivers if it differs from the last one. Returns true if it
+    /// does.
     pub fn set(&self, value: T) -> bool {
         self.send_if_modified(|known| {
             let changed = *known != value;
@@ -140,7 +142,7 @@ impl<T: PartialEq> Sender<T> {
 }
 
 impl<T> Sender<Option<T>> {
-    /// Sets the value if there is none yet; says whether it did. The first one stays.
+    /// Sets the value if there is none yet; the first value stays. Returns true if it was set.
     pub fn set_first(&self, value: T) -> bool {
         self.send_if_modified(|first| {
             let is_first = first.is_none();
@@ -185,19 +187,19 @@ pub struct Receiver<T> {
 }
 
 impl<T> Receiver<T> {
-    /// The present value, which stays unseen if it was.
+    /// Returns a guard of the present value. If the value was not seen yet, it stays so.
     pub fn borrow(&self) -> Ref<'_, T> {
         Ref(self.shared.read())
     }
 
-    /// The present value, which is seen now.
+    /// Returns a guard of the present value, and marks it as seen.
     pub fn borrow_and_update(&mut self) -> Ref<'_, T> {
         let state = self.shared.read();
         self.seen = state.version;
         Ref(state)
     }
 
-    /// Waits for a value that was not seen; it is seen now.
+    /// Waits for a value that was not seen yet, and marks it as seen.
     ///
     /// # Errors
     /// There is none, and there will be none.
@@ -205,7 +207,7 @@ impl<T> Receiver<T> {
         let shared = &self.shared;
         loop {
             let mut changed = pin!(shared.changed.notified());
-            // What changes from here on wakes this one, though it does not wait yet.
+            // From here on a change wakes this future, although it does not wait yet.
             changed.as_mut().enable();
             let (version, closed) = {
                 let state = shared.read();
@@ -251,7 +253,7 @@ impl<T> Receiver<T> {
 }
 
 impl<T: Clone> Receiver<Option<T>> {
-    /// The value, once there is one.
+    /// Waits for a value other than `None`, and returns it.
     ///
     /// # Errors
     /// There is none, and there will be none.

@@ -23,7 +23,8 @@ const PROXY_USER: &str = "proxy-user";
 /// Last parts of paths that change something in answer to GET: YARN's proxy forwards only GET and PUT.
 const CHANGING: [&str; 2] = ["yarn-cancel", "yarn-stop"];
 
-/// A text is no token: it is too short or too long, or has characters that headers do not carry.
+/// The error that a text cannot be a token: it is too short or too long, or has characters that
+/// headers do not carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error(
     "a bearer token has {} to {} characters out of letters, digits and -._~+/=", CHARACTERS.start(), CHARACTERS.end()
@@ -40,7 +41,7 @@ impl BearerToken {
         Self(URL_SAFE_NO_PAD.encode(platform.random_bytes::<RANDOM_BYTES>()).into())
     }
 
-    /// Takes a token that [`BearerToken::random`] has made, from where it was kept.
+    /// Makes a token from a stored text that [`BearerToken::random`] once made.
     ///
     /// # Errors
     /// The text is no token.
@@ -80,18 +81,18 @@ pub trait ProxyAddresses: Send + Sync {
 /// YARN's web proxy, in front of the endpoint.
 #[derive(Clone)]
 pub struct WebProxy {
-    /// Where its requests come from.
+    /// The addresses from which the proxy's requests come.
     pub addresses: Arc<dyn ProxyAddresses>,
-    /// Its site as browsers name it: `http://host:port`, in lower case.
+    /// The proxy's site as browsers name it: `http://host:port`, in lower case.
     pub origins: Vec<String>,
-    /// The users who may change something through it, as its cookie names them.
+    /// The users who may change something through the proxy, as its cookie names them.
     pub users: Vec<String>,
 }
 
-/// The rules of an endpoint that a token protects: who may use it.
+/// The rules of an endpoint that a token protects: which requests are allowed.
 #[derive(Clone)]
 pub struct Access {
-    /// The token.
+    /// Token that a request must carry, unless it comes through the proxy.
     pub token: BearerToken,
     /// The proxy, where there is one.
     pub proxy: Option<WebProxy>,
@@ -103,45 +104,46 @@ impl fmt::Debug for Access {
     }
 }
 
-/// The parts of a request that the decision needs. A header that is there and cannot be read counts as an empty one.
+/// The parts of a request that the decision needs. A header that is present and cannot be read
+/// counts as an empty one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Asked<'a> {
-    /// The method.
+    /// Method of the request, such as `GET`.
     pub method: &'a str,
     /// The path as it was sent, without the query.
     pub path: &'a str,
-    /// Address of the peer.
+    /// Address of the peer; `None` if it is unknown.
     pub peer: Option<IpAddr>,
-    /// `Authorization`.
+    /// Value of the `Authorization` header, `None` if absent.
     pub authorization: Option<&'a str>,
-    /// `Cookie`.
+    /// Value of the `Cookie` header, `None` if absent.
     pub cookie: Option<&'a str>,
-    /// `Origin`.
+    /// Value of the `Origin` header, `None` if absent.
     pub origin: Option<&'a str>,
-    /// `Content-Type`.
+    /// Value of the `Content-Type` header, `None` if absent.
     pub content_type: Option<&'a str>,
 }
 
 /// The reason for which a request may go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Allowed {
-    /// It has the token.
+    /// The request has the token.
     Token,
-    /// It comes from YARN's proxy.
+    /// The request comes from YARN's proxy.
     Proxy,
 }
 
 /// The reason for which a request may not go on; for its sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Refused {
-    /// It has no token, and does not come from the proxy.
+    /// The request has no token, and does not come from the proxy.
     #[error(
         "this endpoint asks for its token: send 'Authorization: Bearer TOKEN'. The commands of flott do so for the user who \
          started the cluster, with -t yarn-session -Dyarn.application.id=…; the token is in the file \
          yarn-token-<application id> beside that user's session file. Without it YARN's web proxy shows this endpoint"
     )]
     NoToken,
-    /// Its token is another one.
+    /// The request has another token.
     #[error(
         "'Authorization' has not this endpoint's token: it is another cluster's, or not of the form 'Bearer TOKEN'; the \
          right one is in the file yarn-token-<application id> of the user who started the cluster"
@@ -153,7 +155,7 @@ pub enum Refused {
          Bearer TOKEN'"
     )]
     Method,
-    /// It is about an uploaded program, which the proxy's word is not enough to run.
+    /// The request is about an uploaded program; a request through the proxy may not run one.
     #[error(
         "YARN's web proxy does not plan, run or take programs; ask the JobManager itself, with 'Authorization: Bearer \
          TOKEN'"
@@ -177,14 +179,14 @@ pub enum Refused {
 }
 
 impl Refused {
-    /// Whether the token would help: HTTP's 401, else 403.
+    /// Returns true if the token would help: HTTP's 401, else 403.
     pub fn asks_for_token(self) -> bool {
         matches!(self, Self::NoToken | Self::WrongToken | Self::Method)
     }
 }
 
-/// Returns whether a request may go on. `from_proxy` is whether its peer address is one of the proxy's, see
-/// [`is_from`].
+/// Decides whether a request is allowed. `from_proxy` is true if its peer address is one of the
+/// proxy's, see [`is_from`].
 ///
 /// # Errors
 /// The reason why not.
@@ -235,14 +237,14 @@ fn through_proxy(proxy: &WebProxy, asked: &Asked<'_>) -> Result<(), Refused> {
     }
 }
 
-/// Whether GET of this path changes something, or may: the router decodes percent signs, which could stand for any name
+/// Returns true if GET of this path changes something, or may: the router decodes percent signs, which could stand for any name
 /// here.
 fn changes(path: &str) -> bool {
     let last = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
     path.contains('%') || CHANGING.contains(&last)
 }
 
-/// Whether the path is one below `/jars/`, once the router has decoded it. The list `/jars` itself is only read.
+/// Returns true if the path is one below `/jars/`, once the router has decoded it. The list `/jars` itself is only read.
 fn is_of_program(path: &str) -> bool {
     // In a query '&' would end the value.
     let Ok(decoded) = crate::decode::query_pairs(&format!("path={}", path.replace('&', "%26")))
@@ -260,7 +262,7 @@ fn bearer(authorization: &str) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim_matches(' '))
 }
 
-/// The user whom the proxy's cookie names; `None` without it, and where there are two.
+/// Returns the user that the proxy's cookie names; `None` without it, and if it names two.
 fn proxy_user(cookie: &str) -> Option<String> {
     let pairs = cookie.split(';').filter_map(|pair| pair.trim().split_once('='));
     let mut users = pairs.filter(|(name, _)| *name == PROXY_USER).map(|(_, value)| value);

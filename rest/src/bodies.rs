@@ -1,8 +1,9 @@
-//! What requests carry, before a handler sees it: small bodies are read whole within a limit, a deadline and
-//! a budget that all of them share; uploads pass through and must keep moving.
+//! Reads the bodies of requests before a handler sees them: small bodies are read whole within a
+//! limit, a deadline and a budget that all of them share; uploads pass through and must keep
+//! moving.
 //!
-//! It must never hold more bytes of all requests together than the budget, and never wait for a client
-//! without an end.
+//! This module must never hold more bytes of all requests together than the budget, and never wait
+//! for a client without a bound.
 
 use crate::error::ApiError;
 use actix_web::HttpMessage;
@@ -22,23 +23,23 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Sleep;
 
-/// Where programs are uploaded: the one path whose bodies may be large.
+/// The upload path of programs, the one path whose bodies may be large.
 const UPLOAD_PATHS: [&str; 2] = ["/jars/upload", "/v1/jars/upload"];
 
-/// How much clients may send, and how slowly.
+/// The bounds on the size of bodies, and on the time they may take.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BodyLimits {
     /// Most bytes of one body other than an upload.
     pub each: usize,
     /// Most bytes of all bodies together that are in memory; at least [`BodyLimits::each`] is used.
     pub together: usize,
-    /// How long a body other than an upload may take.
+    /// Maximum time that a body other than an upload takes.
     pub within: Duration,
-    /// Uploads at once.
+    /// Number of uploads that may run at the same time.
     pub uploads: usize,
-    /// How often an upload is looked at ...
+    /// Interval at which an upload's progress is checked.
     pub upload_window: Duration,
-    /// ... and how many bytes of it must have come since.
+    /// Fewest bytes of an upload that must arrive within each interval; with fewer it is cut off.
     pub upload_bytes: u64,
 }
 
@@ -55,7 +56,7 @@ impl Default for BodyLimits {
     }
 }
 
-/// The limits and what is left of them.
+/// The limits, and the part of them that is left.
 #[derive(Debug, Clone)]
 pub(crate) struct Bodies {
     limits: BodyLimits,
@@ -79,7 +80,8 @@ impl Bodies {
         }
     }
 
-    /// Reads a small body whole, or lets an upload through at its pace; the request then has what was read.
+    /// Reads a small body completely and puts it back into the request, or lets an upload through
+    /// at its pace.
     pub(crate) async fn admit(
         &self,
         request: &mut ServiceRequest,
@@ -158,7 +160,7 @@ fn busy(why: String) -> ApiError {
     ApiError::new(StatusCode::SERVICE_UNAVAILABLE, format!("{why}; ask again"))
 }
 
-/// A request's body as it arrives, shared by who reads it and who answers.
+/// A request's body as it arrives, shared by its reader and the guard that answers the request.
 pub(crate) struct Incoming {
     payload: RefCell<Payload>,
     ended: Cell<bool>,
@@ -190,13 +192,13 @@ impl Incoming {
         std::future::poll_fn(|cx| self.poll(cx)).await
     }
 
-    /// Whether all of it was read; what is left may still come, or never.
+    /// Returns true if all of it was read; what is left may still come, or never.
     pub(crate) fn is_read(&self) -> bool {
         // Somebody who found what was sought does not look for the end.
         self.ended.get() || matches!(self.next().now_or_never(), Some(None))
     }
 
-    /// Whether it was cut off because it came too slowly.
+    /// Returns true if it was cut off because it came too slowly.
     pub(crate) fn was_too_slow(&self) -> bool {
         self.too_slow.get()
     }

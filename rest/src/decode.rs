@@ -24,18 +24,18 @@ const BLOCK_MS: u64 = 600_000;
 /// Maximum length of the reason for a block in bytes.
 const CAUSE_MAX: usize = 1_000;
 
-/// What `/jars/:jarid/run` and `…/plan` are asked for.
+/// The decoded request to `/jars/:jarid/run` or `…/plan`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ProgramRequest {
     /// Name of the registered job, where the program has several.
     pub entry: Option<String>,
     /// Arguments after the program's name.
     pub args: Vec<String>,
-    /// Default parallelism.
+    /// Default parallelism of the job; `None` leaves the program's.
     pub parallelism: Option<u32>,
-    /// Given job id.
+    /// Job id that the client chose; `None`: one is drawn.
     pub job_id: Option<JobId>,
-    /// Options of this job.
+    /// Options of this job, over the cluster's.
     pub options: BTreeMap<String, String>,
 }
 
@@ -105,7 +105,7 @@ pub struct SavepointRequest {
     pub directory: Option<String>,
     /// The id of the operation; `None`: drawn.
     pub trigger_id: Option<TriggerId>,
-    /// Whether the job is cancelled when the savepoint is complete.
+    /// True if the job is cancelled when the savepoint is complete.
     pub cancel: bool,
 }
 
@@ -141,7 +141,8 @@ pub fn disposal_request(body: &[u8]) -> Result<String, ApiError> {
     }
 }
 
-/// There is one format; both of Flink's names for a format mean it.
+/// Checks a savepoint's format. There is only one; both of Flink's names for a format mean it, any
+/// other is refused.
 fn check_format(format: Option<&str>) -> Result<(), ApiError> {
     match format {
         None | Some("CANONICAL" | "NATIVE") => Ok(()),
@@ -259,8 +260,9 @@ fn with_recovery(body: &JarRequest) -> BTreeMap<String, String> {
     options
 }
 
-/// What the job's own options say where the request has a field for it, too. Whether an option exists is checked
-/// where the job is built.
+/// Returns the value of an option among the job's own options, for a request that has a field for
+/// it, too; `None` if it is not set or empty. Whether an option exists is checked later, when the
+/// job is built.
 fn option(options: &BTreeMap<String, String>, wanted: &dyn conf::Declaration) -> Option<String> {
     let names = std::iter::once(wanted.key()).chain(wanted.other_names().iter().copied());
     let text = names.filter_map(|name| options.get(name)).next()?.trim();
@@ -291,24 +293,24 @@ pub fn split_args(text: &str) -> Result<Vec<String>, ApiError> {
     Ok(args)
 }
 
-/// A job id of a path or body.
+/// Reads a job id of a path or body.
 pub fn job_id(text: &str) -> Result<JobId, ApiError> {
     text.parse::<JobId>().map_err(|e| ApiError::bad_request(e.to_string()))
 }
 
-/// The opaque bytes of a coordination request.
+/// Reads the opaque bytes of a coordination request.
 pub fn coordination_request(body: &[u8]) -> Result<Vec<u8>, ApiError> {
     let body: CoordinationRequestBody = serde_json::from_slice(body)
         .map_err(|e| ApiError::bad_request(format!("the request body is not understood: {e}")))?;
     from_base64(&body.serialized_coordination_request)
 }
 
-/// Bytes from base64.
+/// Decodes bytes from base64.
 pub fn from_base64(text: &str) -> Result<Vec<u8>, ApiError> {
     STANDARD.decode(text).map_err(|e| ApiError::bad_request(format!("not base64: {e}")))
 }
 
-/// Bytes to base64.
+/// Encodes bytes as base64.
 pub fn to_base64(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
@@ -316,9 +318,9 @@ pub fn to_base64(bytes: &[u8]) -> String {
 /// An operator as a path names it: 32 hexadecimal digits, or else a `uid`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OperatorName {
-    /// Its id.
+    /// An operator named by its id, 32 hexadecimal digits.
     Id(OperatorId),
-    /// Its `uid`.
+    /// An operator named by the `uid` its program gave it.
     Uid(String),
 }
 
@@ -330,14 +332,15 @@ pub fn operator_name(text: &str) -> OperatorName {
     }
 }
 
-/// The pairs of a query text, percent-decoded.
+/// Returns the pairs of a query text, percent-decoded.
 pub fn query_pairs(query: &str) -> Result<Vec<(String, String)>, ApiError> {
     actix_web::web::Query::<Vec<(String, String)>>::from_query(query)
         .map(actix_web::web::Query::into_inner)
         .map_err(|e| ApiError::bad_request(format!("the query is not understood: {e}")))
 }
 
-/// The last part of a file name that a client sent; refused where nothing safe is left.
+/// Returns the last part of a file name that a client sent. Refuses a name of which nothing safe is
+/// left.
 pub fn upload_name(name: &str) -> Result<String, ApiError> {
     let last = name.rsplit(['/', '\\']).next().unwrap_or_default();
     let safe: String = last.chars().filter(|c| !c.is_control()).take(128).collect();
@@ -350,7 +353,7 @@ pub fn upload_name(name: &str) -> Result<String, ApiError> {
     Ok(safe)
 }
 
-/// A file name of a path that must not lead out of its folder.
+/// Checks that a file name of a path does not lead out of its folder, and returns it.
 pub fn plain_file_name(name: &str) -> Result<&str, ApiError> {
     if name.is_empty() || name.contains(['/', '\\', '\0']) || name == "." || name == ".." {
         return Err(ApiError::not_found(format!(

@@ -1,6 +1,7 @@
-//! What a caller is told when a request can't be served: a code and `{"errors": […]}`.
+//! The error answer to a request that can't be served: a status code and `{"errors": […]}`.
 //!
-//! It must never show internals that people can't act on, and never answer a failure with 200.
+//! This module must never show internals that users can't act on, and never answer a failure with
+//! 200.
 
 use crate::access::Refused;
 use crate::messages::{ErrorBody, Usage};
@@ -14,39 +15,39 @@ use gateways::task_executor::LogError;
 use gateways::{CallError, FabricError};
 use std::fmt;
 
-/// A failed request.
+/// The error answer to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiError {
-    /// The HTTP status.
+    /// Status of the HTTP answer.
     pub status: StatusCode,
-    /// What went wrong.
+    /// The messages of the error, most general first.
     pub errors: Vec<String>,
     /// Set where they are a program's own words about its arguments.
     pub usage: Option<Usage>,
 }
 
 impl ApiError {
-    /// A failure with one message.
+    /// Makes an error with one message.
     pub fn new(status: StatusCode, message: impl Into<String>) -> Self {
         Self { status, errors: vec![message.into()], usage: None }
     }
-    /// 400.
+    /// Makes the error of status 400 (bad request).
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, message)
     }
-    /// 404.
+    /// Makes the error of status 404 (not found).
     pub fn not_found(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, message)
     }
-    /// 403.
+    /// Makes the error of status 403 (forbidden).
     pub fn forbidden(message: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, message)
     }
-    /// 500.
+    /// Makes the error of status 500 (internal error).
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, message)
     }
-    /// 503 where nobody leads just now.
+    /// Makes the error of status 503 (unavailable): `component` has no leader now.
     pub fn no_leader(component: &str) -> Self {
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
@@ -79,9 +80,9 @@ impl ResponseError for ApiError {
 
 /// The status of a component's own answer.
 pub trait AnswerStatus: std::error::Error {
-    /// Which HTTP status it becomes.
+    /// Returns the HTTP status of this answer.
     fn http_status(&self) -> StatusCode;
-    /// What it is, where it is a program's own words about its arguments.
+    /// Returns `Some` if the answer is a program's own help or complaint about its arguments.
     fn usage(&self) -> Option<Usage> {
         None
     }

@@ -20,14 +20,14 @@ use std::rc::Rc;
 /// Longest path with its query. Beyond sixty-four KiB the web server itself refuses a request's head.
 const URI_BYTES_MAX: usize = 16 << 10;
 
-/// What the guard knows.
+/// The state of the guard of one endpoint.
 #[derive(Clone)]
 pub(crate) struct Gate {
-    /// Whether the endpoint listens on loopback only.
+    /// True if the endpoint listens on loopback only.
     pub(crate) loopback: bool,
-    /// The rules of who may use it; `None`: whoever reaches it.
+    /// The rules by which requests are allowed; `None`: every request is.
     pub(crate) access: Option<Access>,
-    /// What bodies may take.
+    /// The budget and limits of request bodies.
     pub(crate) bodies: Bodies,
 }
 
@@ -69,7 +69,8 @@ pub(crate) async fn guard<B: MessageBody + 'static>(
     Ok(closing(answer, incoming))
 }
 
-/// What to say instead of an answer: where the client was too slow, or the web server refused by itself.
+/// Returns an error to send instead of the answer: for a client that was too slow, or for a refusal
+/// of the web server itself. `None`: the answer stays.
 fn in_our_words<B>(answer: &ServiceResponse<B>, incoming: &Incoming) -> Option<ApiError> {
     let status = answer.status();
     if !status.is_client_error() && !status.is_server_error() {
@@ -88,7 +89,8 @@ fn in_our_words<B>(answer: &ServiceResponse<B>, incoming: &Incoming) -> Option<A
     Some(ApiError::new(status, why))
 }
 
-/// An answer before the body was read ends the connection: nobody waits for the rest.
+/// Makes an answer that is given before the body was read close the connection, because the rest of
+/// the body is not read.
 fn closing<B: MessageBody + 'static>(
     answer: ServiceResponse<EitherBody<B>>,
     incoming: Rc<Incoming>,
@@ -124,7 +126,7 @@ async fn permitted(gate: &Gate, request: &ServiceRequest) -> Result<(), ApiError
     let asked = Asked {
         method: request.method().as_str(),
         path: request.uri().path(),
-        // Of the connection: what a request says of its way could be invented.
+        // The address of the connection: a header about the request's way could be invented.
         peer: request.peer_addr().map(|address| address.ip()),
         authorization: only(headers, AUTHORIZATION),
         cookie: only(headers, COOKIE),
@@ -145,7 +147,8 @@ async fn permitted(gate: &Gate, request: &ServiceRequest) -> Result<(), ApiError
     }
 }
 
-/// The header's value; empty where it is there twice or is no text.
+/// Returns the header's value, `None` if the header is absent, or an empty text if it occurs twice
+/// or is not text.
 fn only(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     let mut all = headers.get_all(name);
     let first = all.next()?;

@@ -20,10 +20,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::UNIX_EPOCH;
 use tokio::io::AsyncWriteExt;
 
-/// Says of a file whether it is a program that this cluster can run, and of a program what it is.
+/// Checks whether a file is a program that this cluster can run, and describes programs.
 pub trait ProgramChecker: Send + Sync {
-    /// Returns the reason why it is none, found without executing it. The words go to whoever sent the file, so they name no path
-    /// of this machine.
+    /// Checks a file without executing it. The error is the reason why it is refused; the client
+    /// sees it, so it names no path of this machine.
     fn check(&self, path: &Path) -> Result<(), String>;
     /// The names of the program's jobs, from the program itself: it is started for that, in a bounded time. Or why
     /// they can't be known.
@@ -39,8 +39,8 @@ pub struct ProgramStore {
     /// Hash and size of each file: programs are run more often than they are uploaded. Files are never changed
     /// under their name.
     contents: Arc<Mutex<BTreeMap<PathBuf, Content>>>,
-    /// Told what is here whenever that changes.
-    told: Arc<dyn Fn(BTreeSet<ContentHash>) + Send + Sync>,
+    /// Called with the contents that are stored here whenever they change.
+    on_change: Arc<dyn Fn(BTreeSet<ContentHash>) + Send + Sync>,
 }
 
 /// The content of a file: hash and size.
@@ -49,9 +49,9 @@ pub type Content = (ContentHash, u64);
 /// One uploaded program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredProgram {
-    /// Where it is.
+    /// Path of the program's file.
     pub path: PathBuf,
-    /// Its file name as it was sent.
+    /// Name of the file as it was sent.
     pub name: String,
 }
 
@@ -65,25 +65,31 @@ const JOBS_PREFIX: &str = ".jobs-";
 const JOBS_BYTES_MAX: u64 = 1 << 20;
 
 impl ProgramStore {
-    /// A store in `folder`, which is made if it does not exist.
+    /// Opens a store in `folder`, which is made if it does not exist.
     pub fn open(
         folder: PathBuf,
         bytes_max: u64,
         checker: Arc<dyn ProgramChecker>,
     ) -> io::Result<Self> {
         std::fs::create_dir_all(&folder)?;
-        let told = Arc::new(|_| ());
-        Ok(Self { folder, bytes_max, checker, contents: Arc::default(), told })
+        let on_change = Arc::new(|_| ());
+        Ok(Self { folder, bytes_max, checker, contents: Arc::default(), on_change })
     }
 
-    /// Has somebody told which contents are here, whenever that changes: they may be needed again. Those of an
-    /// earlier process are known once they are asked for.
+    /// Sets a function that is called with the hashes of the stored contents whenever they change,
+    /// because those blobs may be needed again. A file of an earlier process is included only once
+    /// it has been asked for.
     #[must_use]
-    pub fn telling(self, told: impl Fn(BTreeSet<ContentHash>) + Send + Sync + 'static) -> Self {
-        Self { told: Arc::new(told), ..self }
+    pub fn telling(
+        self,
+        on_change: impl Fn(BTreeSet<ContentHash>) + Send + Sync + 'static,
+    ) -> Self {
+        Self { on_change: Arc::new(on_change), ..self }
     }
 
-    /// Takes a program in as it streams by; `unique` (32 hexadecimal digits) makes its id.
+    /// Saves a program as it streams in, checks it, runs it to learn its job names, then keeps it
+    /// under `<unique>_<name>`; `unique` is written as 32 hexadecimal digits. Errors: bad name,
+    /// disk failure, program refused.
     pub async fn store<S, E>(
         &self,
         name: &str,
@@ -110,8 +116,8 @@ impl ProgramStore {
         Ok(StoredProgram { path, name })
     }
 
-    /// Has the program name its jobs and keeps the answer. A program that can't say is kept without: it may still
-    /// run, and says then what is wrong.
+    /// Runs the program to learn its job names and keeps the answer in a file. A program that can't
+    /// name them is kept without: it may still run, and reports the fault then.
     async fn ask_for_jobs(&self, program: &Path, name: &str, unique: u128) -> Result<(), ApiError> {
         let fail = |e: io::Error| storage_error(&self.folder, &e);
         let executable = Permissions::from_mode(0o700);
@@ -161,7 +167,7 @@ impl ProgramStore {
             None => contents.remove(path),
         };
         // While it is locked: the last word must be about the last change.
-        (self.told)(contents.values().map(|(hash, _)| *hash).collect());
+        (self.on_change)(contents.values().map(|(hash, _)| *hash).collect());
     }
 
     fn contents(&self) -> MutexGuard<'_, BTreeMap<PathBuf, Content>> {
@@ -196,7 +202,7 @@ impl ProgramStore {
         Ok(hasher.finish())
     }
 
-    /// The program of that id.
+    /// Returns the program of that id. An error means that there is none.
     pub fn find(&self, id: &str) -> Result<StoredProgram, ApiError> {
         let missing = || ApiError::not_found(format!("there is no program '{id}' here"));
         let id = decode::plain_file_name(id).map_err(|_| missing())?;
@@ -209,7 +215,7 @@ impl ProgramStore {
         Ok(StoredProgram { path, name })
     }
 
-    /// Removes a program.
+    /// Removes a program. An error means that there is none, or that the disk failed.
     pub fn remove(&self, id: &str) -> Result<(), ApiError> {
         let program = self.find(id)?;
         self.note(&program.path, None);
@@ -220,7 +226,7 @@ impl ProgramStore {
         std::fs::remove_file(&program.path).map_err(|e| storage_error(&self.folder, &e))
     }
 
-    /// All programs, newest first.
+    /// Returns all programs, newest first.
     pub fn list(&self) -> Result<Vec<JarFile>, ApiError> {
         let fail = |e: io::Error| storage_error(&self.folder, &e);
         let mut files = Vec::new();
@@ -269,7 +275,8 @@ impl ContentHasher {
     }
 }
 
-/// Hash and size of a file's bytes. It is read on one blocking thread from its beginning to its end.
+/// Computes the hash and size of a file. The file is read on one blocking thread from its beginning
+/// to its end.
 pub async fn hash_file(path: &Path) -> io::Result<Content> {
     let path = path.to_owned();
     let hashed = tokio::task::spawn_blocking(move || hash_file_now(&path)).await;

@@ -1,7 +1,8 @@
 //! The endpoint: binds, serves the paths at `/` and `/v1/`, guards against foreign web pages.
 //!
-//! Without a token (`access`) whoever reaches it may use it. It must never be usable by a web page that merely runs in
-//! the browser of somebody who reaches it (foreign origin, rebound host name).
+//! Without a token (`access`) everybody who reaches the endpoint may use it. It must never be
+//! usable by a web page that merely runs in the browser of such a user (foreign origin, rebound
+//! host name).
 
 use crate::bodies::Bodies;
 use crate::error::ApiError;
@@ -17,24 +18,25 @@ use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::time::Duration;
 use thiserror::Error;
 
-/// How long a client may take to send a request's head.
+/// Maximum time a client takes to send a request's head.
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
-/// How long a connection whose request was not read whole is drained, so that the answer arrives.
+/// Time for which a connection whose request was not read whole is drained, so that the answer
+/// arrives.
 const LINGER_WITHIN: Duration = Duration::from_secs(1);
 /// Seconds that requests under way are given at the end.
 const SHUTDOWN_WITHIN_S: u64 = 2;
 
-/// Why the endpoint could not start.
+/// The reason why the endpoint could not start.
 #[derive(Debug, Error)]
 pub enum RestStartError {
-    /// None of the ports is free.
+    /// None of the ports could be bound.
     #[error("the REST endpoint cannot listen on {address}, port {ports}: {why}")]
     Bind {
-        /// Bind address.
+        /// Address that was to be bound.
         address: IpAddr,
         /// The ports that were tried.
         ports: String,
-        /// The last failure.
+        /// Error of the last attempt.
         why: String,
     },
     /// The server could not be set up.
@@ -42,7 +44,7 @@ pub enum RestStartError {
     Io(#[from] std::io::Error),
 }
 
-/// The URL that clients are told; relative where a proxy may be on the way.
+/// The URL that clients are given; relative if a proxy may be on the way.
 pub(crate) struct RestUrl(pub(crate) String);
 
 /// A bound endpoint: answers once [`RestServer::run`] is polled.
@@ -55,7 +57,7 @@ pub struct RestServer {
 #[derive(Clone)]
 pub struct RestHandle {
     server: ServerHandle,
-    /// Where it is.
+    /// The address that the endpoint serves at.
     pub address: RestAddress,
 }
 
@@ -104,22 +106,22 @@ impl RestServer {
         Ok(Self { server, handle })
     }
 
-    /// Its handle.
+    /// Returns a handle by which the server is stopped.
     pub fn handle(&self) -> RestHandle {
         self.handle.clone()
     }
 
-    /// Serves until stopped.
+    /// Serves until the server is stopped. An error means that the listener failed.
     pub async fn run(self) -> std::io::Result<()> {
         self.server.await
     }
 }
 
-/// A bound port, before anything is served on it: its address can be told already.
+/// A bound port, before anything is served on it, so that its address can be published first.
 #[derive(Debug)]
 pub struct RestListener {
     listener: TcpListener,
-    /// Where it is.
+    /// The address that is bound.
     pub address: RestAddress,
     loopback: bool,
 }
@@ -171,7 +173,7 @@ mod tests {
             advertised_host: "localhost".to_owned(),
         };
         let why = listen(&bind).unwrap_err().to_string();
-        // Who binds says by which option; see deploy.
+        // The caller adds the option that sets the address; see deploy.
         assert!(
             why.contains(&format!("127.0.0.1, port {port}: ")) && why.contains("in use"),
             "{why}"

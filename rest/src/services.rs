@@ -1,4 +1,5 @@
-//! What the endpoint is given: leaders to ask, the folder of programs, what it may show and allow.
+//! The services of the endpoint: leaders to ask, the folder of programs, and settings of what it
+//! may show and allow.
 //!
 //! The endpoint reaches every component through its gateway, at the leader that is current when a request
 //! comes; it keeps no state of jobs.
@@ -21,29 +22,29 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A value to watch: who leads.
+/// The current leader of a component, `None` while there is none; can be watched.
 pub type Leader = watch::Receiver<Option<LeaderInformation>>;
 
-/// Everything that handlers use.
+/// The services that handlers use.
 #[derive(Clone)]
 pub struct RestServices {
-    /// Clock and entropy.
+    /// Source of time and entropy.
     pub platform: Platform,
-    /// The fabric.
+    /// RPC service of the process.
     pub rpc: RpcService,
-    /// Who leads the Dispatcher.
+    /// Leader of the Dispatcher.
     pub dispatcher: Leader,
-    /// Who leads the ResourceManager.
+    /// Leader of the ResourceManager.
     pub resource_manager: Leader,
-    /// This process's BlobServer.
+    /// Gateway of this process's BlobServer.
     pub blobs: Remote<BlobServerGateway>,
-    /// Uploaded programs.
+    /// Store of the uploaded programs.
     pub programs: ProgramStore,
-    /// What is shown and allowed.
+    /// Settings of what is shown and allowed.
     pub settings: RestSettings,
 }
 
-/// What is shown and allowed.
+/// The settings of what the endpoint shows and allows.
 #[derive(Debug, Clone)]
 pub struct RestSettings {
     /// Version and commit of this build.
@@ -60,65 +61,66 @@ pub struct RestSettings {
     pub log_page: Option<String>,
     /// Milliseconds between refreshes of a page.
     pub refresh_interval_ms: u64,
-    /// The rules of who may use the endpoint; `None`: whoever reaches it.
+    /// The rules by which requests are allowed; `None`: every request is.
     pub access: Option<Access>,
-    /// Why uploads and submissions are refused; `None`: allowed.
+    /// The reason why uploads and submissions are refused; `None`: they are allowed.
     pub submit_refused: Option<String>,
-    /// Whether jobs may be cancelled.
+    /// True if jobs may be cancelled.
     pub cancel_allowed: bool,
     /// Connections that may be open at once.
     pub connections_max: usize,
-    /// How much clients may send, and how slowly.
+    /// Bounds on the size of bodies, and on the time they may take.
     pub bodies: BodyLimits,
-    /// How long a component may take to answer.
+    /// Maximum time a component takes to answer.
     pub answer_within: Duration,
-    /// How long a program may take to build its graph.
+    /// Maximum time a program takes to build its graph.
     pub build_within: Duration,
 }
 
-/// Where the endpoint listens and what it is called.
+/// The address that the endpoint binds, and the one that it publishes.
 #[derive(Debug, Clone)]
 pub struct RestBind {
-    /// Address to bind.
+    /// IP address to bind.
     pub address: IpAddr,
     /// Ports to try in order.
     pub ports: Vec<u16>,
-    /// Host name that others are told.
+    /// Host name that is published to clients.
     pub advertised_host: String,
 }
 
 impl RestBind {
-    /// Whether only this host can reach it.
+    /// Returns true if only this host can reach it.
     pub fn is_loopback(&self) -> bool {
         self.address.is_loopback()
     }
 }
 
-/// Where the endpoint is.
+/// The address of an endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RestAddress {
-    /// As bound.
+    /// Address that the listener is bound to, with its real port.
     pub bound: SocketAddr,
-    /// As others reach it: `http://host:port`.
+    /// URL under which clients reach the endpoint: `http://host:port`.
     pub url: String,
 }
 
 impl RestServices {
-    /// The leading Dispatcher.
+    /// Returns the gateway of the leading Dispatcher. The error is status 503 if there is none.
     pub fn dispatcher(&self) -> Result<Remote<DispatcherGateway>, ApiError> {
         let leader = self.dispatcher.borrow().clone();
         let leader = leader.ok_or_else(|| ApiError::no_leader("Dispatcher"))?;
         Ok(self.rpc.gateway(&leader.address, DispatcherId(leader.session)))
     }
 
-    /// The leading ResourceManager.
+    /// Returns the gateway of the leading ResourceManager. The error is status 503 if there is
+    /// none.
     pub fn resource_manager(&self) -> Result<Remote<ResourceManagerGateway>, ApiError> {
         let leader = self.resource_manager.borrow().clone();
         let leader = leader.ok_or_else(|| ApiError::no_leader("ResourceManager"))?;
         Ok(self.rpc.gateway(&leader.address, ResourceManagerId(leader.session)))
     }
 
-    /// Unix milliseconds.
+    /// Reads the wall clock, in Unix milliseconds.
     pub fn now_ms(&self) -> u64 {
         self.platform.unix_millis()
     }

@@ -205,7 +205,7 @@ answers! { Dispatcher:
         runtime_ms: 12,
     });
     RequestJobDetails => |ask| Ok(match ask.body.job_id {
-        // As it was archived.
+        // The details as they were archived.
         ENDED => JobDetails { status: JobStatus::Finished, end_ms: Some(3_000), ..details() },
         _ => details(),
     });

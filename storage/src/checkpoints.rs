@@ -46,7 +46,7 @@ const STATE_BYTES_PER_S: u64 = 4 << 20;
 /// The reason why a checkpoint could not be stored or read.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CheckpointError {
-    /// The store failed.
+    /// The object store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The metadata's name is taken by other content. No two JobMasters give a name alike, so this is a fault of the program.
@@ -70,11 +70,11 @@ pub enum CheckpointError {
     #[error("{0}")]
     NoSnapshot(String),
     /// The metadata cannot be decoded.
-    #[error("{name} is no checkpoint of a version that this program knows: {why}")]
+    #[error("{name} is not a checkpoint of a version that this program knows: {why}")]
     Metadata {
-        /// The object.
+        /// Name of the object in its store.
         name: String,
-        /// The fault.
+        /// Description of the fault in the object.
         why: String,
     },
 }

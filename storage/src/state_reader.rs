@@ -75,7 +75,7 @@ impl StateReader {
         let uri = objects::below(folder, &file);
         let outside = |name: &str| CheckpointError::Metadata {
             name: uri.clone(),
-            why: format!("it refers to '{}', which is no part of it", name.escape_default()),
+            why: format!("it refers to '{}', which is not part of it", name.escape_default()),
         };
         let missing = |error| match error {
             CheckpointError::Missing(_) => no_snapshot(given, "it has no metadata"),
@@ -209,7 +209,7 @@ impl StateReader {
 
 fn no_snapshot(path: &str, why: &str) -> CheckpointError {
     CheckpointError::NoSnapshot(format!(
-        "'{path}' is no savepoint and no retained checkpoint: {why}"
+        "'{path}' is neither a savepoint nor a retained checkpoint: {why}"
     ))
 }
 

@@ -25,23 +25,23 @@ impl Blocking {
     pub fn new(store: impl ObjectStore + 'static) -> Self {
         Self(Arc::new(store))
     }
-    /// See [`ObjectStore::get`].
+    /// Calls [`ObjectStore::get`] and waits for it.
     pub fn get(&self, name: &str) -> Result<Option<Bytes>, StoreError> {
         wait(self.0.get(name))
     }
-    /// See [`ObjectStore::put_new`].
+    /// Calls [`ObjectStore::put_new`] and waits for it.
     pub fn put_new(&self, name: &str, bytes: Bytes) -> Result<PutNew, StoreError> {
         wait(self.0.put_new(name, bytes))
     }
-    /// See [`ObjectStore::put`].
+    /// Calls [`ObjectStore::put`] and waits for it.
     pub fn put(&self, name: &str, bytes: Bytes) -> Result<(), StoreError> {
         wait(self.0.put(name, bytes))
     }
-    /// See [`ObjectStore::delete`].
+    /// Calls [`ObjectStore::delete`] and waits for it.
     pub fn delete(&self, name: &str) -> Result<bool, StoreError> {
         wait(self.0.delete(name))
     }
-    /// See [`ObjectStore::list`].
+    /// Calls [`ObjectStore::list`] and waits for it.
     pub fn list(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
         wait(self.0.list(prefix))
     }

@@ -1,4 +1,5 @@
-//! What the compiler says to the mistakes that programs make most: each file below `mistakes` has one, and beside it what is said.
+//! Checks the compiler's messages for the mistakes that programs make most: each file below
+//! `mistakes` has one, and beside it is the message.
 //!
 //! After a change of the texts: `TRYBUILD=overwrite cargo test -p streaming --test mistakes`.
 

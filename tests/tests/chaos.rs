@@ -21,7 +21,7 @@ fn campaign(more: &[&str]) -> (bool, String) {
     let output = Command::new(bin("chaos"))
         .args(["--runs", "1", "--seed", "1"])
         .args(more)
-        // Where the folder of a failed run stays.
+        // The folder of a failed run stays there.
         .env("TMPDIR", kept.path())
         .output()
         .unwrap();

@@ -60,7 +60,7 @@ impl Run {
         Self { cluster, job, out, expected, random, data: folder }
     }
 
-    /// How many checkpoints the JobManagers have completed so far.
+    /// Returns the number of checkpoints that the JobManagers have completed so far.
     fn checkpoints(logs: &[&Process]) -> usize {
         logs.iter().map(|process| process.log().matches("checkpoint complete").count()).sum()
     }
@@ -186,7 +186,8 @@ fn a_job_whose_newest_checkpoint_has_a_damaged_file_goes_on_from_the_one_before(
         serde_json::to_string(&failures).unwrap().contains(&message).then_some(())
     });
     run.cluster.await_state(&run.job, "FINISHED", WITHIN);
-    // What the damaged checkpoint had committed may be there twice; nothing is missing, and nothing is other than it should be.
+    // Output that the damaged checkpoint had committed may be there twice; nothing is missing, and
+    // nothing is wrong.
     let (mut lines, mut expected) = (committed(&run.out), run.expected);
     lines.dedup();
     expected.dedup();

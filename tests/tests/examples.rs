@@ -90,7 +90,7 @@ fn sorted(bytes: &[u8]) -> Vec<String> {
     lines
 }
 
-/// What was printed, and what was written.
+/// The printed lines, and the written lines.
 type Results = (Vec<String>, Vec<String>);
 
 /// Fails with the first lines that differ; all of them would be megabytes.
@@ -139,7 +139,8 @@ fn examples_give_the_same_over_two_taskmanagers_as_in_one_process() {
     }
 }
 
-/// What REST shows of the counter `alerts` of the job that has ended last, over all subtasks.
+/// Returns the counter `alerts` of the job that has ended last, over all subtasks, as REST shows
+/// it.
 fn alerts_shown(cluster: &Cluster) -> f64 {
     let jobs = cluster.block_on(cluster.client().jobs_overview()).unwrap().jobs;
     let job = jobs.iter().max_by_key(|job| job.start_time).unwrap();

@@ -16,7 +16,7 @@ use common::{Cluster, SOON, bin, eventually, output_lines, request};
 use nix::sys::signal::Signal;
 use std::path::{Path, PathBuf};
 
-/// Of so many numbers, a thousand in a second.
+/// Number of records of a job; it emits a thousand in a second.
 const COUNT: u64 = 3_000;
 /// More than half of three TaskManagers' slots, and more than one's.
 const WIDE: i64 = 8;
@@ -31,7 +31,7 @@ fn submit(cluster: &Cluster, name: &str) -> (String, PathBuf) {
     (cluster.submit(&bin("sequence_sum"), &request(&args, WIDE)), out)
 }
 
-/// How many of a job's tasks wait for slots.
+/// Returns the number of a job's tasks that wait for slots.
 fn waiting(cluster: &Cluster, job: &str) -> Option<u32> {
     let details = cluster.block_on(cluster.client().job(job)).ok()?;
     Some(details.vertices.iter().filter_map(|vertex| vertex.tasks.get("SCHEDULED")).sum())

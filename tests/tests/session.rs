@@ -438,7 +438,7 @@ fn programs_go_with_their_last_job_and_uploaded_ones_with_their_upload() {
         assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
         await_copies(storage.path(), 0);
     }
-    // What stays uploaded stays ready, and is not copied again for the next job.
+    // A program that stays uploaded stays available, and is not copied again for the next job.
     let words = ["--input", text.to_str().unwrap()];
     let jar = cluster.block_on(cluster.client().upload(&count, |_| ())).unwrap();
     let mut copies = Vec::new();

@@ -31,7 +31,7 @@ pub enum BlobFetchError {
     /// The blob could not be fetched or stored.
     #[error("blob {hash} could not be fetched: {cause}")]
     Failed {
-        /// Which.
+        /// Content hash of the blob concerned.
         hash: model::ContentHash,
         /// The error of the last try.
         cause: BlobClientError,
@@ -60,7 +60,7 @@ impl BlobFetchError {
     }
 }
 
-/// `blob.*`.
+/// Settings of the blob cache (`blob.*`).
 #[derive(Debug, Clone, Copy)]
 pub struct CacheSettings {
     /// Maximum number of tries of a fetch.
@@ -196,8 +196,9 @@ impl BlobCache {
         BlobLease { cache: self.clone(), key: *key }
     }
 
-    /// Begins to remove blobs that have not been used for long or exceed the size limit, unless an earlier sweep is
-    /// still running. The returned future resolves at the end of the sweep; the sweep goes on if the future is dropped.
+    /// Begins to remove blobs that have not been used for long or exceed the size limit, unless an
+    /// earlier sweep is still running. The returned future resolves at the end of the sweep;
+    /// dropping it does not stop the sweep.
     pub fn sweep(&self) -> BoxFuture<'static, ()> {
         let busy = self.0.rpc.is_none() || std::mem::replace(&mut self.lock().sweeping, true);
         if busy {

@@ -1,7 +1,6 @@
-//! The BlobServer as seen by those who send and fetch blobs: chunks in order on the way up, a few at once
-//! on the way down.
+//! A client of the BlobServer: sends chunks in order, fetches several at once.
 //!
-//! It must never name content that it has not hashed itself.
+//! This module must never name content that it has not hashed itself.
 
 use futures::{StreamExt as _, stream};
 use gateways::Remote;
@@ -21,16 +20,16 @@ use tokio::io::AsyncReadExt as _;
 /// Chunks of one blob that are asked for at once.
 const READS_AT_ONCE: usize = 4;
 
-/// Why a blob was not sent or fetched.
+/// The reason why a blob was not sent or fetched.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum BlobClientError {
-    /// The server's typed answer.
+    /// The server refused with its typed error.
     #[error(transparent)]
     Server(#[from] BlobError),
     /// The server did not answer.
     #[error("the blob server can't be asked: {0}")]
     Fabric(#[from] FabricError),
-    /// The local side.
+    /// Reading or writing the local file failed.
     #[error(transparent)]
     Local(#[from] BlobStoreError),
 }
@@ -45,7 +44,7 @@ impl From<CallError<BlobError>> for BlobClientError {
 }
 
 impl BlobClientError {
-    /// Whether the same again may succeed.
+    /// Returns true if the same again may succeed.
     pub fn is_retriable(&self) -> bool {
         match self {
             Self::Server(BlobError::Busy) => true,
@@ -64,13 +63,13 @@ pub struct BlobClient {
 }
 
 impl BlobClient {
-    /// Of the server behind this gateway.
+    /// Makes a client of the server behind this gateway.
     pub fn new(server: Remote<BlobServerGateway>) -> Self {
         Self { server }
     }
 
-    /// Sends a file, unless its content is there already. `progress` is told the bytes sent so far and in
-    /// all.
+    /// Sends a file, unless the server has its content already. Calls `progress` with the bytes
+    /// sent so far and in all.
     pub async fn upload_file(
         &self,
         path: &Path,

@@ -32,7 +32,8 @@ struct Known {
     /// Number of jobs in `needed` by their program. A program without a job has no entry.
     users: BTreeMap<ContentHash, u32>,
     uploaded: BTreeSet<ContentHash>,
-    /// For each program, the times until which jobs that are about to come with it are waited for.
+    /// For each program, the monotonic times until which it is kept for jobs that are about to come
+    /// with it.
     expected: BTreeMap<ContentHash, VecDeque<Duration>>,
     /// Programs that were needed or uploaded before; they are removed once nothing keeps them.
     released: BTreeSet<ContentHash>,

@@ -45,9 +45,9 @@ const FORGET_WITHIN: Duration = Duration::from_secs(2);
 /// A running BlobServer; dropping this stops it.
 #[derive(Debug)]
 pub struct BlobServerHandle {
-    /// Its endpoint.
+    /// Address of the component's RPC endpoint.
     pub address: EndpointAddress,
-    /// Its fence.
+    /// Session of the process, by which calls to the component are fenced.
     pub session: ProcessSession,
     store: Arc<dyn BlobStore>,
     in_use: BlobsInUse,
@@ -108,7 +108,7 @@ async fn start_with(
     Ok(BlobServerHandle { address, session, store, in_use, running })
 }
 
-/// The actor.
+/// The actor that keeps the cluster's blobs.
 #[derive(Debug)]
 struct BlobServer {
     platform: Platform,

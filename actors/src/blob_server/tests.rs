@@ -151,7 +151,7 @@ fn transient_blobs_of_an_earlier_process_are_found_and_go() {
     });
 }
 
-/// What a Dispatcher with these programs says.
+/// The needs that a Dispatcher with these programs declares.
 fn programs(hashes: &[ContentHash]) -> Option<Needed> {
     let programs = hashes.iter().map(|hash| (JOB, *hash)).collect();
     Some(Needed { programs, jobs: [JOB].into() })

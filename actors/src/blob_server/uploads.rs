@@ -10,12 +10,12 @@ use std::fmt;
 use std::time::Duration;
 use storage::blobs::BlobWriter;
 
-/// The bounds.
+/// Bounds of uploads that are under way.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
-    /// Most at once.
+    /// Largest number of uploads at the same time.
     pub(super) uploads_max: usize,
-    /// An upload without a chunk for so long is given up.
+    /// Time without a chunk after which an upload is given up.
     pub(super) abandoned_after: Duration,
 }
 

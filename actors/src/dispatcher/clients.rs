@@ -1,5 +1,5 @@
-//! Jobs that are bound to their attached client: beats come in, deserted jobs are cancelled. When a job counts as
-//! deserted is decided in `control::dispatcher`.
+//! Jobs that are bound to their attached client: takes in the beats and cancels deserted jobs. The
+//! decision when a job counts as deserted is made in `control::dispatcher`.
 
 use super::leader::Dispatcher;
 use actix::{AsyncContext, Context, Handler};
@@ -10,7 +10,7 @@ use gateways::{Answer, Ask, Deadline};
 use model::{JobGraph, JobId};
 use std::time::Duration;
 
-/// How long a deserted job's JobMaster has to take the order.
+/// Maximum time for a deserted job's JobMaster to accept the cancellation.
 const CANCEL_WITHIN: Duration = Duration::from_secs(30);
 
 impl Dispatcher {

@@ -176,7 +176,7 @@ impl Dispatcher {
         self.collected.insert(job, until);
     }
 
-    /// Ends hosts that nobody asks any more.
+    /// Ends hosts that are not needed any more.
     pub(super) fn release_collected(&mut self) {
         let now = self.deps.services.platform.now();
         let over: Vec<JobId> = self

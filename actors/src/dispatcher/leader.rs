@@ -47,7 +47,7 @@ pub(super) struct Building {
     pub(super) options: (BTreeMap<String, String>, conf::Options),
 }
 
-/// The actor.
+/// The Dispatcher's actor, in one leadership.
 pub struct Dispatcher {
     pub(super) deps: DispatcherDeps,
     pub(super) session: DispatcherId,
@@ -78,7 +78,7 @@ pub struct Dispatcher {
     /// Jobs that are bound to their clients, and the timer of the next that may be deserted.
     pub(super) clients: AttachedClients,
     pub(super) client_timer: Option<SpawnHandle>,
-    /// True if the last that is known of a bound client is that it is gone.
+    /// True if a bound client has last been seen to be gone.
     pub(super) client_gone: bool,
     pub(super) stopping: bool,
     /// Savepoints and disposals that clients have triggered.

@@ -45,7 +45,7 @@ pub const ENDPOINT: &str = "dispatcher";
 /// The jobs that the cluster runs.
 #[derive(Debug, Clone)]
 pub enum ClusterMode {
-    /// Any number of jobs, from clients.
+    /// The cluster runs any number of jobs, submitted by clients.
     Session,
     /// The job of the program that this JobManager is (or is given), which builds its graph. The job's id is given,
     /// because it must be the same after a restart.
@@ -61,9 +61,10 @@ pub struct ClusterEnd {
     pub status: ApplicationStatus,
     /// The job that it ran (application and per-job mode).
     pub job: Option<(JobId, JobStatus)>,
-    /// An explanation, for messages.
+    /// Explanation as text, for messages.
     pub diagnostics: Option<String>,
-    /// True once no client needs the cluster any longer: it has said so, or the client that the job is bound to is gone.
+    /// True once no client needs the cluster any more: a client has said so, or the client that the
+    /// job is bound to has gone.
     pub dismissed: bool,
 }
 
@@ -71,7 +72,7 @@ pub struct ClusterEnd {
 /// process.
 #[derive(Clone)]
 pub struct DispatcherDeps {
-    /// The process.
+    /// Services of the process: platform, RPC and metrics.
     pub services: ProcessServices,
     /// The election in which the Dispatcher stands.
     pub election: Arc<dyn LeaderElection>,
@@ -91,7 +92,7 @@ pub struct DispatcherDeps {
     pub details: Arc<dyn ObjectStore>,
     /// The leader's lease; nothing is written after its end.
     pub lease: Lease,
-    /// What the cluster runs.
+    /// Mode of the cluster: session, application or per job.
     pub mode: ClusterMode,
     /// Set once, when the cluster has nothing left to do.
     pub end: watch::Sender<Option<ClusterEnd>>,

@@ -130,7 +130,7 @@ impl Dispatcher {
     }
 }
 
-/// What stands in for a graph that can't be read.
+/// Makes an empty graph that stands in for one that can't be read.
 fn nameless(job_id: JobId) -> JobGraph {
     JobGraph {
         job_id,

@@ -34,7 +34,7 @@ async fn take(asked: Asked, ask: TriggerSavepoint) -> Result<String, FailureCaus
     let taken = job_master.ask_within(take, OPERATION_WITHIN).await;
     let folder = taken.map_err(|error| failed(&error))?;
     if ask.kind.stops() {
-        // So that who hears of the stop finds the job finished.
+        // A client that hears of the stop must find the job finished.
         asked.result(STEP_WITHIN, || 0).await;
     } else if ask.cancel {
         let cancelled = asked.ask(Cancel {}, Deadline::after(STEP_WITHIN)).await;

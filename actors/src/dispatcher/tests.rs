@@ -2,7 +2,7 @@ use super::*;
 use crate::blob_server::Needed;
 use crate::job_testing::{
     Deployments, ElectionDouble, HostsDouble, ManagerDouble, WorkerDouble, graph, job, program,
-    told, until,
+    received, until,
 };
 use crate::program_hosts::HostSide;
 use crate::services::LeaderRetrieval as _;
@@ -562,7 +562,7 @@ async fn a_cluster_whose_bound_client_is_gone_is_needed_by_nobody() {
         let mode = ClusterMode::PerJob(Box::new(bound_graph()));
         let mut f = start_with(mode, MemoryObjects::new()).await;
         f.leads(1).await;
-        let end = told(&mut f.end).await;
+        let end = received(&mut f.end).await;
         assert_eq!((end.status, end.dismissed), (ApplicationStatus::Canceled, true));
     })
     .await;
@@ -919,7 +919,7 @@ async fn an_application_runs_its_own_job_refuses_others_and_ends_the_cluster() {
         assert_eq!(other, Some(SubmitError::SingleJob { mode: "application".into() }));
         assert_eq!(*f.end.borrow(), None);
         f.finish(1).await;
-        let end = told(&mut f.end).await;
+        let end = received(&mut f.end).await;
         assert_eq!(end.status, ApplicationStatus::Succeeded);
         assert_eq!(end.job, Some((job(1), JobStatus::Finished)));
     })
@@ -936,7 +936,7 @@ async fn an_application_that_does_not_build_ends_the_cluster_with_its_words() {
         let wrong = BuildError::Program("no such file: /texts".into());
         f.hosts.script.set(&f.hosts.script.build, Some(Err(wrong)));
         f.election.grant(Component::Dispatcher).await;
-        let end = told(&mut f.end).await;
+        let end = received(&mut f.end).await;
         assert_eq!(end.status, ApplicationStatus::Failed);
         assert!(end.diagnostics.unwrap().contains("no such file: /texts"));
     })
@@ -951,10 +951,10 @@ async fn a_per_job_cluster_runs_its_graph_and_one_that_had_ended_ends_at_once() 
         let mut f = start_with(mode(), objects.clone()).await;
         f.leads(1).await;
         f.finish(1).await;
-        assert_eq!(told(&mut f.end).await.status, ApplicationStatus::Succeeded);
+        assert_eq!(received(&mut f.end).await.status, ApplicationStatus::Succeeded);
         f.handle.stop().await;
         let mut again = start_with(mode(), objects).await;
-        let end = told(&mut again.end).await;
+        let end = received(&mut again.end).await;
         assert_eq!(end.job, Some((job(1), JobStatus::Finished)));
     })
     .await;
@@ -969,7 +969,7 @@ async fn a_cluster_that_is_shut_down_cancels_its_jobs_first() {
         f.gateway().ask(ShutDownCluster {}).await.unwrap();
         let refused = f.submit(graph(2, 1, false)).await.unwrap_err();
         assert_eq!(refused, SubmitError::ShuttingDown);
-        let end = told(&mut f.end).await;
+        let end = received(&mut f.end).await;
         assert_eq!((end.status, end.job), (ApplicationStatus::Succeeded, None));
         assert_eq!(f.status(1).await, Ok(JobStatus::Canceled));
     })

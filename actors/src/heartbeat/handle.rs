@@ -1,5 +1,5 @@
-//! What components hold of their process's heartbeat service: pairs that they watch or expect beats
-//! from, payloads that they publish, turns that they mark.
+//! The handle by which components use their process's heartbeat service: pairs that they watch or
+//! expect beats from, payloads that they publish, turns that they mark.
 //!
 //! Nothing here waits or sends: the heartbeat actor reads what is written here on its own lane, so a
 //! component that is busy does not delay its beats, and its newest payload is always at hand.
@@ -16,45 +16,45 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Why a peer is lost.
+/// The reason why a peer is lost.
 pub use control::liveness::Loss as LossCause;
 
 /// A peer that beats are sent to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// Who.
+    /// Peer that the heartbeats go to.
     pub party: Party,
-    /// Its process's heartbeat endpoint.
+    /// Heartbeat endpoint of the peer's process.
     pub address: EndpointAddress,
-    /// That endpoint's fence: the process's session.
+    /// Session of the peer's process, by which that endpoint is fenced.
     pub session: ProcessSession,
 }
 
-/// What the heartbeat service reports to the owner of a pair.
+/// A report of the heartbeat service to the owner of a pair.
 #[derive(Debug, Clone, PartialEq, actix::Message)]
 #[rtype(result = "()")]
 pub enum HeartbeatReport {
     /// The peer's newest payload: when it changed, and again every few beats so that the owner can
     /// reconcile with it.
     Payload {
-        /// The peer.
+        /// Peer that the pair is with.
         party: Party,
-        /// What it published.
+        /// Payload that the peer published.
         payload: BeatPayload,
     },
     /// Expecting side only, once per silence: not heard for 0.6 of the time-out. What the peer could soon
     /// declare dead must be ended now.
     Silent {
-        /// The peer.
+        /// Peer that the pair is with.
         party: Party,
-        /// For how long.
+        /// Duration of the silence.
         since: Duration,
     },
-    /// Once, the last report of a pair.
+    /// The pair is over; the last report about it.
     Lost {
-        /// The peer.
+        /// Peer that the pair is with.
         party: Party,
-        /// Why.
+        /// Observation that showed the peer to be lost.
         cause: LossCause,
     },
 }
@@ -79,19 +79,20 @@ impl Shared {
 }
 
 impl HeartbeatHandle {
-    /// A service without pairs. It beats once [`super::start`] was called with it.
+    /// Makes a service without pairs. It sends beats once [`super::start`] was called with it.
     pub fn new(platform: Platform, limits: Limits) -> Self {
         let table = Mutex::new(Table::new(limits, platform.now()));
         Self { shared: Arc::new(Shared { platform, limits, table }) }
     }
 
-    /// Interval and time-outs.
+    /// Returns the interval and the time-outs.
     pub fn limits(&self) -> Limits {
         self.shared.limits
     }
 
-    /// Watching side (JobMaster → TaskExecutor, ResourceManager → TaskExecutor, ResourceManager →
-    /// JobMaster): sends beats to `target` and declares it lost. Dropping the answer ends it.
+    /// Watches a peer (JobMaster → TaskExecutor, ResourceManager → TaskExecutor, ResourceManager →
+    /// JobMaster): sends beats to `target` and declares it lost. Dropping the returned watch ends
+    /// the pair.
     pub fn watch(
         &self,
         me: Party,
@@ -104,8 +105,8 @@ impl HeartbeatHandle {
         self.add(me, target.party, node, beats_to, marker, report_to)
     }
 
-    /// Watched side: expects beats from `peer`, whose process is at `node`. Dropping the answer ends it;
-    /// beats are answered with "not known" from then on.
+    /// Expects beats from `peer`, whose process is at `node`. Dropping the returned watch ends the
+    /// pair; beats are answered with "not known" from then on.
     pub fn expect(
         &self,
         me: Party,
@@ -134,7 +135,7 @@ impl HeartbeatHandle {
         PeerWatch { id, peer, shared: Arc::clone(&self.shared) }
     }
 
-    /// A marker for one actor; forgotten when its last clone is dropped.
+    /// Makes a turn marker for one actor; it is forgotten when its last clone is dropped.
     pub fn turn_marker(&self, actor: impl Into<String>) -> TurnMarker {
         let marker = TurnMarker {
             inner: Arc::new(Turns {
@@ -162,7 +163,7 @@ pub struct PeerWatch {
 }
 
 impl PeerWatch {
-    /// The other side.
+    /// Returns the peer of the pair.
     pub fn peer(&self) -> &Party {
         &self.peer
     }
@@ -172,7 +173,7 @@ impl PeerWatch {
         self.shared.lock().publish(self.id, payload);
     }
 
-    /// How long the other side has not been heard.
+    /// Returns the time since the peer was last heard.
     pub fn silence(&self) -> Duration {
         let now = self.shared.platform.now();
         self.shared.lock().silence(self.id, now)
@@ -206,7 +207,7 @@ pub(super) struct Turns {
 }
 
 impl TurnMarker {
-    /// A turn is finished.
+    /// Records that the actor has finished a turn.
     pub fn mark(&self) {
         self.inner.finished.fetch_add(1, Ordering::Relaxed);
     }
@@ -218,7 +219,7 @@ impl TurnMarker {
         ctx.run_interval(every, move |_, _| marker.mark());
     }
 
-    /// Age of the last finished turn, as the watchdog saw it last.
+    /// Returns the age of the last finished turn, as the watchdog saw it last.
     pub fn age(&self) -> Duration {
         Duration::from_millis(self.inner.age_ms.load(Ordering::Relaxed))
     }

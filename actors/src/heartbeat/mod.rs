@@ -31,16 +31,16 @@ pub const ENDPOINT: &str = "heartbeat";
 /// Writes the stacks of this process's threads to its log.
 pub type StackLogger = Arc<dyn Fn() + Send + Sync>;
 
-/// What the service is made with.
+/// The parts that the service is made of.
 #[derive(Clone)]
 pub struct HeartbeatDeps {
-    /// Lanes.
+    /// Source of time and threads.
     pub platform: Platform,
-    /// The fabric.
+    /// RPC service of the process.
     pub rpc: RpcService,
     /// The process's session: the fence.
     pub session: ProcessSession,
-    /// Where a stuck actor is reported.
+    /// Receiver of the report that an actor is stuck.
     pub fatal: FatalErrorHandler,
     /// Called before a stuck actor ends the process.
     pub stacks: Option<StackLogger>,
@@ -75,7 +75,7 @@ pub async fn start(
     Ok(running.guarded(&deps.platform, &deps.fatal))
 }
 
-/// `heartbeat.*` as the options say.
+/// Reads the limits from the options `heartbeat.*`.
 pub fn limits(options: &conf::Options) -> Limits {
     Limits {
         interval: options.get(&conf::heartbeat::INTERVAL),
@@ -84,11 +84,11 @@ pub fn limits(options: &conf::Options) -> Limits {
     }
 }
 
-/// The actor.
+/// The actor that sends and answers the process's heartbeats.
 pub struct HeartbeatActor {
     shared: Arc<Shared>,
     deps: HeartbeatDeps,
-    /// A stuck actor was reported: once is enough.
+    /// True once a stuck actor was reported; it is reported only once.
     over: bool,
 }
 
@@ -143,7 +143,8 @@ impl HeartbeatActor {
         }
     }
 
-    /// How long one beat waits for its answer: less than the time-out, so that a lost one is not the last.
+    /// Returns the time that one beat waits for its answer: less than the time-out, so that a lost
+    /// answer alone does not end the pair.
     fn patience(&self) -> Duration {
         let limits = self.shared.limits;
         limits.interval.max(limits.timeout / 4)

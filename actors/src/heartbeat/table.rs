@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// A payload that did not change is reported again after so many beats.
+/// Number of beats after which an unchanged payload is reported again.
 const REPORT_EVERY: u32 = 5;
 
 /// One pair with one side in this process.
@@ -27,16 +27,16 @@ pub(super) struct Pair {
     report_to: Recipient<HeartbeatReport>,
     liveness: Liveness,
     payload: BeatPayload,
-    /// The version of `payload`.
+    /// Version of `payload`; rises with every change.
     version: u64,
     /// The version of the newest payload that the peer has confirmed.
     peer_has: u64,
     due_at: Duration,
     in_flight: bool,
-    /// Its place in the agenda, if it is there.
+    /// Time under which the pair is in the agenda; `None` if it is not.
     look_at: Option<Duration>,
     heard: BeatPayload,
-    /// The version of `heard`.
+    /// Version of `heard`; rises with every change.
     heard_version: u64,
     unchanged: u32,
     unsent: Unsent,
@@ -92,13 +92,14 @@ impl Pair {
 
     /// Lets time pass that has passed since a turn in which there was nothing to look at.
     fn tick(&mut self, turned_at: Duration, now: Duration) {
-        // As if it had been looked at in every turn: what is long is the pause of this process alone.
+        // Steps as if the pair had been looked at in every turn: the long pause is this process's
+        // own.
         self.step(turned_at, Event::Tick);
         self.step(now, Event::Tick);
         self.flush();
     }
 
-    /// When there is something to look at again; `None`: never.
+    /// Returns the monotonic time at which the pair has to be looked at again; `None`: never.
     fn next_look(&self, now: Duration, interval: Duration) -> Option<Duration> {
         if self.unsent.payload || self.unsent.silent.is_some() || self.unsent.lost.is_some() {
             return Some(now);
@@ -194,13 +195,13 @@ pub(super) struct DueBeat {
     pub(super) beat: Beat,
 }
 
-/// How a beat went.
+/// The outcome of a beat.
 pub(super) enum Outcome {
-    /// Answered.
+    /// The peer's reply to a beat.
     Answered(BeatReply),
     /// The peer's process is another incarnation.
     OtherIncarnation,
-    /// No answer; silence is what the time-out counts.
+    /// No answer came; the silence counts towards the time-out.
     Nothing,
 }
 
@@ -209,9 +210,9 @@ pub(super) struct Table {
     limits: Limits,
     pairs: BTreeMap<u64, Pair>,
     by_parties: BTreeMap<(Party, Party), u64>,
-    /// When to look at which pair.
+    /// The times at which pairs are to be looked at, with the pairs' ids.
     agenda: BTreeSet<(Duration, u64)>,
-    /// The last turn.
+    /// Time of the last turn.
     turned_at: Duration,
     next: u64,
     /// Number of payloads published so far by all pairs, so that a pair that is made anew never uses a version again.

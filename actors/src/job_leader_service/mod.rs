@@ -32,58 +32,58 @@ use tokio::sync::mpsc;
 /// The name it is served under.
 pub const ENDPOINT: &str = "job_leader_service";
 
-/// What the service tells its TaskExecutor.
+/// A report of the service to its TaskExecutor.
 #[derive(Debug, Clone, PartialEq, Message)]
 #[rtype(result = "()")]
 pub enum JobLeaderReport {
-    /// Registered at a JobMaster.
+    /// The service has registered at a JobMaster.
     Gained {
-        /// The job.
+        /// Job that the message concerns.
         job: JobId,
-        /// The JobMaster.
+        /// Leader information of the job's JobMaster.
         leader: LeaderInformation,
         /// The incarnation it knows the TaskExecutor under.
         instance: InstanceId,
-        /// Its answer.
+        /// The JobMaster's answer to the registration.
         accepted: TaskManagerAccepted,
     },
     /// A JobMaster that was registered at leads no more.
     Lost {
-        /// The job.
+        /// Job that the message concerns.
         job: JobId,
-        /// Its session.
+        /// Leadership of the JobMaster.
         id: JobMasterId,
     },
     /// The JobMaster refused for good.
     Refused {
-        /// The job.
+        /// Job that the message concerns.
         job: JobId,
-        /// Why.
+        /// Reason as text for people.
         reason: String,
     },
 }
 
-/// How the TaskExecutor introduces itself.
+/// The data by which the TaskExecutor introduces itself to a JobMaster.
 #[derive(Debug, Clone)]
 pub struct Introduction {
-    /// The process.
+    /// Process of this TaskExecutor.
     pub resource_id: model::ResourceId,
-    /// Its TaskExecutor endpoint.
+    /// Address of the TaskExecutor's endpoint.
     pub address: EndpointAddress,
-    /// Fence of that endpoint.
+    /// Session by which that endpoint is fenced.
     pub session: ProcessSession,
-    /// Its heartbeat endpoint.
+    /// Address of the process's heartbeat endpoint.
     pub heartbeat: EndpointAddress,
-    /// Host name.
+    /// Host name of the TaskExecutor's node.
     pub host: String,
 }
 
 /// A running JobLeaderService; it ends when this is dropped.
 #[derive(Debug)]
 pub struct JobLeaderServiceHandle {
-    /// Its endpoint.
+    /// Address of the component's RPC endpoint.
     pub address: EndpointAddress,
-    /// Its fence.
+    /// Session of the process, by which calls to the component are fenced.
     pub session: ProcessSession,
     _running: Running<JobLeaderService>,
 }
@@ -130,7 +130,7 @@ async fn forward(
     }
 }
 
-/// `cluster.registration.*`.
+/// Reads the pauses between registrations from `cluster.registration.*`.
 pub(crate) fn pauses(options: &conf::Options) -> Pauses {
     Pauses {
         first: options.get(&conf::taskmanager::REGISTRATION_RETRY),
@@ -153,7 +153,7 @@ pub(crate) fn leaders(
     })
 }
 
-/// The actor.
+/// The actor that follows the JobMasters of this TaskExecutor's jobs.
 struct JobLeaderService {
     platform: Platform,
     rpc: RpcService,
@@ -168,15 +168,16 @@ struct JobLeaderService {
     watches: u64,
 }
 
-/// One job.
+/// One job whose JobMaster is followed.
 struct Watched {
-    /// Counts watches: what an earlier one of the same job still says is not believed.
+    /// Number of this watch; reports of an earlier watch of the same job are ignored.
     number: u64,
     instance: InstanceId,
     registration: Registration<JobMasterId>,
-    /// The newest that is known.
+    /// Newest leader that is known.
     leader: Option<LeaderInformation>,
-    /// Whether the retrieval has named one: from then on its word counts, also that there is none.
+    /// True once the retrieval has named a leader; from then on its reports count, also that there
+    /// is none.
     retrieved: bool,
     stream: SpawnHandle,
     timer: Option<SpawnHandle>,

@@ -28,7 +28,7 @@ use std::sync::Arc;
 use storage::jobs::OpenJobLog;
 use tokio::sync::oneshot;
 
-/// The name that the runner of a job is served under.
+/// Returns the name under which the runner of a job is served.
 pub fn endpoint_name(job: JobId) -> String {
     format!("job_manager_runner/{job}")
 }
@@ -36,14 +36,14 @@ pub fn endpoint_name(job: JobId) -> String {
 /// Number of JobMasters of one job that die of a panic before the process ends.
 const DEATHS_MAX: u8 = 3;
 
-/// What a runner is made with.
+/// The parts that a runner is made of.
 #[derive(Clone)]
 pub struct RunnerDeps {
-    /// The process.
+    /// Services of the process: platform, RPC and metrics.
     pub services: ProcessServices,
     /// The table in which the JobMaster is published.
     pub leaders: LeaderTable,
-    /// The Dispatcher that it belongs to.
+    /// Session of the Dispatcher that the runner belongs to.
     pub dispatcher: DispatcherId,
     /// The job; it passed `control::job_graph::check`.
     pub graph: Arc<JobGraph>,
@@ -55,9 +55,9 @@ pub struct RunnerDeps {
     pub hosts: Remote<ProgramHostsGateway>,
     /// The job's log.
     pub log: OpenJobLog,
-    /// As in [`JobMasterDeps`].
+    /// Same as [`JobMasterDeps::program`].
     pub program: Option<BlobKey>,
-    /// As in [`JobMasterDeps`].
+    /// Same as [`JobMasterDeps::embedded`].
     pub embedded: bool,
 }
 
@@ -73,7 +73,7 @@ pub type JobManagerRunner = LeaderShell<JobLeader>;
 /// A running runner, and how its job ends. The end never comes where the runner is stopped before.
 #[derive(Debug)]
 pub struct StartedRunner {
-    /// The runner.
+    /// Handle of the running runner.
     pub running: Running<JobManagerRunner>,
     /// Everything about the job, once it has ended for good.
     pub end: oneshot::Receiver<Box<JobDetails>>,
@@ -129,7 +129,7 @@ impl Led for JobLeader {
         &self.deps.services
     }
 
-    /// Grants leadership at once: this runner lives no longer than the Dispatcher leads.
+    /// Grants leadership at once: the runner lives only while its Dispatcher leads.
     fn contend(&self, shell: Recipient<Leadership>) -> Contention {
         let (job, component) = (self.job_id(), self.component());
         let session = job_session(self.deps.dispatcher, job, self.deaths).session();

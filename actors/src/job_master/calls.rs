@@ -139,7 +139,7 @@ impl Handler<Ask<GiveWay>> for JobMaster {
 }
 
 impl JobMaster {
-    /// Whether a call comes from the ResourceManager that the JobMaster is registered at; then it is obeyed.
+    /// Returns true if a call comes from the ResourceManager that the JobMaster is registered at; then it is obeyed.
     fn obeys<C: Call>(&self, ask: &Ask<C>) -> bool {
         let mine = self.is_my_resource_manager(ask.caller.session);
         if let Some(session) = ask.caller.session.filter(|_| mine) {

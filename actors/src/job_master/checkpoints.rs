@@ -174,7 +174,8 @@ impl JobMaster {
         });
     }
 
-    /// Deletes objects that no checkpoint refers to any more. Those that stay are deleted with the job.
+    /// Deletes objects that no checkpoint refers to any more. Objects that can't be deleted now are
+    /// deleted with the job.
     pub(super) fn discard_objects(&self, objects: BTreeSet<String>) {
         let Some(directory) = self.directory.clone() else { return };
         let job = self.job_id();

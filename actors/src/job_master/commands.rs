@@ -164,7 +164,9 @@ impl JobMaster {
         });
     }
 
-    /// The job has ended for good: slots go back, everybody is told, the runner last.
+    /// Ends the job for good: leaves the ResourceManager, so that returned slots are not given to
+    /// the job again; disconnects the TaskExecutors; then reports the end to the runner until it
+    /// answers.
     fn end(&mut self, status: JobStatus, ctx: &mut Context<Self>) {
         self.ended = true;
         let cause = FailureCause::fatal("JobEnded", format!("the job has ended as {status}"));

@@ -18,7 +18,7 @@ use std::time::Duration;
 const START_WITHIN: Duration = Duration::from_secs(120);
 /// Longest the publication of results may take.
 const PUBLISH_WITHIN: Duration = Duration::from_secs(600);
-/// How long one look at the host's end waits.
+/// Time for which one request for the host's exit stays open.
 const EXIT_WAIT: Duration = Duration::from_secs(30);
 
 /// The host that runs the coordinators.
@@ -29,7 +29,7 @@ pub(super) struct HostLink {
 }
 
 impl JobMaster {
-    /// Has the coordinators of some operators started anew, in the host that is there or a new one.
+    /// Starts the coordinators of some operators anew, in the present host or a new one.
     pub(super) fn start_coordinators(
         &mut self,
         round: u64,
@@ -137,7 +137,7 @@ impl JobMaster {
     }
 }
 
-/// In the words of the call.
+/// Converts the reason to the error of the call.
 pub(super) fn unroutable(
     why: Unroutable,
     attempt: Option<ExecutionAttemptId>,
@@ -152,7 +152,7 @@ pub(super) fn unroutable(
     }
 }
 
-/// What a failed call means for the job.
+/// Makes the job's failure from a failed call.
 pub(super) fn cause_of_fabric(kind: &str, what: &str, error: &FabricError) -> FailureCause {
     FailureCause::recoverable(kind, format!("{what} failed: {error}"))
 }
@@ -213,7 +213,7 @@ fn host_lost(why: &str) -> FailureCause {
     FailureCause::recoverable("CoordinatorHostLost", message)
 }
 
-/// Waits until a host is gone.
+/// Waits until a host has ended.
 async fn exit_of(
     hosts: &Remote<ProgramHostsGateway>,
     job_id: JobId,
@@ -230,7 +230,7 @@ async fn exit_of(
     }
 }
 
-/// The host is gone.
+/// Message: the host has ended.
 #[derive(actix::Message)]
 #[rtype(result = "()")]
 struct HostLost {

@@ -17,9 +17,9 @@ use thiserror::Error;
 /// The job's options about its older checkpoints.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Policy {
-    /// `execution.checkpointing.num-retained`.
+    /// Number of checkpoints that are kept (`execution.checkpointing.num-retained`).
     retained: usize,
-    /// `execution.checkpointing.fallback`.
+    /// True if the job falls back to an older checkpoint (`execution.checkpointing.fallback`).
     falls_back: bool,
 }
 
@@ -34,9 +34,9 @@ impl Policy {
 /// The checkpoints that a job has.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
-    /// The number of the newest one in the log, readable or not; 0 if there is none.
+    /// Number of the newest checkpoint in the log, readable or not; 0 if there is none.
     pub(super) newest: u64,
-    /// Those that can be read. The job continues from the last one.
+    /// The checkpoints that can be read. The job continues from the last one.
     pub(super) checkpoints: Vec<Arc<CheckpointMetadata>>,
 }
 
@@ -61,7 +61,8 @@ pub(super) enum ReadError {
     },
 }
 
-/// Reads the metadata of the newest checkpoint and of the older ones that are kept. `pointers`: those in the log, the newest last.
+/// Reads the metadata of the newest checkpoint and of the older ones that are kept. `pointers` are
+/// those in the log, the newest last.
 ///
 /// # Errors
 /// [`ReadError`] if the job must not continue. An older checkpoint that can't be read is no error.

@@ -1,9 +1,9 @@
-//! The JobMaster of one job in one leadership: TaskExecutors register and offer slots, tasks are deployed
-//! and watched, coordinators are run in the JobManager-side host, the ResourceManager is told what the
-//! job needs. What any of it means is decided in `control::job_master`; this shell turns messages into
-//! events and commands into calls.
+//! The JobMaster of one job in one leadership: TaskExecutors register at it and offer slots, it
+//! deploys and watches tasks, runs coordinators in the JobManager-side host, and declares to the
+//! ResourceManager what the job needs. The decisions are made in `control::job_master`; this shell
+//! turns messages into events and commands into calls.
 //!
-//! It must never outlive its leadership, and never wait inside a turn.
+//! The JobMaster must never outlive its leadership, and never wait inside a turn.
 
 mod calls;
 mod checkpoints;
@@ -45,7 +45,7 @@ use storage::jobs::OpenJobLog;
 use storage::state_reader::StateReader;
 use task_managers::TaskManagerLink;
 
-/// The name that the JobMaster of a job is served under.
+/// Returns the name under which the JobMaster of a job is served.
 pub fn endpoint_name(job: JobId) -> String {
     format!("job_master/{job}")
 }
@@ -53,16 +53,16 @@ pub fn endpoint_name(job: JobId) -> String {
 /// Longest the end of a JobMaster waits for the end of its program host.
 const RELEASE_WITHIN: Duration = Duration::from_secs(5);
 
-/// What a JobMaster is made with.
+/// The parts that a JobMaster is made of.
 #[derive(Clone)]
 pub struct JobMasterDeps {
-    /// The process.
+    /// Services of the process: platform, RPC and metrics.
     pub services: ProcessServices,
     /// The job; it passed `control::job_graph::check`.
     pub graph: Arc<JobGraph>,
     /// The cluster's options with the job's own applied over them.
     pub options: conf::Options,
-    /// Its leadership.
+    /// Leadership under which the JobMaster runs.
     pub session: JobMasterId,
     /// Unix milliseconds of the submission.
     pub submitted_ms: u64,
@@ -70,11 +70,11 @@ pub struct JobMasterDeps {
     pub hosts: Remote<ProgramHostsGateway>,
     /// The job's log, to which its checkpoints are appended.
     pub log: OpenJobLog,
-    /// Who is told how the job ended.
+    /// Receiver of the report about the job's end.
     pub runner: Remote<JobManagerRunnerGateway>,
     /// The program that hosts run; `None`: the processes of the cluster are the program.
     pub program: Option<BlobKey>,
-    /// Whether programs may use relative paths (embedded mode).
+    /// True if programs may use relative paths (embedded mode).
     pub embedded: bool,
 }
 
@@ -101,7 +101,7 @@ pub fn start(deps: JobMasterDeps) -> Running<JobMaster> {
     Running::new(rpc.address_of(&name), addr, registration)
 }
 
-/// The actor.
+/// The actor around a job's [`control::job_master::JobCore`].
 pub struct JobMaster {
     deps: JobMasterDeps,
     core: JobCore,
@@ -110,16 +110,17 @@ pub struct JobMaster {
     task_managers: BTreeMap<ResourceId, TaskManagerLink>,
     resource_manager: ResourceManagerLink,
     host: Option<HostLink>,
-    /// Numbers what is asked, so that a late answer is known as such.
+    /// Number of the last request, so that a late answer can be recognised.
     asked: u64,
     timer: Option<(Duration, SpawnHandle)>,
     /// The job has ended, or was given up: nothing is begun any more.
     ended: bool,
-    /// Where the job's checkpoints are; `None` until the log was read.
+    /// Directory of the job's checkpoints; `None` until the log was read.
     directory: Option<CheckpointDirectory>,
     /// The snapshot that the job was started from, until it is deleted; `None` if the job does not own it.
     claimed: Option<ClaimedSnapshot>,
-    /// This JobMaster has begun to delete it. If that fails, the checkpoints go on naming it, and the next JobMaster tries again.
+    /// True once this JobMaster has begun to delete the claimed snapshot. If that fails, later
+    /// checkpoints still name it, and the next JobMaster tries again.
     deletes_claimed: bool,
     /// Savepoints that were asked for, by the number of the request.
     savepoints: BTreeMap<u64, savepoints::Asked>,

@@ -18,20 +18,20 @@ use std::time::Duration;
 
 /// Pauses between attempts to register: from, to.
 const RETRY: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(5));
-/// How long the first attempt waits for the JobMaster's own leadership to be known.
+/// Maximum time that the first attempt waits until the JobMaster's own leadership is published.
 const KNOWN_WITHIN: Duration = Duration::from_secs(1);
 
-/// The connection.
+/// The JobMaster's connection to its ResourceManager.
 #[derive(Debug, Default)]
 pub(super) struct ResourceManagerLink {
-    /// Who leads.
+    /// Leader now known; `None` while there is none.
     leader: Option<LeaderInformation>,
-    /// Names this connection or the attempt to make it.
+    /// Number of this connection, or of the attempt to make it.
     number: u64,
     connected: Option<Connected>,
-    /// A declaration is under way.
+    /// True while a declaration is under way.
     declaring: bool,
-    /// It must be followed by another.
+    /// True if another declaration must follow it.
     again: bool,
 }
 
@@ -161,7 +161,7 @@ impl JobMaster {
         });
     }
 
-    /// The connection is over: register again, at whoever leads.
+    /// Records that the connection is lost, and registers again at the present leader.
     pub(super) fn lose_resource_manager(
         &mut self,
         session: LeaderSession,
@@ -176,7 +176,7 @@ impl JobMaster {
         self.connect(ctx);
     }
 
-    /// The JobMaster goes.
+    /// Leaves the ResourceManager, because the JobMaster ends.
     pub(super) fn leave_resource_manager(&mut self, finished: bool) {
         self.resource_manager.number = self.next_number();
         self.resource_manager.leader = None;
@@ -192,14 +192,14 @@ impl JobMaster {
         }
     }
 
-    /// Whether a call comes from the ResourceManager that the JobMaster is registered at.
+    /// Returns true if a call comes from the ResourceManager that the JobMaster is registered at.
     pub(super) fn is_my_resource_manager(&self, session: Option<LeaderSession>) -> bool {
         let mine = self.resource_manager.connected.as_ref().map(|c| c.gateway.fence().session());
         session.is_none() || session == mine
     }
 }
 
-/// Until a session is known as the leader's.
+/// Waits until the session is published as the leader's.
 async fn leads(mut leader: watch::Receiver<Option<LeaderInformation>>, session: LeaderSession) {
     let mine = |leader: &Option<LeaderInformation>| {
         leader.as_ref().is_some_and(|leader| leader.session == session)
@@ -219,8 +219,8 @@ impl Handler<NewResourceManager> for JobMaster {
         if self.ended || self.resource_manager.leader == leader {
             return;
         }
-        // That nobody leads is no reason to leave the one that the job is registered at: slots are held
-        // whatever becomes of it.
+        // A time without a leader is no reason to leave the ResourceManager that the job is
+        // registered at: the job keeps its slots in any case.
         if leader.is_some() {
             self.resource_manager.leader = leader;
             self.connect(ctx);

@@ -69,7 +69,7 @@ impl JobMaster {
         });
     }
 
-    /// Answers who has asked for a savepoint.
+    /// Answers the caller that asked for a savepoint.
     pub(super) fn answer_savepoint(&mut self, number: u64, outcome: Result<String, String>) {
         let job = self.job_id();
         if let Ok(folder) = &outcome {

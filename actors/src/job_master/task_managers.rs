@@ -12,7 +12,7 @@ use gateways::{EndpointAddress, Remote};
 use model::{FailureCause, InstanceId, ProcessSession, ResourceId};
 use std::sync::Arc;
 
-/// A registered TaskExecutor.
+/// The connection to a registered TaskExecutor.
 #[derive(Debug)]
 pub(super) struct TaskManagerLink {
     pub(super) instance_id: InstanceId,

@@ -21,7 +21,7 @@ use model::{
 };
 use storage::jobs::OpenJobLog;
 
-/// A runner that is told how the job ends.
+/// A double of the runner; it receives the report about the job's end.
 struct RunnerDouble(Calls<JobReachedTerminalState>);
 
 impl Actor for RunnerDouble {

@@ -31,26 +31,26 @@ use tokio::sync::oneshot;
 /// The name that the service is served under.
 pub const ENDPOINT: &str = "leader_election";
 
-/// What the service is made with.
+/// The parts that the service is made of.
 #[derive(Clone)]
 pub struct ElectionDeps {
-    /// Lanes, entropy.
+    /// Source of time, threads and random numbers.
     pub platform: Platform,
-    /// The fabric.
+    /// RPC service of the process.
     pub rpc: RpcService,
     /// The process's session: the fence.
     pub session: ProcessSession,
-    /// Who hands out the lease.
+    /// Driver that grants the lease.
     pub driver: Arc<dyn ElectionDriver>,
-    /// How this process stands for it.
+    /// Data by which this process stands for the lease.
     pub candidate: Candidate,
-    /// Where confirmed leaders are published.
+    /// Table in which confirmed leaders are published.
     pub leaders: LeaderTable,
-    /// [`Mutation::None`].
+    /// Seeded fault for mutation tests; [`Mutation::None`] outside them.
     pub mutation: Mutation,
-    /// Watches.
+    /// Is called for each fact; does nothing outside tests.
     pub probe: Arc<dyn Probe>,
-    /// Where the service's own death is reported.
+    /// Receiver of the report that the service itself has died.
     pub fatal: FatalErrorHandler,
     /// The process's watchdog, which notices a blocked election lane.
     pub heartbeat: HeartbeatHandle,
@@ -72,17 +72,18 @@ pub struct ElectionService {
 }
 
 impl ElectionService {
-    /// What components stand for election with.
+    /// Returns the handle by which components stand for election.
     pub fn handle(&self) -> Arc<dyn LeaderElection> {
         Arc::clone(&self.handle) as Arc<dyn LeaderElection>
     }
 
-    /// Where it answers.
+    /// Address of the service's endpoint.
     pub fn address(&self) -> &EndpointAddress {
         self.running.address()
     }
 
-    /// Revokes what is led, gives the lease up and ends. Contenders should have withdrawn before.
+    /// Revokes all leaderships, gives the lease up and ends. Contenders should have withdrawn
+    /// before.
     pub async fn stop(self) {
         self.running.stop().await;
         drop(self.resign);
@@ -162,7 +163,7 @@ impl LeaderElection for ElectionHandle {
     }
 }
 
-/// The actor.
+/// The actor around the process's leader election.
 #[derive(Debug)]
 pub struct LeaderElectionActor {
     core: Leaderships<Component>,
@@ -170,7 +171,8 @@ pub struct LeaderElectionActor {
     /// Addresses that contenders confirmed.
     confirmed: BTreeMap<Component, LeaderInformation>,
     deps: ElectionDeps,
-    /// When to give the lease up, and who waits for that; taken at the start.
+    /// Receiver of the request to give the lease up, and sender of its completion; taken at the
+    /// start.
     campaign: Option<(oneshot::Receiver<()>, oneshot::Sender<()>)>,
 }
 
@@ -210,7 +212,7 @@ struct Withdraw {
 #[rtype(result = "()")]
 struct Lease(LeaseEvent);
 
-/// What a contender had started under a revoked session has ended.
+/// Message: everything that a contender had started under a revoked session has ended.
 #[derive(Debug, actix::Message)]
 #[rtype(result = "()")]
 struct Ended {
@@ -390,7 +392,7 @@ impl Handler<Ask<ConfirmLeadership>> for LeaderElectionActor {
         let ConfirmLeadership { component, leader } = ask.body;
         let session = leader.session;
         let not_leader = Err(NotLeader { session });
-        // Who leads is an affair of this process: nobody else confirms.
+        // Leadership is decided within this process: no other process may confirm it.
         if ask.caller.principal != Principal::Local {
             return not_leader;
         }

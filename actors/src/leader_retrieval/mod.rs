@@ -1,7 +1,7 @@
-//! Who leads: the table of this process's own leaders, the endpoint that tells other processes of them, and
-//! the client that asks another process.
+//! Leader retrieval: the table of this process's own leaders, the endpoint that serves it to other
+//! processes, and the client that asks another process.
 //!
-//! What is told here is what an election has published; nothing here decides who leads.
+//! This module passes on what an election has published; it must never decide who leads.
 
 mod obstacle;
 mod remote;
@@ -23,9 +23,9 @@ use std::time::Duration;
 /// The name that the endpoint is served under.
 pub const ENDPOINT: &str = "leader_retrieval";
 
-/// An asker waits no longer than this for a change.
+/// Maximum time for which a request waits for a change.
 const WAIT_MAX: Duration = Duration::from_secs(30);
-/// An answer sets out so long before the asker's deadline.
+/// Time before the asker's deadline at which an answer is sent.
 const TRAVEL: Duration = Duration::from_millis(500);
 
 /// Serves `leaders` to other processes as [`ENDPOINT`], on the election lane. It is fenced by no session, as
@@ -45,7 +45,7 @@ pub async fn start(
     Ok(Running::new(rpc.address_of(ENDPOINT), addr, registration))
 }
 
-/// The actor.
+/// The actor that serves this process's leaders to other processes.
 #[derive(Debug)]
 pub struct LeaderRetrievalActor {
     leaders: LeaderTable,

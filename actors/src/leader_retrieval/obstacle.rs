@@ -1,34 +1,35 @@
-//! What is in the way of finding leaders: told once in the log, and to whoever has to give up because of it.
+//! The obstacle to finding leaders: logged once, and handed to a component that has to give up
+//! because of it.
 //!
-//! It decides nothing about leaders: what was known of them stands.
+//! This module decides nothing about leaders: the last known ones stay valid.
 
 use gateways::FabricError;
 use std::time::Duration;
 
-/// Another text is told after so long at the earliest.
+/// Shortest time before another text is logged.
 const TELL_OTHER: Duration = Duration::from_secs(5);
-/// The same text is told again after so long.
+/// Time after which the same text is logged again.
 const TELL_AGAIN: Duration = Duration::from_secs(60);
-/// A process that refuses this one for so long will not take it any more: secrets and cluster ids are read
-/// once, at the start.
+/// Time for which a process refuses this one before that counts as final: secrets and cluster ids
+/// are read once, at the start.
 const GIVE_UP: Duration = Duration::from_secs(10);
 
 /// The obstacle, as far as it is known.
 #[derive(Debug, Default)]
 pub(super) struct Obstacle {
     why: Option<String>,
-    told: Option<(Duration, String)>,
+    logged: Option<(Duration, String)>,
     refused_since: Option<Duration>,
 }
 
-/// What is to be done about a failed question.
+/// The reaction to a failed question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reaction {
-    /// Nothing that is not known already.
+    /// The obstacle is known already: log nothing.
     Quiet,
-    /// Tell it.
+    /// The obstacle is new, or was last reported long enough ago: log it.
     Tell,
-    /// Trying on is in vain.
+    /// Further tries are in vain.
     GiveUp,
 }
 
@@ -43,25 +44,25 @@ impl Obstacle {
         if self.refused_since.is_some_and(|since| now.saturating_sub(since) >= GIVE_UP) {
             return Reaction::GiveUp;
         }
-        let quiet = self.told.as_ref().is_some_and(|(at, told)| {
-            let pause = if *told == why { TELL_AGAIN } else { TELL_OTHER };
+        let quiet = self.logged.as_ref().is_some_and(|(at, text)| {
+            let pause = if *text == why { TELL_AGAIN } else { TELL_OTHER };
             now.saturating_sub(*at) < pause
         });
         if quiet {
             return Reaction::Quiet;
         }
-        self.told = Some((now, why));
+        self.logged = Some((now, why));
         Reaction::Tell
     }
 
-    /// A question was answered. Says whether something was in the way that had been told.
+    /// Records that a question was answered. Returns true if an obstacle had been logged.
     pub(super) fn overcome(&mut self) -> bool {
         self.why = None;
         self.refused_since = None;
-        self.told.take().is_some()
+        self.logged.take().is_some()
     }
 
-    /// What is in the way now.
+    /// Returns the present obstacle, `None` if there is none.
     pub(super) fn why(&self) -> Option<&str> {
         self.why.as_deref()
     }

@@ -1,8 +1,8 @@
-//! Leaders as another process tells them: one long-polling question per watched component, to the process
-//! that leads according to the configuration or to the HA store's record.
+//! Retrieves leaders from another process: one long-polling question per watched component, to the
+//! process that leads according to the configuration or to the HA store's record.
 //!
-//! While that process can't be reached the last answer stands: whether a leader is alive is for those who
-//! are connected to it to find out.
+//! While that process can't be reached the last answer stays valid: the components that are
+//! connected to a leader find out whether it is alive.
 
 use super::obstacle::{Obstacle, Reaction};
 use super::{ENDPOINT, LeaderTable};
@@ -20,12 +20,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use storage::ha::LeaderRecord;
 
-/// Where the process is that leads.
+/// The place of the process that leads.
 #[derive(Debug, Clone)]
 pub enum LeaderNode {
-    /// Always there.
+    /// A process whose address is configured and that is never replaced.
     Fixed(NodeAddress),
-    /// Where the HA store's record says.
+    /// The process that the HA store's record names.
     Record(watch::Receiver<Option<LeaderRecord>>),
 }
 
@@ -53,14 +53,14 @@ impl LeaderNode {
     }
 }
 
-/// How long is waited for what.
+/// Time-outs and pauses of the retrieval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetrievalSettings {
-    /// How long one question waits for a change.
+    /// Maximum time one question waits for a change.
     pub wait: Duration,
     /// The pause after the first failed question; it doubles.
     pub retry: Duration,
-    /// The longest pause.
+    /// Longest pause between two questions.
     pub retry_max: Duration,
 }
 
@@ -113,8 +113,8 @@ impl RemoteRetrieval {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Ends when the process that is always asked has refused this one for so long that it will not take it
-    /// any more: another secret, cluster or version. Says why.
+    /// Waits until the process that is always asked has refused this one for so long that the
+    /// refusal is final: another secret, cluster or version. Returns the reason.
     pub async fn refused(&self) -> String {
         match self.inner.refused.subscribe().some().await {
             Ok(why) => why,
@@ -161,21 +161,21 @@ impl Inner {
                 self.refused.send_replace(Some(error.to_string()));
             }
             (Reaction::Tell | Reaction::GiveUp, _) => {
-                tracing::warn!(%address, %error, "the JobManager can't be asked who leads; trying again");
+                tracing::warn!(%address, %error, "cannot ask the JobManager for the leader; trying again");
             }
         }
     }
 
-    /// Follows one component until nobody watches it.
-    async fn follow(&self, component: Component, told: watch::Sender<Option<LeaderInformation>>) {
+    /// Follows one component until its last receiver is dropped.
+    async fn follow(&self, component: Component, leader: watch::Sender<Option<LeaderInformation>>) {
         let mut node = self.node.clone();
         loop {
             let at = node.now();
             tokio::select! {
                 biased;
-                () = told.closed() => return,
+                () = leader.closed() => return,
                 () = node.changed() => {}
-                () = self.follow_at(at, component, &told) => {}
+                () = self.follow_at(at, component, &leader) => {}
             }
         }
     }
@@ -185,20 +185,20 @@ impl Inner {
         &self,
         node: Option<NodeAddress>,
         component: Component,
-        told: &watch::Sender<Option<LeaderInformation>>,
+        leader: &watch::Sender<Option<LeaderInformation>>,
     ) {
         match (node, &self.own) {
             (None, _) => futures::future::pending().await,
             (Some(node), Some(own)) if node == *self.rpc.node() => {
-                let mut leader = own.watch(component);
+                let mut own_leader = own.watch(component);
                 loop {
-                    told.set(leader.borrow_and_update().clone());
-                    if leader.changed().await.is_err() {
+                    leader.set(own_leader.borrow_and_update().clone());
+                    if own_leader.changed().await.is_err() {
                         futures::future::pending::<()>().await;
                     }
                 }
             }
-            (Some(node), _) => self.ask_on(node, component, told).await,
+            (Some(node), _) => self.ask_on(node, component, leader).await,
         }
     }
 
@@ -206,7 +206,7 @@ impl Inner {
         &self,
         node: NodeAddress,
         component: Component,
-        told: &watch::Sender<Option<LeaderInformation>>,
+        leader: &watch::Sender<Option<LeaderInformation>>,
     ) {
         let address = EndpointAddress::new(node, ENDPOINT);
         let gateway =
@@ -215,14 +215,14 @@ impl Inner {
         let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
         let mut pause = retry;
         loop {
-            let known = told.borrow().clone();
+            let known = leader.borrow().clone();
             let question = RequestLeader { component, known, wait_ms };
             match gateway.ask_within(question, wait.saturating_add(wait / 2)).await {
-                Ok(leader) => {
+                Ok(newest) => {
                     if self.obstacle().overcome() {
                         tracing::info!(%address, "the JobManager answers");
                     }
-                    told.set(leader);
+                    leader.set(newest);
                     pause = retry;
                 }
                 Err(error) => {

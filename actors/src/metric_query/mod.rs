@@ -19,15 +19,15 @@ use std::time::Duration;
 /// The name it is served under.
 pub const ENDPOINT: &str = "metric_query";
 
-/// How often meters are told that time has passed.
+/// Interval at which meters are updated.
 const TICK: Duration = Duration::from_secs(5);
 
 /// A running MetricQueryService; it ends when this is dropped.
 #[derive(Debug)]
 pub struct MetricQueryHandle {
-    /// Its endpoint.
+    /// Address of the component's RPC endpoint.
     pub address: EndpointAddress,
-    /// Its fence.
+    /// Session of the process, by which calls to the component are fenced.
     pub session: ProcessSession,
     _running: Running<MetricQuery>,
 }
@@ -50,7 +50,7 @@ fn start_with(
     MetricQueryHandle { address, session, _running: running }
 }
 
-/// The actor.
+/// The actor that answers questions about metrics.
 #[derive(Debug)]
 struct MetricQuery {
     registry: Arc<Registry>,

@@ -107,7 +107,7 @@ impl Handler<Ask<AwaitHostExit>> for ProgramHosts {
     }
 }
 
-/// How a host ended, or `None` after `wait`.
+/// Waits for a host's exit. Returns `None` if the host has not ended after `wait`.
 async fn gone(mut exit: watch::Receiver<Option<HostExit>>, wait: Duration) -> Option<HostExit> {
     match tokio::time::timeout(wait, exit.wait_for(Option::is_some)).await {
         Ok(Ok(exit)) => exit.clone(),
@@ -144,7 +144,8 @@ impl Handler<Ask<ServeCollected>> for ProgramHosts {
 }
 
 impl ProgramHosts {
-    /// Ends a job's host and withdraws requests for another one. The future resolves when the host is gone.
+    /// Ends a job's host and withdraws requests for another one. The future resolves when the host
+    /// has ended.
     fn release(
         &mut self,
         job: JobId,
@@ -160,7 +161,7 @@ impl ProgramHosts {
         ending
     }
 
-    /// Ends a job's host; the future resolves when it is gone.
+    /// Ends a job's host; the future resolves when it has ended.
     pub(super) fn end(&mut self, job: JobId, at_once: bool) -> ResponseFuture<()> {
         self.places.ending(job);
         let Some(entry) = self.hosts.get_mut(&job) else {

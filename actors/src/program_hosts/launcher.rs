@@ -1,5 +1,5 @@
-//! What the keeper of program hosts needs from the deployment: a way to start one, and a way to a
-//! program's file. Both are handed in; nothing here starts anything.
+//! The interfaces by which the keeper of program hosts reaches the deployment: a way to start a
+//! host, and a way to get a program's file. This module must never start anything itself.
 
 use futures::future::BoxFuture;
 use gateways::job_services::HostAddress;
@@ -8,35 +8,35 @@ use model::{BlobKey, BlobKind, JobId, ProgramRef};
 use std::{fmt, path::PathBuf};
 use thiserror::Error;
 
-/// Which side of a job a host serves.
+/// The side of a job that a host serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HostSide {
-    /// Builds the graph, runs coordinators.
+    /// The host builds the graph and runs coordinators.
     JobManager,
-    /// Runs tasks.
+    /// The host runs tasks.
     TaskManager,
 }
 
 /// A host that is to be started.
 #[derive(Debug, Clone)]
 pub struct HostRequest {
-    /// For which job.
+    /// Job that the host is for.
     pub job_id: JobId,
     /// The program's file, whole and checked; `None`: this process is the program.
     pub program: Option<PathBuf>,
-    /// What it will do.
+    /// Side of the job that the host serves.
     pub side: HostSide,
 }
 
-/// How a host ended, for people: "exit code 101", "killed by SIGKILL".
+/// The reason of a host's end, as text for users: "exit code 101", "killed by SIGKILL".
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExitCause(pub String);
 
 /// A host that is up: its gateway answers.
 pub struct LaunchedHost {
-    /// Where it answers.
+    /// Address of the host's endpoint.
     pub address: HostAddress,
-    /// Resolves when it is gone, whatever ended it.
+    /// Resolves when the host has ended, for whatever reason.
     pub exited: BoxFuture<'static, ExitCause>,
     /// Ends it at once; `exited` follows. May be called again.
     pub kill: Box<dyn Fn() + Send + Sync>,
@@ -55,24 +55,25 @@ pub trait ProgramHostLauncher: Send + Sync {
     fn launch(&self, request: HostRequest) -> BoxFuture<'static, Result<LaunchedHost, BuildError>>;
 }
 
-/// Why a program's file is not here.
+/// The reason why a program's file is not available.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ProgramError {
-    /// The JobManager's own store does not have it, or something else in its place: no try again mends that.
+    /// The JobManager's own store does not have the file, or has something else in its place;
+    /// another try is of no use.
     #[error("{0}")]
     Gone(String),
-    /// It could not be fetched or kept this time.
+    /// The file could not be fetched or stored this time; another try may succeed.
     #[error("{0}")]
     Failed(String),
 }
 
-/// Where programs come from: the BlobServer's own store, or a TaskManager's blob cache.
+/// A source of programs: the BlobServer's own store, or a TaskManager's blob cache.
 pub trait Programs: Send + Sync {
-    /// The file of a program, whole, checked and executable.
+    /// Returns the path of a program's file: complete, checked and executable.
     fn fetch(&self, key: BlobKey) -> BoxFuture<'static, Result<PathBuf, ProgramError>>;
 }
 
-/// The blob that a program is kept under: it belongs to no job.
+/// Returns the key of the blob in which a program is kept; it belongs to no job.
 pub fn program_key(program: &ProgramRef) -> BlobKey {
     BlobKey { job: None, hash: program.hash, kind: BlobKind::Permanent, size: program.size }
 }

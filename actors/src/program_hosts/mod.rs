@@ -33,20 +33,21 @@ use tokio::sync::oneshot;
 /// The name that the keeper is served under.
 pub const ENDPOINT: &str = "program_hosts";
 
-/// What a keeper is made with.
+/// The parts that a keeper is made of.
 #[derive(Clone)]
 pub struct HostsDeps {
-    /// The process.
+    /// Services of the process: platform, RPC and metrics.
     pub services: ProcessServices,
-    /// Starts hosts.
+    /// Starts program hosts as child processes, or in this process in tests.
     pub launcher: Arc<dyn ProgramHostLauncher>,
-    /// Finds programs.
+    /// Finds the program file for a key, from the blob cache if it can.
     pub programs: Arc<dyn Programs>,
-    /// What hosts of this process do.
+    /// Side of the jobs that the hosts of this process serve.
     pub side: HostSide,
-    /// The program that this process is: hosts of it run inside. `None`: this process is no program.
+    /// The program that this process itself is: its hosts run inside. `None`: this process is not a
+    /// program.
     pub own_program: Option<ContentHash>,
-    /// Whether programs may use relative paths (embedded mode).
+    /// True if programs may use relative paths (embedded mode).
     pub embedded: bool,
 }
 
@@ -73,7 +74,7 @@ pub async fn start(deps: HostsDeps) -> Result<Running<ProgramHosts>, LaneEnded> 
 /// Ends a host at once.
 type Kill = Arc<dyn Fn() + Send + Sync>;
 
-/// What a launch led to.
+/// The outcome of a launch.
 type Launched = Result<HostAddress, BuildError>;
 
 /// Maximum number of hosts on the JobManager that have built a graph and wait for their job's slots.
@@ -87,23 +88,24 @@ struct Request {
     answer: oneshot::Sender<Launched>,
 }
 
-/// One host.
+/// One program host and its state.
 struct Entry {
-    /// Names this launch: outcomes of earlier ones are none of its business.
+    /// Number of this launch; outcomes of earlier launches are ignored.
     number: u64,
     state: State,
-    /// Set when it is gone.
+    /// Set once the host has ended.
     exit: watch::Sender<Option<HostExit>>,
 }
 
 enum State {
     /// Being started; dropping `give_up` ends that.
     Launching { waiting: Vec<oneshot::Sender<Launched>>, _give_up: oneshot::Sender<()> },
-    /// The host answers; `ending` is true once it was told to end.
+    /// The host answers; `ending` is true once it was asked to end.
     Up { address: HostAddress, kill: Kill, ending: bool },
 }
 
-/// The keeper.
+/// Keeps this process's program hosts: launches them, watches them, ends them. The number of hosts
+/// is limited.
 pub struct ProgramHosts {
     deps: HostsDeps,
     hosts: BTreeMap<JobId, Entry>,
@@ -235,7 +237,8 @@ impl ProgramHosts {
         self.deps.services.rpc.gateway(&address.address, address.session)
     }
 
-    /// Lets a host know that its TaskManager lives, from the heartbeat lane, until it is gone.
+    /// Sends a host, from the heartbeat lane, signs that its TaskManager lives, until the host has
+    /// ended.
     fn keep_alive(&self, address: &HostAddress, mut gone: watch::Receiver<Option<HostExit>>) {
         if self.deps.side == HostSide::JobManager || address.pid.is_none() {
             return;
@@ -258,7 +261,8 @@ impl ProgramHosts {
         });
     }
 
-    /// Removes a host that is gone, frees its place and notifies those that wait for its end.
+    /// Removes a host that has ended, frees its place and notifies the callers that wait for its
+    /// end.
     fn forget(&mut self, job: JobId, exit: HostExit) -> Option<State> {
         self.places.gone(job);
         let entry = self.hosts.remove(&job)?;
@@ -389,7 +393,7 @@ impl Handler<LaunchEnded> for ProgramHosts {
     }
 }
 
-/// A host is gone.
+/// Message: a host has ended.
 #[derive(actix::Message)]
 #[rtype(result = "()")]
 struct HostGone {

@@ -52,7 +52,7 @@ pub trait ResourceManagerDriver: Send + Sync + fmt::Debug {
     /// Asks for a worker.
     fn request(&self, request: WorkerRequest);
 
-    /// Cancels a request that is no longer needed; the worker may have started already.
+    /// Cancels a request that is not needed any more; the worker may have started already.
     fn cancel(&self, request: u64);
 
     /// Ends a worker, started or recovered. One that is not known is ended already.

@@ -1,4 +1,4 @@
-//! What TaskExecutors, JobMasters and REST ask of the ResourceManager.
+//! Handles the calls of TaskExecutors, JobMasters and REST to the ResourceManager.
 
 use super::{ResourceManagerActor, WorkerConnection};
 use crate::probe::Fact;
@@ -106,7 +106,8 @@ impl Handler<Ask<SendSlotReport>> for ResourceManagerActor {
             return Ok(());
         }
         let info = &worker.info;
-        // Of a requested worker, what was asked for: its own reckoning may round differently.
+        // For a requested worker, the requested spec counts: the worker's own computation may round
+        // differently.
         let spec = self.core.get(&resource_id).map(|worker| worker.spec.clone());
         self.to_slot_manager.deliver(AddTaskExecutor {
             resource_id: resource_id.clone(),

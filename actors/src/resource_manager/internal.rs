@@ -1,5 +1,5 @@
-//! Handlers of the messages from the ResourceManager's own SlotManager. They must never accept a message from anybody
-//! else.
+//! Handlers of the messages from the ResourceManager's own SlotManager. They must never accept a
+//! message from another sender.
 
 use super::ResourceManagerActor;
 use actix::{Context, Handler};

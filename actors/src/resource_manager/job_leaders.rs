@@ -99,7 +99,7 @@ impl Handler<Ask<RegisterJobMaster>> for ResourceManagerActor {
 }
 
 impl ResourceManagerActor {
-    /// Returns the watch of a job's leader; begins to watch the job if nobody does.
+    /// Returns the watch of a job's leader; begins to watch the job if it is not watched yet.
     fn leader_of(&mut self, job_id: JobId, ctx: &Context<Self>) -> Leader {
         if !self.core.watch_job(self.now(), job_id)
             && let Some(watched) = self.watched.get(&job_id)

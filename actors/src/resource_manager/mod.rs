@@ -51,7 +51,7 @@ const TICK: Duration = Duration::from_millis(250);
 /// Maximum time for telling a worker that it is released.
 const RELEASED_WITHIN: Duration = Duration::from_secs(2);
 
-/// The source of workers.
+/// The way in which the cluster gets its workers.
 #[derive(Debug, Clone)]
 pub enum Mode {
     /// TaskExecutors are started from outside.
@@ -68,13 +68,13 @@ pub enum Mode {
 /// The dependencies of a process's ResourceManagers.
 #[derive(Debug, Clone)]
 pub struct ResourceManagerDeps {
-    /// The process.
+    /// Services of the process: platform, RPC and metrics.
     pub services: ProcessServices,
-    /// The source of workers.
+    /// Source of the workers.
     pub mode: Mode,
     /// The BlobServer from which TaskManagers fetch programs.
     pub blob_server: EndpointAddress,
-    /// The BlobServer's fence.
+    /// Session by which calls to the BlobServer are fenced.
     pub blob_session: ProcessSession,
 }
 
@@ -92,11 +92,11 @@ struct JobConnection {
     job_master_id: JobMasterId,
     gateway: Remote<JobMasterGateway>,
     _watch: PeerWatch,
-    /// The job's last declaration.
+    /// Last declaration of the job's requirements, `None` before the first.
     declared: Option<ProcessRequirements>,
 }
 
-/// The actor.
+/// The actor around the ResourceManager's core.
 #[derive(Debug)]
 pub struct ResourceManagerActor {
     core: ResourceManager,
@@ -324,8 +324,8 @@ impl ResourceManagerActor {
         }
     }
 
-    /// Lets all workers go; done when each has heard it, or is too slow: this process ends then, and whoever has not
-    /// heard would look for the next one.
+    /// Releases all workers. The future resolves when each has answered, or is too slow: this
+    /// process ends then, and a worker that was not reached would look for the next one.
     fn release_all(&mut self, cause: &str) -> impl Future<Output = ()> + use<> {
         let mut goodbyes = Vec::new();
         for (instance_id, worker) in std::mem::take(&mut self.workers) {
@@ -346,7 +346,8 @@ impl ResourceManagerActor {
         }
     }
 
-    /// Ends the connection of a JobMaster. What it declared goes with it: the next one declares anew.
+    /// Ends the connection of a JobMaster and drops its declaration: the next JobMaster declares
+    /// anew.
     fn close_job(&mut self, job_id: JobId, reason: &str) {
         let Some(job) = self.jobs.remove(&job_id) else {
             return;

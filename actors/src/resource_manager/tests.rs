@@ -177,7 +177,7 @@ fn turning(process: &TestProcess) -> TurnMarker {
     marker
 }
 
-/// Swallows reports.
+/// A receiver that discards all reports.
 struct Nobody;
 impl Actor for Nobody {
     type Context = Context<Self>;

@@ -32,21 +32,22 @@ use std::time::Duration;
 /// The name that it is served under.
 pub const ENDPOINT: &str = "slot_manager";
 
-/// How often waiting times are looked at.
+/// Interval at which waiting times are checked.
 const TICK: Duration = Duration::from_millis(250);
 
-/// What a SlotManager is made with.
+/// The parts that a SlotManager is made of.
 #[derive(Debug)]
 pub struct SlotManagerDeps {
-    /// The process.
+    /// Services of the process: platform, RPC and metrics.
     pub services: ProcessServices,
-    /// The session of the ResourceManager that it belongs to.
+    /// Session of the ResourceManager that the SlotManager belongs to.
     pub resource_manager_id: ResourceManagerId,
-    /// That ResourceManager.
+    /// Gateway of the ResourceManager that this SlotManager belongs to.
     pub resource_manager: Remote<ResourceManagerGateway>,
-    /// What the core is made with.
+    /// Settings of the core.
     pub settings: Settings,
-    /// `slotmanager.requirement-check.delay`.
+    /// Pause between a change of requirements and the check
+    /// (`slotmanager.requirement-check.delay`).
     pub check_delay: Duration,
 }
 
@@ -66,7 +67,7 @@ struct WorkerInfo {
     gateway: Remote<TaskExecutorGateway>,
 }
 
-/// The actor.
+/// The actor around the SlotManager's core.
 #[derive(Debug)]
 pub struct SlotManagerActor {
     core: SlotManager,
@@ -77,7 +78,7 @@ pub struct SlotManagerActor {
     to_resource_manager: Courier<ResourceManagerFact>,
     /// The inbox for facts from the ResourceManager.
     facts: Inbox,
-    /// As they were declared last: what a slot request needs to know.
+    /// The requirements of each job as last declared; slot requests are made from them.
     jobs: BTreeMap<JobId, ProcessRequirements>,
     workers: BTreeMap<InstanceId, WorkerInfo>,
     check_delay: Duration,
@@ -135,8 +136,8 @@ impl SlotManagerActor {
         self.services.platform.now()
     }
 
-    /// After a change: matches at once, unless that was done a moment ago; then once for all changes within
-    /// the delay.
+    /// Matches slots after a change: at once, unless the last match was within the delay; then once
+    /// for all changes within it.
     fn changed(&mut self, ctx: &mut Context<Self>) {
         if !self.core.is_dirty() || self.check_scheduled {
             return;
@@ -263,7 +264,7 @@ impl SlotManagerActor {
 struct SlotAnswered {
     request: SlotRequest,
     slot_id: SlotId,
-    /// `None`: given.
+    /// Reason of the TaskExecutor's refusal; `None` if it gave the slot.
     refusal: Option<Refusal>,
 }
 

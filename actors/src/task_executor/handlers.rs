@@ -29,14 +29,14 @@ use std::collections::BTreeSet;
 use std::future::ready;
 use std::time::Duration;
 
-/// How long a leaving process waits for those it says goodbye to.
+/// Maximum time for which a leaving process waits for the answers to its goodbyes.
 const GOODBYE: Duration = Duration::from_secs(1);
 
 /// Say goodbye, end all hosts, end.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub(super) struct Leave {
-    /// Why.
+    /// Failure that is the reason.
     pub(super) cause: String,
 }
 

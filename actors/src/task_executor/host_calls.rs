@@ -32,7 +32,7 @@ pub(super) async fn make_calls(
     while let Some(call) = queue.recv().await {
         let done = match call {
             HostCall::Deploy(deployment, reply) => {
-                // Who asked may have gone; the states of its tasks tell what became of them.
+                // The caller may have gone; the states of its tasks tell their fate.
                 let _ = reply.send(deploy(&host, deployment).await);
                 Ok(())
             }

@@ -33,19 +33,19 @@ use tokio::sync::{mpsc, oneshot};
 const CALLS_MAX: usize = 1024;
 /// Beyond the time that a host has to start, for its program to be fetched.
 const FETCH_WITHIN: Duration = Duration::from_secs(120);
-/// How long one question for a host's end is open.
+/// Time for which one request for a host's exit stays open.
 const EXIT_WAIT: Duration = Duration::from_secs(30);
 /// Beyond the time that tasks have to be cancelled, for a host to be gone.
 const END_GRACE: Duration = Duration::from_secs(10);
 
-/// What each program host of this process is told.
+/// The settings that each program host of this process receives.
 #[derive(Debug, Clone)]
 pub struct HostSettings {
-    /// The cluster.
+    /// Id of the cluster the host belongs to.
     pub cluster_id: ClusterId,
-    /// Where data ports are bound.
+    /// Address that data ports are bound to.
     pub data_bind: String,
-    /// Under which host name they are reached.
+    /// Host name under which data ports are reached.
     pub data_host: String,
     /// Ports to try: 0, a number, a list or a range.
     pub data_ports: String,
@@ -56,7 +56,7 @@ pub struct HostSettings {
 }
 
 impl HostSettings {
-    /// From the options.
+    /// Reads the settings from the options.
     pub fn from_options(
         options: &conf::Options,
         cluster_id: ClusterId,
@@ -90,10 +90,10 @@ pub(super) struct RunningHost {
     launch: u64,
     /// Set when it is not wanted any more: a launch under way stops where it is.
     unwanted: Rc<Cell<bool>>,
-    /// Why it could not be started: what became of its process after that is no news.
+    /// Reason why the host could not be started; the exit of its process after that is ignored.
     failed: Option<FailureCause>,
     up: Option<Up>,
-    /// What it reports to.
+    /// Registration of the endpoint that the host reports to.
     _endpoint: Registration,
     /// Keeps its program in the cache.
     _lease: Option<BlobLease>,
@@ -103,9 +103,9 @@ pub(super) struct RunningHost {
 struct Up {
     data_address: NodeAddress,
     calls: mpsc::Sender<HostCall>,
-    /// How many slots' memory it has.
+    /// Number of slots whose memory the host has.
     slots: usize,
-    /// Whether it is a process of its own.
+    /// True if it is a process of its own.
     own_process: bool,
 }
 
@@ -166,7 +166,7 @@ impl TaskExecutor {
         ctx.spawn(launched);
     }
 
-    /// The process is there: watch for its end, tell it what it is for.
+    /// Handles that a host's process was launched: watches for its end, and sends it its settings.
     fn host_launched(
         &mut self,
         job: JobId,
@@ -287,7 +287,8 @@ impl TaskExecutor {
         ctx.spawn(released);
     }
 
-    /// Without its keeper a process could neither end hosts nor notice that they ended.
+    /// Ends the process if its keeper of program hosts is gone, because without it hosts could
+    /// neither be ended nor their end be noticed. Other errors are logged.
     fn check_keeper<E: std::fmt::Display>(&self, error: Option<CallError<E>>) {
         match error {
             None => {}
@@ -312,7 +313,7 @@ impl TaskExecutor {
         if let (Some(start), Some(host)) = (start, self.hosts.get_mut(&job)) {
             match host.call(HostCall::Resize(Box::new(start))) {
                 Ok(()) => host.up.iter_mut().for_each(|up| up.slots = slots),
-                Err(why) => tracing::warn!(%job, why, "a program host was not told its memory"),
+                Err(why) => tracing::warn!(%job, why, "cannot tell a program host its memory"),
             }
         }
     }
@@ -352,7 +353,7 @@ impl TaskExecutor {
         }
     }
 
-    /// What a host of so many slots is told.
+    /// Makes the start message of a host with that number of slots.
     fn start_host(&self, job_id: JobId, slots: usize, own_process: bool) -> StartHost {
         let settings = &self.deps.hosts;
         let spec = &self.deps.spec;
@@ -385,7 +386,7 @@ impl TaskExecutor {
         }
     }
 
-    /// Ends all hosts; answers when they are gone.
+    /// Ends all hosts. The future resolves when they have ended.
     pub(super) fn end_all_hosts(&mut self) -> impl Future<Output = ()> + use<> {
         let keeper = self.deps.program_hosts.clone();
         let jobs: Vec<JobId> = std::mem::take(&mut self.hosts).into_keys().collect();
@@ -404,7 +405,8 @@ impl TaskExecutor {
     }
 }
 
-/// Has the keeper fetch the program and start it. `None`: it was not wanted any more.
+/// Asks the keeper to fetch the program and start it. Returns `None` if the host is not wanted any
+/// more.
 async fn launch_process(
     keeper: Remote<ProgramHostsGateway>,
     job_id: JobId,
@@ -420,7 +422,7 @@ async fn launch_process(
     launched.map(Some).map_err(start_failure)
 }
 
-/// Ends when the host has; how it ended, for people.
+/// Waits until the host has ended, and returns the way it ended, as text for users.
 async fn await_exit(
     keeper: Remote<ProgramHostsGateway>,
     job_id: JobId,
@@ -440,7 +442,7 @@ async fn await_exit(
     }
 }
 
-/// Why a host was not started, as the job's failure.
+/// Makes the job's failure from the reason why a host was not started.
 fn start_failure(error: CallError<BuildError>) -> FailureCause {
     let message = error.to_string();
     match error {

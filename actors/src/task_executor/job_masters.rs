@@ -1,4 +1,5 @@
-//! The JobMasters as the TaskExecutor's shell sees them: watched, connected, offered slots, told of tasks.
+//! The TaskExecutor's connections to JobMasters: watches for them, connects, offers slots, reports
+//! tasks.
 
 use super::{MasterConnection, TaskExecutor};
 use crate::job_leader_service::JobLeaderReport;
@@ -218,7 +219,7 @@ impl TaskExecutor {
         }
     }
 
-    /// Tells the heartbeats what is here of a job.
+    /// Updates the payload that heartbeats carry to a job's JobMaster.
     pub(super) fn publish_job(&mut self, job: JobId) {
         let connection = self.jobs.get(&job).and_then(|shell| shell.connection.as_ref());
         if let Some(connection) = connection {

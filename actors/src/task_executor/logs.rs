@@ -1,7 +1,7 @@
-//! Log files of this process and its hosts, for people who ask through REST.
+//! Reads the log files of this process and its hosts, for requests through REST.
 //!
-//! It must never open anything but a regular file directly in the log folder, nor read on the thread of a lane: a disk
-//! that hangs holds up those who ask for logs and nobody else.
+//! This module must never open anything but a regular file directly in the log folder, nor read on
+//! the thread of a lane: a disk that hangs delays only the requests for logs.
 
 use gateways::task_executor::{LogError, LogFile};
 use std::fs::{self, File, Metadata};
@@ -82,7 +82,7 @@ impl LogFolder {
             return Err(absent());
         }
         let path = self.dir.join(name);
-        // Of the name itself: a link could lead anywhere.
+        // Metadata of the name itself: a link could lead anywhere.
         let meta = fs::symlink_metadata(&path).map_err(|_| absent())?;
         if !meta.is_file() {
             return Err(absent());
@@ -96,7 +96,7 @@ impl LogFolder {
         Ok(bytes)
     }
 
-    /// Whether this could be the name of a log file of this process: no folder in it, not hidden.
+    /// Returns true if this could be the name of a log file of this process: no folder in it, not hidden.
     fn has(&self, name: &str) -> bool {
         let plain = !name.contains(['/', '\\', '\0']) && !name.starts_with('.') && !name.is_empty();
         plain && self.prefixes.iter().any(|prefix| name.starts_with(prefix))

@@ -1,4 +1,4 @@
-//! The ResourceManager as the TaskExecutor's shell sees it: found, registered at, told of slots.
+//! The TaskExecutor's connection to the ResourceManager: finds it, registers, reports slots.
 
 use super::{ManagerConnection, TaskExecutor};
 use crate::services::HeartbeatReport;
@@ -16,7 +16,7 @@ use gateways::resource_manager::{
 };
 use model::{AllocationId, Fence as _, InstanceId, JobMasterId, ResourceManagerId, SlotId};
 
-/// Who leads the ResourceManagers now.
+/// Message: the leader of the ResourceManagers has changed; `None`: there is none now.
 pub(super) struct ManagerLeader(pub(super) Option<LeaderInformation>);
 
 impl StreamHandler<ManagerLeader> for TaskExecutor {
@@ -160,7 +160,7 @@ impl Handler<HeartbeatReport> for TaskExecutor {
 
     fn handle(&mut self, report: HeartbeatReport, ctx: &mut Self::Context) {
         match report {
-            // What its peers believe is reconciled by them: they hear of every slot and task from here.
+            // The peers reconcile their own beliefs: they receive every slot and task in the beats.
             HeartbeatReport::Payload { .. } => {}
             HeartbeatReport::Silent { party: Party::JobMaster { job_id, session }, since } => {
                 tracing::warn!(job = %job_id, ?since, "the JobMaster is silent");

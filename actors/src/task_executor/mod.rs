@@ -46,22 +46,22 @@ use std::time::Duration;
 /// The name it is served under.
 pub const ENDPOINT: &str = "task_executor";
 
-/// What a TaskExecutor is given besides the services of its process.
+/// The parts of a TaskExecutor besides the services of its process.
 #[derive(Clone)]
 pub struct TaskExecutorDeps {
-    /// What it is made of; its slots share it equally.
+    /// Resources of the TaskExecutor; its slots share them equally.
     pub spec: WorkerResourceSpec,
-    /// `taskmanager.memory.process.size`, for people.
+    /// Process memory (`taskmanager.memory.process.size`), shown to users.
     pub process_memory: MemorySize,
-    /// Its machine and the rest of its memory, for people.
+    /// Facts about the machine and the rest of the process's memory, shown to users.
     pub facts: model::TaskManagerFacts,
-    /// The process id, for people.
+    /// Process id, shown to users.
     pub pid: u32,
-    /// Where programs come from.
+    /// Cache from which programs come.
     pub blobs: BlobCache,
     /// The keeper of this process's program hosts.
     pub program_hosts: Remote<ProgramHostsGateway>,
-    /// What each program host is told.
+    /// Settings that each program host receives.
     pub hosts: HostSettings,
     /// The key for data connections between hosts of a job: derived from cluster secret and job id.
     pub data_key: Arc<dyn Fn(JobId) -> [u8; 32] + Send + Sync>,
@@ -78,9 +78,9 @@ impl fmt::Debug for TaskExecutorDeps {
 /// A running TaskExecutor. Dropping it ends it at once; [`TaskExecutorHandle::stop`] says goodbye first.
 #[derive(Debug)]
 pub struct TaskExecutorHandle {
-    /// Its endpoint.
+    /// Address of the component's RPC endpoint.
     pub address: EndpointAddress,
-    /// Its fence: the session of its process.
+    /// Session of the process, by which the endpoint is fenced.
     pub session: ProcessSession,
     running: Running<TaskExecutor>,
     released: watch::Receiver<Option<String>>,
@@ -128,7 +128,7 @@ pub fn start(services: &ProcessServices, deps: TaskExecutorDeps) -> TaskExecutor
     TaskExecutorHandle { address, session, running, released }
 }
 
-/// The actor.
+/// The actor around the TaskExecutor's core.
 struct TaskExecutor {
     services: ProcessServices,
     deps: TaskExecutorDeps,
@@ -143,7 +143,7 @@ struct TaskExecutor {
     manager: Option<ManagerConnection>,
     jobs: BTreeMap<JobId, JobShell>,
     hosts: BTreeMap<JobId, RunningHost>,
-    /// Who has which slot, as it was last noted.
+    /// Allocation of each slot, as last passed to the probe.
     noted: Vec<Option<SlotAllocation>>,
     timer: Option<(Duration, SpawnHandle)>,
     release: watch::Sender<Option<String>>,
@@ -157,10 +157,10 @@ struct ManagerConnection {
     watch: PeerWatch,
 }
 
-/// What the shell knows of a job besides the core.
+/// The shell's state of a job besides the core's.
 #[derive(Default)]
 struct JobShell {
-    /// Where its JobMaster was when a slot was last requested for it.
+    /// Leader information of the job's JobMaster that came with the last slot request.
     hint: Option<LeaderInformation>,
     /// A registered JobMaster that the core is about to connect, or has.
     leader: Option<job_masters::JobMaster>,
@@ -321,7 +321,7 @@ impl TaskExecutor {
         }
     }
 
-    /// Tells the heartbeats, and who watches this process, who has which slot.
+    /// Publishes the slots' allocations: to the heartbeats, and changes to the probe.
     fn publish_slots(&mut self) {
         let report = self.core.slot_report();
         for (slot, noted) in report.slots.iter().zip(&mut self.noted) {

@@ -189,7 +189,7 @@ impl Setup {
         services.heartbeat.watch(peer, target, &self.marker, self.ears.clone().recipient())
     }
 
-    /// What the JobMaster hears with its next beats.
+    /// Waits for the next beats, and returns the payload that the JobMaster receives.
     pub(super) async fn heard(&self) -> BeatPayload {
         ms(2_500).await;
         self.newest.lock().unwrap().clone().expect("nothing was heard")
@@ -362,7 +362,7 @@ pub(super) struct Serving {
     _manager_beats: PeerWatch,
 }
 
-/// What the JobMaster's next heartbeat would carry is seen in the answer to its beat.
+/// Takes apart the payload for a JobMaster.
 pub(super) fn job_payload(payload: &BeatPayload) -> (Vec<AllocationId>, Vec<TaskStateUpdate>) {
     match payload {
         BeatPayload::Job { allocations, tasks } => (allocations.clone(), tasks.clone()),

@@ -115,7 +115,8 @@ impl KeyedProcessFunction<u64, Update> for Touch {
 /// The task's input and host.
 struct World {
     begin: Instant,
-    /// When the updates begin, in nanoseconds after the beginning, and the time between two of them; 0: no updates come.
+    /// Start of the updates in nanoseconds after the beginning, and the time between two of them;
+    /// 0: no updates come.
     updates_from: AtomicU64,
     update_every: u64,
     /// True if the task's next wait is to end at once.
@@ -341,7 +342,7 @@ impl Bench {
             Progress::Busy => {}
             Progress::Starved | Progress::Blocked => {
                 if !self.world.again.swap(false, Ordering::Relaxed) && self.world.due() == 0 {
-                    // As the thread of a task waits for its input.
+                    // The pause of a task's thread that waits for input.
                     std::thread::sleep(PAUSE);
                     self.world.state().last_look = None;
                 }

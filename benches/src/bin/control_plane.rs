@@ -36,13 +36,13 @@ use tokio::time::Instant;
 const RUNS: usize = 5;
 /// TaskExecutors that a job is deployed to.
 const WORKERS: usize = 500;
-/// Those that only beat, and their slots.
+/// Number of TaskExecutors that only send beats, and of their slots.
 const BEATING: (usize, u32) = (8_000, 8);
 /// The number of TaskExecutors, and of slots on each, that one job holds while others wait for them.
 const HELD: (usize, u32) = (4, 8);
 /// Numbers of waiting jobs beside which submissions are measured.
 const WAITING: [u32; 2] = [10, 1_000];
-/// How long CPU is counted at a time.
+/// Length of one CPU measurement.
 const WINDOW: Duration = Duration::from_secs(10);
 /// Beats are spread over an interval, and the first ones bring what is new: those are not counted.
 const SETTLED: Duration = Duration::from_secs(5);
@@ -104,7 +104,7 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// A JobManager, its virtual TaskExecutors, and who submits.
+/// A JobManager, its virtual TaskExecutors, and the client that submits.
 struct Rig {
     // Dropped in this order: the TaskExecutors go first.
     workers: Workers,

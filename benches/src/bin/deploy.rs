@@ -1,4 +1,5 @@
-//! From a REST run to all tasks RUNNING: the *trivial* workload with a hash edge, session mode, warm.
+//! Measures the time from a REST run to all tasks RUNNING: the *trivial* workload with a hash edge,
+//! session mode, warm.
 //!
 //! Warm means that the program is in the blob caches and no process of the job is alive.
 

@@ -1,5 +1,6 @@
-//! How late results come at half of the rate that the job can take at most, with a checkpoint every second: rate-limited source →
-//! key → running count → sink, two subtasks each, in one TaskManager.
+//! Measures how late results come at half of the highest rate that the job can take, with a
+//! checkpoint every second: rate-limited source → key → running count → sink, two subtasks each, in
+//! one TaskManager.
 //!
 //! `latency [--seconds N] [--rate N] [--warm-up-s N]`. First the same job runs without a rate, for the top rate. A latency is the time
 //! from when a record is *due*, whether the source keeps up or not (open loop), to when the sink gets it; so a pause of the job

@@ -32,7 +32,7 @@ gateway! {
     Echo => Echo, Never;
 }
 
-/// 128 bytes.
+/// A message of 128 bytes that is sent back.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Echo {
     #[serde(with = "serde_bytes")]
@@ -116,7 +116,7 @@ fn tell_parent(line: &str) -> Result<()> {
 async fn serve_fabric() -> Result<()> {
     let platform = Platform::production();
     let rpc = RpcService::start(platform.clone(), options(true)).await?;
-    // As components are: the actor on the work lane, registered there.
+    // The actor is on the work lane and registered there, as components are.
     let on = rpc.clone();
     let serve = move || async move {
         on.serve("echo", ProcessSession::default(), EchoGateway::endpoint(EchoActor.start()))

@@ -1,5 +1,6 @@
-//! How long checkpoints take while eight producers flood one consumer that takes a millisecond for each record: with the bound
-//! in time of what waits for a consumer, and without it. See `streaming/CHAINS.md`.
+//! Measures how long checkpoints take while eight producers flood one consumer that takes a
+//! millisecond for each record: with the bound on the waiting time in front of a consumer, and
+//! without it. See `streaming/CHAINS.md`.
 //!
 //! `slow_consumer [--seconds N] [--micros N]`. A checkpoint is triggered every second. Without the bound none completes within
 //! minutes; then the age of the one that is under way is printed, in `_unfinished_ms`.

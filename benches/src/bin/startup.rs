@@ -1,5 +1,5 @@
-//! How soon the processes of a standalone cluster are of use, what they hold when idle, and how large the
-//! binaries are.
+//! Measures how soon the processes of a standalone cluster are of use, what they hold when idle,
+//! and how large the binaries are.
 
 #![expect(clippy::print_stderr, reason = "progress is for people; figures go to standard output")]
 

@@ -69,13 +69,13 @@ struct Cli {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Peer {
-    /// Apache Flink.
+    /// Apache Flink, run from its own distribution.
     Flink,
     /// The crate Renoir.
     Renoir,
 }
 
-/// What a process of the hand-written side is started as.
+/// The role in which a process of the hand-written side is started.
 #[derive(Debug, Subcommand)]
 enum Role {
     /// Run a workload's hand-written side.

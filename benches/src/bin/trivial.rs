@@ -4,7 +4,7 @@ use flott::prelude::*;
 
 /// Records a second and subtask of the source: next to nothing, so that deployment alone is measured.
 const RATE: f64 = 10.0;
-/// Keys.
+/// Number of distinct keys.
 const KEYS: u64 = 1_000;
 
 #[flott::main]

@@ -1,5 +1,5 @@
-//! On a real YARN: from the start of the client until all tasks run, beside the floor and beside Flink; what the client
-//! uploads, and what the application holds.
+//! Measures on a real YARN the time from the start of the client until all tasks run, beside the
+//! floor and beside Flink; what the client uploads, and what the application holds.
 //!
 //! | metric | of what |
 //! |---|---|
@@ -46,7 +46,7 @@ struct Cli {
     /// The unbounded program.
     #[arg(long)]
     program: PathBuf,
-    /// Flink's distribution.
+    /// Folder of an unpacked Flink distribution; `None` leaves Flink out.
     #[arg(long)]
     flink: Option<PathBuf>,
 }

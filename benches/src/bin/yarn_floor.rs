@@ -26,7 +26,7 @@ use std::path::PathBuf;
 
 /// The sizes of both containers, which are those of Flott's.
 const MEMORY_MIB: i64 = 1728;
-/// Variables of the containers: the files, where they are, and who measures.
+/// Variables of the containers: the files, their places, and the address of the measuring process.
 const FILES: &str = "FLOOR_FILES";
 const FOLDER: &str = "FLOOR_FOLDER";
 const MEASURER: &str = "FLOOR_MEASURER";
@@ -37,7 +37,7 @@ const OPTIONS: usize = 1000;
 /// Submits an application that does nothing.
 #[derive(Parser)]
 enum Role {
-    /// Submits.
+    /// Submits the application and waits until it runs.
     Submit {
         /// This program, as large as the one that it is compared with.
         #[arg(long)]
@@ -49,9 +49,9 @@ enum Role {
         #[arg(long)]
         measurer: String,
     },
-    /// The ApplicationMaster.
+    /// The process is YARN's ApplicationMaster.
     Master,
-    /// The worker.
+    /// The process is a worker, started in a container.
     Worker,
 }
 

@@ -9,7 +9,7 @@ const STEPS: u64 = 128;
 /// Counts of durations in nanoseconds.
 #[derive(Debug, Clone)]
 pub struct Histogram {
-    /// By power of two and step within it.
+    /// Counts of the values, by power of two and step within it.
     counts: Vec<u64>,
 }
 

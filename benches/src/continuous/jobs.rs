@@ -34,7 +34,7 @@ type Due = (u64, u64);
 struct Schedule {
     /// Nanoseconds from one number to the next, over all subtasks; 0 if numbers are due when they come.
     every: f64,
-    /// When number 0 was due.
+    /// Time at which record number 0 was due.
     began: Option<u64>,
 }
 
@@ -63,7 +63,7 @@ struct Latencies {
     subtask: u32,
     histogram: Histogram,
     records: u64,
-    /// When the first record came, and when the counts were last written.
+    /// Time of the first record, and of the last writing of the counts.
     first: u64,
     marked: u64,
     /// Nanoseconds after the first record from which on records count.
@@ -200,7 +200,7 @@ fn slow(env: &Environment, args: &Args) -> flott::Result<()> {
     Ok(())
 }
 
-/// The program with all of these jobs.
+/// Returns the program with all of these jobs.
 pub fn entry() -> ProgramEntry {
     ProgramEntry::new()
         .job("latency", |env: &Environment, args: Args| latency(env, &args))

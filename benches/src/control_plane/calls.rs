@@ -1,6 +1,8 @@
-//! What a virtual TaskExecutor answers: requests for slots, deployments, cancellations, heartbeats.
+//! Answers the calls to a virtual TaskExecutor: requests for slots, deployments, cancellations,
+//! heartbeats.
 //!
-//! It must never refuse what a real one would take, nor take what a real one would refuse: the core says.
+//! A virtual TaskExecutor must never refuse what a real one would accept, nor accept what a real
+//! one would refuse: the core decides.
 
 use super::resolve;
 use super::worker::{VirtualWorker, update};
@@ -159,7 +161,8 @@ impl Handler<Ask<DisconnectResourceManager>> for VirtualWorker {
     }
 }
 
-/// On the side of a real one this is its heartbeat service: the newest report, whatever else is going on.
+/// Answers a beat with the newest report, whatever else is going on. In a real TaskExecutor its
+/// heartbeat service does this.
 impl Handler<Ask<Beat>> for VirtualWorker {
     type Result = Answer<Beat>;
 

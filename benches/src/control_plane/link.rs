@@ -1,6 +1,7 @@
-//! What a virtual TaskExecutor asks of the ResourceManager and of JobMasters.
+//! Makes the calls of a virtual TaskExecutor to the ResourceManager and to JobMasters.
 //!
-//! A call that fails is told as a failure of the benchmark: it must never be tried again in silence.
+//! A call that fails is reported as a failure of the benchmark: it must never be repeated in
+//! silence.
 
 use super::worker::VirtualWorker;
 use actix::Context;

@@ -34,10 +34,10 @@ use std::time::Duration;
 
 /// The cluster's id in every benchmark.
 pub const CLUSTER_ID: &str = "control-plane-benchmark";
-/// How long one look for a leader waits.
+/// Maximum time that one question for a leader waits.
 const LEADER_WAIT: Duration = Duration::from_secs(10);
 
-/// The settings of a process of the cluster that does not listen.
+/// Returns the settings of a process of the cluster that does not listen.
 pub fn rpc_options(secret_file: &Path) -> Result<RpcOptions> {
     let secret = std::fs::read_to_string(secret_file)
         .with_context(|| format!("reading {}", secret_file.display()))?;
@@ -51,7 +51,7 @@ pub fn rpc_options(secret_file: &Path) -> Result<RpcOptions> {
     })
 }
 
-/// Who leads a component of the JobManager at `node`.
+/// Returns the leader of a component of the JobManager at `node`.
 pub async fn leader_of(
     rpc: &RpcService,
     node: &NodeAddress,
@@ -65,8 +65,9 @@ pub async fn leader_of(
     leader.with_context(|| format!("nobody leads the {component}"))
 }
 
-/// Source → sink over a hash edge, `parallelism` subtasks each, in one slot sharing group. Without
-/// coordinators, so that no program has to be run on the JobManager's side.
+/// Makes a graph of a source and a sink over a hash edge, `parallelism` subtasks each, in one slot
+/// sharing group. It has no coordinators, so that no program has to be run on the JobManager's
+/// side.
 pub fn graph(job_id: JobId, parallelism: u32) -> JobGraph {
     JobGraph {
         job_id,

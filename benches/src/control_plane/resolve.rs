@@ -1,6 +1,8 @@
-//! What a task does with the tables of its deployment before it opens: finds every producer of every input.
+//! Resolves the tables of a deployment as a task does before it opens: finds every producer of
+//! every input.
 //!
-//! It must never trust a table: one that is incomplete, or that names no address, fails the benchmark.
+//! This module must never trust a table: one that is incomplete, or that names no address, fails
+//! the benchmark.
 
 use anyhow::{Context, Result, bail};
 use gateways::task_executor::{DeployTasks, EdgeProducers};

@@ -1,14 +1,15 @@
-//! What all virtual TaskExecutors of the process have reached together, told to the parent process in lines:
-//! `registered N`, `running JOB TASKS PRODUCERS`, `failed WHY`.
+//! The progress that all virtual TaskExecutors of the process have made together, reported to the
+//! parent process in lines: `registered N`, `running JOB TASKS PRODUCERS`, `failed WHY`.
 //!
-//! It must never tell a job as running before the JobMaster has confirmed the RUNNING of each task.
+//! This module must never report a job as running before the JobMaster has confirmed the RUNNING of
+//! each task.
 
 use model::JobId;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The sums.
+/// Progress of all virtual TaskExecutors of the process.
 #[derive(Debug)]
 pub(super) struct Tally {
     workers: usize,
@@ -29,7 +30,7 @@ struct JobCounts {
 }
 
 impl Tally {
-    /// For so many TaskExecutors.
+    /// Starts the tally of that number of TaskExecutors.
     pub(super) fn new(workers: usize) -> Self {
         Self { workers, counts: Mutex::default() }
     }
@@ -62,7 +63,7 @@ impl Tally {
         }
     }
 
-    /// Something went wrong; only the first is told.
+    /// Records a failure; only the first is reported.
     pub(super) fn failed(&self, why: &str) {
         if !std::mem::replace(&mut self.counts().failed, true) {
             tell(&format!("failed {}", why.replace('\n', " ")));

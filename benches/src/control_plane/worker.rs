@@ -25,10 +25,10 @@ use tokio::sync::oneshot;
 
 /// The name that a TaskExecutor is served under, as in a real process.
 const TASK_EXECUTOR: &str = "task_executor";
-/// That of its heartbeat service.
+/// Name of the endpoint of its heartbeat service.
 const HEARTBEAT: &str = "heartbeat";
 
-/// Who a virtual TaskExecutor is.
+/// The identity of a virtual TaskExecutor.
 #[derive(Debug, Clone)]
 pub(super) struct Identity {
     pub(super) resource_id: ResourceId,
@@ -41,18 +41,19 @@ pub(super) struct Identity {
 /// A job as this TaskExecutor knows it, besides the core.
 #[derive(Debug, Default)]
 pub(super) struct Job {
-    /// Its JobMaster.
+    /// Leader information of the job's JobMaster.
     pub(super) leader: Option<LeaderInformation>,
     pub(super) master: Option<Remote<JobMasterGateway>>,
-    /// Where it has been registered at, or is being: each further slot asks for that again.
+    /// Session of the JobMaster that it is registered at, or registering; each further slot checks
+    /// it again.
     pub(super) watched: Option<LeaderSession>,
-    /// As the first deployment brought it.
+    /// Graph that the first deployment brought.
     pub(super) graph: Option<Arc<JobGraph>>,
-    /// What its host runs, and where.
+    /// Attempts on the job's host, and the slot of each.
     pub(super) hosted: BTreeMap<ExecutionAttemptId, AllocationId>,
 }
 
-/// The actor.
+/// An actor that plays a TaskExecutor without running tasks.
 pub(super) struct VirtualWorker {
     pub(super) rpc: RpcService,
     pub(super) me: Identity,
@@ -64,7 +65,7 @@ pub(super) struct VirtualWorker {
     pub(super) reports: u64,
     pub(super) jobs: BTreeMap<JobId, Job>,
     pub(super) tally: Arc<Tally>,
-    /// Told when the ResourceManager has its first report.
+    /// Sender that reports when the ResourceManager has its first report.
     pub(super) registered: Option<oneshot::Sender<()>>,
 }
 
@@ -140,7 +141,7 @@ fn settings(me: &Identity) -> Settings {
     }
 }
 
-/// It is served: it may register.
+/// Message: the endpoint is served, so the worker may register.
 #[derive(actix::Message)]
 #[rtype(result = "()")]
 struct Begin;

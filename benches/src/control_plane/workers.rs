@@ -21,10 +21,10 @@ use tokio::process::{Child, ChildStdout, Command};
 
 /// TaskExecutors that are being started and registered at the same time.
 const STARTING_MAX: usize = 64;
-/// How long any answer of the process may take.
+/// Maximum time for any answer of the process.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What the process is told.
+/// The arguments of the process.
 #[derive(Debug, Args)]
 pub struct WorkersRole {
     /// The JobManager's RPC address
@@ -33,7 +33,7 @@ pub struct WorkersRole {
     /// The file with the cluster's secret
     #[arg(long)]
     secret: PathBuf,
-    /// How many TaskExecutors
+    /// Number of TaskExecutors
     #[arg(long)]
     count: usize,
     /// Slots of each
@@ -70,7 +70,7 @@ impl WorkersRole {
     }
 }
 
-/// What came of a job.
+/// The progress of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JobRuns {
     /// Tasks whose RUNNING the JobMaster has confirmed.
@@ -110,7 +110,7 @@ impl Workers {
         }
     }
 
-    /// Process id.
+    /// Process id of the worker, `None` once it has ended.
     pub fn pid(&self) -> Option<u32> {
         self._child.id()
     }

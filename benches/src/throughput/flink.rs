@@ -319,7 +319,7 @@ fn spawn(
     java.spawn().context("java can't be started; Flink needs a JDK on the PATH")
 }
 
-/// What the processes wrote, the end of each file.
+/// Returns the end of each file that the processes wrote.
 fn logs(folder: &Path) -> String {
     const LINES: usize = 20;
     let files = ["jobmanager", "taskmanager1", "taskmanager2", "taskmanager3"].iter();

@@ -9,7 +9,7 @@ use std::{fmt, ops::Add, str::FromStr};
 /// The number of records and the wrapping sum of their hashes: equal for the same records in any order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Checksum {
-    /// Records.
+    /// Number of records.
     pub count: u64,
     /// Wrapping sum of `key_hash` of each record.
     pub sum: u64,

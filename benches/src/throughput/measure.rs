@@ -17,7 +17,7 @@ pub(super) const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Maximum duration of one job.
 pub(super) const PATIENCE: Duration = Duration::from_secs(600);
 
-/// What one run took.
+/// The measurements of one run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Run {
     /// CPU-seconds of all processes that are counted.
@@ -26,7 +26,7 @@ pub struct Run {
     pub wall_s: f64,
     /// Peak of resident memory in MiB, summed over processes.
     pub peak_mib: f64,
-    /// The result.
+    /// Checksum over the results, the same for every system.
     pub checksum: Checksum,
 }
 
@@ -59,7 +59,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// Begins.
+    /// Begins a measurement of these processes.
     ///
     /// # Errors
     /// When one of the processes is not there.
@@ -73,7 +73,7 @@ impl Span {
         self.began.elapsed().as_secs_f64()
     }
 
-    /// Ends: `wall_s` is the duration that counts, `checksum` the result.
+    /// Ends the measurement: `wall_s` is the duration that counts, `checksum` the result.
     ///
     /// # Errors
     /// When one of the processes is no longer there.
@@ -88,7 +88,8 @@ fn cpu_of_all(processes: &[u32]) -> Result<f64> {
     Ok(each.sum::<std::io::Result<f64>>()?)
 }
 
-/// A thread that looks at the peak memory of processes and of their children until it is told to end.
+/// A thread that watches the peak memory of processes and of their children until it is asked to
+/// end.
 struct PeakMemory {
     end: Sender<()>,
     thread: JoinHandle<f64>,

@@ -1,5 +1,6 @@
-//! How many CPU-seconds a million records cost: the workloads, each as a Flott program, as a hand-written loop, as a job for
-//! Flink and most of them as a program for Renoir, and how one run of each is measured.
+//! Measures how many CPU-seconds a million records cost: the workloads, each as a Flott program, as
+//! a hand-written loop, as a job for Flink and most of them as a program for Renoir, and how one
+//! run of each is measured.
 //!
 //! Every side computes the same [`Checksum`]; a run whose checksums differ is an error and never a figure. CPU is counted
 //! over whole processes, start-up included: workloads are so large that start-up is less than 5 % of a run. The

@@ -14,7 +14,7 @@ const PROGRAM: &str = "throughput_jobs";
 /// Names the job that a program with several is asked for.
 const ENTRY_VARIABLE: &str = "FLOTT_PIPELINE_ENTRY";
 
-/// Where a workload's program runs.
+/// The place where a workload's program runs.
 pub struct Ours {
     cluster: Option<(Cluster, String)>,
 }

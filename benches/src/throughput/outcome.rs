@@ -107,7 +107,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Without pairs.
+    /// An outcome without any pair measured.
     pub fn new(workload: &'static Workload, records: u64) -> Self {
         let millions = records as f64 / 1e6;
         let side = Side::default;

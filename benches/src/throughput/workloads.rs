@@ -6,27 +6,27 @@ use crate::report::Goal;
 use anyhow::{Context, Result};
 use flott::prelude::{Args, Environment, ProgramEntry, Stream};
 
-/// Where a workload's tasks run.
+/// The place where a workload's tasks run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// In one process: the program by itself, for Flink one TaskManager with two slots.
+    /// One process: the program by itself, for Flink one TaskManager with two slots.
     OneProcess,
-    /// In two TaskManagers with one slot each.
+    /// Two TaskManagers with one slot each.
     TwoTaskManagers,
 }
 
-/// One workload.
+/// One workload that every system runs.
 #[derive(Debug, Clone, Copy)]
 pub struct Workload {
     /// Name of the job and first part of its metrics' names.
     pub name: &'static str,
-    /// What is counted: words or records.
+    /// Unit that is counted: words or records.
     pub unit: &'static str,
-    /// How many of them one run has, unless the command line says otherwise.
+    /// Number of them in one run, unless the command line sets another.
     pub records: u64,
     /// Subtasks of every operator.
     pub parallelism: u32,
-    /// Where the tasks run.
+    /// Place where the tasks run.
     pub place: Place,
     /// Declares the job.
     pub program: fn(&Environment, u64) -> Stream<(u64, u64)>,
@@ -162,7 +162,7 @@ impl Workload {
     }
 }
 
-/// The program with one job for each workload, under the workload's name.
+/// Returns the program with one job for each workload, under the workload's name.
 pub fn entry() -> ProgramEntry {
     WORKLOADS.iter().fold(ProgramEntry::new(), |entry, workload| {
         entry.job(workload.name, |env: &Environment, args: Args| workload.declare(env, &args))

@@ -38,7 +38,7 @@ appender.file.layout.type = PatternLayout
 appender.file.layout.pattern = %d{yyyy-MM-dd HH:mm:ss,SSS} %-5p %-60c %x - %m%n
 ";
 
-/// Starts applications.
+/// Starts Flink's applications on YARN.
 pub struct Flink {
     distribution: PathBuf,
     /// Configuration, logs, output.
@@ -46,7 +46,7 @@ pub struct Flink {
 }
 
 impl Flink {
-    /// With the distribution in this folder.
+    /// Prepares to start Flink from the distribution in this folder.
     pub fn new(distribution: PathBuf) -> Result<Self> {
         let folder = TempDir::new()?;
         fs::write(

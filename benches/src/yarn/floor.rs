@@ -14,7 +14,7 @@ use tokio::{net::TcpListener, time::Instant};
 /// The folder that keeps its program for all applications.
 pub const CACHE: &str = "/tmp/floor-cache";
 
-/// Starts applications.
+/// Starts applications that do nothing, as the floor of what YARN costs.
 pub struct Floor {
     program: PathBuf,
     listener: TcpListener,

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 /// The folder that keeps programs for all applications.
 pub const CACHE: &str = "/tmp/flott-cache";
 
-/// Starts applications.
+/// Starts Flott's applications on YARN.
 pub struct Flott {
     flott: PathBuf,
     program: PathBuf,
@@ -24,7 +24,7 @@ pub struct Flott {
 }
 
 impl Flott {
-    /// With these two programs.
+    /// Prepares to start these two programs.
     pub fn new(flott: PathBuf, program: PathBuf) -> Result<Self> {
         let folder = TempDir::new()?;
         fs::write(

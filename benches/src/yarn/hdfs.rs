@@ -5,7 +5,7 @@ use hadoop::conf::Configuration;
 use hadoop::login::Login;
 use hdfs_native::{Client, ClientBuilder};
 
-/// HDFS for this user.
+/// Returns a client of HDFS for this user.
 pub fn hdfs(conf: &Configuration, login: &Login) -> Result<Client> {
     let mut properties = Vec::new();
     for name in conf.names() {

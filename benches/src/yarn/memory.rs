@@ -7,7 +7,7 @@ use std::{
     fs,
 };
 
-/// MiB.
+/// Resident memory of processes, in MiB.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Memory {
     /// Resident, of each process by itself: what processes share counts for each.
@@ -19,7 +19,7 @@ pub struct Memory {
 /// Shells that only wait for a container's process.
 const SHELLS: [&str; 2] = ["bash", "sh"];
 
-/// The memory of all processes of an application but NodeManagers' shells.
+/// Returns the memory of all processes of an application except NodeManagers' shells.
 pub fn of(id: &ApplicationId) -> Result<Memory> {
     let mark = id.to_string().replace("application_", "_") + "_";
     let mut parents = BTreeMap::new();
@@ -57,7 +57,7 @@ fn read(pid: u32, what: &str) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/{what}"))?).into_owned())
 }
 
-/// Whether a process is one of these or was started by one.
+/// Returns true if a process is one of these or was started by one.
 fn is_below(pid: u32, own: &BTreeSet<u32>, parents: &BTreeMap<u32, u32>) -> bool {
     let mut at = Some(pid);
     while let Some(pid) = at {

@@ -21,18 +21,18 @@ use rest::client::RestClient;
 use std::{future::Future, time::Duration};
 use tokio::time::Instant;
 
-/// How long a step of an application may take before the benchmark gives up.
+/// Maximum time of each step of an application before the benchmark gives up.
 const PATIENCE: Duration = Duration::from_secs(180);
 /// Between two looks at what an application does. Looking costs both sides CPU.
 const LOOK_EVERY: Duration = Duration::from_millis(3);
 /// Between two looks whether an application has ended, which is not measured.
 const END_EVERY: Duration = Duration::from_millis(50);
-/// The nodes tidy up for so long after the last container has gone.
+/// Time for which nodes tidy up after the last container has ended.
 const TIDY: Duration = Duration::from_millis(1500);
 
-/// The cluster.
+/// A YARN cluster to measure on.
 pub struct Yarn {
-    /// Its settings.
+    /// Hadoop configuration of the cluster.
     pub conf: Configuration,
     user: String,
     yarn: YarnClient,
@@ -114,9 +114,9 @@ impl Yarn {
 }
 
 impl Running {
-    /// MiB of memory of the application's processes.
+    /// Returns the memory of the application's processes.
     pub async fn memory(&self) -> Result<memory::Memory> {
-        // What starting needed has been given back then.
+        // By then the memory that starting needed has been freed.
         tokio::time::sleep(Duration::from_secs(2)).await;
         memory::of(&self.id)
     }

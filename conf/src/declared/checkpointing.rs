@@ -9,9 +9,9 @@ choices! {
     pub enum Retention {
         /// Kept if the job fails, deleted if it is cancelled.
         DeleteOnCancellation = "delete_on_cancellation" | "delete-on-cancellation",
-        /// Kept.
+        /// Keeps the job's checkpoints when it is cancelled.
         RetainOnCancellation = "retain_on_cancellation" | "retain-on-cancellation",
-        /// Deleted.
+        /// Deletes the job's checkpoints when it is cancelled.
         NoExternalizedCheckpoints = "no_externalized_checkpoints" | "no-externalized-checkpoints",
     }
 }

@@ -4,7 +4,7 @@ use crate::{List, declare::options, value::choices};
 use std::{path::PathBuf, time::Duration};
 
 choices! {
-    /// What starts the cluster's processes.
+    /// The system that starts the cluster's processes.
     pub enum Driver {
         /// A person, a script or the client: TaskManagers come by themselves.
         Standalone = "standalone",
@@ -19,11 +19,13 @@ options! {
     ID: Option<String> = "cluster.id" => None;
     /// A file that holds the cluster's id; every role waits for it and reads it. Made by `start-cluster.sh`.
     ID_FILE: Option<PathBuf> = "cluster.id-file" => None;
-    /// What starts the cluster's processes. Set by the client that deploys a cluster, never by users.
+    /// The system that starts the cluster's processes. Set by the client that deploys a cluster,
+    /// never by users.
     DRIVER: Driver = "cluster.driver" => Driver::Standalone;
-    /// How long a role waits for the files of `cluster.id-file` and `security.cluster-secret-file` to appear.
+    /// Maximum time a role waits for the files of `cluster.id-file` and
+    /// `security.cluster-secret-file` to appear.
     FILES_TIMEOUT: Duration = "cluster.files-timeout" => Duration::from_secs(10);
-    /// How long an ordered shutdown may take before the process ends anyway.
+    /// Maximum time of an orderly shutdown; then the process ends anyway.
     SHUTDOWN_TIMEOUT: Duration = "cluster.shutdown-timeout" => Duration::from_secs(10), must be_longer_than_zero;
     /// Directories for blobs, programs, spilled data and working directories of program hosts. Where a container
     /// has local directories of its own, those are the default.

@@ -5,60 +5,63 @@ use crate::{Declaration, List, declare::options, value::choices};
 use std::{num::NonZeroU32, time::Duration};
 
 choices! {
-    /// Where a job runs.
+    /// The place where the client runs a job.
     pub enum Target {
-        /// In the client's own process.
+        /// The job runs in the client's own process.
         Local = "local" | "embedded",
-        /// On a running session.
+        /// The job runs on a running session cluster.
         Remote = "remote",
-        /// Its own cluster of plain processes.
+        /// A cluster of plain processes that is started for this application.
         Standalone = "standalone" | "standalone-application",
-        /// Its own cluster of YARN containers; the client builds the job graph.
+        /// A cluster of YARN containers for this job alone; the client builds the job graph.
         YarnPerJob = "yarn-per-job",
-        /// Its own cluster of YARN containers, each of which runs the program; the JobManager builds the job graph.
+        /// A cluster of YARN containers for this application, each of which runs the program; the
+        /// JobManager builds the job graph.
         YarnApplication = "yarn-application",
-        /// On a running session on YARN.
+        /// A running session cluster on YARN.
         YarnSession = "yarn-session",
     }
 }
 
 options! {
-    /// Where the client runs a job: `-t` on the command line. Where it is not set, `local` for a program that is started
-    /// by hand, `standalone` for `flott run-application`, `remote` (the session at `rest.address`) for the other commands.
+    /// The place where the client runs a job: `-t` on the command line. If it is not set: `local`
+    /// for a program that is started by hand, `standalone` for `flott run-application`, `remote`
+    /// (the session at `rest.address`) for the other commands.
     TARGET: Option<Target> = "execution.target" => None;
     /// Whether the client waits for the job and shows its results.
     ATTACHED: bool = "execution.attached" => true;
-    /// How often an attached client asks for the job's state.
+    /// Interval at which an attached client asks for the job's state.
     CLIENT_POLL_INTERVAL: Duration = "client.poll-interval" => Duration::from_millis(100), must be_longer_than_zero;
-    /// How long a client waits for one answer of the cluster.
+    /// Maximum time a client waits for one answer of the cluster.
     CLIENT_TIMEOUT: Duration = "client.timeout" => Duration::from_secs(60), must be_longer_than_zero;
     /// Whether the job is cancelled when the client that is attached to it goes away: `-sae` of `flott run`. Nothing for a
     /// client that does not wait (`execution.attached`).
     SHUTDOWN_ON_ATTACHED_EXIT: bool = "execution.shutdown-on-attached-exit" => false;
-    /// How often the client of such a job says that it lives.
+    /// Interval at which the client of such a job sends a sign of life.
     CLIENT_HEARTBEAT_INTERVAL: Duration = "client.heartbeat.interval" => Duration::from_secs(30), must be_longer_than_zero;
-    /// How long such a job goes on without a word of its client.
+    /// Time such a job runs on without a sign of life from its client; then it is cancelled.
     CLIENT_HEARTBEAT_TIMEOUT: Duration = "client.heartbeat.timeout" => Duration::from_secs(180), must be_longer_than_zero;
     /// The parallelism of operators that set none.
     PARALLELISM: NonZeroU32 = "parallelism.default" => NonZeroU32::MIN;
     /// The number of key groups: the most that keyed operators can ever be scaled to; from the parallelism where it is
     /// not set.
     MAX_PARALLELISM: Option<NonZeroU32> = "pipeline.max-parallelism" => None;
-    /// The job's name.
+    /// Name of the job, shown to users.
     NAME: Option<String> = "pipeline.name" => None;
     /// The id that the job is given, 32 hexadecimal digits; drawn where it is not set.
     JOB_ID: Option<String> = "pipeline.job-id" => None, other ["$internal.pipeline.job-id"],
         must be_a_job_id;
     /// The program: a path or a URI.
     PROGRAM: Option<String> = "pipeline.program" => None;
-    /// The program's arguments.
+    /// Arguments of the program.
     PROGRAM_ARGS: List = "pipeline.program-args" => List::default(), other ["$internal.application.program-args"];
-    /// How often a sink repeats a commit that may succeed later, before its task fails. The pause doubles from 100 ms to 10 s.
+    /// Number of times a sink repeats a commit that may succeed later, before its task fails. The
+    /// pause doubles from 100 ms to 10 s.
     COMMITTER_RETRIES: u32 = "sink.committer.retries" => 10;
     /// Whether operators with state may do without a `uid` in a job with checkpoints. Their state is then found by their place in
     /// the program, so that a savepoint can't be restored into a program whose operators have changed.
     AUTO_GENERATE_UIDS: bool = "pipeline.auto-generate-uids" => false;
-    /// Which of the program's registered jobs is run, where it has several.
+    /// Name of the registered job to run, if the program has several.
     ENTRY: Option<String> = "pipeline.entry" => None;
 }
 
@@ -81,7 +84,7 @@ static OF_JOBS: &[&dyn Declaration] = &[
     &rest::CHECKPOINT_HISTORY_SIZE,
 ];
 
-/// Whether an option makes a difference to a job that is submitted with it. The others are those of the cluster's
+/// Returns true if an option makes a difference to a job that is submitted with it. The others are those of the cluster's
 /// processes, which have started by then. Options of the user (`program.…`) are the program's.
 pub fn acts_on_a_job(key: &str) -> bool {
     let of_snapshots = checkpointing::ALL.iter().chain(state_recovery::ALL);

@@ -4,7 +4,7 @@ use crate::declare::options;
 use std::time::Duration;
 
 options! {
-    /// How often processes tell each other that they live.
+    /// Interval between two heartbeats of a pair of processes.
     INTERVAL: Duration = "heartbeat.interval" => Duration::from_secs(1), must be_longer_than_zero;
     /// A peer that is not heard for so long is dead. A closed connection is noticed at once. Tasks end already when nothing was heard
     /// of their JobMaster for 0.6 of it, so that they are over before others take their place; a pause may be as long as that.

@@ -4,18 +4,19 @@ use crate::{declare::options, value::choices};
 use std::time::Duration;
 
 choices! {
-    /// What survives a JobManager.
+    /// The storage of what has to survive a JobManager.
     pub enum HaType {
-        /// Nothing.
+        /// No high availability: jobs are lost with the JobManager.
         None = "none",
-        /// Everything, in `high-availability.storageDir`.
+        /// Jobs, checkpoints' pointers and the election are stored in
+        /// `high-availability.storageDir`.
         Filesystem = "filesystem",
     }
 }
 
 options! {
-    /// What survives a JobManager: `none`, or `filesystem` (jobs, checkpoints' pointers and the election itself in
-    /// `high-availability.storageDir`).
+    /// The storage of what has to survive a JobManager: `none` (nothing survives), or `filesystem`
+    /// (jobs, checkpoints' pointers and the election itself in `high-availability.storageDir`).
     TYPE: HaType = "high-availability.type" => HaType::None, other ["high-availability"];
     /// The storage for everything that must survive a JobManager: a path or a URI that every JobManager and TaskManager
     /// can reach. `s3://bucket/prefix` and `hdfs://nameservice/path` need a build with the cargo feature `s3` or
@@ -24,10 +25,10 @@ options! {
     STORAGE_DIR: Option<String> = "high-availability.storageDir" => None;
     /// The cluster's own name under `high-availability.storageDir`.
     CLUSTER_ID: String = "high-availability.cluster-id" => "default".to_owned();
-    /// How long a leader's lease is valid without being renewed.
+    /// Time for which a leader's lease is valid without being renewed.
     LEASE_DURATION: Duration = "high-availability.filesystem.lease-duration" => Duration::from_secs(5),
         must be_longer_than_zero;
-    /// How often a leader renews its lease, and the others look at it.
+    /// Interval at which a leader renews its lease, and at which the other JobManagers look at it.
     LEASE_RENEW_INTERVAL: Duration = "high-availability.filesystem.renew-interval" => Duration::from_secs(1),
         must be_longer_than_zero;
 }

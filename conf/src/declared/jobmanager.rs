@@ -32,7 +32,7 @@ options! {
     /// The least overhead: stacks, allocator fragmentation, the executable itself.
     OVERHEAD_MIN: MemorySize = "jobmanager.memory.overhead.min" => MemorySize::from_mib(64),
         other ["jobmanager.memory.jvm-overhead.min"];
-    /// The most overhead.
+    /// Upper bound of the overhead.
     OVERHEAD_MAX: MemorySize = "jobmanager.memory.overhead.max" => MemorySize::from_mib(1024),
         other ["jobmanager.memory.jvm-overhead.max"];
     /// The overhead as a fraction of the process' memory.
@@ -46,9 +46,9 @@ options! {
     /// application mode, where the process itself is the program. Collected results are served for 60 s after the last
     /// request for them, of 16 jobs at most; another job may take the host's place after 5 s.
     PROGRAM_HOSTS_MAX: u32 = "jobmanager.program-hosts.max" => 64, must be_at_least_two;
-    /// How many finished jobs the JobManager keeps for REST. Their details have 64 MiB together; of the oldest beyond that
-    /// only the results are kept.
+    /// Number of finished jobs that the JobManager keeps for REST. Their details have 64 MiB
+    /// together; of the oldest beyond that only the results are kept.
     STORE_CAPACITY: u32 = "jobstore.max-capacity" => 1000;
-    /// How long a finished job is kept for REST.
+    /// Time for which a finished job is kept for REST.
     STORE_EXPIRATION: Duration = "jobstore.expiration-time" => Duration::from_secs(3600), must be_longer_than_zero;
 }

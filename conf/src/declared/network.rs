@@ -4,10 +4,11 @@ use crate::declare::options;
 use std::time::Duration;
 
 options! {
-    /// How long the data port of another task process is tried before the task fails.
+    /// Time for which a task tries to connect to the data port of another task process before it
+    /// fails.
     CONNECT_TIMEOUT: Duration = "exchange.connect-timeout" => Duration::from_secs(30),
         other ["taskmanager.network.connect-timeout"], must be_longer_than_zero;
-    /// How long a task waits for producers that are not deployed yet.
+    /// Maximum time a task waits for producers that are not deployed yet.
     PRODUCER_TIMEOUT: Duration = "exchange.producer-timeout" => Duration::from_secs(300), must be_longer_than_zero;
     /// Serialises records also where both tasks run in one process; for tests of codecs.
     FORCE_SERIALIZATION: bool = "exchange.force-serialization" => false;
@@ -18,10 +19,12 @@ options! {
     /// record at least.
     DEBLOAT_TARGET: Duration = "taskmanager.network.memory.buffer-debloat.target" => Duration::from_secs(1),
         must be_longer_than_zero;
-    /// How long a batch of records may wait for more of them before it is sent on; `0 ms` sends every record at once.
+    /// Maximum time a batch of records waits for more of them before it is sent; `0 ms` sends every
+    /// record at once.
     BUFFER_TIMEOUT: Duration = "execution.buffer-timeout" => Duration::from_millis(100),
         other ["execution.buffer-timeout.interval"];
-    /// How often a watermark generator that works by the clock is asked for a watermark while no records come.
+    /// Interval at which a watermark generator that works by the clock is asked for a watermark
+    /// while no records arrive.
     AUTO_WATERMARK_INTERVAL: Duration = "pipeline.auto-watermark-interval" => Duration::from_millis(200),
         must be_longer_than_zero;
 }

@@ -4,13 +4,14 @@ use crate::declare::options;
 use std::time::Duration;
 
 options! {
-    /// On a standalone cluster: how long after its start requirements wait for TaskManagers to register. From then on
-    /// a job that needs more slots than there are fails; for those that other jobs have it waits in any case.
+    /// On a standalone cluster: time after the ResourceManager's start during which requirements
+    /// wait for TaskManagers to register. After it a job that needs more slots than there are fails
+    /// at once; a job whose slots other jobs hold waits in any case.
     START_UP_TIME: Duration = "resourcemanager.standalone.start-up-time" => Duration::from_secs(300),
         falls_back "slot.request.timeout";
-    /// How long a job waits for the slots it declared.
+    /// Maximum time a job waits for the slots it declared.
     SLOT_REQUEST_TIMEOUT: Duration = "slot.request.timeout" => Duration::from_secs(300), must be_longer_than_zero;
-    /// On YARN and Kubernetes: a TaskManager without any used slot for so long is released.
+    /// On YARN and Kubernetes: time after which a TaskManager without any used slot is released.
     TASKMANAGER_TIMEOUT: Duration = "resourcemanager.taskmanager-timeout" => Duration::from_secs(30),
         must be_longer_than_zero;
     /// A job without a leading JobMaster for so long is removed and its slots freed.
@@ -19,24 +20,27 @@ options! {
     /// at 32 times.
     START_WORKER_RETRY_INTERVAL: Duration = "resourcemanager.start-worker.retry-interval" => Duration::from_secs(3),
         must be_longer_than_zero;
-    /// On YARN and Kubernetes: how many workers may fail to start per minute before new ones have to wait.
+    /// On YARN and Kubernetes: the number of workers that may fail to start per minute before new
+    /// ones have to wait.
     START_WORKER_MAX_FAILURE_RATE: f64 = "resourcemanager.start-worker.max-failure-rate" => 10.0, must be_above_zero;
-    /// On YARN and Kubernetes: a worker that started but does not register for so long is given up.
+    /// On YARN and Kubernetes: time after which a worker that started but has not registered is
+    /// given up.
     WORKER_REGISTRATION_TIMEOUT: Duration = "resourcemanager.taskmanager-registration.timeout" =>
         Duration::from_secs(300), must be_longer_than_zero;
     /// On YARN and Kubernetes: the time in which a worker that is reported late is still used, counted from the
     /// cancellation or failure of its request or, for workers of an earlier JobManager, from the start of this one. A
     /// worker that is reported later is released.
     LATE_WORKER_GRACE: Duration = "resourcemanager.late-worker.grace-period" => Duration::from_secs(60);
-    /// On YARN and Kubernetes: how long the JobManager tries to unregister an application that has ended. If that fails,
-    /// its exit code is 2: the external system may start the application again.
+    /// On YARN and Kubernetes: time for which the JobManager tries to unregister an application
+    /// that has ended. If that fails, its exit code is 2: the external system may start the
+    /// application again.
     DEREGISTER_TIMEOUT: Duration = "resourcemanager.deregister.timeout" => Duration::from_secs(30),
         other ["yarn.unregister-timeout"], must be_longer_than_zero;
-    /// On YARN and Kubernetes: the most slots that are ever asked for.
+    /// On YARN and Kubernetes: the largest number of slots that is ever requested.
     SLOTS_MAX: Option<u32> = "slotmanager.number-of-slots.max" => None;
-    /// On YARN and Kubernetes: TaskManagers beyond what is needed, kept ready.
+    /// On YARN and Kubernetes: number of spare TaskManagers, kept ready beyond what is needed.
     REDUNDANT_TASKMANAGERS: u32 = "slotmanager.redundant-taskmanager-num" => 0;
-    /// How long requirements are collected before they are matched with slots.
+    /// Time for which requirements are collected before they are matched with slots.
     REQUIREMENTS_CHECK_DELAY: Duration = "slotmanager.requirement-check.delay" => Duration::from_millis(5);
     /// Spreads slots over all TaskManagers, instead of filling one after the other.
     SPREAD_OUT: bool = "cluster.evenly-spread-out-slots" => false;

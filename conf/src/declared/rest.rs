@@ -19,21 +19,22 @@ options! {
     MAX_CONTENT_LENGTH: MemorySize = "rest.server.max-content-length" => MemorySize::from_mib(1);
     /// The most connections at once.
     MAX_CONNECTIONS: u32 = "rest.server.max-connections" => 1024;
-    /// How long a client waits for a connection.
+    /// Maximum time a client waits for a connection.
     CONNECT_TIMEOUT: Duration = "rest.connection-timeout" => Duration::from_secs(15), must be_longer_than_zero;
     /// Whether programs may be uploaded and run through REST. Where it is not set: while REST binds to loopback, and on YARN,
     /// where a token protects it.
     SUBMIT_ENABLE: Option<bool> = "web.submit.enable" => None;
     /// Whether jobs may be cancelled through REST.
     CANCEL_ENABLE: bool = "web.cancel.enable" => true;
-    /// Where uploaded programs are kept; a directory under `io.tmp.dirs`, emptied at the end, where it is not set.
+    /// Directory of uploaded programs. If it is not set, a directory under `io.tmp.dirs` that is
+    /// emptied at the end.
     UPLOAD_DIR: Option<PathBuf> = "web.upload.dir" => None;
     /// The largest program that can be uploaded.
     MAX_UPLOAD_SIZE: MemorySize = "web.max-upload-size" => MemorySize::from_mib(1024);
-    /// How many of a job's failures are kept and shown.
+    /// Number of failures of a job that are kept and shown.
     EXCEPTION_HISTORY_SIZE: u32 = "web.exception-history-size" => 16;
-    /// How many of a job's checkpoints are shown.
+    /// Number of checkpoints of a job that are shown.
     CHECKPOINT_HISTORY_SIZE: u32 = "web.checkpoints.history" => 10;
-    /// How long what is shown may be old.
+    /// Maximum age of what is shown.
     REFRESH_INTERVAL: Duration = "web.refresh-interval" => Duration::from_secs(3), must be_longer_than_zero;
 }

@@ -6,11 +6,11 @@ use std::time::Duration;
 choices! {
     /// Whether and when a failed job is started again.
     pub enum Strategy {
-        /// Never.
+        /// Never restarts the job: the first failure is final.
         None = "none" | "off" | "disable",
-        /// So many times, with the same pause.
+        /// A limited number of restarts, each after the same pause.
         FixedDelay = "fixed-delay" | "fixeddelay",
-        /// With growing pauses.
+        /// Restarts after growing pauses.
         ExponentialDelay = "exponential-delay" | "exponentialdelay",
         /// While failures are rarer than a rate.
         FailureRate = "failure-rate" | "failurerate",
@@ -23,28 +23,28 @@ options! {
     /// is mended up to 10 times in a row with pauses from 0.2 s on; an error of the program, or too few slots
     /// from the start, ends it.
     STRATEGY: Option<Strategy> = "restart-strategy.type" => None, other ["restart-strategy"];
-    /// How often, before the job fails.
+    /// Number of restarts before the job fails.
     FIXED_DELAY_ATTEMPTS: u32 = "restart-strategy.fixed-delay.attempts" => 1;
     /// The pause before each restart.
     FIXED_DELAY_DELAY: Duration = "restart-strategy.fixed-delay.delay" => Duration::from_secs(1);
     /// The pause before the first restart.
     EXPONENTIAL_INITIAL_BACKOFF: Duration = "restart-strategy.exponential-delay.initial-backoff" =>
         Duration::from_secs(1), must be_longer_than_zero;
-    /// The longest pause.
+    /// Upper bound of the pause between two restarts.
     EXPONENTIAL_MAX_BACKOFF: Duration = "restart-strategy.exponential-delay.max-backoff" =>
         Duration::from_secs(60), must be_longer_than_zero;
-    /// What the pause is multiplied with after each failure.
+    /// Factor by which the pause grows after each failure.
     EXPONENTIAL_MULTIPLIER: f64 = "restart-strategy.exponential-delay.backoff-multiplier" => 1.5,
         must be_at_least_one;
-    /// After running so long without a failure the pause is the first one again.
+    /// Time without a failure after which the pause is the first one again.
     EXPONENTIAL_RESET_THRESHOLD: Duration = "restart-strategy.exponential-delay.reset-backoff-threshold" =>
         Duration::from_secs(3600);
     /// The part of the pause that is random, so that jobs do not restart all at once.
     EXPONENTIAL_JITTER: f64 = "restart-strategy.exponential-delay.jitter-factor" => 0.1, must be_a_share;
-    /// How often in a row, before the job fails; without end where it is not set.
+    /// Number of restarts in a row before the job fails; unlimited if it is not set.
     EXPONENTIAL_ATTEMPTS: Option<u32> =
         "restart-strategy.exponential-delay.attempts-before-reset-backoff" => None;
-    /// How many failures the interval may have before the job fails.
+    /// Largest number of failures within the interval; one more fails the job.
     FAILURE_RATE_MAX: u32 = "restart-strategy.failure-rate.max-failures-per-interval" => 1;
     /// The interval in which failures are counted.
     FAILURE_RATE_INTERVAL: Duration = "restart-strategy.failure-rate.failure-rate-interval" =>

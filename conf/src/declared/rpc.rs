@@ -5,10 +5,10 @@ use model::MemorySize;
 use std::{num::NonZeroU32, path::PathBuf, time::Duration};
 
 options! {
-    /// How long a call may take, unless it says otherwise.
+    /// Maximum time of a call that does not set its own.
     ASK_TIMEOUT: Duration = "rpc.ask-timeout" => Duration::from_secs(10),
         other ["akka.ask.timeout", "pekko.ask.timeout"], must be_longer_than_zero;
-    /// How long a connection may take to be made, the handshake included.
+    /// Maximum time to set up a connection, the handshake included.
     CONNECT_TIMEOUT: Duration = "rpc.connect-timeout" => Duration::from_secs(5),
         other ["akka.tcp.timeout", "pekko.tcp.timeout"], must be_longer_than_zero;
     /// The longest pause between two attempts to connect.
@@ -26,11 +26,11 @@ options! {
     /// The directory in which a JobManager makes a directory of its own for blobs; by default under `io.tmp.dirs`. With
     /// high availability, `high-availability.storageDir` holds copies of the programs that jobs need.
     BLOB_DIRECTORY: Option<PathBuf> = "blob.storage.directory" => None;
-    /// How long a blob is kept that no job has come for, and one that a cache has fetched and nobody uses. Blobs of a job
-    /// go with it.
+    /// Time for which a blob is kept that no job uses yet, and one that a cache has fetched and
+    /// nothing uses. Blobs of a job are deleted with it.
     BLOB_CLEANUP_INTERVAL: Duration = "blob.cleanup-interval" => Duration::from_secs(3600),
         must be_longer_than_zero;
-    /// How often a cache tries to fetch a blob.
+    /// Number of times a cache tries to fetch a blob.
     BLOB_FETCH_RETRIES: u32 = "blob.fetch.retries" => 5;
     /// The most bytes of programs and blobs that a cache keeps on disk.
     BLOB_CACHE_MAX: MemorySize = "blob.cache.size-max" => MemorySize::from_mib(10 << 10);

@@ -11,7 +11,7 @@ options! {
     SSL_INTERNAL_ENABLED: bool = "security.ssl.internal.enabled" => false;
     /// This process' certificate chain, PEM.
     SSL_INTERNAL_CERT: Option<PathBuf> = "security.ssl.internal.cert" => None;
-    /// Its private key, PEM.
+    /// Private key of that certificate, PEM.
     SSL_INTERNAL_KEY: Option<PathBuf> = "security.ssl.internal.key" => None;
     /// The certificates of the authority that signed the other processes' certificates, PEM.
     SSL_INTERNAL_CA: Option<PathBuf> = "security.ssl.internal.ca" => None;

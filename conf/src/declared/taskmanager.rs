@@ -3,17 +3,17 @@
 use crate::{Declaration, Family, OptionValue, Ports, declare::options};
 use std::{marker::PhantomData, num::NonZeroU32, time::Duration};
 
-/// How many slots a TaskManager offers.
+/// The number of slots that a TaskManager offers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Slots {
-    /// This many.
+    /// Exactly this many.
     Count(NonZeroU32),
-    /// As many as there are cores.
+    /// One slot per processor core.
     Auto,
 }
 
 impl Slots {
-    /// The number of slots on a machine of `cores`.
+    /// Returns the number of slots on a machine of `cores`.
     pub fn on(self, cores: NonZeroU32) -> NonZeroU32 {
         match self {
             Self::Count(count) => count,
@@ -53,7 +53,8 @@ options! {
     RPC_PORT: Ports = "taskmanager.rpc.port" => Ports::any();
     /// The port on which task processes exchange records; each takes one.
     DATA_PORT: Ports = "taskmanager.data.port" => Ports::any();
-    /// How many slots it offers: how many pipelines of one subtask each run in it at once.
+    /// Number of slots of a TaskManager: the number of pipelines, of one subtask each, that run in
+    /// it at once.
     SLOTS: Slots = "taskmanager.numberOfTaskSlots" => Slots::Count(NonZeroU32::MIN);
     /// The cores it counts with; the number of slots where it is not set.
     CPU_CORES: Option<f64> = "taskmanager.cpu.cores" => None, must be_cores;
@@ -76,7 +77,7 @@ options! {
         must be_longer_than_zero;
     /// A slot that was allocated to a job but holds no task for so long is freed.
     SLOT_TIMEOUT: Duration = "taskmanager.slot.timeout" => Duration::from_secs(10), must be_longer_than_zero;
-    /// How long a program host may take from its start to its first answer.
+    /// Maximum time from the start of a program host to its first answer.
     HOST_START_TIMEOUT: Duration = "taskmanager.program-host.start-timeout" => Duration::from_secs(30),
         must be_longer_than_zero;
 }

@@ -39,7 +39,7 @@ options! {
     /// The least overhead: stacks, allocator fragmentation, the executables themselves.
     OVERHEAD_MIN: MemorySize = "taskmanager.memory.overhead.min" => MemorySize::from_mib(64),
         other ["taskmanager.memory.jvm-overhead.min"];
-    /// The most overhead.
+    /// Upper bound of the overhead.
     OVERHEAD_MAX: MemorySize = "taskmanager.memory.overhead.max" => MemorySize::from_mib(1024),
         other ["taskmanager.memory.jvm-overhead.max"];
     /// The overhead as a fraction of the process' memory.

@@ -6,9 +6,11 @@ use std::{marker::PhantomData, num::NonZeroU32, path::PathBuf, time::Duration};
 options! {
     /// The queue that the application is submitted to: a leaf's name or full path; YARN's `default` where it is not set.
     QUEUE: Option<String> = "yarn.application.queue" => None;
-    /// What YARN's lists call the application; made from the target and the program where it is not set.
+    /// Name of the application in YARN's lists; made from the target and the program if it is not
+    /// set.
     NAME: Option<String> = "yarn.application.name" => None;
-    /// What `yarn application -list -appTypes` filters by; YARN cuts it after 20 characters.
+    /// Type of the application, by which `yarn application -list -appTypes` filters; YARN cuts it
+    /// after 20 characters.
     TYPE: String = "yarn.application.type" => "Flott".to_owned();
     /// Tags of the application, for searches in YARN's lists.
     TAGS: List = "yarn.tags" => List::default();
@@ -16,15 +18,16 @@ options! {
     PRIORITY: Option<u32> = "yarn.application.priority" => None;
     /// The node label of all containers; that of the queue where it is not set.
     NODE_LABEL: Option<String> = "yarn.application.node-label" => None;
-    /// How often YARN may start the JobManager in all, at most `yarn.resourcemanager.am.max-attempts` of the cluster.
-    /// Where it is not set: 1 without high availability, 2 with it.
+    /// Number of times that YARN may start the JobManager in all, at most
+    /// `yarn.resourcemanager.am.max-attempts` of the cluster. If it is not set: 1 without high
+    /// availability, 2 with it.
     ATTEMPTS: Option<NonZeroU32> = "yarn.application-attempts" => None;
     /// An end of the JobManager that is longer ago does not count as one of `yarn.application-attempts`.
     ATTEMPTS_INTERVAL: Duration = "yarn.application-attempt-failures-validity-interval" => Duration::from_secs(10);
     /// The application that a command is about: a session to submit to. The session file says which where it is not set.
     APPLICATION_ID: Option<String> = "yarn.application.id" => None;
-    /// Where `flott yarn-session` notes the session it started, and the client the token of each application's REST, a
-    /// directory; where it is not set, that of `env.pid.dir`.
+    /// Directory in which `flott yarn-session` notes the session it started, and the client the
+    /// token of each application's REST; that of `env.pid.dir` if it is not set.
     PROPERTIES_FILE: Option<PathBuf> = "yarn.properties-file.location" => None;
     /// The directory on the cluster's file system below which `.flott/<application id>` holds the files of an
     /// application; the user's home directory there where it is not set.
@@ -37,7 +40,7 @@ options! {
     /// applications: what one of them holds is not uploaded again, and nodes keep it. New files go into the first. Who may
     /// write there decides what others run. Nothing is ever removed from them.
     PROVIDED_DIRS: List = "yarn.provided.lib.dirs" => List::default();
-    /// How often the uploaded files are kept; the file system's default where it is not set.
+    /// Replication factor of the uploaded files; the file system's default if it is not set.
     FILE_REPLICATION: Option<NonZeroU32> = "yarn.file-replication" => None;
     /// The virtual cores of the JobManager's container.
     MASTER_VCORES: NonZeroU32 = "yarn.appmaster.vcores" => NonZeroU32::MIN;

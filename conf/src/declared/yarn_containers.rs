@@ -4,8 +4,8 @@ use crate::{Declaration, Family, declare::options};
 use std::{marker::PhantomData, time::Duration};
 
 options! {
-    /// How often the JobManager reports to YARN's ResourceManager while it waits for no containers. Must be well below
-    /// `yarn.am.liveness-monitor.expiry-interval-ms` of the cluster.
+    /// Interval at which the JobManager reports to YARN's ResourceManager while it waits for no
+    /// containers. Must be well below `yarn.am.liveness-monitor.expiry-interval-ms` of the cluster.
     HEARTBEAT_INTERVAL: Duration = "yarn.heartbeat.interval" => Duration::from_secs(5), must be_a_heartbeat;
     /// The longest pause between two reports to YARN's ResourceManager while the JobManager waits for containers. Right
     /// after a request reports come more often.

@@ -15,7 +15,7 @@ static JM_OVERHEAD: OverheadOptions = OverheadOptions {
     fraction: &jobmanager::OVERHEAD_FRACTION,
 };
 
-/// The memory of a JobManager with these options; `limit` is its container's.
+/// Returns the memory of a JobManager with these options; `limit` is its container's.
 ///
 /// # Errors
 /// Parts that do not fit their total or contradict each other.

@@ -1,5 +1,5 @@
-//! The least total that will do where one was too little: what a message has to say for whoever follows it to
-//! be through with it. It must never name a total that the model does not take.
+//! The smallest total that suffices when one was too small, for the error message that asks the
+//! user to raise it. This module must never name a total that the memory model refuses.
 
 use super::{AMOUNT_MAX, MemoryError, share::listed};
 use crate::{Opt, Options};
@@ -12,7 +12,7 @@ type Part = (&'static str, MemorySize);
 
 /// The memory model of a process.
 pub(super) struct Least<M: 'static> {
-    /// The total.
+    /// Option of the total, `….memory.process.size`.
     pub(super) process: &'static Opt<Option<MemorySize>>,
     /// The total without overhead.
     pub(super) flink: &'static Opt<Option<MemorySize>>,
@@ -22,7 +22,8 @@ pub(super) struct Least<M: 'static> {
     pub(super) overhead: fn(&M) -> Part,
     /// All other parts.
     pub(super) parts: fn(&M) -> Vec<Part>,
-    /// For a total of that name: below it more memory leaves more, above it not necessarily so at first.
+    /// For the total of the given option: an amount up to which more memory always leaves more for
+    /// the parts; just above it that need not hold. `None`: there is no such amount.
     pub(super) peak: fn(&Options, &str) -> Option<MemorySize>,
 }
 

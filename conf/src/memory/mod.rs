@@ -1,4 +1,4 @@
-//! How one number becomes the parts of a process' memory.
+//! Divides the memory of a process into its parts.
 //!
 //! ```text
 //! taskmanager.memory.process.size
@@ -27,7 +27,7 @@ use model::MemorySize;
 use std::{fmt, num::NonZeroU32};
 use thiserror::Error;
 
-/// What a TaskManager has to know of its machine.
+/// The facts about a machine that a TaskManager's memory and slots depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Machine {
     /// Cores that the process may use.
@@ -39,11 +39,11 @@ pub struct Machine {
 /// The parts of a TaskManager's memory, its program hosts included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TaskManagerMemory {
-    /// The runtime itself.
+    /// Memory of the runtime itself.
     pub framework: MemorySize,
     /// User code, all slots together.
     pub task: MemorySize,
-    /// Exchange buffers.
+    /// Memory for exchange buffers.
     pub network: MemorySize,
     /// State backends and sorting operators, all slots together.
     pub managed: MemorySize,
@@ -52,7 +52,7 @@ pub struct TaskManagerMemory {
 }
 
 impl TaskManagerMemory {
-    /// All of it: what a container is asked for.
+    /// Returns the sum of all parts, which a container is requested with.
     pub fn total(&self) -> MemorySize {
         self.without_overhead() + self.overhead
     }
@@ -79,7 +79,7 @@ impl fmt::Display for TaskManagerMemory {
 /// The parts of a JobManager's memory, its program hosts included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct JobManagerMemory {
-    /// The runtime itself.
+    /// Memory of the runtime itself.
     pub framework: MemorySize,
     /// Job graphs, execution graphs, checkpoints' metadata, coordinators.
     pub jobs: MemorySize,
@@ -88,7 +88,7 @@ pub struct JobManagerMemory {
 }
 
 impl JobManagerMemory {
-    /// All of it: what a container is asked for.
+    /// Returns the sum of all parts, which a container is requested with.
     pub fn total(&self) -> MemorySize {
         self.framework + self.jobs + self.overhead
     }
@@ -102,7 +102,7 @@ impl fmt::Display for JobManagerMemory {
     }
 }
 
-/// Why memory options do not make a process.
+/// The reason why memory options do not add up to a process.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum MemoryError {
     /// The parts do not fit.
@@ -110,7 +110,7 @@ pub enum MemoryError {
     TooLittle {
         /// The total that was set.
         option: &'static str,
-        /// How much.
+        /// Amount that is configured for `option`.
         given: MemorySize,
         /// The parts, by option: as they are with `least` where there is such a total, and their sum then.
         parts: String,
@@ -118,20 +118,20 @@ pub enum MemoryError {
         /// total will.
         least: Vec<(&'static str, MemorySize)>,
     },
-    /// What is left for a part is not within its bounds.
+    /// The amount left for a part is not within the part's bounds.
     #[error(
         "{settings} leave {rest} for {part}, which is not within {part}.min ({min}) and {part}.max ({max})"
     )]
     OutOfRange {
         /// The settings that leave it.
         settings: String,
-        /// How much.
+        /// Amount left for the part.
         rest: MemorySize,
         /// The prefix of the part's options.
         part: &'static str,
-        /// The least.
+        /// Smallest amount allowed.
         min: MemorySize,
-        /// The most.
+        /// Largest amount allowed.
         max: MemorySize,
     },
     /// A minimum above its maximum.
@@ -139,46 +139,46 @@ pub enum MemoryError {
     EmptyRange {
         /// The prefix of both options.
         part: &'static str,
-        /// The least.
+        /// Smallest amount allowed.
         min: MemorySize,
-        /// The most.
+        /// Largest amount allowed.
         max: MemorySize,
     },
     /// More than any machine has.
     #[error("{option} of {given} is more than {AMOUNT_MAX}")]
     TooMuch {
-        /// The option.
+        /// Key of the option concerned.
         option: &'static str,
-        /// How much.
+        /// Amount that is configured.
         given: MemorySize,
     },
     /// More than the container may use.
     #[error("{option} of {given} is more than the container's limit of {limit}")]
     AboveLimit {
-        /// The option.
+        /// Key of the option concerned.
         option: &'static str,
-        /// How much.
+        /// Amount that is configured.
         given: MemorySize,
-        /// The limit.
+        /// Largest amount that is allowed.
         limit: MemorySize,
     },
     /// One amount set in whole and in parts that do not add up to it.
     #[error("{option} is {whole}, but {parts} are {sum} together; set one or the other")]
     Contradiction {
-        /// The whole.
+        /// Key of the option whose parts exceed it.
         option: &'static str,
-        /// How much.
+        /// Total amount that the parts must fit into.
         whole: MemorySize,
-        /// The parts' options.
+        /// Keys of the parts' options.
         parts: String,
-        /// Their sum.
+        /// Sum of the parts.
         sum: MemorySize,
     },
 }
 
-/// What to set instead.
+/// The end of a message: the amounts to set instead.
 fn advice(least: &[(&'static str, MemorySize)]) -> String {
-    // As it can be set, where it is no round amount.
+    // The amount in the form in which it can be set, also if it is not a round one.
     let exact = |size: &MemorySize| OptionValue::show(size).unwrap_or_default();
     match least {
         [] => "; a larger one will not do either: lower these".to_owned(),

@@ -1,4 +1,5 @@
-//! What memory models have in common: totals that are split, parts with bounds, amounts in parts.
+//! The arithmetic that memory models share: totals that are split, parts with bounds, amounts in
+//! parts.
 
 use super::{AMOUNT_MAX, MemoryError};
 use crate::{Opt, Options, taskmanager_memory as tm};
@@ -11,7 +12,7 @@ pub(super) struct Whole(pub(super) &'static str, pub(super) MemorySize);
 pub(super) type Parts<'a> = &'a [(&'static str, MemorySize)];
 
 impl Whole {
-    /// What `parts` leave of `total`.
+    /// Returns the part of `total` that `parts` leave. An error means that they exceed it.
     pub(super) fn rest(
         self,
         total: MemorySize,
@@ -85,15 +86,16 @@ impl Share {
     pub(super) fn bounded(&self, size: MemorySize) -> MemorySize {
         size.max(self.min).min(self.max)
     }
-    /// Of a whole that includes it.
+    /// Returns the share of a whole that includes it, within the share's bounds.
     pub(super) fn of(&self, whole: MemorySize) -> MemorySize {
         self.bounded(times(whole, self.fraction))
     }
-    /// On top of the rest, so that it is its fraction of both together.
+    /// Returns the share that, added to `rest`, is its fraction of both together, within the
+    /// share's bounds.
     pub(super) fn on_top_of(&self, rest: MemorySize) -> MemorySize {
         self.bounded(times(rest, self.fraction / (1.0 - self.fraction)))
     }
-    /// What `parts` leave of `total`, if it is within the bounds.
+    /// Returns the part of `total` that `parts` leave, if it is within the share's bounds.
     pub(super) fn rest(
         &self,
         whole: Whole,

@@ -14,7 +14,7 @@ static TM_OVERHEAD: OverheadOptions = OverheadOptions {
     max: &tm::OVERHEAD_MAX,
     fraction: &tm::OVERHEAD_FRACTION,
 };
-/// The memory of a TaskManager with these options; `limit` is its container's.
+/// Returns the memory of a TaskManager with these options; `limit` is its container's.
 ///
 /// # Errors
 /// Parts that do not fit their total or contradict each other.
@@ -81,7 +81,7 @@ fn derive(options: &Options, limit: Option<MemorySize>) -> Result<TaskManagerMem
     Ok(TaskManagerMemory { overhead, ..parts })
 }
 
-/// What a TaskManager with these options offers.
+/// Returns the resources that a TaskManager with these options offers.
 ///
 /// # Errors
 /// As [`task_manager_memory`].
@@ -103,7 +103,8 @@ pub fn worker_resource_spec(
     })
 }
 
-/// The process for a worker of `spec`: framework and overhead as the options say.
+/// Returns the memory of a process for a worker of `spec`: framework and overhead follow from the
+/// options.
 ///
 /// # Errors
 /// Options that contradict each other.

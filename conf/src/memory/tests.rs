@@ -79,7 +79,8 @@ fn what_is_set_leaves_the_rest_to_what_is_not() {
 
 #[test]
 fn too_little_memory_names_every_part_and_what_will_do() {
-    // Of 386 - 64 = 322: managed 40 %, the network its minimum, framework as it is, the rest for tasks.
+    // Parts of 386 - 64 = 322: managed 40 %, the network its minimum, framework as configured, the
+    // rest for tasks.
     assert_eq!(
         complaint(&[("process.size", "50m")]),
         "taskmanager.memory.process.size of 50m is too little for taskmanager.memory.framework.size 128m, \
@@ -218,7 +219,7 @@ proptest! {
         }
     }
 
-    /// Whoever does what the message says is through with it, and has not been told to give more than it takes.
+    /// A total that a message proposes is accepted, and no smaller one would have been.
     #[test]
     fn what_a_message_says_will_do(
         process in proptest::option::of(1_u64..600),
@@ -252,7 +253,7 @@ proptest! {
         };
         let set = |sizes: &[(&'static str, MemorySize)]| {
             sizes.iter().fold(options.clone(), |options, (key, size)| {
-                // As it is written in the message.
+                // The text of the message.
                 options.with(key, size.show().unwrap()).unwrap()
             })
         };

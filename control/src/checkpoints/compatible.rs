@@ -28,7 +28,7 @@ pub enum Incompatible {
         operator: String,
         /// The name of the state.
         state: String,
-        /// Its kind.
+        /// Kind of the state in the snapshot.
         kind: String,
     },
     /// The state is of another kind.
@@ -55,7 +55,7 @@ pub enum Incompatible {
         operator: String,
         /// The name of the state.
         state: String,
-        /// `key`, `value`, …
+        /// Role of the type in the state: `key`, `value`, …
         role: String,
         /// The type in the snapshot.
         then: String,

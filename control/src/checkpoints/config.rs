@@ -16,9 +16,9 @@ pub struct CheckpointConfig {
     pub tolerable_failures: u32,
     /// The number of complete checkpoints that are kept.
     pub retained: usize,
-    /// Whether the job continues from the checkpoint before if the newest one can't be read.
+    /// True if the job continues from the checkpoint before if the newest one can't be read.
     pub falls_back: bool,
-    /// The number of checkpoints that people are told of.
+    /// The number of ended checkpoints whose statistics are kept for users.
     pub history: usize,
     /// The checkpoint directory; only reported.
     pub directory: Option<String>,

@@ -48,22 +48,22 @@ pub enum CheckpointStep {
     StoreSavepoint(Parts),
     /// Every part has arrived: the metadata and then its pointer are stored. The answer is [`Checkpoints::persisted`].
     Persist(Parts),
-    /// A savepoint is complete and the job goes on. Its sinks commit with a later checkpoint.
+    /// A savepoint is complete and the job continues. Its sinks commit with a later checkpoint.
     SavepointComplete(u64),
-    /// The checkpoint is complete: its subtasks and the coordinators are told.
+    /// The checkpoint is complete: tell its subtasks and the coordinators.
     Complete {
         /// The number of the checkpoint.
         checkpoint: u64,
         /// The subtasks that have acknowledged it.
         tasks: BTreeSet<TaskIndex>,
-        /// Those of them that end with it.
+        /// The subtasks among `tasks` that end with this checkpoint.
         last: BTreeSet<TaskIndex>,
     },
     /// The checkpoint will never be complete.
     Aborted {
         /// The number of the checkpoint.
         checkpoint: u64,
-        /// The reason.
+        /// Reason as text for people.
         why: String,
     },
     /// No checkpoint refers to these objects any more.
@@ -85,7 +85,7 @@ pub enum CheckpointStep {
 pub struct Parts {
     /// The number of the checkpoint.
     pub checkpoint: u64,
-    /// When it was triggered, in Unix milliseconds.
+    /// The time of the trigger, in Unix milliseconds.
     pub triggered_ms: u64,
     /// The parts of the subtasks.
     pub tasks: BTreeMap<TaskIndex, SubtaskSnapshot>,
@@ -93,7 +93,7 @@ pub struct Parts {
     pub coordinators: BTreeMap<OperatorId, StateHandle>,
 }
 
-/// Where a checkpoint stands.
+/// The phase that a pending checkpoint is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Coordinators,
@@ -113,7 +113,7 @@ struct Pending {
     folder: Option<String>,
     /// The subtasks that have to acknowledge.
     tasks: BTreeSet<TaskIndex>,
-    /// Those of them that have not acknowledged.
+    /// The subtasks that have not acknowledged yet.
     waiting: BTreeSet<TaskIndex>,
     /// The subtasks that end with this checkpoint.
     last: BTreeSet<TaskIndex>,
@@ -135,9 +135,9 @@ pub struct Checkpoints {
     config: CheckpointConfig,
     /// The number of the next checkpoint.
     next: u64,
-    /// When the next periodic checkpoint is due.
+    /// The monotonic time at which the next periodic checkpoint is due.
     due: Duration,
-    /// When a final checkpoint may be tried again, after one has failed.
+    /// The monotonic time from which a final checkpoint may be tried again, after one has failed.
     final_due: Duration,
     pending: Option<Pending>,
     /// The number and URI of the snapshot that the job was started from.
@@ -148,7 +148,7 @@ pub struct Checkpoints {
     passed_over: Vec<Arc<CheckpointMetadata>>,
     /// The number of failures since a checkpoint was complete.
     failures: u32,
-    /// Whether objects may be left whose names are not known: at first those of earlier JobMasters, later those of each checkpoint
+    /// True if objects may be left whose names are not known: at first those of earlier JobMasters, later those of each checkpoint
     /// that was aborted or passed over.
     has_orphans: bool,
     history: History,
@@ -180,7 +180,7 @@ impl Checkpoints {
         self.history.set_vertices(vertices);
     }
 
-    /// Returns what people are told of the checkpoints.
+    /// Returns the statistics of the checkpoints, as users see them.
     pub fn report(&self) -> CheckpointReport {
         self.history.report()
     }
@@ -201,7 +201,7 @@ impl Checkpoints {
         self.config.interval.is_some()
     }
 
-    /// Returns what is to be done, and forgets it.
+    /// Takes out the pending steps, in order.
     pub fn take_steps(&mut self) -> Vec<CheckpointStep> {
         std::mem::take(&mut self.out)
     }
@@ -269,7 +269,8 @@ impl Checkpoints {
         Some((pending.kind, pending.parts.triggered_ms, &pending.tasks, &pending.last))
     }
 
-    /// The coordinators have taken their snapshots, or failed to.
+    /// Handles the coordinators' answer: their snapshots, or the reason why they could not be
+    /// taken.
     pub fn coordinators_answered(
         &mut self,
         now: Duration,
@@ -289,7 +290,8 @@ impl Checkpoints {
         }
     }
 
-    /// A subtask's barrier has passed. What a late acknowledgement refers to is discarded.
+    /// Handles a subtask's acknowledgement of a checkpoint. Objects of a late acknowledgement are
+    /// discarded.
     pub fn acknowledge(
         &mut self,
         now: Duration,
@@ -323,8 +325,9 @@ impl Checkpoints {
         }
     }
 
-    /// A savepoint is in its folder, whose URI is given, or could not be stored. The one of a stop then becomes the newest
-    /// checkpoint of the job as well: its sinks commit with it, so the job must not be restored from an older one.
+    /// Handles the outcome of storing a savepoint in its folder, whose URI is given. The savepoint
+    /// of a stop then becomes the newest checkpoint of the job as well: its sinks commit with it,
+    /// so the job must not be restored from an older one.
     pub fn savepoint_stored(
         &mut self,
         now: Duration,
@@ -353,14 +356,15 @@ impl Checkpoints {
         pending.parts.tasks.values().for_each(|part| self.discard_part(part));
     }
 
-    /// A subtask can't take part in a checkpoint, for instance because its state could not be stored.
+    /// Aborts a checkpoint because a subtask can't take part in it, for instance because its state
+    /// could not be stored.
     pub fn decline(&mut self, now: Duration, checkpoint: u64, why: String) {
         if self.pending(checkpoint).is_some() {
             self.fail(now, why);
         }
     }
 
-    /// The pointer of a checkpoint is in the job's log, or could not be written.
+    /// Handles the outcome of writing a checkpoint's pointer to the job's log.
     pub fn persisted(
         &mut self,
         now: Duration,
@@ -388,8 +392,10 @@ impl Checkpoints {
         }
     }
 
-    /// Subtasks have failed or were cancelled: the pending checkpoint can't become complete. A checkpoint whose pointer is being
-    /// written goes on, because it may be in the log already; who restores must wait for it ([`Checkpoints::is_persisting`]).
+    /// Records that subtasks have failed or were cancelled: the pending checkpoint can't become
+    /// complete and is aborted for the reason `why`. A checkpoint whose pointer is being written
+    /// continues, because it may be in the log already; a restore must wait for it
+    /// ([`Checkpoints::is_persisting`]).
     pub fn tasks_lost(&mut self, now: Duration, why: &str) {
         if self.pending.as_ref().is_some_and(|p| p.phase != Phase::Persisting) {
             self.abort(now, why.to_owned());
@@ -415,7 +421,8 @@ impl Checkpoints {
         }
     }
 
-    /// Time has passed: a checkpoint that takes too long is aborted. The pointer that is being written is waited for.
+    /// Aborts a checkpoint that takes too long at `now` (monotonic). A checkpoint whose pointer is
+    /// being written is not aborted.
     pub fn tick(&mut self, now: Duration) {
         let late = |p: &Pending| !p.is_being_stored() && p.deadline <= now;
         if self.pending.as_ref().is_some_and(late) {

@@ -13,8 +13,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Checkpoints {
-    /// The job continues from a checkpoint; called before the first one begins. Numbers go on after that checkpoint's. `from`: the
-    /// URI of the snapshot that the job is started from, if it is none of the job's own.
+    /// Records the checkpoint that the job continues from. Must be called before the first
+    /// checkpoint begins. The numbers of new checkpoints continue after it. `from` is the URI of
+    /// the snapshot that the job is started from, if it is not the job's own.
     pub fn restore(
         &mut self,
         now_unix_ms: u64,
@@ -35,7 +36,8 @@ impl Checkpoints {
         self.complete.back().filter(|latest| latest.checkpoint == *number)
     }
 
-    /// Subtasks are deployed with the state of the newest complete checkpoint, if there is one.
+    /// Records that subtasks are deployed with the state of the newest complete checkpoint; does
+    /// nothing if there is none.
     pub fn note_restored(&mut self, now_unix_ms: u64) {
         let Some(latest) = self.complete.back() else { return };
         let from = self.started_from.as_ref();
@@ -156,7 +158,7 @@ enum Choice {
     All,
     /// The one of the same index.
     Own,
-    /// Those that owned key groups which the subtask owns now.
+    /// The former subtasks that owned key groups which the subtask owns now.
     Overlapping,
 }
 

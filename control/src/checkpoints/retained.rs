@@ -37,8 +37,9 @@ impl Checkpoints {
         own.then_some(before)
     }
 
-    /// The newest checkpoint can't be read: passes over it, if the options allow that and another one is kept, and returns true.
-    /// Its objects stay until a newer checkpoint is complete, and so does its place in the job's log.
+    /// Passes over the newest checkpoint, which can't be read, and returns true, if the options
+    /// allow that and another one is kept. Its objects stay until a newer checkpoint is complete,
+    /// and so does its place in the job's log.
     pub fn pass_over_latest(&mut self) -> bool {
         let may = self.config.falls_back && self.before_latest().is_some();
         let passed_over = if may { self.complete.pop_back() } else { None };

@@ -10,7 +10,8 @@ use std::time::Duration;
 /// Longest time that one beat holds for. A client that wants more beats again.
 const HOLDS_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// Until when each bound job may go on. Times are monotonic.
+/// The time until which each job with an attached client may run without another beat. Times are
+/// monotonic.
 #[derive(Debug, Clone, Default)]
 pub struct AttachedClients {
     until: BTreeMap<JobId, Duration>,

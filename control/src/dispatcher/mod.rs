@@ -75,7 +75,7 @@ pub enum Refusal {
     /// Some vertices have resource specs and the listed ones have none.
     #[error("some vertices have resource specs, these do not: {}", .0.join(", "))]
     PartialResources(Vec<String>),
-    /// The graph is malformed.
+    /// The graph fails [`job_graph::check`].
     #[error(transparent)]
     Graph(#[from] job_graph::GraphError),
     /// The cluster runs one job only.

@@ -14,7 +14,7 @@ pub type OperationKey = (Option<JobId>, TriggerId);
 pub struct Operations {
     /// The outcome of each operation; `None` while it runs.
     known: BTreeMap<OperationKey, Option<Result<String, FailureCause>>>,
-    /// Those that have ended, the oldest first.
+    /// The operations that have ended, oldest first.
     ended: VecDeque<OperationKey>,
 }
 
@@ -28,7 +28,7 @@ impl Operations {
         true
     }
 
-    /// An operation has ended. Beyond 256 ended operations the oldest is forgotten.
+    /// Records that an operation has ended. Beyond 256 ended operations the oldest is forgotten.
     pub fn end(&mut self, key: OperationKey, outcome: Result<String, FailureCause>) {
         self.known.insert(key, Some(outcome));
         self.ended.push_back(key);

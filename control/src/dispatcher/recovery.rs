@@ -21,7 +21,7 @@ pub(super) enum Recovery {
 pub enum Found<'a> {
     /// The job has not ended, and this Dispatcher owns it now.
     Running(&'a JobGraph),
-    /// The job has ended.
+    /// The job has ended with this result.
     Ended(EndedJob),
     /// The log is damaged, and this Dispatcher owns it now.
     Damaged,
@@ -34,9 +34,9 @@ pub enum Found<'a> {
 /// The action that follows for a recovered job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Recovered {
-    /// Run the job.
+    /// Start a JobMaster for the job.
     Run,
-    /// Remember the job's result.
+    /// Keep the job's result; the job is not run.
     Keep,
     /// The job can never run again: it fails now, for this reason (`None`: its log is damaged).
     Fail(Option<job_graph::GraphError>),

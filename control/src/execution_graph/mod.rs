@@ -27,41 +27,41 @@ pub struct TaskIndex(pub u32);
 /// A TaskExecutor in one incarnation, as it registered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Worker {
-    /// The process.
+    /// Process of the TaskExecutor.
     pub resource_id: ResourceId,
-    /// Its incarnation.
+    /// Incarnation of the TaskExecutor.
     pub instance_id: InstanceId,
-    /// Its host name, for people.
+    /// Host name of the TaskExecutor's node, for users.
     pub host: String,
 }
 
-/// Where an attempt runs.
+/// The place at which an attempt runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placement {
-    /// On which TaskExecutor.
+    /// The TaskExecutor that runs the attempt.
     pub worker: Arc<Worker>,
-    /// In which slot.
+    /// The slot that the attempt runs in.
     pub allocation: AllocationId,
-    /// Where its program host exchanges data.
+    /// The address at which the attempt's program host exchanges records.
     pub data_address: Arc<str>,
 }
 
 /// The current attempt of one subtask.
 #[derive(Debug, Clone)]
 pub struct Task {
-    /// Which attempt: 0 first.
+    /// Number of the current attempt; the first is 0.
     pub attempt: u32,
-    /// Its state.
+    /// State of the attempt.
     pub state: ExecutionState,
-    /// Counts so far.
+    /// Counts of records and bytes so far.
     pub io: TaskIo,
-    /// What its functions count.
+    /// The metrics that the subtask's functions last reported.
     pub metrics: Arc<TaskMetrics>,
-    /// Its place, once deployed.
+    /// The place of the attempt, `None` before its deployment.
     pub placement: Option<Placement>,
-    /// Why it failed.
+    /// The reason of the failure, `None` unless the attempt failed.
     pub cause: Option<Box<FailureCause>>,
-    /// Whether its TaskExecutor has confirmed the deployment.
+    /// True if its TaskExecutor has confirmed the deployment.
     pub confirmed: bool,
     /// Reports in a row in which its TaskExecutor did not list it, though it had confirmed it.
     missed: u8,
@@ -95,7 +95,7 @@ impl Task {
         }
     }
 
-    /// Unix milliseconds of each state that was entered.
+    /// Returns the time at which each state was entered, in Unix milliseconds.
     pub fn timestamps(&self) -> BTreeMap<ExecutionState, u64> {
         let at = |state: ExecutionState| self.entered.get(state as usize).copied().unwrap_or(0);
         ExecutionState::ALL
@@ -106,8 +106,9 @@ impl Task {
     }
 }
 
-/// Whether `to` may follow `from`. States may be skipped forwards (reports are batched, and a lost one is
-/// made good by the next), never walked backwards, and nothing follows a terminal one.
+/// Returns true if `to` may follow `from`. States may be skipped forwards (reports are batched, and
+/// a lost one is made good by the next), never walked backwards, and nothing follows a terminal
+/// one.
 pub fn may_follow(from: ExecutionState, to: ExecutionState) -> bool {
     use ExecutionState as S;
     if from.is_terminal() || from == to {
@@ -142,7 +143,9 @@ pub struct ExecutionGraph {
 }
 
 impl ExecutionGraph {
-    /// Of a graph that passed [`crate::job_graph::check`]. `id` keeps attempts of different JobMasters apart.
+    /// Creates the subtasks of a graph that passed [`crate::job_graph::check`], each in its first
+    /// attempt. `id` becomes part of the attempts' ids and keeps those of different JobMasters
+    /// apart.
     pub fn new(graph: Arc<JobGraph>, id: u64, now_ms: u64) -> Self {
         let mut starts = Vec::with_capacity(graph.vertices.len() + 1);
         let mut by_vertex = BTreeMap::new();
@@ -165,32 +168,32 @@ impl ExecutionGraph {
         self.id
     }
 
-    /// The graph it was made of.
+    /// Returns the graph that this was made of.
     pub fn graph(&self) -> &Arc<JobGraph> {
         &self.graph
     }
 
-    /// Unix milliseconds of the latest change of any subtask's state.
+    /// Returns the time of the latest change of any subtask's state, in Unix milliseconds.
     pub fn modified_ms(&self) -> u64 {
         self.modified_ms
     }
 
-    /// How many subtasks there are.
+    /// The number of subtasks.
     pub fn len(&self) -> u32 {
         u32::try_from(self.tasks.len()).unwrap_or(u32::MAX)
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no subtasks.
     pub fn is_empty(&self) -> bool {
         self.tasks.is_empty()
     }
 
-    /// One subtask.
+    /// Returns the subtask at that index, `None` if the graph has fewer.
     pub fn task(&self, index: TaskIndex) -> Option<&Task> {
         self.tasks.get(index.0 as usize)
     }
 
-    /// Subtasks of the vertex at a place of the topological order.
+    /// Returns the indices of the subtasks of the vertex at that place of the topological order.
     pub fn tasks_of(&self, vertex: usize) -> Range<u32> {
         match (self.starts.get(vertex), self.starts.get(vertex + 1)) {
             (Some(start), Some(end)) => *start..*end,
@@ -198,19 +201,19 @@ impl ExecutionGraph {
         }
     }
 
-    /// The place of a vertex in the topological order.
+    /// Returns the place of a vertex in the topological order.
     pub fn place_of(&self, vertex: JobVertexId) -> Option<usize> {
         self.by_vertex.get(&vertex).map(|place| *place as usize)
     }
 
-    /// The vertex's place and the subtask's number.
+    /// Returns the place of the subtask's vertex and the subtask's number within it.
     pub fn split(&self, index: TaskIndex) -> (usize, u32) {
         let vertex = self.starts.partition_point(|start| *start <= index.0).saturating_sub(1);
         let start = self.starts.get(vertex).copied().unwrap_or(0);
         (vertex, index.0 - start)
     }
 
-    /// The id of a subtask's current attempt.
+    /// Returns the id of a subtask's current attempt.
     pub fn attempt_id(&self, index: TaskIndex) -> Option<ExecutionAttemptId> {
         let task = self.task(index)?;
         let (place, subtask) = self.split(index);
@@ -218,7 +221,8 @@ impl ExecutionGraph {
         Some(ExecutionAttemptId { graph: self.id, vertex, subtask, attempt: task.attempt })
     }
 
-    /// The subtask whose *current* attempt this is; `None` for a superseded, a foreign or an unknown one.
+    /// Returns the subtask whose *current* attempt this is; `None` for a superseded, a foreign or
+    /// an unknown one.
     pub fn locate(&self, attempt: &ExecutionAttemptId) -> Option<TaskIndex> {
         if attempt.graph != self.id {
             return None;
@@ -229,7 +233,7 @@ impl ExecutionGraph {
         (index < range.end && current == Some(attempt.attempt)).then_some(TaskIndex(index))
     }
 
-    /// "name (3/8)": a subtask for people.
+    /// Describes a subtask for users: "name (3/8)".
     pub fn describe(&self, index: TaskIndex) -> String {
         let (place, subtask) = self.split(index);
         match self.graph.vertices.get(place) {
@@ -261,7 +265,8 @@ impl ExecutionGraph {
         }
     }
 
-    /// Notes a subtask's counts and what its functions count. Reports may overtake each other; counts only grow.
+    /// Records a subtask's counts and the metrics of its functions. Reports may overtake each
+    /// other; counts only grow.
     pub fn count(&mut self, index: TaskIndex, io: TaskIo, metrics: Arc<TaskMetrics>) {
         if let Some(task) = self.tasks.get_mut(index.0 as usize) {
             let old = task.io;
@@ -285,15 +290,15 @@ impl ExecutionGraph {
         }
     }
 
-    /// Its TaskExecutor has confirmed the deployment.
+    /// Records that the subtask's TaskExecutor has confirmed the deployment.
     pub fn confirm(&mut self, index: TaskIndex) {
         if let Some(task) = self.tasks.get_mut(index.0 as usize) {
             task.confirmed = true;
         }
     }
 
-    /// Its TaskExecutor's full report did or did not list a confirmed, live subtask; returns for how many
-    /// reports in a row it was missing.
+    /// Records whether a full report of the subtask's TaskExecutor listed it. Returns the number of
+    /// reports in a row in which a confirmed, live subtask was missing, otherwise 0.
     pub fn listed(&mut self, index: TaskIndex, listed: bool) -> u8 {
         let Some(task) = self.tasks.get_mut(index.0 as usize) else {
             return 0;
@@ -303,7 +308,7 @@ impl ExecutionGraph {
         task.missed
     }
 
-    /// A new attempt of a subtask whose last one has ended, in state CREATED.
+    /// Starts a new attempt of a subtask whose last one has ended, in state CREATED.
     pub fn renew(&mut self, index: TaskIndex, now_ms: u64) {
         let Some(task) = self.tasks.get_mut(index.0 as usize) else {
             return;
@@ -343,17 +348,17 @@ impl ExecutionGraph {
         }
     }
 
-    /// How many subtasks are in a state.
+    /// The number of subtasks in a state.
     pub fn in_state(&self, state: ExecutionState) -> u32 {
         self.counts.get(state as usize).copied().unwrap_or(0)
     }
 
-    /// Whether every subtask has finished.
+    /// Returns true if every subtask has finished.
     pub fn all_finished(&self) -> bool {
         self.in_state(ExecutionState::Finished) == self.len()
     }
 
-    /// Whether no subtask can still do anything.
+    /// Returns true if every subtask has ended.
     pub fn all_ended(&self) -> bool {
         let ended = self.in_state(ExecutionState::Finished)
             + self.in_state(ExecutionState::Canceled)
@@ -361,7 +366,7 @@ impl ExecutionGraph {
         ended == self.len()
     }
 
-    /// Subtasks by state, states without any left out.
+    /// Returns the number of subtasks in each state, including states with none.
     pub fn states(&self) -> BTreeMap<ExecutionState, u32> {
         ExecutionState::ALL
             .into_iter()
@@ -370,7 +375,7 @@ impl ExecutionGraph {
             .collect()
     }
 
-    /// Every vertex with every subtask, as REST shows them.
+    /// Returns every vertex with every subtask, as REST shows them.
     pub fn details(&self) -> Vec<VertexDetails> {
         let vertices = self.graph.vertices.iter().enumerate();
         vertices

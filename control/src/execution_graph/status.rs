@@ -9,9 +9,9 @@ use thiserror::Error;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("a job can't go from {from} to {to}")]
 pub struct IllegalTransition {
-    /// Where it is.
+    /// The state that the job is in.
     pub from: JobStatus,
-    /// Where it was to go.
+    /// The state that it was to enter.
     pub to: JobStatus,
 }
 
@@ -23,7 +23,7 @@ pub struct StatusMachine {
 }
 
 impl StatusMachine {
-    /// INITIALIZING at `initialized_ms`, CREATED at `now_ms` (Unix milliseconds).
+    /// Starts as INITIALIZING at `initialized_ms` and CREATED at `now_ms` (Unix milliseconds).
     pub fn new(initialized_ms: u64, now_ms: u64) -> Self {
         let entered = BTreeMap::from([
             (JobStatus::Initializing, initialized_ms),
@@ -32,22 +32,23 @@ impl StatusMachine {
         Self { current: JobStatus::Created, entered }
     }
 
-    /// The state.
+    /// Returns the state the job is in.
     pub fn current(&self) -> JobStatus {
         self.current
     }
 
-    /// Unix milliseconds of each state's latest entry.
+    /// Returns the time of each state's latest entry, in Unix milliseconds.
     pub fn entered(&self) -> &BTreeMap<JobStatus, u64> {
         &self.entered
     }
 
-    /// Whether `to` may follow now.
+    /// Returns true if `to` may follow now.
     pub fn may(&self, to: JobStatus) -> bool {
         follows(self.current, to)
     }
 
-    /// Moves on.
+    /// Changes the state and notes when. An error means that the transition is not allowed; nothing
+    /// has changed then.
     pub fn advance(&mut self, to: JobStatus, now_ms: u64) -> Result<(), IllegalTransition> {
         if !self.may(to) {
             return Err(IllegalTransition { from: self.current, to });

@@ -1,6 +1,6 @@
-//! What a JobGraph must hold before anything is built on it. A graph comes from a client or a user's
-//! program, so every field is checked here once; nothing behind this gate may trust a graph that did not
-//! pass it. It must never change a graph.
+//! Checks a JobGraph before anything is built on it. A graph comes from a client or a user's
+//! program, so every field is checked here once; no other module may trust a graph that did not
+//! pass this check. This module must never change a graph.
 
 use model::graph::{GraphNode, JobEdge};
 use model::{EdgeId, JobGraph, JobVertex, JobVertexId, NodeId, ShipStrategy};
@@ -19,20 +19,20 @@ pub const NAME_BYTES_MAX: u64 = 1_024;
 /// Most vertices of one job.
 pub const VERTICES_MAX: usize = 10_000;
 
-/// Why a graph is no job.
+/// The reason why a graph cannot be run as a job.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum GraphError {
-    /// Nothing to run.
+    /// The graph has no vertices.
     #[error("it has no vertices")]
     Empty,
-    /// Over a bound.
+    /// A number or size exceeds its bound.
     #[error("it has {found} {what}, at most {max} are allowed")]
     TooLarge {
-        /// What is counted.
+        /// The noun for the things counted, in the plural.
         what: &'static str,
-        /// How many there are.
+        /// The number found.
         found: u64,
-        /// How many there may be.
+        /// The largest number allowed.
         max: u64,
     },
     /// Two of the same id.
@@ -41,11 +41,11 @@ pub enum GraphError {
     /// Parallelism 0, or above the maximum parallelism.
     #[error("vertex '{vertex}' has parallelism {parallelism}, it must be 1 to {max}")]
     Parallelism {
-        /// Its name.
+        /// Name of the vertex concerned.
         vertex: String,
-        /// What it has.
+        /// The vertex's parallelism.
         parallelism: u32,
-        /// What it may have.
+        /// The vertex's maximum parallelism.
         max: u32,
     },
     /// A vertex without operators, or with an operator that does not exist or is in another vertex too.
@@ -59,16 +59,16 @@ pub enum GraphError {
         "edge {edge} forwards subtask to subtask, but its sides have parallelism {from} and {to}"
     )]
     Forward {
-        /// Which edge.
+        /// Index of the edge in the graph.
         edge: u32,
-        /// Producer's.
+        /// Parallelism of the producing vertex.
         from: u32,
-        /// Consumer's.
+        /// Parallelism of the consuming vertex.
         to: u32,
     },
 }
 
-/// Checks a graph whole.
+/// Checks a graph completely. The error names the first fault.
 pub fn check(graph: &JobGraph) -> Result<(), GraphError> {
     bound("bytes in its name", graph.name.len() as u64, NAME_BYTES_MAX)?;
     bound("vertices", graph.vertices.len() as u64, VERTICES_MAX as u64)?;
@@ -82,7 +82,8 @@ pub fn check(graph: &JobGraph) -> Result<(), GraphError> {
     check_edges(&graph.edges, &order)
 }
 
-/// Names of the vertices without a resource spec, where others have one; empty where all or none have.
+/// Returns the names of the vertices without a resource spec if others have one; empty if all or
+/// none have.
 pub fn partial_resources(graph: &JobGraph) -> Vec<String> {
     if graph.vertices.iter().all(|v| v.resources.is_none()) {
         return Vec::new();

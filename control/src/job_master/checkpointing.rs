@@ -26,18 +26,20 @@ impl JobCore {
         self.checkpoints.is_periodic() || self.commits || !self.exec.graph().bounded
     }
 
-    /// Returns true if tasks are told to wait for a final checkpoint.
+    /// Returns true if the tasks have to wait for a final checkpoint before they finish.
     pub fn tasks_await_checkpoint(&self) -> bool {
         self.ends_with_checkpoint() && self.config.mutation.keeps(Rule::FinalCheckpointAwaited)
     }
 
-    /// The job continues from a checkpoint of its own; called before [`JobCore::start`].
+    /// Makes the job continue from a checkpoint of its own. Must be called before
+    /// [`JobCore::start`].
     pub fn restore(&mut self, now: Now, restored: Arc<CheckpointMetadata>) {
         self.checkpoints.restore(now.unix_ms, restored, None);
     }
 
-    /// The job starts from a snapshot with this URI that is none of its own; called before [`JobCore::start`]. State that the
-    /// job's operators cannot read is dropped; [`checkpoints::check`] has allowed that.
+    /// Makes the job start from a snapshot with this URI that is not its own. Must be called before
+    /// [`JobCore::start`]. State that the job's operators cannot read is dropped;
+    /// [`checkpoints::check`] has allowed that.
     pub fn start_from(&mut self, now: Now, mut snapshot: CheckpointMetadata, uri: String) {
         let nodes = &self.exec.graph().nodes;
         snapshot.operators.retain(|id, saved| {
@@ -59,7 +61,7 @@ impl JobCore {
         self.checkpoints.kept_beside_next()
     }
 
-    /// Returns what people are told of the job's checkpoints.
+    /// Returns the statistics of the job's checkpoints, as users see them.
     pub fn checkpoint_report(&self) -> CheckpointReport {
         self.checkpoints.report()
     }
@@ -286,7 +288,8 @@ impl JobCore {
         }
     }
 
-    /// Tells those of `whom` that live, and the coordinators, how a checkpoint has ended.
+    /// Issues commands that tell the coordinators, and those live subtasks that `whom` selects, how
+    /// a checkpoint has ended.
     fn notify(&mut self, checkpoint: u64, complete: bool, whom: impl Fn(&TaskIndex) -> bool) {
         let live =
             |task: &TaskIndex| self.exec.task(*task).is_some_and(|task| !task.state.is_terminal());
@@ -404,7 +407,8 @@ impl JobCore {
         self.abort_savepoints(why);
     }
 
-    /// The coordinators have taken their snapshots, or failed to.
+    /// Handles the answer of the coordinators to a checkpoint: their snapshots, or the reason why
+    /// they could not be taken.
     pub fn coordinators_snapshotted(
         &mut self,
         now: Now,
@@ -415,7 +419,7 @@ impl JobCore {
         self.settle(now);
     }
 
-    /// A subtask has completed its part of a checkpoint.
+    /// Handles a subtask's acknowledgement: its part of the checkpoint is stored.
     pub fn acknowledged(
         &mut self,
         now: Now,
@@ -430,7 +434,7 @@ impl JobCore {
         self.settle(now);
     }
 
-    /// A subtask can't take part in a checkpoint.
+    /// Handles a subtask's refusal: it can't take part in the checkpoint, which is aborted.
     pub fn declined(&mut self, now: Now, attempt: &ExecutionAttemptId, checkpoint: u64, why: &str) {
         if let Some(task) = self.exec.locate(attempt) {
             let why = format!("task '{}': {why}", self.exec.describe(task));
@@ -439,7 +443,7 @@ impl JobCore {
         }
     }
 
-    /// The pointer of a checkpoint is in the job's log, or could not be written.
+    /// Handles the outcome of writing a checkpoint's pointer to the job's log.
     pub fn checkpoint_persisted(
         &mut self,
         now: Now,
@@ -462,7 +466,8 @@ impl JobCore {
         self.checkpoints.latest()
     }
 
-    /// When the coordinator has to be looked at next.
+    /// Returns the monotonic time at which a checkpoint or savepoint is due or times out; `None` if
+    /// there is none or the job is not live.
     pub(super) fn checkpoint_deadline(&self) -> Option<std::time::Duration> {
         if !self.is_live() {
             return None;

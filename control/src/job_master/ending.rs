@@ -1,4 +1,4 @@
-//! How a job ends: finished, cancelled, failed, suspended.
+//! Ends a job: finished, cancelled, failed or suspended.
 
 use super::{Command, JobCore, Now, Phase};
 use crate::execution_graph::TaskIndex;
@@ -71,7 +71,8 @@ impl JobCore {
         self.out.push(Command::PublishResults { round: self.round });
     }
 
-    /// The coordinators have published, or failed to: then everything they serve runs again.
+    /// Handles the outcome of publishing by the coordinators. On failure the regions that they
+    /// serve run again.
     pub fn results_published(&mut self, now: Now, round: u64, outcome: Result<(), FailureCause>) {
         if !self.publishing || round != self.round {
             return;
@@ -85,8 +86,8 @@ impl JobCore {
         }
     }
 
-    /// The user cancels the job. While results are being published it is too late unless that fails: what
-    /// is half visible can't be taken back.
+    /// Cancels the job for the user. While results are being published the cancellation waits, and
+    /// takes effect only if publishing fails: results that are partly visible can't be taken back.
     pub fn cancel(&mut self, now: Now) {
         if self.publishing {
             self.cancel_requested = true;
@@ -99,7 +100,8 @@ impl JobCore {
         self.stop_everything(now);
     }
 
-    /// Nothing will be tried again.
+    /// Fails the job for good: cancels all its tasks without any restart and keeps `cause` as the
+    /// root cause. Does nothing if the job is already ending.
     pub(super) fn fail_job(&mut self, cause: FailureCause, now: Now) {
         if !self.status.may(JobStatus::Failing) {
             return;
@@ -109,7 +111,7 @@ impl JobCore {
         self.stop_everything(now);
     }
 
-    /// Something outside of the tasks failed for good: the job fails with it.
+    /// Fails the job for good because something outside of its tasks failed.
     pub fn fail(&mut self, now: Now, cause: FailureCause) {
         if self.status.may(JobStatus::Failing) {
             self.fail_job(cause, now);
@@ -125,7 +127,7 @@ impl JobCore {
         self.settle(now);
     }
 
-    /// The JobMaster gives the job up; another one will take it over.
+    /// Suspends the job: this JobMaster gives it up, and another one will take it over.
     pub fn suspend(&mut self, now: Now) {
         self.timers.clear();
         self.advance_status(JobStatus::Suspended, now);

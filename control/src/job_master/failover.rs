@@ -9,12 +9,13 @@ use model::job::FailureRecord;
 use model::{ExecutionState, FailureCause, JobStatus};
 use std::collections::BTreeSet;
 
-/// How many failures are kept beside the one that is shown first.
+/// The number of concurrent failures kept beside the one that is shown first.
 const CONCURRENT: usize = 16;
 
 impl JobCore {
-    /// A task has ended otherwise than well. One that was told to stop is CANCELED, whatever it says;
-    /// any other failed with the cause and is added to `failed`. Says whether anything changed.
+    /// Records that a task has ended without finishing. A task that was being cancelled becomes
+    /// CANCELED, whatever its cause; any other fails with the cause and is added to `failed`.
+    /// Returns true if its state changed.
     pub(super) fn end_task(
         &mut self,
         index: TaskIndex,
@@ -64,8 +65,8 @@ impl JobCore {
         }
     }
 
-    /// After tasks have ended: fails over the regions of those that failed, lets stopped regions rest,
-    /// ends the job if that was the last.
+    /// Draws the conclusions after tasks have ended: fails over the regions of the `failed` ones,
+    /// lets stopped regions rest, and ends the job if those were its last tasks.
     pub(super) fn conclude(&mut self, failed: Vec<TaskIndex>, now: Now) {
         if let Some(first) = failed.first().copied() {
             let regions: BTreeSet<RegionIndex> =
@@ -157,8 +158,9 @@ impl JobCore {
         }
     }
 
-    /// A task that was told to stop failed by itself: it belongs to the failure that stopped it. The peers of
-    /// a process that died are often heard first; its own end then takes their place in front.
+    /// Adds the failure of a task that was being cancelled to the failure it was cancelled for.
+    /// When a process dies, its peers' failures are often reported before its own; its own then
+    /// takes their place in front.
     fn record_concurrent(&mut self, cause: FailureCause, task: TaskIndex, now: Now) {
         if cause.is_consequence() || self.status() != JobStatus::Restarting {
             return;
@@ -178,7 +180,8 @@ impl JobCore {
         }
     }
 
-    /// Stops subtasks: those that were not deployed end at once, the others are told to.
+    /// Cancels subtasks: those that were not deployed end at once, for the others their
+    /// TaskExecutors are asked to cancel them.
     pub(super) fn cancel_tasks(&mut self, tasks: &[TaskIndex], now: Now) {
         let mut told = Vec::new();
         for index in tasks {
@@ -202,7 +205,7 @@ impl JobCore {
         }
     }
 
-    /// Whether a region waits and misses slots.
+    /// Returns true if a region waits and misses slots.
     pub(super) fn misses_slots(&self, region: RegionIndex) -> bool {
         let Some(state) = self.states.get(region.0 as usize) else {
             return false;
@@ -222,14 +225,15 @@ impl JobCore {
         }
     }
 
-    /// The host that runs the coordinators has died: all regions with coordinators fail.
+    /// Handles the death of the host that runs the coordinators: all regions with coordinators
+    /// fail.
     pub fn coordinator_host_lost(&mut self, now: Now, cause: FailureCause) {
         let regions: Vec<_> = self.regions.iter().map(|(index, _)| index).collect();
         self.coordinators_failed(now, &regions, cause);
     }
 
-    /// The start with this number has found another host than the one that was known: the coordinators that were started before it
-    /// are gone.
+    /// Handles that the start with the number `round` has found another host than the known one:
+    /// the coordinators that were started before it have ended, and their regions fail.
     pub fn coordinator_host_replaced(&mut self, now: Now, round: u64, cause: FailureCause) {
         let started = self.region_of_round(round);
         let regions = self.regions.iter().map(|(index, _)| index);
@@ -237,7 +241,7 @@ impl JobCore {
         self.coordinators_failed(now, &regions, cause);
     }
 
-    /// Coordinators of these regions, those that have any that are not down, have failed.
+    /// Fails those of these regions whose coordinators are starting or up.
     pub(super) fn coordinators_failed(
         &mut self,
         now: Now,

@@ -1,5 +1,5 @@
-//! Slots that the job holds and does not need, or can't use yet: they serve its other regions, or go back. What
-//! runs, and what is complete and about to, keeps its slots.
+//! Slots that the job holds and does not need, or can't use yet: they serve its other regions, or
+//! are returned. Regions that run, or that are complete and about to run, keep their slots.
 
 use super::{Command, JobCore, Now, Phase, RegionState};
 use crate::execution_graph::{TaskIndex, Worker};
@@ -12,11 +12,12 @@ use std::sync::Arc;
 /// Freed slots that are remembered: words about them may still be under way.
 const REMEMBERED: usize = 10_000;
 
-/// Slots that may serve others, by what they serve now, and what they offer.
+/// Idle slots by the shared slot that they serve, each with its allocation and profile.
 type IdleSlots = BTreeMap<SharedSlot, (AllocationId, ResourceProfile)>;
 
 impl JobCore {
-    /// Regions have finished, others have not: their slots serve those that wait, or go back.
+    /// Reuses the slots of regions that have finished while others have not: they serve waiting
+    /// regions, or are returned.
     pub(super) fn retire(&mut self, regions: &[RegionIndex], now: Now) {
         let mut freed = Vec::new();
         let mut served = Vec::new();
@@ -100,8 +101,8 @@ impl JobCore {
         }
     }
 
-    /// Others could run with slots that the job holds and can't use yet: so many go back. What it could not give
-    /// it gives when a region finishes.
+    /// Yields slots that the job holds and can't use yet to other jobs, as far as it has those that
+    /// are wanted. The rest is owed: it is returned when a region finishes.
     pub fn give_way(&mut self, now: Now, wanted: &[ResourceRequirement]) {
         if !self.is_live() {
             return;
@@ -133,7 +134,8 @@ impl JobCore {
         self.out.push(Command::FreeSlot { worker, allocation });
     }
 
-    /// Slots that nothing runs in and that no region keeps, by what they serve.
+    /// Returns the slots in which nothing runs and that no region keeps, with the shared slots that
+    /// they serve.
     fn idle(&self) -> Vec<(SharedSlot, AllocationId, &HeldSlot)> {
         let complete = |state: &&RegionState| {
             !state.is_over() && state.slots.iter().all(|slot| self.pool.is_served(*slot))
@@ -171,7 +173,9 @@ impl JobCore {
         self.deploy_ready(completed, now);
     }
 
-    /// Which idle slots of other regions would serve all that a region's slots lack, from the last one on.
+    /// Finds idle slots of other regions that together serve every shared slot which the given
+    /// region lacks, taking the last idle ones first. Returns the moves (from, to); `None` if some
+    /// shared slot finds none.
     fn completing(
         &self,
         slots: &[SharedSlot],
@@ -190,8 +194,9 @@ impl JobCore {
         Some(moves)
     }
 
-    /// Whether the job gets on though some of its regions wait: it is bounded, so slots come back to it.
-    pub(super) fn gets_on(&self) -> bool {
+    /// Returns true if the job makes progress although some of its regions wait: it is bounded and
+    /// some region runs, so slots will come back to it.
+    pub(super) fn can_progress(&self) -> bool {
         let runs = |state: &RegionState| state.phase == Phase::Active && state.alive > 0;
         self.exec.graph().bounded && self.states.iter().any(runs)
     }

@@ -1,7 +1,7 @@
-//! The JobMaster's decisions: when regions are deployed, what a failure takes with it, when it is
-//! started again, when the job has ended. Events come in as method calls with the time; what is to be
-//! done goes out as [`Command`]s in order. It must never wait: everything slow is a command whose outcome
-//! comes back as an event.
+//! The JobMaster's decisions: when regions are deployed, which regions a failure affects, when they
+//! are restarted, when the job has ended. Events come in as method calls with the time;
+//! [`Command`]s go out in order. The core must never wait: everything slow is a command whose
+//! outcome comes back as an event.
 
 mod checkpointing;
 mod ending;
@@ -36,20 +36,20 @@ use std::time::Duration;
 /// The time, in both forms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Now {
-    /// Monotonic, since some start.
+    /// Monotonic time since an arbitrary start.
     pub mono: Duration,
-    /// Unix milliseconds, for people.
+    /// Wall-clock time in Unix milliseconds, for users.
     pub unix_ms: u64,
 }
 
-/// What a job is run with.
+/// The configuration of one job under one JobMaster.
 #[derive(Debug, Clone)]
 pub struct JobConfig {
-    /// What becomes of failures.
+    /// The restart strategy, and the failures that it is asked about.
     pub restart: RestartPolicy,
-    /// So long may a region wait for slots (`slot.request.timeout`).
+    /// Maximum time a region waits for slots (`slot.request.timeout`); after that the region fails.
     pub slot_timeout: Duration,
-    /// Failures that are kept for people (`web.exception-history-size`).
+    /// Number of failures kept in the history (`web.exception-history-size`).
     pub history: usize,
     /// Keeps attempts of this JobMaster apart from those of others.
     pub graph_id: u64,
@@ -59,35 +59,36 @@ pub struct JobConfig {
     pub initialized_ms: u64,
     /// [`Mutation::None`] outside of the simulation.
     pub mutation: Mutation,
-    /// When checkpoints are taken.
+    /// The settings of the job's checkpoints.
     pub checkpoints: CheckpointConfig,
 }
 
-/// What is to be done, in order.
+/// A command for the caller; commands are carried out in order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
-    /// Tell the ResourceManager what the job needs in all.
+    /// Declare to the ResourceManager all slots that the job needs. The amounts replace the ones
+    /// declared before.
     Declare(Vec<ResourceRequirement>),
     /// Send tasks to a TaskExecutor. Its answer is [`JobCore::deploy_answered`].
     Deploy(Deployment),
     /// Have attempts cancelled; they report when they have ended.
     CancelTasks {
-        /// Where.
+        /// TaskExecutor that the command goes to.
         worker: Arc<Worker>,
-        /// Which.
+        /// Execution attempts that the message concerns.
         attempts: Vec<ExecutionAttemptId>,
     },
     /// A slot that its TaskExecutor believes the job to hold, and that it does not, or not any more.
     FreeSlot {
-        /// Where.
+        /// TaskExecutor that the command goes to.
         worker: Arc<Worker>,
-        /// Which.
+        /// Allocation of the slot concerned.
         allocation: AllocationId,
     },
     /// Restart the coordinators of a region, because it has its slots; those of other regions go on. The result comes back
     /// through [`JobCore::coordinators_started`].
     StartCoordinators {
-        /// Names this start.
+        /// Number of this start.
         round: u64,
         /// The operators whose coordinators are meant.
         operators: BTreeSet<OperatorId>,
@@ -101,11 +102,11 @@ pub enum Command {
     },
     /// Give the barrier of a checkpoint to sources.
     TriggerCheckpoint {
-        /// Where.
+        /// TaskExecutor that the command goes to.
         worker: Arc<Worker>,
         /// The attempts of tasks with sources.
         attempts: Vec<ExecutionAttemptId>,
-        /// The barrier.
+        /// Barrier that the checkpoint's sources are to send.
         barrier: CheckpointBarrier,
     },
     /// Store a checkpoint's metadata, then append its pointer to the job's log. The answer is
@@ -127,27 +128,27 @@ pub enum Command {
     },
     /// Tell subtasks how a checkpoint has ended. If it is complete they commit, so they must all hear it.
     NotifyCheckpoint {
-        /// Where.
+        /// TaskExecutor that the command goes to.
         worker: Arc<Worker>,
-        /// The attempts that are told.
+        /// The attempts that are notified.
         attempts: Vec<ExecutionAttemptId>,
         /// The number of the checkpoint.
         checkpoint: u64,
-        /// Whether it is complete.
+        /// True if it is complete.
         complete: bool,
     },
     /// Tell the coordinators how a checkpoint has ended.
     CoordinatorsCheckpointEnded {
         /// The number of the checkpoint.
         checkpoint: u64,
-        /// Whether it is complete.
+        /// True if it is complete.
         complete: bool,
     },
     /// A checkpoint will never be complete, for this reason.
     CheckpointAborted {
         /// The number of the checkpoint.
         checkpoint: u64,
-        /// The reason.
+        /// Reason as text for people.
         why: String,
     },
     /// Delete objects of the checkpoint directory that no checkpoint refers to any more.
@@ -162,12 +163,13 @@ pub enum Command {
     },
     /// Every task has finished: coordinators publish. The outcome is [`JobCore::results_published`].
     PublishResults {
-        /// Names this try.
+        /// Number of this try.
         round: u64,
     },
-    /// Nothing will be published.
+    /// Tell the coordinators that nothing will be published.
     AbandonResults,
-    /// What the job holds on a TaskExecutor has changed: the next heartbeat says so.
+    /// The job's slots or attempts on a TaskExecutor have changed: send them with the next
+    /// heartbeat.
     HoldingsChanged(ResourceId),
     /// The job's state has changed.
     StatusChanged(JobStatus),
@@ -175,31 +177,32 @@ pub enum Command {
     Ended(JobStatus),
 }
 
-/// Where a region is in its life.
+/// The phase that a region is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Not started.
+    /// The region was never started.
     Idle,
-    /// Wants slots (and coordinators).
+    /// The region waits for slots (and coordinators) until the monotonic deadline.
     Waiting { deadline: Duration },
-    /// Deployed.
+    /// The region's tasks have been sent to their TaskExecutors.
     Active,
-    /// Its tasks are being cancelled, to be started again not before a time.
+    /// The region's tasks are being cancelled; it starts again no earlier than `resume`
+    /// (monotonic).
     Stopping { resume: Duration },
-    /// Its tasks have ended, it waits for that time.
+    /// The region's tasks have ended; it starts again at `resume` (monotonic).
     Resting { resume: Duration },
 }
 
 #[derive(Debug, Clone)]
 struct RegionState {
     phase: Phase,
-    /// Its shared slots, ascending.
+    /// The region's shared slots, ascending.
     slots: Vec<SharedSlot>,
-    /// Where the last look for an unserved slot stopped.
+    /// The index in `slots` at which the last search for an unserved slot stopped.
     cursor: usize,
     /// Tasks that have not ended.
     alive: u32,
-    /// Whether it was ever deployed.
+    /// True if it was ever deployed.
     deployed_once: bool,
     /// The number of the checkpoint that it was deployed with last, or that its coordinators were started with.
     restored_from: Option<u64>,
@@ -216,7 +219,7 @@ impl RegionState {
         answers || matches!(self.phase, Phase::Waiting { .. })
     }
 
-    /// Whether all of it has finished.
+    /// Returns true if all of it has finished.
     fn is_over(&self) -> bool {
         self.phase == Phase::Active && self.alive == 0
     }
@@ -225,13 +228,13 @@ impl RegionState {
 /// The coordinators of a region, in the JobManager-side host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Coordinators {
-    /// The region has none.
+    /// The region has no coordinators.
     Absent,
     /// The coordinators have to be started once their region has its slots.
     Down,
-    /// They are being started.
+    /// The coordinators are being started.
     Starting,
-    /// They answer.
+    /// The coordinators run and answer messages.
     Up,
 }
 
@@ -250,9 +253,9 @@ pub struct JobCore {
     round: u64,
     /// The vertex of each coordinated operator, by place.
     coordinated: BTreeMap<OperatorId, usize>,
-    /// Whether coordinators are publishing.
+    /// True if coordinators are publishing.
     publishing: bool,
-    /// Cancelled while publishing.
+    /// True if the user cancelled the job while it was publishing.
     cancel_requested: bool,
     /// Region timers; stale ones are ignored when they come.
     timers: BTreeSet<(Duration, RegionIndex)>,
@@ -261,7 +264,7 @@ pub struct JobCore {
     last_shortage: Option<String>,
     /// Slots that others were to have and that were not free.
     owed: u32,
-    /// Slots that went back: what is still said of them does not count.
+    /// Slots that were returned; later reports about them are ignored.
     freed: BTreeSet<AllocationId>,
     restarts: u32,
     random: u64,
@@ -269,13 +272,14 @@ pub struct JobCore {
     savepoints: savepoints::Savepoints,
     /// Regions whose final checkpoint is complete: their tasks finish, or have finished.
     finishing: BTreeSet<RegionIndex>,
-    /// Whether some sink's results are committed by a checkpoint.
+    /// True if some sink's results are committed by a checkpoint.
     commits: bool,
     out: Vec<Command>,
 }
 
 impl JobCore {
-    /// Of a graph that passed [`crate::job_graph::check`]; nothing happens before [`JobCore::start`].
+    /// Creates the core of a job whose graph passed [`crate::job_graph::check`]. It issues no
+    /// commands before [`JobCore::start`].
     pub fn new(graph: Arc<JobGraph>, config: JobConfig, now: Now) -> Self {
         let coordinated = coordinated_operators(&graph);
         let exec = ExecutionGraph::new(graph, config.graph_id, now.unix_ms);
@@ -314,7 +318,8 @@ impl JobCore {
         }
     }
 
-    /// What is to be done, in order; empties the list.
+    /// Takes out the pending commands, in order. Several changes of the holdings on one
+    /// TaskExecutor become one notice, after everything else.
     pub fn take_commands(&mut self) -> Vec<Command> {
         let mut changed = BTreeSet::new();
         let mut commands = std::mem::take(&mut self.out);
@@ -341,28 +346,28 @@ impl JobCore {
         self.exec.take_changes()
     }
 
-    /// The job's state.
+    /// Returns the job's state.
     pub fn status(&self) -> JobStatus {
         self.status.current()
     }
 
-    /// The graph.
+    /// Returns the graph that the job was submitted with.
     pub fn graph(&self) -> &Arc<JobGraph> {
         self.exec.graph()
     }
 
-    /// Subtasks and their states.
+    /// Returns the subtasks and their states.
     pub fn execution(&self) -> &ExecutionGraph {
         &self.exec
     }
 
-    /// The newest failure.
+    /// Returns the newest failure, `None` if there was none.
     pub fn last_failure(&self) -> Option<&FailureRecord> {
         self.failures.front()
     }
 
-    /// What the job declares at a ResourceManager: all that has not finished while it lives, nothing once it
-    /// has ended.
+    /// Returns what the job declares at the ResourceManager: the slots for all that has not
+    /// finished; nothing once the job is ending.
     pub fn requirements(&self) -> Vec<ResourceRequirement> {
         match self.status() {
             JobStatus::Created | JobStatus::Running | JobStatus::Restarting => {
@@ -372,7 +377,8 @@ impl JobCore {
         }
     }
 
-    /// Unix milliseconds: submission, end (if it has ended), latest change of the job or a subtask.
+    /// Returns the times of the submission, of the end (if it has ended) and of the latest change
+    /// of the job or a subtask, in Unix milliseconds.
     pub fn times(&self) -> (u64, Option<u64>, u64) {
         let entered = self.status.entered();
         let ended = self.status().is_globally_terminal();
@@ -381,7 +387,7 @@ impl JobCore {
         (self.config.initialized_ms, end, changed.max(self.exec.modified_ms()))
     }
 
-    /// Everything about the job, for people and the archive.
+    /// Returns the job's details, for users and the archive.
     pub fn details(&self, now: Now) -> JobDetails {
         let entered = self.status.entered();
         let ended = self.status().is_globally_terminal();
@@ -406,7 +412,7 @@ impl JobCore {
         }
     }
 
-    /// Whether tasks may be started and restarted.
+    /// Returns true if tasks may be started and restarted.
     fn is_live(&self) -> bool {
         matches!(self.status(), JobStatus::Running | JobStatus::Restarting)
     }

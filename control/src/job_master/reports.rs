@@ -1,5 +1,5 @@
-//! What TaskExecutors report: states of tasks, full reports by heartbeat; and who may talk to which
-//! coordinator.
+//! Takes in what TaskExecutors report: states of tasks, and full reports by heartbeat. Also decides
+//! which attempt may send messages to which coordinator.
 
 use super::{Command, Coordinators, JobCore, Now};
 use crate::execution_graph::TaskIndex;
@@ -17,13 +17,14 @@ use super::slots::NotRegistered;
 /// before the thing was there; the next one was not.
 const STRIKES: u8 = 2;
 
-/// Why a message does not reach a coordinator.
+/// The reason why a message does not reach a coordinator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Unroutable {
     /// The attempt is superseded, ended or unknown.
     #[error("the attempt is not current")]
     StaleAttempt,
-    /// No such operator, it has no coordinator, or the attempt is not of it.
+    /// There is no such operator, it has no coordinator, or the attempt belongs to another
+    /// operator.
     #[error("the operator has no coordinator")]
     NoSuchOperator,
     /// The coordinators are being started.
@@ -103,8 +104,10 @@ impl JobCore {
         }
     }
 
-    /// A TaskExecutor's full report, which came with a heartbeat: both sides are brought together. It
-    /// lists slots whose offer was accepted, and attempts whose end was not confirmed yet.
+    /// Compares a TaskExecutor's full report, which comes with heartbeats, with the job's own
+    /// records, and issues commands that bring both together: cancels attempts and frees slots that
+    /// the job does not have, and fails tasks and slots that the TaskExecutor does not have. The
+    /// report lists slots whose offer was accepted, and attempts whose end was not confirmed yet.
     pub fn reconcile(
         &mut self,
         now: Now,
@@ -120,7 +123,7 @@ impl JobCore {
         let missing = self.missing_tasks(resource, &listed);
         // Told to cancel, and running all the same: the word was lost.
         let deaf: Vec<ExecutionAttemptId> =
-            tasks.iter().filter(|t| self.is_deaf(t)).map(|t| t.attempt).collect();
+            tasks.iter().filter(|t| self.missed_cancellation(t)).map(|t| t.attempt).collect();
         let unknown = self.update_tasks(now, resource, instance, tasks).unwrap_or_default();
         let attempts: Vec<ExecutionAttemptId> = deaf.into_iter().chain(unknown).collect();
         if !attempts.is_empty() {
@@ -149,7 +152,7 @@ impl JobCore {
         }
     }
 
-    fn is_deaf(&self, update: &TaskStateUpdate) -> bool {
+    fn missed_cancellation(&self, update: &TaskStateUpdate) -> bool {
         let task = self.exec.locate(&update.attempt).and_then(|index| self.exec.task(index));
         let running = matches!(
             update.state,
@@ -174,7 +177,8 @@ impl JobCore {
         missing
     }
 
-    /// Whether an attempt may talk to the coordinator of an operator now.
+    /// Checks that an attempt may send an event to the coordinator of an operator now. The error
+    /// says why not.
     pub fn route_event(
         &self,
         attempt: &ExecutionAttemptId,
@@ -193,7 +197,8 @@ impl JobCore {
         self.coordinators_answer(operator)
     }
 
-    /// Whether a client may talk to the coordinator of an operator now.
+    /// Checks that a client may send a request to the coordinator of an operator now. The error
+    /// says why not.
     pub fn route_request(&self, operator: OperatorId) -> Result<(), Unroutable> {
         if !self.coordinated.contains_key(&operator) {
             return Err(Unroutable::NoSuchOperator);

@@ -47,7 +47,7 @@ pub enum SavepointRefused {
         "a stop of the job with a savepoint waits already; the job ends with that savepoint, so ask again only if the stop fails"
     )]
     StopWaits,
-    /// Others wait already.
+    /// Too many savepoints are waiting already.
     #[error("{0} savepoints of the job wait already")]
     TooMany(usize),
 }
@@ -127,7 +127,8 @@ impl JobCore {
         deadlines.min().filter(|_| self.comes_up() || self.waiting_tasks() > 0)
     }
 
-    /// Answers the savepoints whose tasks have not all run in time with an error. A stop among them is withdrawn: the job goes on.
+    /// Answers each savepoint whose tasks were not all running in time with an error. A stop among
+    /// them is withdrawn: the job continues.
     pub(super) fn end_late_savepoints(&mut self, now: Now) {
         if self.savepoint_deadline().is_none_or(|deadline| deadline > now.mono) {
             return;
@@ -171,7 +172,7 @@ impl JobCore {
         }
     }
 
-    /// A savepoint is stored in its folder, or could not be.
+    /// Handles the outcome of storing a savepoint in its folder.
     pub fn savepoint_stored(&mut self, now: Now, checkpoint: u64, outcome: Result<(), String>) {
         let running = self.savepoints.running.as_ref();
         let running = running.filter(|(number, _)| *number == checkpoint);

@@ -22,7 +22,8 @@ impl JobCore {
         self.schedule(&all, now);
     }
 
-    /// Lets regions wait for what they need, and says what that is.
+    /// Puts regions into the phase of waiting for slots and coordinators, and declares what they
+    /// need.
     pub(super) fn schedule(&mut self, regions: &[RegionIndex], now: Now) {
         let deadline = now.mono.saturating_add(self.config.slot_timeout);
         for region in regions {
@@ -112,7 +113,7 @@ impl JobCore {
             let slots = state.slots.get(from..).unwrap_or_default();
             slots.iter().position(|slot| !pool.is_served(*slot)).map(|at| from + at)
         };
-        // What lies before the cursor may have been lost since.
+        // Slots before the cursor may have been lost since.
         let found = unserved(state.cursor).or_else(|| unserved(0));
         state.cursor = found.unwrap_or(0);
         found
@@ -139,7 +140,8 @@ impl JobCore {
         self.enter_phase(region, Phase::Active);
     }
 
-    /// A TaskExecutor has answered a deployment: those it refused, or why the whole call failed.
+    /// Handles a TaskExecutor's answer to a deployment: the attempts it refused, or the reason why
+    /// the whole call failed.
     pub fn deploy_answered(
         &mut self,
         now: Now,
@@ -189,7 +191,8 @@ impl JobCore {
         }
     }
 
-    /// All coordinators of a start answer, or they could not be started.
+    /// Handles the outcome of starting coordinators: all of them answer, or they could not be
+    /// started.
     pub fn coordinators_started(
         &mut self,
         now: Now,
@@ -235,13 +238,15 @@ impl JobCore {
         }
     }
 
-    /// When [`JobCore::tick`] is to be called next (monotonic).
+    /// Returns the monotonic time at which [`JobCore::tick`] is to be called next; `None` if
+    /// nothing is pending.
     pub fn next_deadline(&self) -> Option<Duration> {
         let region = self.timers.first().map(|(at, _)| *at);
         region.into_iter().chain(self.checkpoint_deadline()).min()
     }
 
-    /// Time has passed: regions are started again, or have waited too long.
+    /// Handles the passing of time: restarts regions whose pause is over, and fails those that have
+    /// waited too long for slots.
     pub fn tick(&mut self, now: Now) {
         let mut resume = Vec::new();
         let mut starved = Vec::new();
@@ -277,7 +282,7 @@ impl JobCore {
         }
         self.gather(now);
         starved.retain(|region| self.misses_slots(*region));
-        if self.gets_on() {
+        if self.can_progress() {
             let deadline = now.mono.saturating_add(self.config.slot_timeout);
             for region in starved {
                 self.enter_phase(region, Phase::Waiting { deadline });

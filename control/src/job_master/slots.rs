@@ -18,7 +18,8 @@ use thiserror::Error;
 pub struct NotRegistered;
 
 impl JobCore {
-    /// A TaskExecutor introduces itself. An earlier incarnation of it is gone.
+    /// Registers a TaskExecutor. An earlier incarnation of it is removed, and its tasks have
+    /// failed.
     pub fn register_worker(&mut self, now: Now, worker: Worker) -> Registration {
         let resource = worker.resource_id.clone();
         let registration = self.pool.register(&self.plan, worker);
@@ -30,17 +31,18 @@ impl JobCore {
         registration
     }
 
-    /// The registered TaskExecutor of that incarnation.
+    /// Returns the TaskExecutor if it is registered in that incarnation, otherwise `None`.
     pub fn worker(&self, resource: &ResourceId, instance: InstanceId) -> Option<&Arc<Worker>> {
         self.pool.worker(resource, instance)
     }
 
-    /// All registered TaskExecutors.
+    /// Returns all registered TaskExecutors.
     pub fn workers(&self) -> impl Iterator<Item = &Arc<Worker>> {
         self.pool.workers()
     }
 
-    /// What the job believes to hold on a TaskExecutor: allocations, and attempts that have not ended.
+    /// Returns what the job believes to hold on a TaskExecutor: the allocations, and the attempts
+    /// that have not ended.
     pub fn holdings(&self, resource: &ResourceId) -> (Vec<AllocationId>, Vec<ExecutionAttemptId>) {
         let mut allocations = Vec::new();
         let mut attempts = Vec::new();
@@ -59,7 +61,9 @@ impl JobCore {
         (allocations, attempts)
     }
 
-    /// Slots are offered: those that are accepted. An offer may be repeated.
+    /// Takes the slots that a TaskExecutor offers, as far as the job needs them, and deploys
+    /// regions that are complete with them. Returns the accepted allocations. May be repeated. The
+    /// error means that the TaskExecutor is not registered in this incarnation.
     pub fn offer(
         &mut self,
         now: Now,
@@ -103,7 +107,8 @@ impl JobCore {
         tasks.filter_map(|task| self.regions.of_task(task)).collect()
     }
 
-    /// A TaskExecutor is gone: died, unreachable, or it said so.
+    /// Handles the loss of a TaskExecutor: it died, is unreachable, or has disconnected. Its slots
+    /// are lost and its tasks have failed.
     pub fn worker_lost(
         &mut self,
         now: Now,
@@ -139,8 +144,8 @@ impl JobCore {
         self.slots_lost(lost.as_slice(), cause, now);
     }
 
-    /// Slots were lost: what ran there has ended. What is needed is said again, so that the
-    /// ResourceManager looks for replacements.
+    /// Handles the loss of slots: the tasks that ran there have failed. Declares the requirements
+    /// again, so that the ResourceManager looks for replacements.
     fn slots_lost(&mut self, slots: &[SharedSlot], cause: &FailureCause, now: Now) {
         if slots.is_empty() {
             return;
@@ -166,8 +171,8 @@ impl JobCore {
         self.conclude(failed, now);
     }
 
-    /// The ResourceManager can't meet what was declared. Regions that miss slots fail with its words, unless the
-    /// job gets on with those it has.
+    /// Handles the ResourceManager's report that the declared requirements can't be met. Regions
+    /// that lack slots fail with its message, unless the job makes progress with the slots it has.
     pub fn not_enough_resources(&mut self, now: Now, message: &str) {
         if !self.is_live() {
             return;
@@ -175,7 +180,7 @@ impl JobCore {
         self.last_shortage = Some(message.to_owned());
         self.gather(now);
         let starving = self.starving();
-        if !starving.is_empty() && !self.gets_on() {
+        if !starving.is_empty() && !self.can_progress() {
             let cause = FailureCause::recoverable(NO_RESOURCE, message);
             self.fail_regions(&starving, cause, None, now);
         }

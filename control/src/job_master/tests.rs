@@ -42,7 +42,7 @@ fn cause(kind: &str) -> FailureCause {
     FailureCause::recoverable(kind, "it broke")
 }
 
-/// A core with its commands, and TaskExecutors that do as they are told.
+/// A core, its commands, and TaskExecutors that carry them out.
 struct World {
     core: JobCore,
     now: u64,
@@ -517,7 +517,7 @@ fn what_finished_last_serves_what_runs_again_when_publishing_failed() {
     let (now, round) = (w.now(), w.core.round);
     w.core.results_published(now, round, Err(cause("PublishFailed")));
     w.pass(60_000);
-    // What was freed in between comes back.
+    // Slots that were freed in between come back.
     w.offer(1, 2);
     w.coordinators_up();
     assert_eq!(deployed(&w.commands()).len(), 2, "the coordinated ones");

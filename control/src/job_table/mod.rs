@@ -25,17 +25,17 @@ const RETRY_MAX: Duration = Duration::from_secs(2);
 /// One job on this TaskExecutor.
 #[derive(Debug, Clone)]
 pub struct Job {
-    /// What its host runs; `None`: this process is the program.
+    /// The program that the job's host runs; `None`: this process itself is the program.
     pub program: Option<BlobKey>,
-    /// Its program host.
+    /// The state of the job's program host.
     pub host: Host,
-    /// Whether a host is to be launched as soon as the last one is gone.
+    /// True if a host is to be launched as soon as the last one has ended.
     pub wants_host: bool,
-    /// Whether its JobMaster is looked for.
+    /// True if the JobLeaderService is watching for the job's JobMaster.
     pub watched: bool,
     /// The JobMaster that accepted this TaskExecutor.
     pub job_master: Option<Connection>,
-    /// What was offered and is not answered.
+    /// The allocations of the offer that has not been answered; `None` if no offer is under way.
     pub offering: Option<BTreeSet<AllocationId>>,
     offer_retry_at: Option<Duration>,
     offer_failures: u32,
@@ -47,29 +47,29 @@ pub struct Job {
 /// former one does is not taken for the present one's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Host {
-    /// None.
+    /// The job has no program host here.
     Absent,
-    /// Being launched.
+    /// A launch has been commanded and is not answered.
     Launching {
-        /// Which.
+        /// Number of the launch, unique within this process.
         launch: u64,
     },
-    /// Takes tasks.
+    /// The host runs and takes tasks.
     Up {
-        /// Which.
+        /// Number of the launch, unique within this process.
         launch: u64,
     },
-    /// Being ended.
+    /// The host has been asked to end; it takes no more tasks.
     Ending {
-        /// Which.
+        /// Number of the launch, unique within this process.
         launch: u64,
     },
 }
 
-/// A connected JobMaster.
+/// The connection to a JobMaster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Connection {
-    /// Its session.
+    /// Leadership of the JobMaster.
     pub id: JobMasterId,
     /// The incarnation under which it knows this TaskExecutor.
     pub instance: InstanceId,
@@ -92,13 +92,13 @@ struct Task {
 pub enum Report {
     /// A task's new state.
     State(TaskStateUpdate),
-    /// A slot is lost.
+    /// A slot was lost.
     SlotFailed {
-        /// Which.
+        /// Allocation of the slot concerned.
         allocation: AllocationId,
         /// True if the JobMaster is known to have accepted the slot.
         accepted: bool,
-        /// Why.
+        /// Failure that is the reason, as users see it.
         cause: FailureCause,
     },
 }
@@ -106,15 +106,15 @@ pub enum Report {
 /// The next call to make.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Batch {
-    /// Task states, in order.
+    /// States of tasks, in order.
     States(Vec<TaskStateUpdate>),
-    /// One failed slot.
+    /// The loss of one slot.
     SlotFailed {
-        /// Which.
+        /// Allocation of the slot concerned.
         allocation: AllocationId,
         /// True if the JobMaster is known to have accepted the slot.
         accepted: bool,
-        /// Why.
+        /// Failure that is the reason, as users see it.
         cause: FailureCause,
     },
 }
@@ -122,14 +122,14 @@ pub enum Batch {
 #[derive(Debug, Clone, Default)]
 struct Outbox {
     waiting: VecDeque<Report>,
-    /// How many of the first are under way.
+    /// The number of reports, from the front of `waiting`, in the call that is under way.
     under_way: usize,
     retry_at: Option<Duration>,
     failures: u32,
 }
 
 impl Job {
-    /// A job with its first slot.
+    /// Starts the entry of a job that got its first slot.
     pub fn new(program: Option<BlobKey>) -> Self {
         Self {
             program,
@@ -145,7 +145,7 @@ impl Job {
         }
     }
 
-    /// The present host's launch, if it takes tasks.
+    /// Returns the launch number of the job's host if it takes tasks, otherwise `None`.
     pub fn host_up(&self) -> Option<u64> {
         match self.host {
             Host::Up { launch } => Some(launch),
@@ -153,17 +153,17 @@ impl Job {
         }
     }
 
-    /// Whether this is the present connection.
+    /// Returns true if this is the present connection.
     pub fn is_connection(&self, number: u64) -> bool {
         self.job_master.is_some_and(|c| c.number == number)
     }
 
-    /// Whether this JobMaster is the connected one.
+    /// Returns true if this JobMaster is the connected one.
     pub fn is_connected_to(&self, id: JobMasterId) -> bool {
         self.job_master.is_some_and(|c| c.id == id)
     }
 
-    /// A task is deployed into a slot.
+    /// Adds a task that is deployed into a slot.
     pub fn add_task(&mut self, attempt: ExecutionAttemptId, allocation: AllocationId) {
         let task = Task {
             allocation,
@@ -175,35 +175,35 @@ impl Job {
         self.tasks.insert(attempt, task);
     }
 
-    /// A task that never started is not here.
+    /// Removes a task that never started. Returns false if it was not here.
     pub fn remove_task(&mut self, attempt: ExecutionAttemptId) -> bool {
         self.tasks.remove(&attempt).is_some()
     }
 
-    /// Whether the attempt is here, running or ended.
+    /// Returns true if the attempt is here, running or ended.
     pub fn has_task(&self, attempt: ExecutionAttemptId) -> bool {
         self.tasks.contains_key(&attempt)
     }
 
-    /// Whether the attempt is here and has not ended.
+    /// Returns true if the attempt is here and has not ended.
     pub fn is_running(&self, attempt: ExecutionAttemptId) -> bool {
         self.tasks.get(&attempt).is_some_and(|t| !t.state.is_terminal())
     }
 
-    /// The tasks that have not ended.
+    /// Returns the attempts that have not ended.
     pub fn running(&self) -> impl Iterator<Item = ExecutionAttemptId> {
         let running = self.tasks.iter().filter(|(_, t)| !t.state.is_terminal());
         running.map(|(attempt, _)| *attempt)
     }
 
-    /// Whether a task that has not ended is in this slot.
+    /// Returns true if a task that has not ended is in this slot.
     pub fn slot_is_busy(&self, allocation: AllocationId) -> bool {
         let mut tasks = self.tasks.values();
         tasks.any(|t| t.allocation == allocation && !t.state.is_terminal())
     }
 
-    /// A host reports a task. What it says of an attempt that is not here, or that has ended, is not
-    /// believed. Whether the state is new.
+    /// Takes in a host's report of a task. The report of an attempt that is unknown here, or that
+    /// has ended, is ignored. Returns true if a new report for the JobMaster was queued.
     pub fn update(&mut self, update: TaskStateUpdate) -> bool {
         let Some(task) = self.tasks.get_mut(&update.attempt) else {
             return false;
@@ -228,7 +228,7 @@ impl Job {
         true
     }
 
-    /// Every task that has not ended fails for this reason, because its host is gone.
+    /// Fails every task that has not ended with this cause, because its host has ended.
     pub fn fail_running(&mut self, cause: &FailureCause) {
         for (attempt, task) in &mut self.tasks {
             if task.state.is_terminal() {
@@ -252,12 +252,13 @@ impl Job {
         self.outbox.waiting.push_back(report);
     }
 
-    /// Whether every report was confirmed.
+    /// Returns true if every report was confirmed.
     pub fn reported_all(&self) -> bool {
         self.outbox.waiting.is_empty()
     }
 
-    /// The next call, if none is under way and the pause after a failure is over.
+    /// Returns the next call with reports; `None` if there are none, one is under way, or the pause
+    /// after a failure is not over.
     pub fn next_batch(&mut self, now: Duration) -> Option<Batch> {
         let outbox = &mut self.outbox;
         if outbox.under_way > 0 || outbox.retry_at.is_some_and(|at| now < at) {
@@ -277,8 +278,8 @@ impl Job {
         (!states.is_empty()).then_some(Batch::States(states))
     }
 
-    /// The call under way was answered: its reports are done, and so are the tasks whose end they told.
-    /// Returns them.
+    /// Records that the call under way was answered: its reports are done, and the tasks whose end
+    /// was among them are removed. Returns the reports.
     pub fn batch_confirmed(&mut self) -> Vec<Report> {
         let n = self.outbox.under_way.min(self.outbox.waiting.len());
         debug_assert_eq!(n, self.outbox.under_way, "more reports are under way than wait");
@@ -296,7 +297,7 @@ impl Job {
         done
     }
 
-    /// The call under way failed: the same again after a pause.
+    /// Records that the call under way failed; the same reports are sent again after a pause.
     pub fn batch_failed(&mut self, now: Duration) {
         let outbox = &mut self.outbox;
         if outbox.under_way == 0 {
@@ -308,7 +309,8 @@ impl Job {
         outbox.failures = outbox.failures.saturating_add(1);
     }
 
-    /// When the next try of reports or offers is due.
+    /// Returns the monotonic time of the next try to send reports or offers; `None` if nothing
+    /// waits for one.
     pub fn deadline(&self) -> Option<Duration> {
         let reports = match (self.outbox.waiting.is_empty(), self.outbox.under_way) {
             (false, 0) => self.outbox.retry_at,
@@ -317,7 +319,7 @@ impl Job {
         [reports, self.offer_retry_at].into_iter().flatten().min()
     }
 
-    /// Whether offers may be made now: none is under way, and the pause after a failed one is over.
+    /// Returns true if offers may be made now: none is under way, and the pause after a failed one is over.
     pub fn may_offer(&mut self, now: Duration) -> bool {
         if self.offer_retry_at.is_some_and(|at| now < at) {
             return false;
@@ -326,13 +328,14 @@ impl Job {
         self.offering.is_none()
     }
 
-    /// The offer under way was answered; what was offered.
+    /// Records that the offer under way was answered, and returns the allocations that were
+    /// offered.
     pub fn offer_answered(&mut self) -> BTreeSet<AllocationId> {
         self.offer_failures = 0;
         self.offering.take().unwrap_or_default()
     }
 
-    /// The offer under way failed: the same again after a pause.
+    /// Records that the offer under way failed; the same slots are offered again after a pause.
     pub fn offer_failed(&mut self, now: Duration) {
         let pause = backoff(RETRY_FIRST, RETRY_MAX, self.offer_failures);
         self.offering = None;
@@ -340,12 +343,13 @@ impl Job {
         self.offer_retry_at = Some(now.saturating_add(pause));
     }
 
-    /// A host is to be launched, unless there is one.
+    /// Asks for a host to be launched; does nothing if there is one.
     pub fn want_host(&mut self) {
         self.wants_host = !matches!(self.host, Host::Launching { .. } | Host::Up { .. });
     }
 
-    /// The connection is over, and with it all that was deployed, offered or reported over it.
+    /// Ends the connection, and with it everything that was deployed, offered or reported over it.
+    /// Returns the connection that was open.
     pub fn disconnect(&mut self) -> Option<Connection> {
         self.offering = None;
         self.offer_retry_at = None;
@@ -355,7 +359,8 @@ impl Job {
         self.job_master.take()
     }
 
-    /// Every task that is here, with its newest state and counts: ended ones too, until that was confirmed.
+    /// Returns every task that is here with its newest state and counts; ended tasks too, until
+    /// their end was confirmed.
     pub fn snapshot(&self) -> Vec<TaskStateUpdate> {
         let tasks = self.tasks.iter().map(|(attempt, task)| TaskStateUpdate {
             attempt: *attempt,

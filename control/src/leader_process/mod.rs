@@ -15,9 +15,9 @@ mod tests;
 pub enum Phase {
     /// Leadership was granted; an earlier process has not ended yet.
     Created,
-    /// The process was started.
+    /// The process was started and runs.
     Running,
-    /// The process was told to stop; it has not ended yet.
+    /// The process has been asked to stop and has not ended yet.
     Stopped,
 }
 
@@ -33,7 +33,7 @@ pub enum Order {
     Confirm(LeaderSession),
     /// Answer the revocation: nothing of this session is left.
     Revoked(LeaderSession),
-    /// The process ended although nobody told it to.
+    /// The process ended without having been asked to.
     Died(LeaderSession),
     /// Everything has ended after [`HandOver::close`].
     Closed,

@@ -32,28 +32,28 @@ pub fn job_session(dispatcher: DispatcherId, job: JobId, nth: u8) -> JobMasterId
 pub enum Command<C> {
     /// Tell the contender that it leads.
     Grant {
-        /// Who.
+        /// Component that the leadership belongs to.
         component: C,
-        /// Under which session.
+        /// The session that is granted.
         session: LeaderSession,
     },
-    /// Tell the contender that it no longer leads; it answers when it has stopped.
+    /// Tell the contender that its leadership has ended; it answers when it has stopped.
     Revoke {
-        /// Who.
+        /// Component that the leadership belongs to.
         component: C,
-        /// Which session.
+        /// Leadership that the message concerns.
         session: LeaderSession,
     },
     /// Publish the address that was confirmed.
     Publish {
-        /// Who.
+        /// Component that the leadership belongs to.
         component: C,
-        /// Its session.
+        /// Leadership of the component.
         session: LeaderSession,
     },
-    /// Withdraw the component's published address: the session no longer leads it.
+    /// Withdraw the component's published address, because the session has ended.
     Retract {
-        /// Who.
+        /// Component that the leadership belongs to.
         component: C,
         /// The session whose address is withdrawn.
         session: LeaderSession,
@@ -64,9 +64,9 @@ pub enum Command<C> {
 enum Contender {
     /// Leads nothing, nothing of it runs.
     Waiting,
-    /// Was told that it leads; `confirmed` once it answers.
+    /// The contender was granted the session; `confirmed` is true once it answers.
     Leading { session: LeaderSession, confirmed: bool },
-    /// Was told to stop; something of it may still run.
+    /// The contender was told to stop; parts of it may still run.
     Ending { session: LeaderSession },
 }
 

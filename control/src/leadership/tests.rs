@@ -137,7 +137,7 @@ fn an_op() -> impl Strategy<Value = Op> {
 
 #[derive(Default)]
 struct World {
-    /// What runs, by component: its session, and whether it was told to stop.
+    /// The running contenders, by component: the session of each, and true if it was told to stop.
     running: BTreeMap<u8, (LeaderSession, bool)>,
     old: BTreeMap<u8, LeaderSession>,
     published: BTreeMap<u8, LeaderSession>,

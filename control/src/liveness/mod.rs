@@ -10,14 +10,15 @@ mod tests;
 use std::time::Duration;
 use thiserror::Error;
 
-/// `heartbeat.*`.
+/// Limits of the heartbeats (`heartbeat.*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// `heartbeat.interval`: between two beats.
+    /// Interval between two beats (`heartbeat.interval`).
     pub interval: Duration,
-    /// `heartbeat.timeout`: a peer that was not heard for so long is dead.
+    /// Silence after which a peer is declared dead (`heartbeat.timeout`).
     pub timeout: Duration,
-    /// `heartbeat.stuck-after`: an actor that finished no turn for so long is dead, though it is heard.
+    /// Time without a finished turn after which an actor is declared dead although its process
+    /// answers (`heartbeat.stuck-after`).
     pub stuck_after: Duration,
 }
 
@@ -32,23 +33,23 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// When the watched side must have ended what the watching side may then declare dead: 0.6 of the
-    /// time-out.
+    /// Silence after which the watched side must have ended its work: 0.6 of the time-out. So it
+    /// stops before the watching side can declare it dead and start the work elsewhere.
     pub fn fence_after(&self) -> Duration {
         self.timeout.saturating_mul(3) / 5
     }
 }
 
-/// Which side of a pair this is.
+/// The side of a pair that this process is on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// Sends the beats and declares the other dead.
     Watching,
-    /// Is asked, and ends its own work when it is not asked any more.
+    /// Answers the beats, and ends its own work when they stay out.
     Watched,
 }
 
-/// What happened.
+/// An event that the core is to take into account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     /// The peer was heard; its actor finished a turn that long ago.
@@ -61,49 +62,49 @@ pub enum Event {
     NotKnown,
     /// The fabric found the peer's process dead: closed, and refused within the time for a suspicion.
     Confirmed {
-        /// What the fabric saw.
+        /// The fabric's observation, as text for people.
         why: String,
     },
-    /// Time has passed.
+    /// Time has passed: deadlines are checked.
     Tick,
 }
 
-/// What follows.
+/// Consequence of an event or of the passing of time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nothing.
+    /// Nothing is to be done.
     Fine,
     /// Watched side, once per silence: end what the watching side may soon declare dead.
     Silent {
-        /// For how long.
+        /// Duration of the silence.
         since: Duration,
     },
-    /// Once: the pair is over.
+    /// The pair is over; reported once.
     Lost(Loss),
 }
 
-/// Why a peer is lost.
+/// The reason why a peer is lost.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Loss {
-    /// Not heard within the time-out.
+    /// The peer was not heard within the time-out.
     #[error("not heard for {} ms", silent_for.as_millis())]
     Timeout {
-        /// For how long.
+        /// Duration of the silence.
         silent_for: Duration,
     },
-    /// Its process is gone.
+    /// The peer's process has ended.
     #[error("its process is gone: {why}")]
     Connection {
-        /// What the fabric saw.
+        /// The fabric's observation, as text for people.
         why: String,
     },
-    /// Its process answers, its actor does not move.
+    /// The peer's process answers, but its actor finishes no turns.
     #[error("stuck: no turn finished for {} ms", turn_age.as_millis())]
     Stuck {
         /// Age of its last finished turn.
         turn_age: Duration,
     },
-    /// It is another incarnation, or has forgotten this pair.
+    /// The peer is another incarnation, or has forgotten this pair.
     #[error("it does not know this connection (any more)")]
     Unknown,
 }
@@ -121,7 +122,7 @@ pub struct Liveness {
 }
 
 impl Liveness {
-    /// A pair made at `now`: being registered counts as heard.
+    /// Starts a pair at `now` (monotonic); the registration counts as hearing from the peer.
     pub fn new(role: Role, limits: Limits, now: Duration) -> Self {
         Self {
             role,
@@ -134,18 +135,19 @@ impl Liveness {
         }
     }
 
-    /// How long the peer has not been heard.
+    /// Time since the peer was last heard.
     pub fn silence(&self, now: Duration) -> Duration {
         now.saturating_sub(self.heard_at)
     }
 
-    /// Whether the pair is over.
+    /// Returns true if the pair is over.
     pub fn is_over(&self) -> bool {
         self.over
     }
 
-    /// When silence has its next consequence, if the peer is not heard before. Until then
-    /// [`Event::Tick`] is needed only so often that this process's own stops can be told from silence.
+    /// Returns the monotonic time at which silence has its next consequence, if the peer is not
+    /// heard before. Until then [`Event::Tick`] is needed only so often that this process's own
+    /// stops can be told from the peer's silence.
     pub fn deadline(&self) -> Duration {
         let fences = self.role == Role::Watched && !self.silent;
         let wait = if fences { self.limits.fence_after() } else { self.limits.timeout };
@@ -202,8 +204,8 @@ impl Liveness {
 
 /// The age of an actor's last finished turn, from a counter that the actor raises with every turn.
 ///
-/// Age grows only while the observer itself runs: after the whole process was stopped, nobody looks
-/// stuck who had no chance to move.
+/// Age grows only while the observer itself runs: after a stop of the whole process no actor looks
+/// stuck that had no chance to run.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TurnAge {
     turns: u64,
@@ -211,8 +213,8 @@ pub struct TurnAge {
 }
 
 impl TurnAge {
-    /// Notes the counter after `passed` has gone by since the last observation; answers the age. `passed` is
-    /// capped at `interval` twice.
+    /// Records the counter after `passed` has gone by since the last observation, and returns the
+    /// age. `passed` counts as two intervals at most.
     pub fn observe(&mut self, turns: u64, passed: Duration, interval: Duration) -> Duration {
         if turns == self.turns {
             self.age = self.age.saturating_add(passed.min(interval.saturating_mul(2)));

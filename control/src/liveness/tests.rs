@@ -140,7 +140,7 @@ proptest! {
     }
 }
 
-/// What a pair says when it is looked at in every turn, or only when its time has come.
+/// The verdicts of a pair that is stepped in every turn, or (`lazy`) only at its deadline.
 fn verdicts(role: Role, turns: &[Duration], heard_at: &[Duration], lazy: bool) -> Vec<String> {
     let limits = Limits::default();
     let mut peer = Liveness::new(role, limits, Duration::ZERO);

@@ -22,8 +22,8 @@ pub const SERVES_AT_LEAST: Duration = Duration::from_secs(5);
 /// Limits on the number of program hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// Maximum number of hosts at once, including those that are being ended; at least 2, because one place is reserved
-    /// for builds.
+    /// Maximum number of hosts at the same time, including those that are being ended; at least 2,
+    /// because one place is reserved for builds.
     pub max: usize,
     /// Maximum number of hosts that have built a graph and wait for their job's slots.
     pub idle: usize,
@@ -34,7 +34,7 @@ pub struct Bounds {
 /// The purpose for which a host is requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// Building a job's graph.
+    /// A place for building a job's graph.
     Build,
     /// Running a job's coordinators or tasks.
     Run,
@@ -49,16 +49,16 @@ pub struct Ticket(u64);
 pub enum Command {
     /// The request has its place: use the job's host, or start one.
     Grant {
-        /// The request.
+        /// Number of the request for a host.
         ticket: Ticket,
         /// The job of the request.
         job: JobId,
     },
     /// No place became free before the request's deadline.
     Refuse {
-        /// The request.
+        /// Number of the request for a host.
         ticket: Ticket,
-        /// How the places are used, as the reason.
+        /// The use of the places, as the reason.
         why: NoPlace,
     },
     /// End this job's host. Its place becomes free with [`Places::gone`].
@@ -175,7 +175,7 @@ impl Places {
         self.change(job, Use::Ending, |_| true);
     }
 
-    /// Records that the host is gone, or was never started.
+    /// Records that the host has ended, or was never started, which frees its place.
     pub fn gone(&mut self, job: JobId) {
         self.held.remove(&job);
     }

@@ -1,22 +1,22 @@
 //! Decides when to register at a leader: at once at a new one, with growing pauses after a failure, after
 //! a long pause or never after a refusal.
 //!
-//! Who the leader is comes from outside. It must never forget the newest leader it was told, and never
-//! believe an answer that an earlier one gave.
+//! The caller finds out who leads. This module must never forget the newest leader it was given,
+//! and never accept an answer from an earlier one.
 
 #[cfg(test)]
 mod tests;
 
 use std::time::Duration;
 
-/// `cluster.registration.*`.
+/// Pauses between attempts to register (`cluster.registration.*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pauses {
-    /// After the first failure; doubles.
+    /// Pause after the first failure; it doubles with each further one.
     pub first: Duration,
-    /// The longest after a failure.
+    /// Upper bound of the pause after a failure.
     pub max: Duration,
-    /// After a refusal that asking again may help.
+    /// Pause after a refusal that allows another attempt.
     pub refused: Duration,
 }
 
@@ -42,7 +42,7 @@ pub struct Registration<I> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State<I> {
     NoLeader,
-    /// Asked, not answered.
+    /// The leader was asked and has not answered.
     Asking(I),
     Pausing(I, Duration),
     Registered(I),
@@ -50,23 +50,23 @@ enum State<I> {
     Refused(I),
 }
 
-/// What follows.
+/// Step that a registration takes next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Next<I> {
-    /// Nothing now.
+    /// No attempt is due now; wait for the next event.
     Nothing,
-    /// Ask this leader.
+    /// Ask this leader to register.
     Ask(I),
 }
 
 impl<I: Copy + Eq> Registration<I> {
-    /// No leader is known.
+    /// Starts without a leader.
     pub fn new(pauses: Pauses) -> Self {
         Self { pauses, state: State::NoLeader, failures: 0 }
     }
 
-    /// The newest leader that is known.
+    /// Returns the newest known leader.
     pub fn leader(&self) -> Option<I> {
         match self.state {
             State::NoLeader => None,
@@ -77,7 +77,7 @@ impl<I: Copy + Eq> Registration<I> {
         }
     }
 
-    /// The leader that accepted.
+    /// Returns the leader that has accepted the registration; `None` if not registered.
     pub fn registered(&self) -> Option<I> {
         match self.state {
             State::Registered(id) => Some(id),
@@ -85,7 +85,8 @@ impl<I: Copy + Eq> Registration<I> {
         }
     }
 
-    /// Somebody leads, or nobody any more. The same leader again changes nothing.
+    /// Takes note of the present leader; `None`: there is none now. A new leader is asked at once,
+    /// and earlier failures are forgotten. The same leader again changes nothing.
     pub fn leader_changed(&mut self, leader: Option<I>) -> Next<I> {
         if leader == self.leader() {
             return Next::Nothing;
@@ -100,7 +101,8 @@ impl<I: Copy + Eq> Registration<I> {
         }
     }
 
-    /// A leader accepted; whether it is the one that was asked.
+    /// Records that a leader accepted. Returns false, and changes nothing, if it is not the one
+    /// that was asked last.
     pub fn accepted(&mut self, by: I) -> bool {
         if self.state != State::Asking(by) {
             return false;
@@ -110,14 +112,17 @@ impl<I: Copy + Eq> Registration<I> {
         true
     }
 
-    /// A leader did not answer, or answered with a failure.
+    /// Records that a leader did not answer, or answered with a failure; the next attempt follows
+    /// after a pause. Ignored if it is not the one that was asked last.
     pub fn failed(&mut self, now: Duration, at: I) {
         if self.state == State::Asking(at) {
             self.pause(now, at);
         }
     }
 
-    /// A leader refused; with `retry` it may accept later. Whether it was the one that was asked.
+    /// Records that a leader refused; with `retry` another attempt follows after a long pause,
+    /// otherwise none. Returns false, and changes nothing, if it is not the one that was asked
+    /// last.
     pub fn refused(&mut self, now: Duration, by: I, retry: bool) -> bool {
         if self.state != State::Asking(by) {
             return false;
@@ -129,8 +134,9 @@ impl<I: Copy + Eq> Registration<I> {
         true
     }
 
-    /// The connection to a registered leader is gone: the next try is after a short pause, because that
-    /// leader may be on its way out. Whether it was the one registered at.
+    /// Records that the connection to a registered leader is lost; the next attempt follows after a
+    /// short pause, because that leader may be ending. Returns false, and changes nothing, if it is
+    /// not the one registered at.
     pub fn lost(&mut self, now: Duration, with: I) -> bool {
         if self.state != State::Registered(with) {
             return false;
@@ -139,7 +145,7 @@ impl<I: Copy + Eq> Registration<I> {
         true
     }
 
-    /// Time has passed.
+    /// Starts the attempt that is due at `now` (monotonic), if there is one.
     pub fn tick(&mut self, now: Duration) -> Next<I> {
         match self.state {
             State::Pausing(id, until) if now >= until => self.ask(id),
@@ -147,7 +153,8 @@ impl<I: Copy + Eq> Registration<I> {
         }
     }
 
-    /// When [`Registration::tick`] is due.
+    /// Returns the monotonic time at which [`Registration::tick`] is due; `None` if no pause is
+    /// running.
     pub fn deadline(&self) -> Option<Duration> {
         match self.state {
             State::Pausing(_, until) => Some(until),
@@ -167,7 +174,8 @@ impl<I: Copy + Eq> Registration<I> {
     }
 }
 
-/// The pause after so many failures before this one: doubles from `first` up to `max`.
+/// Returns the pause before the next try after `failures` earlier failures: it doubles from `first`
+/// up to `max`.
 pub fn backoff(first: Duration, max: Duration, failures: u32) -> Duration {
     let factor = 1u32.checked_shl(failures).unwrap_or(u32::MAX);
     first.saturating_mul(factor).min(max.max(first))

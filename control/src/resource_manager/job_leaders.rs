@@ -15,7 +15,7 @@ use thiserror::Error;
     .leader.map_or("none".to_owned(), |leader| leader.to_string())
 )]
 pub struct NotLeading {
-    /// The job.
+    /// Job that the value belongs to.
     pub job_id: JobId,
     /// The JobMaster that tried to register.
     pub job_master_id: JobMasterId,

@@ -39,19 +39,19 @@ pub enum Command {
     },
     /// Cancel a request for a worker that is no longer needed.
     CancelRequest {
-        /// Which.
+        /// Number of the request for a worker.
         request: u64,
     },
     /// End a worker through the driver.
     ReleaseWorker {
-        /// Which.
+        /// Process of the requested worker.
         resource_id: ResourceId,
     },
     /// Close the connection of a TaskExecutor that is registered.
     CloseTaskExecutor {
-        /// The process.
+        /// Process of the TaskExecutor.
         resource_id: ResourceId,
-        /// Its incarnation.
+        /// Incarnation of the TaskExecutor.
         instance_id: InstanceId,
         /// True if the SlotManager knew the TaskExecutor.
         reported: bool,
@@ -70,14 +70,14 @@ pub enum Command {
     NeverMet(Vec<(WorkerResourceSpec, String)>),
     /// Close the connection to the job's registered JobMaster. Its declared requirements are dropped too.
     CloseJob {
-        /// The job.
+        /// Job that the message concerns.
         job_id: JobId,
         /// The reason, for the JobMaster and the log.
         reason: String,
     },
     /// The job is over: free its slots and stop watching its leader.
     RemoveJob {
-        /// The job.
+        /// Job that the message concerns.
         job_id: JobId,
         /// The reason, for the log.
         reason: &'static str,
@@ -92,7 +92,7 @@ pub enum Command {
     "TaskExecutor {resource_id} was neither requested by this ResourceManager nor recovered from an earlier one"
 )]
 pub struct NotAsked {
-    /// The process.
+    /// Process of the TaskExecutor.
     pub resource_id: ResourceId,
     /// True if registering again may succeed: a worker is under way, and this may be it.
     pub retry: bool,
@@ -101,9 +101,9 @@ pub struct NotAsked {
 /// A registered TaskExecutor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Registered {
-    /// Its incarnation.
+    /// Incarnation of the TaskExecutor.
     pub instance_id: InstanceId,
-    /// Node.
+    /// Host name of the node.
     pub host: String,
     /// The worker's spec; for a requested worker, the requested one.
     pub spec: WorkerResourceSpec,
@@ -116,7 +116,7 @@ pub struct Registered {
 pub struct Settings {
     /// The settings of the pool of workers; `None` if passive: every TaskExecutor may register.
     pub pool: Option<PoolSettings>,
-    /// `resourcemanager.job.timeout`.
+    /// Time a job may be without JobMaster before it is dropped (`resourcemanager.job.timeout`).
     pub job_timeout: Duration,
     /// A random number, drawn once, from which incarnations are derived.
     pub seed: u128,
@@ -137,10 +137,12 @@ pub struct ResourceManager {
     nodes: Nodes,
     seed: u128,
     drawn: u64,
-    /// Workers that the SlotManager was told of, additions and removals.
-    told: u64,
-    /// The value of `told` when the SlotManager last declared the missing workers.
-    said_at: Option<u64>,
+    /// Version of the membership: the number of workers added and removed so far, as reported to
+    /// the SlotManager.
+    membership_version: u64,
+    /// The membership version for which the SlotManager last declared the missing workers; `None`
+    /// before it did.
+    requirements_version: Option<u64>,
 }
 
 impl ResourceManager {
@@ -155,8 +157,8 @@ impl ResourceManager {
             nodes: Nodes::default(),
             seed: settings.seed,
             drawn: 0,
-            told: 0,
-            said_at: None,
+            membership_version: 0,
+            requirements_version: None,
         }
     }
 
@@ -245,7 +247,7 @@ impl ResourceManager {
         let first = !std::mem::replace(&mut worker.reported, true);
         if first {
             self.unreported.remove(&worker.spec);
-            self.told += 1;
+            self.membership_version += 1;
         }
         Some(first)
     }
@@ -291,7 +293,7 @@ impl ResourceManager {
         let known = self.incarnations.remove(&worker.instance_id);
         debug_assert_eq!(known.as_ref(), Some(resource_id), "an incarnation of somebody else");
         if worker.reported {
-            self.told += 1;
+            self.membership_version += 1;
         } else {
             self.unreported.remove(&worker.spec);
         }
@@ -313,10 +315,10 @@ impl ResourceManager {
         seen: u64,
         missing: BTreeMap<WorkerResourceSpec, u32>,
     ) -> Vec<Command> {
-        if seen != self.told {
+        if seen != self.membership_version {
             return Vec::new();
         }
-        self.said_at = Some(seen);
+        self.requirements_version = Some(seen);
         if let Some(pool) = &mut self.pool {
             pool.want(missing);
         }
@@ -383,7 +385,7 @@ impl ResourceManager {
     }
 
     fn advance(&mut self, now: Duration) -> Vec<Command> {
-        let current = self.said_at == Some(self.told);
+        let current = self.requirements_version == Some(self.membership_version);
         let Some(pool) = &mut self.pool else {
             return Vec::new();
         };

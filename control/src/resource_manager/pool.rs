@@ -21,7 +21,7 @@ const BACKOFF_MAX: u32 = 32;
 /// The settings of a pool of workers.
 #[derive(Debug, Clone)]
 pub struct PoolSettings {
-    /// `resourcemanager.start-worker.retry-interval`.
+    /// Pause after failures to start workers (`resourcemanager.start-worker.retry-interval`).
     pub retry_interval: Duration,
     /// `resourcemanager.start-worker.max-failure-rate`, per minute.
     pub max_failures_per_minute: f64,
@@ -37,9 +37,9 @@ pub struct PoolSettings {
 /// A worker that an earlier ResourceManager of the application has left.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecoveredWorker {
-    /// The worker's id.
+    /// Process id under which the worker registers.
     pub resource_id: ResourceId,
-    /// The worker's node.
+    /// Host name of the worker's node.
     pub host: String,
 }
 
@@ -49,45 +49,45 @@ pub enum DriverEvent {
     /// Workers of an earlier ResourceManager of this application were found, at the start or later. Workers that are
     /// known already change nothing.
     Recovered {
-        /// The workers.
+        /// Workers that the driver found running.
         workers: Vec<RecoveredWorker>,
     },
     /// A requested worker was started.
     Started {
-        /// The request.
+        /// Number of the request for a worker.
         request: u64,
-        /// The worker.
+        /// Process of the requested worker.
         resource_id: ResourceId,
-        /// Its node.
+        /// Host name of the node the worker runs on.
         host: String,
     },
     /// A request failed. Another request for the same spec may succeed.
     StartFailed {
-        /// The request.
+        /// Number of the request for a worker.
         request: u64,
         /// The node of the worker, if it was known already.
         host: Option<String>,
-        /// The reason, for messages.
+        /// Reason as text, for messages.
         cause: String,
     },
     /// A request can never be met, nor can any other request for its spec: for example, the container would be larger
     /// than the external system's maximum.
     NeverMet {
-        /// The request.
+        /// Number of the request for a worker.
         request: u64,
-        /// The reason, for messages.
+        /// Reason as text, for messages.
         cause: String,
     },
     /// A worker has ended.
     Lost {
-        /// The worker.
+        /// Process of the requested worker.
         resource_id: ResourceId,
-        /// The reason, for messages.
+        /// Reason as text, for messages.
         cause: String,
     },
     /// The connection to the external resource system is lost for good.
     Error {
-        /// The reason, for messages.
+        /// Reason as text, for messages.
         cause: String,
     },
 }
@@ -273,7 +273,7 @@ impl Pool {
         Vec::new()
     }
 
-    /// Whether a worker is starting or has registered, and was not released.
+    /// Returns true if a worker is starting or has registered, and was not released.
     pub(super) fn is_known(&self, resource_id: &ResourceId) -> bool {
         self.under_way.is_starting(resource_id) || self.ours.contains_key(resource_id)
     }

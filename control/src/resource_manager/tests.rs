@@ -177,7 +177,7 @@ fn failed_starts_back_off_and_avoid_the_node() {
     assert_eq!(requested(&rm.need(s(12), 2, workers(1))), [4], "a success ends the pause");
     rm.driver(s(12), failed(4));
     assert_eq!(requested(&rm.tick(s(15))), [5], "3 s again");
-    assert_eq!(rm.driver(s(16), failed(4)), [], "told twice, counted once");
+    assert_eq!(rm.driver(s(16), failed(4)), [], "membership_version twice, counted once");
 }
 
 #[test]
@@ -300,7 +300,7 @@ proptest! {
         for op in ops {
             let mut registered = None;
             let commands = match op {
-                Op::Need(n) => { wanted = n; rm.need(now, rm.told, workers(n)) }
+                Op::Need(n) => { wanted = n; rm.need(now, rm.membership_version, workers(n)) }
                 Op::Start(i, n) if !open.is_empty() => {
                     let request = open.remove(i % open.len());
                     let new = !starting.contains(&n) && rm.pool.as_ref().is_some_and(|p| !p.is_ours(&tm(n)));
@@ -331,7 +331,7 @@ proptest! {
                             failed_at = None;
                         }
                         rm.reported(&tm(n), id);
-                        registered = Some(rm.told);
+                        registered = Some(rm.membership_version);
                         commands
                     } else { vec![] }
                 }

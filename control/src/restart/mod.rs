@@ -8,27 +8,27 @@ use std::time::Duration;
 #[cfg(test)]
 mod tests;
 
-/// How a strategy is set up (Flink's `restart-strategy.*`).
+/// The settings of a restart strategy (Flink's `restart-strategy.*`).
 #[derive(Debug, Clone, PartialEq)]
 pub enum RestartSpec {
     /// The first failure ends the job.
     None,
-    /// So many restarts in all, each after the same delay.
+    /// A limited number of restarts, each after the same delay.
     FixedDelay {
-        /// Restarts in the life of the job.
+        /// Number of restarts in the life of the job.
         attempts: u32,
-        /// Before each.
+        /// Pause before each restart.
         delay: Duration,
     },
     /// Delays that grow with each failure and start over after a time without one.
     Exponential {
-        /// Before the first restart.
+        /// Delay before the first restart.
         initial: Duration,
-        /// Never longer than this.
+        /// Upper bound of the delay.
         max: Duration,
         /// Growth per failure; at least 1.
         multiplier: f64,
-        /// So long without a failure, and the delay is `initial` again.
+        /// Time without a failure after which the delay is `initial` again.
         reset_after: Duration,
         /// Part of the delay (0 to 1) that is drawn at random, to either side.
         jitter: f64,
@@ -39,9 +39,9 @@ pub enum RestartSpec {
     FailureRate {
         /// Most failures within the interval.
         max: u32,
-        /// The interval.
+        /// Period in which failures are counted.
         interval: Duration,
-        /// Before each restart.
+        /// Delay before each restart.
         delay: Duration,
     },
 }
@@ -49,22 +49,25 @@ pub enum RestartSpec {
 /// A strategy and which failures it is asked about.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RestartPolicy {
-    /// The strategy.
+    /// Restart strategy and its numbers.
     pub spec: RestartSpec,
-    /// Whether errors of the program itself ([`PROGRAM_ERRORS`]) are restarted.
+    /// True if errors of the program itself ([`PROGRAM_ERRORS`]) are restarted.
     pub program_errors: bool,
-    /// Whether a job that never got its slots waits for them again.
+    /// True if a job that never got its slots waits for them again.
     pub never_scheduled: bool,
 }
 
 impl RestartPolicy {
-    /// What somebody chose: it is asked about every recoverable failure.
+    /// Returns the policy for a strategy that the user chose: it is asked about every recoverable
+    /// failure.
     pub fn chosen(spec: RestartSpec) -> Self {
         Self { spec, program_errors: true, never_scheduled: true }
     }
-    /// Nobody chose. What the cluster did to a job is mended (a lost TaskManager, a killed process), so
-    /// that a bounded job survives it exactly; an error of the program, or a cluster that is too small
-    /// from the start, is told at once instead of being tried again in silence.
+    /// Returns the policy for jobs without a restart strategy: exponential back-off from 200 ms to
+    /// 60 s, factor 2, 10 % jitter, at most 10 attempts, reset after 600 s. Failures that the
+    /// cluster caused (a lost TaskManager, a killed process) are restarted, so that a bounded job
+    /// survives them with exact results. An error of the program, or a cluster that never had
+    /// enough slots, fails the job at once.
     pub fn unset() -> Self {
         Self {
             spec: RestartSpec::Exponential {
@@ -87,16 +90,16 @@ pub const PROGRAM_ERRORS: [&str; 4] = ["UserError", "UserPanic", "CoordinatorFai
 /// The kind of a failure for want of slots.
 pub const NO_RESOURCE: &str = "NoResourceAvailable";
 
-/// What becomes of a failure.
+/// The decision about a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// Start again after this.
+    /// Restart after this delay.
     RestartAfter(Duration),
-    /// Let the job fail.
+    /// Do not restart: the job fails.
     GiveUp,
 }
 
-/// A strategy at work.
+/// A restart strategy with the failures it has counted.
 #[derive(Debug, Clone)]
 pub struct RestartStrategy {
     policy: RestartPolicy,
@@ -108,13 +111,14 @@ pub struct RestartStrategy {
 }
 
 impl RestartStrategy {
-    /// Ready.
+    /// Starts with no restart counted.
     pub fn new(policy: RestartPolicy) -> Self {
         Self { policy, granted: 0, recent: VecDeque::new(), last_failure: None }
     }
 
-    /// A part of the job failed at `now` (monotonic). `ever_scheduled`: whether the job had all its slots
-    /// before. `draw` is a random number for the jitter.
+    /// Decides about a failure of a part of the job at `now` (monotonic), and counts it.
+    /// `ever_scheduled` is true if the job had all its slots before. `draw` is a random number for
+    /// the jitter.
     pub fn failed(
         &mut self,
         now: Duration,

@@ -1,6 +1,6 @@
-//! What each TaskExecutor is sent: its tasks, and per input edge one table of where the producers run.
-//! A table is made once and shared by all deployments of a turn. It must never cost anything per edge and
-//! consuming task.
+//! Builds what each TaskExecutor is sent: its tasks, and per input edge one table of its producers'
+//! places. A table is made once and shared by all deployments of a turn. This module must never do
+//! work per edge and consuming task.
 
 use crate::execution_graph::{ExecutionGraph, Placement, TaskIndex, Worker};
 use model::{
@@ -12,14 +12,14 @@ use std::sync::Arc;
 /// The address of a producer that has no place.
 pub const NOT_DEPLOYED: u32 = u32::MAX;
 
-/// Where the producers of one edge run.
+/// The places of one edge's producers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProducerTable {
-    /// Which edge.
+    /// Edge that the table belongs to.
     pub edge: EdgeId,
-    /// The producing vertex.
+    /// Vertex that produces the records.
     pub vertex: JobVertexId,
-    /// Distinct data addresses.
+    /// Data addresses of the program hosts, each once.
     pub addresses: Vec<Arc<str>>,
     /// Per producing subtask: attempt number and index into `addresses`; [`NOT_DEPLOYED`] for one of
     /// another region (forward edges) that has no place yet and that no consumer here reads from.
@@ -29,9 +29,9 @@ pub struct ProducerTable {
 /// One task of a deployment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskPlacement {
-    /// Which attempt.
+    /// Execution attempt that the message concerns.
     pub attempt: ExecutionAttemptId,
-    /// In which slot.
+    /// The slot that the attempt runs in.
     pub allocation: AllocationId,
     /// The state of each operator to restore, in the order of the former subtasks.
     pub restore: Vec<(OperatorId, Vec<StateHandle>)>,
@@ -42,9 +42,9 @@ pub struct TaskPlacement {
 /// Everything for one program host of one TaskExecutor.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Deployment {
-    /// To whom.
+    /// TaskExecutor that the deployment goes to.
     pub worker: Arc<Worker>,
-    /// Which host of the job there.
+    /// The data address of the job's program host on that TaskExecutor.
     pub data_address: Arc<str>,
     /// One table per input edge of the tasks.
     pub producers: Vec<Arc<ProducerTable>>,

@@ -11,12 +11,12 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RegionIndex(pub u32);
 
-/// What stands and falls together.
+/// A pipelined region: subtasks that are started, restarted and ended together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Region {
-    /// Its subtasks, ascending.
+    /// The region's subtasks, ascending.
     pub tasks: Vec<TaskIndex>,
-    /// Whether coordinators belong to it.
+    /// True if some of the region's operators have coordinators.
     pub coordinated: bool,
 }
 
@@ -28,7 +28,8 @@ pub struct Regions {
 }
 
 impl Regions {
-    /// Of a job.
+    /// Divides a job's subtasks into regions: subtasks connected by pipelined edges are in one
+    /// region, and so are all subtasks of coordinated vertices.
     pub fn of(exec: &ExecutionGraph) -> Self {
         let coordinated = coordinated_vertices(exec);
         let mut sets = DisjointSets::new(exec.len());
@@ -73,27 +74,27 @@ impl Regions {
         Self { regions, of_task }
     }
 
-    /// The region of a subtask.
+    /// Returns the region of a subtask.
     pub fn of_task(&self, task: TaskIndex) -> Option<RegionIndex> {
         self.of_task.get(task.0 as usize).copied().map(RegionIndex)
     }
 
-    /// One region.
+    /// Returns the region of that index, `None` if there is none.
     pub fn get(&self, index: RegionIndex) -> Option<&Region> {
         self.regions.get(index.0 as usize)
     }
 
-    /// All, in order.
+    /// Returns all regions, in order.
     pub fn iter(&self) -> impl Iterator<Item = (RegionIndex, &Region)> {
         (0u32..).map(RegionIndex).zip(&self.regions)
     }
 
-    /// How many there are.
+    /// The number of regions.
     pub fn len(&self) -> usize {
         self.regions.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no regions.
     pub fn is_empty(&self) -> bool {
         self.regions.is_empty()
     }

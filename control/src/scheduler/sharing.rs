@@ -10,18 +10,18 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SharedSlot(pub u32);
 
-/// A slot sharing group.
+/// A slot sharing group and its shared slots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlotGroup {
-    /// Its name.
+    /// Name of the slot sharing group.
     pub name: String,
-    /// What each of its slots must have.
+    /// The profile that each slot of the group must fulfil.
     pub profile: ResourceProfile,
-    /// Its first slot.
+    /// Index of the group's first shared slot.
     pub first: u32,
-    /// How many slots: its highest parallelism.
+    /// Number of the group's slots: the highest parallelism of its vertices.
     pub slots: u32,
-    /// Its vertices, by place in the topological order.
+    /// The group's vertices, by place in the topological order.
     vertices: Vec<usize>,
 }
 
@@ -29,13 +29,13 @@ pub struct SlotGroup {
 #[derive(Debug, Clone)]
 pub struct SlotPlan {
     groups: Vec<SlotGroup>,
-    /// Group of each vertex.
+    /// Index of each vertex's group, by place in the topological order.
     of_vertex: Vec<u32>,
     slots: u32,
 }
 
 impl SlotPlan {
-    /// Of a job; groups in the order of their names.
+    /// Plans the shared slots of a job, groups in the order of their names.
     pub fn of(exec: &ExecutionGraph) -> Self {
         let graph = exec.graph();
         let mut by_name: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
@@ -64,40 +64,41 @@ impl SlotPlan {
         Self { groups, of_vertex, slots: first }
     }
 
-    /// All groups.
+    /// Returns the slot sharing groups, ordered by name.
     pub fn groups(&self) -> &[SlotGroup] {
         &self.groups
     }
 
-    /// How many slots there are.
+    /// The number of shared slots.
     pub fn len(&self) -> u32 {
         self.slots
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no shared slots.
     pub fn is_empty(&self) -> bool {
         self.slots == 0
     }
 
-    /// The group of a slot.
+    /// Returns the index of a shared slot's group.
     pub fn group_of(&self, slot: SharedSlot) -> Option<usize> {
         let group = self.groups.partition_point(|g| g.first <= slot.0).checked_sub(1)?;
         (slot.0 < self.slots).then_some(group)
     }
 
-    /// What the real one of a slot must have.
+    /// Returns the profile that the slot which serves `slot` must fulfil; `None` if there is no
+    /// such shared slot.
     pub fn profile_of(&self, slot: SharedSlot) -> Option<&ResourceProfile> {
         self.groups.get(self.group_of(slot)?).map(|group| &group.profile)
     }
 
-    /// The slot of a subtask.
+    /// Returns the shared slot of a subtask.
     pub fn slot_of(&self, exec: &ExecutionGraph, task: TaskIndex) -> Option<SharedSlot> {
         let (vertex, subtask) = exec.split(task);
         let group = self.groups.get(*self.of_vertex.get(vertex)? as usize)?;
         Some(SharedSlot(group.first.checked_add(subtask)?))
     }
 
-    /// Subtasks in a slot, in topological order.
+    /// Returns the subtasks in a shared slot, in topological order.
     pub fn tasks_in<'a>(
         &'a self,
         exec: &'a ExecutionGraph,

@@ -1,13 +1,15 @@
-//! Jobs that wait for slots beside each other: which of them is served first, and who of them gives way.
+//! Contention: several jobs wait for slots at the same time; which is served first, and which of
+//! them yield.
 //!
-//! Of several jobs that each hold a part of what they need, none runs, and none ever will while each keeps its
-//! part: after a failure, or when a JobManager has come back, parts are held in any order. So those that
-//! are served later give as much as lets one run that is served earlier. Functions of values alone; what a job
-//! uses is not known here: its JobMaster keeps that.
+//! Of several jobs that each hold a part of the slots they need, none runs, and none ever will
+//! while each keeps its part: after a failure, or when a JobManager has come back, parts are held
+//! in any order. So the jobs that are served later yield as many slots as one served earlier needs
+//! to run. Functions of values alone. Which slots a job uses is not known here: its JobMaster keeps
+//! that.
 //!
-//! Laws (see the property tests): a job gives way only to one that is served before it; nobody is asked for more
-//! than is lacked, nor where it would be too little all the same; and the first that could be met with what those
-//! behind it hold, is.
+//! Laws (see the property tests): a job yields only to one that is served before it; no job is
+//! asked for more slots than are missing, nor for slots that would not suffice in the end; and the
+//! first job that could be met with the slots of the jobs behind it is met.
 
 use super::matching::{Slots, unmet_by};
 use model::{JobId, ResourceRequirement};
@@ -16,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A waiting job, with its shortage.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Waiting<'a> {
-    /// The job.
+    /// Job that the value belongs to.
     pub job_id: JobId,
     /// The job's place in the order of service.
     pub turn: Turn,
@@ -41,7 +43,7 @@ pub struct Turn {
 
 /// The decision which jobs yield slots.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Ways {
+pub struct YieldPlan {
     /// The slots that each yielding job is asked for.
     pub givers: BTreeMap<JobId, Vec<ResourceRequirement>>,
     /// The jobs that will have all they need with these slots.
@@ -49,9 +51,9 @@ pub struct Ways {
 }
 
 /// Decides which jobs yield slots so that other jobs can run.
-pub fn ways(mut waiting: Vec<Waiting<'_>>) -> Ways {
+pub fn plan_yielding(mut waiting: Vec<Waiting<'_>>) -> YieldPlan {
     waiting.sort_by_key(|job| job.turn);
-    let mut ways = Ways::default();
+    let mut plan = YieldPlan::default();
     // Jobs that hold slots which they may yield, the job that is served last first: it yields first.
     let mut holders: Vec<&Waiting<'_>> =
         waiting.iter().rev().filter(|job| !job.held.is_empty()).collect();
@@ -60,7 +62,7 @@ pub fn ways(mut waiting: Vec<Waiting<'_>>) -> Ways {
             break;
         }
         // The job yields its own slots in this round.
-        if ways.givers.contains_key(&job.job_id) {
+        if plan.givers.contains_key(&job.job_id) {
             continue;
         }
         let mut rest = job.lacking.to_vec();
@@ -70,23 +72,26 @@ pub fn ways(mut waiting: Vec<Waiting<'_>>) -> Ways {
                 break;
             }
             let left = unmet_by(&rest, other.held.clone());
-            let gives = less(&rest, &left);
+            let gives = difference(&rest, &left);
             if !gives.is_empty() {
                 given.push((other.job_id, gives));
                 rest = left;
             }
         }
         if rest.is_empty() {
-            ways.givers.extend(given);
-            holders.retain(|holder| !ways.givers.contains_key(&holder.job_id));
-            ways.receivers.insert(job.job_id);
+            plan.givers.extend(given);
+            holders.retain(|holder| !plan.givers.contains_key(&holder.job_id));
+            plan.receivers.insert(job.job_id);
         }
     }
-    ways
+    plan
 }
 
 /// Returns the difference between `of` and `left` for each profile.
-fn less(of: &[ResourceRequirement], left: &[ResourceRequirement]) -> Vec<ResourceRequirement> {
+fn difference(
+    of: &[ResourceRequirement],
+    left: &[ResourceRequirement],
+) -> Vec<ResourceRequirement> {
     let slots_in = |all: &[ResourceRequirement], like: &ResourceRequirement| {
         let same = all.iter().filter(|r| r.profile == like.profile);
         same.map(|r| r.slots).fold(0, u32::saturating_add)
@@ -124,7 +129,7 @@ mod tests {
         Job { id, exceeds: false, lacks: slots(lacks), held, is_due: true }
     }
 
-    fn ways_of(jobs: &[Job]) -> Ways {
+    fn plan_of(jobs: &[Job]) -> YieldPlan {
         let profile = ResourceProfile::default();
         let waiting = jobs.iter().map(|job| Waiting {
             job_id: JobId(job.id),
@@ -133,20 +138,20 @@ mod tests {
             held: BTreeMap::from([(&profile, job.held)]),
             is_due: job.is_due,
         });
-        ways(waiting.collect())
+        plan_yielding(waiting.collect())
     }
 
     /// Returns the jobs that yield, each with its number of slots.
     fn gives(jobs: &[Job]) -> Vec<(u128, u32)> {
         let sum = |of: Vec<ResourceRequirement>| of.iter().map(|r| r.slots).sum();
-        ways_of(jobs).givers.into_iter().map(|(id, of)| (id.0, sum(of))).collect()
+        plan_of(jobs).givers.into_iter().map(|(id, of)| (id.0, sum(of))).collect()
     }
 
     #[test]
     fn of_three_that_hold_a_part_each_the_last_gives_way_to_the_first() {
         let three = [job(1, 4, 4), job(2, 4, 4), job(3, 4, 4)];
         assert_eq!(gives(&three), [(3, 4)]);
-        assert_eq!(ways_of(&three).receivers, BTreeSet::from([JobId(1)]));
+        assert_eq!(plan_of(&three).receivers, BTreeSet::from([JobId(1)]));
     }
 
     #[test]
@@ -187,9 +192,9 @@ mod tests {
             jobs.sort_by_key(|job| job.id);
             jobs.dedup_by_key(|job| job.id);
             jobs.sort_by_key(|job| (job.exceeds, job.id));
-            let (ways, gives) = (ways_of(&jobs), gives(&jobs));
+            let (plan, gives) = (plan_of(&jobs), gives(&jobs));
             let lacks = |job: &Job| job.lacks[0].slots;
-            let receives = |job: &&Job| ways.receivers.contains(&JobId(job.id));
+            let receives = |job: &&Job| plan.receivers.contains(&JobId(job.id));
             let place = |id| jobs.iter().position(|job| job.id == id).unwrap();
             // The yielded slots cover a shortage exactly, and were held.
             let given: u32 = gives.iter().map(|(_, slots)| slots).sum();
@@ -198,7 +203,7 @@ mod tests {
                 prop_assert!(*slots > 0 && *slots <= jobs[place(*giver)].held);
                 let mut before = jobs.iter().take(place(*giver)).filter(receives);
                 prop_assert!(before.any(|job| job.is_due), "{giver} gives way for nothing");
-                prop_assert!(!ways.receivers.contains(&JobId(*giver)));
+                prop_assert!(!plan.receivers.contains(&JobId(*giver)));
             }
             // Progress: the first job that could be met with everything that later jobs hold is met.
             let met = jobs.iter().enumerate().find(|(place, job)| {

@@ -63,11 +63,11 @@ pub(super) fn first_look(supply: &Supply, since: Duration) -> Duration {
 
 /// The prospect of a waiting job.
 enum Outlook {
-    /// Its requirements cannot be met.
+    /// The job's requirements cannot be met.
     Hopeless,
-    /// Its requirements may still be met until this time.
+    /// The job's requirements may still be met until this monotonic time.
     HopefulUntil(Duration),
-    /// Its requirements can be met unless slots are lost.
+    /// The job's requirements can be met unless slots are lost.
     Hopeful,
 }
 

@@ -1,4 +1,5 @@
-//! Which requirements slots meet, and which workers the rest would take. Functions of values alone.
+//! Matches slots with requirements, and computes the workers that the unmet rest needs. Functions
+//! of values alone.
 //!
 //! Laws (see the property tests): a slot meets one requirement at most; a requirement is never met by
 //! more slots than it asks for; workers asked for never offer a whole worker more than is unmet.
@@ -6,8 +7,8 @@
 use model::{ResourceProfile, ResourceRequirement, WorkerResourceSpec};
 use std::collections::BTreeMap;
 
-/// What `held` leaves unmet of `requirements`: the most demanding requirement chooses first, and takes the
-/// smallest slots that fulfil it.
+/// Returns the part of `requirements` that the slots in `held` leave unmet: the most demanding
+/// requirement chooses first, and takes the smallest slots that fulfil it.
 pub fn unmet<'a>(
     requirements: &[ResourceRequirement],
     held: impl IntoIterator<Item = &'a ResourceProfile>,
@@ -15,10 +16,10 @@ pub fn unmet<'a>(
     unmet_by(requirements, count(held))
 }
 
-/// How many slots, by what they offer.
+/// Number of slots by the profile that they offer.
 pub type Slots<'a> = BTreeMap<&'a ResourceProfile, u32>;
 
-/// Counts slots.
+/// Counts the slots of each profile.
 pub fn count<'a>(slots: impl IntoIterator<Item = &'a ResourceProfile>) -> Slots<'a> {
     let mut by_profile = Slots::new();
     for profile in slots {
@@ -28,7 +29,7 @@ pub fn count<'a>(slots: impl IntoIterator<Item = &'a ResourceProfile>) -> Slots<
     by_profile
 }
 
-/// As [`unmet`], with slots that were counted.
+/// Computes the same as [`unmet`], from slots that were counted before.
 pub fn unmet_by(
     requirements: &[ResourceRequirement],
     mut by_profile: Slots<'_>,
@@ -58,17 +59,17 @@ fn demanding_first(requirements: &[ResourceRequirement]) -> Vec<(&ResourceProfil
     sums.into_iter().rev().collect()
 }
 
-/// What unmet requirements would take.
+/// The workers that unmet requirements need.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WorkersNeeded {
-    /// New workers by spec.
+    /// Number of new workers by spec.
     pub workers: BTreeMap<WorkerResourceSpec, u32>,
-    /// What no worker of this configuration can serve.
+    /// The requirements that no worker of this configuration can meet.
     pub impossible: Vec<ResourceRequirement>,
 }
 
-/// The workers that would meet all of `unmet`. A requirement that is larger than an equal share of
-/// `worker` gets workers of the same size with fewer, larger slots.
+/// Returns the workers that would meet all of `unmet`. A requirement that is larger than an equal
+/// share of `worker` gets workers of the same size with fewer, larger slots.
 pub fn workers_for(unmet: &[ResourceRequirement], worker: &WorkerResourceSpec) -> WorkersNeeded {
     let mut slots_of: BTreeMap<WorkerResourceSpec, u32> = BTreeMap::new();
     let mut needed = WorkersNeeded::default();

@@ -115,12 +115,12 @@ impl Queue {
 
     /// Returns the first job behind the declaration number `last`, in the order of declarations.
     pub(super) fn next(&self, last: Option<u64>) -> Option<(u64, JobId)> {
-        behind(&self.by_order, last)
+        first_after(&self.by_order, last)
     }
 
     /// Returns the first job behind `last` whose demand is at most `pool` slots. Profiles are not compared.
     pub(super) fn next_within(&self, pool: u64, last: Option<u64>) -> Option<(u64, JobId)> {
-        self.by_demand.range(..=pool).filter_map(|(_, jobs)| behind(jobs, last)).min()
+        self.by_demand.range(..=pool).filter_map(|(_, jobs)| first_after(jobs, last)).min()
     }
 
     /// Returns the jobs with a shortage of at most `slots` slots.
@@ -150,7 +150,7 @@ impl Queue {
     }
 }
 
-fn behind(jobs: &BTreeMap<u64, JobId>, last: Option<u64>) -> Option<(u64, JobId)> {
+fn first_after(jobs: &BTreeMap<u64, JobId>, last: Option<u64>) -> Option<(u64, JobId)> {
     let from = last.map_or(Bound::Unbounded, Bound::Excluded);
     jobs.range((from, Bound::Unbounded)).next().map(|(order, job)| (*order, *job))
 }

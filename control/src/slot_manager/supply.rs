@@ -1,4 +1,5 @@
-//! Workers of an external resource system: which are missing, and which are no longer needed.
+//! Workers of an external resource system: decides which are missing and which are not needed any
+//! more.
 
 use super::matching::workers_for;
 use super::{Command, SlotManager, Supply};

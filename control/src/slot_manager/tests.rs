@@ -241,7 +241,7 @@ fn a_superseded_job_master_declares_nothing() {
     assert_eq!(requests(&sm.check(s(1))).len(), 1);
 }
 
-/// Who is asked to give way, and how many slots.
+/// The jobs that are asked to yield, and the number of slots each.
 fn asked(commands: &[Command]) -> Vec<(JobId, u32)> {
     let of = |command: &Command| match command {
         Command::AskToGiveWay { job_id, slots, .. } => {
@@ -580,12 +580,12 @@ fn an_op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// What TaskExecutors truly hold, and the laws, under any sequence of events.
+/// The true state of the TaskExecutors, and the laws that hold under any sequence of events.
 #[derive(Default)]
 struct World {
     /// Live incarnation by worker name, and its slots.
     live: BTreeMap<u32, (u128, u32)>,
-    /// What a live TaskExecutor gave.
+    /// Slots that live TaskExecutors have given.
     given: BTreeMap<(u128, u32), SlotAllocation>,
     open: Vec<SlotRequest>,
     next_instance: u128,
@@ -651,7 +651,7 @@ impl World {
         }
     }
 
-    /// As a TaskExecutor answers a request.
+    /// Answers a request as a TaskExecutor does.
     fn answer(&mut self, sm: &mut SlotManager, now: Duration, request: &SlotRequest) {
         let key = (request.instance_id.0, request.index);
         if !self.live.values().any(|(instance, _)| *instance == key.0) {

@@ -9,7 +9,7 @@ use model::{
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The source of workers.
+/// The way in which the cluster gets its workers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Supply {
     /// Workers come from outside at any time (standalone): requirements wait for them.
@@ -21,13 +21,15 @@ pub enum Supply {
     Active {
         /// The default spec of a worker.
         worker: WorkerResourceSpec,
-        /// `slot.request.timeout`.
+        /// Longest time a request for a slot stays open (`slot.request.timeout`).
         request_timeout: Duration,
-        /// `resourcemanager.taskmanager-timeout`.
+        /// Time after which an idle TaskManager is released
+        /// (`resourcemanager.taskmanager-timeout`).
         idle_timeout: Duration,
-        /// `slotmanager.number-of-slots.max`.
+        /// Largest number of slots of the cluster (`slotmanager.number-of-slots.max`); `None` for
+        /// no bound.
         slots_max: Option<u32>,
-        /// `slotmanager.redundant-taskmanager-num`.
+        /// Number of spare TaskManagers (`slotmanager.redundant-taskmanager-num`).
         redundant: u32,
     },
 }
@@ -35,9 +37,9 @@ pub enum Supply {
 /// The settings of a SlotManager.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The source of workers.
+    /// Source of the workers.
     pub supply: Supply,
-    /// `cluster.evenly-spread-out-slots`.
+    /// True if slots are spread over all TaskManagers (`cluster.evenly-spread-out-slots`).
     pub spread_out: bool,
     /// Time for which an answer of a TaskExecutor overrides its reports: two heartbeats.
     pub settle: Duration,
@@ -55,7 +57,7 @@ pub enum Command {
     /// Tell a TaskExecutor to free a slot of a removed job. The message may be lost: then the TaskExecutor's next
     /// report still shows the slot, and the command is given again.
     FreeSlot {
-        /// The worker.
+        /// Incarnation of the TaskExecutor concerned.
         instance_id: InstanceId,
         /// The allocation to end.
         allocation_id: AllocationId,
@@ -66,7 +68,7 @@ pub enum Command {
     AskToGiveWay {
         /// The job that is asked.
         job_id: JobId,
-        /// Its JobMaster.
+        /// Leadership of the job's JobMaster.
         job_master_id: JobMasterId,
         /// The numbers of slots by the profile that they must fulfil.
         slots: Vec<ResourceRequirement>,
@@ -81,7 +83,7 @@ pub enum Command {
     },
     /// Active supply: release a worker that has been idle for long enough.
     ReleaseWorker {
-        /// Its incarnation.
+        /// Incarnation of the TaskExecutor.
         instance_id: InstanceId,
     },
 }
@@ -89,13 +91,13 @@ pub enum Command {
 /// A request for a slot of a TaskExecutor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlotRequest {
-    /// The worker.
+    /// Incarnation of the TaskExecutor that is asked.
     pub instance_id: InstanceId,
     /// The index of the slot on the worker.
     pub index: u32,
     /// The job that the slot is for.
     pub job_id: JobId,
-    /// The allocation.
+    /// Allocation that the request establishes.
     pub allocation_id: AllocationId,
     /// The profile that the slot must fulfil.
     pub profile: ResourceProfile,
@@ -106,11 +108,12 @@ pub struct SlotRequest {
 pub struct Lack {
     /// The job with the shortage.
     pub job_id: JobId,
-    /// Its JobMaster.
+    /// Leadership of the job's JobMaster.
     pub job_master_id: JobMasterId,
     /// The slots that the job holds.
     pub acquired: Vec<ResourceRequirement>,
-    /// The shortage as text: "needs 8 slots of …, 4 registered, 0 free", and who holds the others.
+    /// The shortage as text: "needs 8 slots of …, 4 registered, 0 free", and the jobs that hold the
+    /// others.
     pub message: String,
 }
 
@@ -126,13 +129,13 @@ pub enum Refusal {
 /// Sums and details, for REST.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Overview {
-    /// Registered workers.
+    /// Number of registered workers.
     pub workers: u32,
     /// Number of slots of all registered workers.
     pub slots: u32,
     /// Number of free slots.
     pub free_slots: u32,
-    /// Workers on blocked nodes.
+    /// Number of workers on blocked nodes.
     pub blocked_workers: u32,
     /// Number of free slots on these workers.
     pub blocked_free_slots: u32,

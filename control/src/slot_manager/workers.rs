@@ -41,7 +41,7 @@ impl SlotState {
 pub struct Slot {
     /// The resources that the slot offers.
     pub profile: ResourceProfile,
-    /// Its state.
+    /// State of the slot: free, requested or allocated.
     pub state: SlotState,
     /// Time of the TaskExecutor's last answer about the slot, monotonic: older reports may still be on their way.
     pub settled_at: Duration,
@@ -50,13 +50,13 @@ pub struct Slot {
 /// A worker at its registration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewWorker {
-    /// Its incarnation.
+    /// Incarnation of the TaskExecutor.
     pub instance_id: InstanceId,
-    /// The process.
+    /// Process of the TaskExecutor.
     pub resource_id: ResourceId,
-    /// The worker's node.
+    /// Host name of the worker's node.
     pub host: String,
-    /// The worker's spec.
+    /// Resources of the worker.
     pub spec: WorkerResourceSpec,
     /// The state of its slots.
     pub report: SlotReport,
@@ -65,13 +65,13 @@ pub struct NewWorker {
 /// One registered worker.
 #[derive(Debug, Clone)]
 pub struct Worker {
-    /// The process.
+    /// Process of the TaskExecutor.
     pub resource_id: ResourceId,
-    /// The worker's node.
+    /// Host name of the worker's node.
     pub host: String,
-    /// The worker's spec.
+    /// Resources of the worker.
     pub spec: WorkerResourceSpec,
-    /// The slots by index.
+    /// Slots of the worker by index.
     pub slots: BTreeMap<u32, Slot>,
     /// Time since when every slot is free, monotonic; `None` if a slot is not free.
     pub idle_since: Option<Duration>,
@@ -105,7 +105,7 @@ impl Worker {
     }
 }
 
-/// All workers.
+/// All registered workers and their slots, indexed by host and profile.
 #[derive(Debug)]
 pub struct Workers {
     all: BTreeMap<InstanceId, Worker>,

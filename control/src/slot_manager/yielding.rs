@@ -1,7 +1,7 @@
 //! Asks waiting jobs to yield slots to other waiting jobs. [`super::contention`] decides which job yields to which.
 //! This module must never ask a job again that was asked a moment ago.
 
-use super::contention::{Waiting, ways};
+use super::contention::{Waiting, plan_yielding};
 use super::lacks::LACK_GRACE;
 use super::matching::Slots;
 use super::queue::Queue;
@@ -66,8 +66,8 @@ impl SlotManager {
             return;
         }
         self.queue_seen_at = Some(now);
-        let ways = ways(self.who_might(now));
-        for (job_id, slots) in ways.givers {
+        let plan = plan_yielding(self.who_might(now));
+        for (job_id, slots) in plan.givers {
             let Some(job) = self.jobs.get_mut(&job_id) else {
                 continue;
             };
@@ -77,7 +77,7 @@ impl SlotManager {
                 commands.push(Command::AskToGiveWay { job_id, job_master_id, slots });
             }
         }
-        for job_id in ways.receivers {
+        for job_id in plan.receivers {
             if let Some(job) = self.jobs.get_mut(&job_id) {
                 job.promised_at = Some(now);
             }

@@ -15,13 +15,13 @@ use std::sync::Arc;
 /// A slot that the job holds.
 #[derive(Debug, Clone)]
 pub struct HeldSlot {
-    /// Where.
+    /// TaskExecutor that the slot is on.
     pub worker: Arc<Worker>,
-    /// What it offers.
+    /// Profile that the slot offers.
     pub profile: ResourceProfile,
     data_address: Arc<str>,
     serves: SharedSlot,
-    /// Whether tasks were deployed into it: then it can't serve anything else.
+    /// True if tasks were deployed into it: then it can't serve anything else.
     in_use: bool,
     /// Reports in a row in which its TaskExecutor did not list it.
     missed: u8,
@@ -33,54 +33,56 @@ struct Registered {
     allocations: BTreeSet<AllocationId>,
 }
 
-/// What a group still needs.
+/// The state of one slot sharing group.
 #[derive(Debug, Clone)]
 struct GroupState {
     profile: ResourceProfile,
-    /// Its shared slots that nothing serves though something is to run there, lowest first.
+    /// The group's shared slots that no held slot serves although something is to run there, lowest
+    /// first.
     missing: BTreeSet<u32>,
-    /// Its shared slots in which everything has finished.
+    /// The group's shared slots in which everything has finished.
     retired: BTreeSet<u32>,
     slots: u32,
 }
 
-/// What a registration found.
+/// The result of a registration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Registration {
-    /// A new TaskExecutor.
+    /// The TaskExecutor was not registered before.
     New,
-    /// The same incarnation again.
+    /// The same incarnation was registered before.
     Known,
-    /// Another incarnation was registered and is gone with all its slots.
+    /// Another incarnation was registered; it was removed with all its slots.
     Replaced {
         /// Shared slots that it served.
         lost: Vec<SharedSlot>,
     },
 }
 
-/// What came of an offer.
+/// The result of an offer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Accepted {
-    /// Those that are held now, also those that were before.
+    /// The allocations held now, including those that were held before.
     pub accepted: Vec<AllocationId>,
     /// Shared slots that are served now and were not before.
     pub served: Vec<SharedSlot>,
-    /// Shared slots whose program host was replaced by another: what ran there is gone.
+    /// Shared slots whose program host was replaced by another: the tasks that ran there have
+    /// ended.
     pub moved: Vec<SharedSlot>,
 }
 
-/// What became of the slot that served a shared slot in which everything has finished.
+/// The fate of the slot that served a shared slot in which everything has finished.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Retired {
-    /// It serves this one now.
+    /// The slot now serves this shared slot.
     Serves(Arc<Worker>, SharedSlot),
-    /// Nothing needs it.
+    /// The slot is not needed any more; it may be returned.
     Free(Arc<Worker>, AllocationId),
-    /// There was none.
+    /// No slot served the shared slot.
     Unserved,
 }
 
-/// The pool.
+/// The slots that a job holds, and which shared slots they serve.
 #[derive(Debug, Clone)]
 pub struct SlotPool {
     groups: Vec<GroupState>,
@@ -93,7 +95,7 @@ pub struct SlotPool {
 }
 
 impl SlotPool {
-    /// Empty, for a job's plan.
+    /// Creates an empty pool for a job's plan.
     pub fn new(plan: &SlotPlan) -> Self {
         let groups: Vec<GroupState> = plan
             .groups()
@@ -116,7 +118,8 @@ impl SlotPool {
         }
     }
 
-    /// A TaskExecutor introduces itself.
+    /// Registers a TaskExecutor. If another incarnation of it was registered, that is removed with
+    /// all its slots.
     pub fn register(&mut self, plan: &SlotPlan, worker: Worker) -> Registration {
         let found = match self.workers.get(&worker.resource_id) {
             Some(known) if known.worker.instance_id == worker.instance_id => {
@@ -134,7 +137,7 @@ impl SlotPool {
         }
     }
 
-    /// The registered TaskExecutor of that incarnation.
+    /// Returns the TaskExecutor if it is registered in that incarnation, otherwise `None`.
     pub fn worker(&self, resource: &ResourceId, instance: InstanceId) -> Option<&Arc<Worker>> {
         self.current(resource, instance).map(|known| &known.worker)
     }
@@ -143,12 +146,13 @@ impl SlotPool {
         self.workers.get(resource).filter(|known| known.worker.instance_id == instance)
     }
 
-    /// All registered TaskExecutors.
+    /// Returns all registered TaskExecutors.
     pub fn workers(&self) -> impl Iterator<Item = &Arc<Worker>> {
         self.workers.values().map(|known| &known.worker)
     }
 
-    /// A TaskExecutor offers slots. What is not accepted is for it to free. `None`: it is not registered.
+    /// Takes the slots that a TaskExecutor offers, as far as they are needed; the TaskExecutor
+    /// frees the others. Returns `None` if it is not registered in this incarnation.
     pub fn offer<'a>(
         &mut self,
         plan: &SlotPlan,
@@ -262,8 +266,8 @@ impl SlotPool {
         }
     }
 
-    /// A TaskExecutor is gone; returns the shared slots that it served. Nothing happens where another
-    /// incarnation is registered.
+    /// Removes a TaskExecutor with all its slots, and returns the shared slots that these served.
+    /// Does nothing if another incarnation is registered.
     pub fn release_worker(
         &mut self,
         plan: &SlotPlan,
@@ -278,7 +282,8 @@ impl SlotPool {
         allocations.into_iter().filter_map(|a| self.release_slot(plan, a)).collect()
     }
 
-    /// A slot is gone; returns the shared slot that it served.
+    /// Removes a slot and returns the shared slot that it served; `None` if the pool does not hold
+    /// it.
     pub fn release_slot(
         &mut self,
         plan: &SlotPlan,
@@ -292,7 +297,7 @@ impl SlotPool {
         Some(slot.serves)
     }
 
-    /// Where a shared slot is, if it is served.
+    /// Returns the place of the slot that serves a shared slot; `None` if none does.
     pub fn placement(&self, slot: SharedSlot) -> Option<Placement> {
         let allocation = (*self.serving.get(slot.0 as usize)?)?;
         let held = self.held.get(&allocation)?;
@@ -303,7 +308,8 @@ impl SlotPool {
         })
     }
 
-    /// Tasks were deployed into a shared slot, or all of them have ended.
+    /// Marks the slot that serves a shared slot as in use (tasks were deployed into it) or not (all
+    /// of them have ended).
     pub fn set_in_use(&mut self, slot: SharedSlot, in_use: bool) {
         let allocation = self.serving.get(slot.0 as usize).copied().flatten();
         if let Some(held) = allocation.and_then(|a| self.held.get_mut(&a)) {
@@ -311,7 +317,7 @@ impl SlotPool {
         }
     }
 
-    /// A TaskExecutor's full report of what it holds for the job: returns held slots that it has not
+    /// Compares a TaskExecutor's full report with the pool. Returns the held slots that it has not
     /// listed for `strikes` reports in a row.
     pub fn reconcile(
         &mut self,
@@ -334,28 +340,29 @@ impl SlotPool {
         gone
     }
 
-    /// Whether a shared slot is served.
+    /// Returns true if a shared slot is served.
     pub fn is_served(&self, slot: SharedSlot) -> bool {
         self.serving.get(slot.0 as usize).is_some_and(Option::is_some)
     }
 
-    /// Whether every shared slot is served.
+    /// Returns true if every shared slot is served.
     pub fn is_complete(&self) -> bool {
         self.groups.iter().all(|g| g.missing.is_empty())
     }
 
-    /// Slots held.
+    /// Number of slots that the pool holds.
     pub fn len(&self) -> usize {
         self.held.len()
     }
 
-    /// Whether no slot is held.
+    /// Returns true if the pool holds no slot.
     pub fn is_empty(&self) -> bool {
         self.held.is_empty()
     }
 
-    /// Everything in a shared slot has finished: it needs nothing any more. What served it serves one that is
-    /// missing if it is to be passed on; else it is for the caller to free.
+    /// Records that everything in a shared slot has finished, so that it needs no slot any more.
+    /// The slot that served it serves a missing one if `pass_on` is true; otherwise the caller has
+    /// to free it.
     pub fn retire(&mut self, plan: &SlotPlan, slot: SharedSlot, pass_on: bool) -> Retired {
         if let Some(group) = plan.group_of(slot).and_then(|g| self.groups.get_mut(g)) {
             group.retired.insert(slot.0);
@@ -380,7 +387,7 @@ impl SlotPool {
         }
     }
 
-    /// A slot that nothing runs in serves another shared slot, which nothing serves, from now on.
+    /// Lets a slot in which nothing runs serve another shared slot, which no slot serves.
     pub fn reassign(&mut self, plan: &SlotPlan, allocation: AllocationId, to: SharedSlot) {
         let Some(held) = self.held.get_mut(&allocation) else {
             return;
@@ -391,7 +398,7 @@ impl SlotPool {
         self.serve(plan, to, Some(allocation));
     }
 
-    /// Something is to run in a shared slot again, if nothing was any more.
+    /// Records that a retired shared slot is needed again; does nothing if it is not retired.
     pub fn revive(&mut self, plan: &SlotPlan, slot: SharedSlot) {
         let group = plan.group_of(slot).and_then(|g| self.groups.get_mut(g));
         if let Some(group) = group
@@ -401,7 +408,8 @@ impl SlotPool {
         }
     }
 
-    /// What has not finished needs, by profile, profiles in order.
+    /// Returns the slots that the unfinished part of the job needs, one entry per profile, ordered
+    /// by profile.
     pub fn requirements(&self) -> Vec<ResourceRequirement> {
         let mut by_profile: BTreeMap<&ResourceProfile, u32> = BTreeMap::new();
         for group in &self.groups {
@@ -416,12 +424,13 @@ impl SlotPool {
             .collect()
     }
 
-    /// All slots, with what they serve.
+    /// Returns all slots with the shared slots that they serve.
     pub fn slots(&self) -> impl Iterator<Item = (SharedSlot, AllocationId, &HeldSlot)> {
         self.held.iter().map(|(allocation, slot)| (slot.serves, *allocation, slot))
     }
 
-    /// Slots of a TaskExecutor, ascending, with the shared slots they serve.
+    /// Returns the slots of a TaskExecutor with the shared slots that they serve, by ascending
+    /// allocation id.
     pub fn slots_on(
         &self,
         resource: &ResourceId,
@@ -433,7 +442,7 @@ impl SlotPool {
             .filter_map(|a| Some((*a, self.held.get(a)?.serves)))
     }
 
-    /// Whether a slot is held, and held of that TaskExecutor.
+    /// Returns true if the pool holds the slot, and the slot is on that TaskExecutor.
     pub fn holds(&self, resource: &ResourceId, allocation: AllocationId) -> bool {
         self.workers.get(resource).is_some_and(|known| known.allocations.contains(&allocation))
     }

@@ -27,53 +27,53 @@ struct Slot {
     held: Option<Held>,
 }
 
-/// An allocated slot.
+/// The allocation of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Held {
-    /// The job.
+    /// Job that holds the slot.
     pub job: JobId,
-    /// The allocation.
+    /// Allocation under which the slot is held or asked for.
     pub allocation: AllocationId,
-    /// How far it is.
+    /// Phase of the allocation.
     pub phase: Phase,
     /// Since when it is in that phase.
     pub since: Duration,
 }
 
-/// How far an allocated slot is.
+/// The phase of an allocated slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// Not accepted by a JobMaster (any more, or yet).
+    /// No JobMaster has accepted the slot, or the one that had is disconnected.
     Inactive,
     /// Accepted by the connected JobMaster.
     Active,
-    /// Its host is gone; freed when the JobMaster was told.
+    /// The slot's program host has ended; the slot is freed once the JobMaster has been informed.
     Failing,
-    /// Given back, but tasks in it still run; freed when they have ended.
+    /// The slot was given back, but tasks in it still run; it is freed when they have ended.
     Releasing,
 }
 
-/// What became of an allocation.
+/// The result of an allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Allocated {
     /// The slot was free.
     New,
-    /// It had this allocation already: a repeated request.
+    /// The slot had this allocation already: the request was repeated.
     Already,
 }
 
-/// Why a slot was not allocated.
+/// The reason why a slot was not allocated.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum AllocateError {
-    /// There is none of that index.
+    /// The table has no slot of that index.
     #[error("there is no slot {0}")]
     NoSuchSlot(u32),
-    /// It has another allocation, or is being freed.
+    /// The slot has another allocation, or is being freed.
     #[error("the slot belongs to job {job}")]
     Occupied {
-        /// Whose.
+        /// Job that has the slot now.
         job: JobId,
-        /// Which allocation.
+        /// Allocation that has the slot now.
         allocation: AllocationId,
     },
     /// The allocation has another slot.
@@ -82,11 +82,11 @@ pub enum AllocateError {
     /// The slot has less than is needed.
     #[error("slot {index} has {has}, {need} is needed")]
     TooSmall {
-        /// Which.
+        /// Index of the slot in its TaskExecutor.
         index: u32,
-        /// Its profile.
+        /// Profile that the slot has.
         has: Box<ResourceProfile>,
-        /// The needed one.
+        /// Profile that the slot must fulfil.
         need: Box<ResourceProfile>,
     },
 }
@@ -94,7 +94,7 @@ pub enum AllocateError {
 /// A slot that became free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Freed {
-    /// Which.
+    /// Index of the slot, from 0.
     pub index: u32,
     /// The job it belonged to.
     pub job: JobId,
@@ -103,18 +103,18 @@ pub struct Freed {
 }
 
 impl SlotTable {
-    /// All free.
+    /// A table of the given slots, all of them free.
     pub fn new(resource_id: ResourceId, profiles: Vec<ResourceProfile>) -> Self {
         let slots = profiles.into_iter().map(|profile| Slot { profile, held: None });
         Self { resource_id, slots: slots.collect(), by_allocation: BTreeMap::new() }
     }
 
-    /// How many there are.
+    /// The number of slots.
     pub fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if the TaskExecutor has no slots.
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
@@ -156,13 +156,13 @@ impl SlotTable {
         }
     }
 
-    /// The allocated slot.
+    /// Returns the slot that has this allocation, `None` if none has.
     pub fn get(&self, allocation: AllocationId) -> Option<Held> {
         let at = *self.by_allocation.get(&allocation)?;
         self.slots.get(at)?.held
     }
 
-    /// The index of an allocated slot.
+    /// Returns the index of the slot that has this allocation, `None` if none has.
     pub fn index_of(&self, allocation: AllocationId) -> Option<u32> {
         u32::try_from(*self.by_allocation.get(&allocation)?).ok()
     }
@@ -190,12 +190,12 @@ impl SlotTable {
         Some(Freed { index: u32::try_from(at).ok()?, job: held.job, allocation })
     }
 
-    /// The slots of a job, by index.
+    /// Returns the slots of a job, by index.
     pub fn of_job(&self, job: JobId) -> impl Iterator<Item = Held> {
         self.held().filter(move |held| held.job == job)
     }
 
-    /// Those slots of a job that no JobMaster has accepted, as offers.
+    /// Returns the job's slots that no JobMaster has accepted, as offers.
     pub fn offers(&self, job: JobId) -> Vec<SlotOffer> {
         let slots = (0u32..).zip(&self.slots);
         slots
@@ -210,12 +210,12 @@ impl SlotTable {
             .collect()
     }
 
-    /// All allocated slots, by index.
+    /// Returns all allocated slots, by index.
     pub fn held(&self) -> impl Iterator<Item = Held> {
         self.slots.iter().filter_map(|slot| slot.held)
     }
 
-    /// Every slot as the ResourceManager is told of it.
+    /// Reports every slot, as the ResourceManager receives it.
     pub fn report(&self) -> SlotReport {
         let slots = (0u32..).zip(&self.slots).map(|(index, slot)| SlotStatus {
             slot_id: SlotId { resource_id: self.resource_id.clone(), index },

@@ -16,12 +16,13 @@ pub struct Deployment {
     pub accepted: Vec<ExecutionAttemptId>,
     /// The tasks that can't run.
     pub refused: Vec<(ExecutionAttemptId, JobMasterRefusal)>,
-    /// What else is to be done.
+    /// Further commands for the caller.
     pub commands: Vec<Command>,
 }
 
 impl TaskExecutor {
-    /// A JobMaster deploys tasks into its slots.
+    /// Deploys tasks of a JobMaster into its slots. Returns the deployment to pass to the host. The
+    /// error says why the whole call is refused.
     pub fn deploy(
         &mut self,
         now: Duration,
@@ -57,7 +58,7 @@ impl TaskExecutor {
         Ok(Deployment { launch, accepted, refused, commands })
     }
 
-    /// A JobMaster cancels tasks.
+    /// Cancels tasks for a JobMaster.
     pub fn cancel(
         &mut self,
         id: JobId,
@@ -248,7 +249,7 @@ impl TaskExecutor {
         self.fail_job(now, id, &FailureCause::recoverable("Fenced", message));
     }
 
-    /// The job's host is gone or will be: its tasks have failed, its slots are lost to the JobMaster.
+    /// Fails a job's tasks and reports its slots as lost, because its host has ended or will end.
     pub(super) fn fail_job(&mut self, now: Duration, id: JobId, cause: &FailureCause) {
         let slots: Vec<Held> = self.slots.of_job(id).collect();
         let Some(job) = self.jobs.get_mut(&id) else {
@@ -396,7 +397,7 @@ impl TaskExecutor {
         self.out.push(Command::EndHost { job: id, launch, at_once });
     }
 
-    /// Forgets a job without slots, once its JobMaster knows everything and its host is gone.
+    /// Forgets a job without slots, once its JobMaster has all reports and its host has ended.
     pub(super) fn close_if_done(&mut self, id: JobId) {
         if self.slots.of_job(id).next().is_some() {
             return;

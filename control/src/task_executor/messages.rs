@@ -1,4 +1,5 @@
-//! What a TaskExecutor's core is told and what it asks for. Plain values; nothing here decides.
+//! Events that a TaskExecutor's core receives, and commands that it gives. Plain values; nothing
+//! here decides.
 
 use crate::job_table::Connection;
 use model::job::{SlotOffer, TaskStateUpdate};
@@ -7,310 +8,310 @@ use model::{
     ResourceManagerId,
 };
 
-/// What happened.
+/// An event that the core is to take into account.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
-    /// Who leads the ResourceManagers now.
+    /// The leader of the ResourceManagers has changed; `None`: there is none now.
     ResourceManager(Option<ResourceManagerId>),
-    /// It accepted.
+    /// A ResourceManager accepted the registration.
     RegistrationAccepted {
-        /// Which.
+        /// Leadership of the ResourceManager that answered.
         by: ResourceManagerId,
-        /// The new incarnation.
+        /// The new incarnation of this TaskExecutor.
         instance: InstanceId,
     },
-    /// It refused.
+    /// A ResourceManager refused the registration.
     RegistrationRefused {
-        /// Which.
+        /// Leadership of the ResourceManager that answered.
         by: ResourceManagerId,
-        /// Why.
+        /// Reason as text for people.
         reason: String,
-        /// Whether asking again may help.
+        /// True if another attempt may succeed.
         retry: bool,
     },
-    /// It did not answer.
+    /// A ResourceManager did not answer the registration.
     RegistrationFailed {
-        /// Which.
+        /// Leadership of the ResourceManager concerned.
         at: ResourceManagerId,
-        /// Why.
+        /// Reason as text for people.
         reason: String,
     },
-    /// Its heartbeats ended, or it ended the connection.
+    /// The ResourceManager's heartbeats stopped, or it closed the connection.
     ResourceManagerLost {
-        /// Which.
+        /// Leadership of the ResourceManager concerned.
         id: ResourceManagerId,
-        /// Why.
+        /// Reason as text for people.
         reason: String,
     },
-    /// It wants this process to end.
+    /// The ResourceManager wants this process to end.
     ResourceManagerReleases {
-        /// Which.
+        /// Leadership of the ResourceManager concerned.
         id: ResourceManagerId,
-        /// Why.
+        /// Reason as text for people.
         reason: String,
     },
     /// The JobLeaderService registered at a JobMaster.
     JobMasterGained {
-        /// The job.
+        /// Job that the message concerns.
         job: JobId,
-        /// Its session.
+        /// Leadership of the JobMaster.
         id: JobMasterId,
-        /// Under which incarnation.
+        /// The incarnation under which this process is registered.
         instance: InstanceId,
     },
     /// A JobMaster leads no more, is not heard, or ended the connection.
     JobMasterLost {
-        /// The job.
+        /// Job that the message concerns.
         job: JobId,
-        /// Its session.
+        /// Leadership of the JobMaster.
         id: JobMasterId,
-        /// Why.
+        /// Reason as text for people.
         reason: String,
-        /// Whether the same one may be registered at again.
+        /// True if the same one may be registered at again.
         reconnect: bool,
     },
     /// A JobMaster refused for good.
     JobMasterRefused {
-        /// The job.
+        /// Job that the message concerns.
         job: JobId,
-        /// Why.
+        /// Reason as text for people.
         reason: String,
     },
     /// A JobMaster was not heard for so long that it may soon declare this process dead.
     JobMasterSilent {
-        /// The job.
+        /// Job that the message concerns.
         job: JobId,
-        /// Its session.
+        /// Leadership of the JobMaster.
         id: JobMasterId,
     },
     /// A host takes tasks.
     HostUp {
-        /// The job.
+        /// Job that the message concerns.
         job: JobId,
-        /// Which launch.
+        /// Number of the launch, unique within this process.
         launch: u64,
     },
     /// A host is gone, or could not be launched.
     HostLost {
-        /// The job.
+        /// Job that the message concerns.
         job: JobId,
-        /// Which launch.
+        /// Number of the launch, unique within this process.
         launch: u64,
-        /// Why.
+        /// Failure that is the reason, as users see it.
         cause: FailureCause,
     },
-    /// A host that was told to end has ended.
+    /// A host that was asked to end has ended.
     HostEnded {
-        /// The job.
+        /// Job that the message concerns.
         job: JobId,
-        /// Which launch.
+        /// Number of the launch, unique within this process.
         launch: u64,
     },
     /// A JobMaster answered an offer with what it takes.
     OffersAnswered {
-        /// The job.
+        /// Job that the message concerns.
         job: JobId,
-        /// Which connection.
+        /// Number of the connection to the JobMaster, unique within the process.
         connection: u64,
-        /// What it takes.
+        /// The allocations that the JobMaster accepts.
         accepted: Vec<AllocationId>,
     },
     /// A JobMaster did not answer an offer.
     OffersFailed {
-        /// The job.
+        /// Job that the message concerns.
         job: JobId,
-        /// Which connection.
+        /// Number of the connection to the JobMaster, unique within the process.
         connection: u64,
     },
     /// A JobMaster took a batch of reports.
     ReportsTaken {
-        /// The job.
+        /// Job that the message concerns.
         job: JobId,
-        /// Which connection.
+        /// Number of the connection to the JobMaster, unique within the process.
         connection: u64,
         /// Attempts that it does not know.
         unknown: Vec<ExecutionAttemptId>,
     },
     /// A JobMaster did not answer a batch of reports.
     ReportsFailed {
-        /// The job.
+        /// Job that the message concerns.
         job: JobId,
-        /// Which connection.
+        /// Number of the connection to the JobMaster, unique within the process.
         connection: u64,
     },
     /// A host reports tasks.
     TaskStates {
-        /// The job.
+        /// Job that the message concerns.
         job: JobId,
-        /// In order.
+        /// States in the order in which they came about.
         updates: Vec<TaskStateUpdate>,
     },
-    /// These tasks of an accepted deployment never started.
+    /// The tasks of an accepted deployment never started.
     NotDeployed {
-        /// The job.
+        /// Job that the message concerns.
         job: JobId,
-        /// Which.
+        /// Execution attempts that the message concerns.
         attempts: Vec<ExecutionAttemptId>,
     },
-    /// Time has passed.
+    /// Time has passed: deadlines are checked.
     Tick,
 }
 
-/// What is to be done, in order.
+/// A command for the caller; commands are carried out in order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
     /// Register at a ResourceManager.
     Register {
-        /// Which.
+        /// Leadership of the ResourceManager concerned.
         at: ResourceManagerId,
     },
     /// Registered: send the slot report, expect heartbeats.
     ConnectResourceManager {
-        /// Which.
+        /// Leadership of the ResourceManager concerned.
         id: ResourceManagerId,
-        /// The incarnation.
+        /// Incarnation of this TaskExecutor that the registration made.
         instance: InstanceId,
     },
     /// Heartbeats with this ResourceManager are over.
     DropResourceManager {
-        /// Which.
+        /// Leadership of the ResourceManager concerned.
         id: ResourceManagerId,
-        /// The incarnation.
+        /// Incarnation of this TaskExecutor that the registration made.
         instance: InstanceId,
     },
     /// Tell the ResourceManager of a free slot.
     NotifySlotAvailable {
-        /// Which.
+        /// Leadership of the ResourceManager concerned.
         id: ResourceManagerId,
-        /// The incarnation.
+        /// Incarnation of this TaskExecutor that the registration made.
         instance: InstanceId,
-        /// The slot.
+        /// Index of the slot in its TaskExecutor.
         index: u32,
         /// The allocation that ended.
         allocation: AllocationId,
     },
     /// Find and register at the job's JobMaster.
     WatchJob {
-        /// Which.
+        /// Job that the message concerns.
         job: JobId,
-        /// Under which incarnation.
+        /// The incarnation under which this process is registered.
         instance: InstanceId,
     },
-    /// Register again at the job's JobMaster.
+    /// Register again at the job's JobMaster, whose connection was lost.
     ReconnectJob {
-        /// Which.
+        /// Job that the message concerns.
         job: JobId,
     },
     /// The job has no slots here any more.
     ForgetJob {
-        /// Which.
+        /// Job that the message concerns.
         job: JobId,
     },
     /// Expect heartbeats of a JobMaster.
     ConnectJobMaster {
-        /// The job.
+        /// Job that the message concerns.
         job: JobId,
-        /// Its session.
+        /// Leadership of the JobMaster.
         id: JobMasterId,
         /// The incarnation under which it knows this process.
         instance: InstanceId,
     },
     /// Heartbeats with this JobMaster are over.
     DropJobMaster {
-        /// The job.
+        /// Job that the message concerns.
         job: JobId,
-        /// Its session.
+        /// Leadership of the JobMaster.
         id: JobMasterId,
         /// The incarnation under which it knows this process.
         instance: InstanceId,
-        /// Tell it, and why.
+        /// Message to the JobMaster with the reason; `None`: it is not told.
         tell: Option<FailureCause>,
     },
     /// Launch the job's host.
     LaunchHost {
-        /// The job.
+        /// Job that the message concerns.
         job: JobId,
-        /// Which launch.
+        /// Number of the launch, unique within this process.
         launch: u64,
-        /// What it runs.
+        /// The program that the host runs; `None`: this process itself is the program.
         program: Option<BlobKey>,
     },
     /// End the job's host; answered with [`Event::HostEnded`].
     EndHost {
-        /// The job.
+        /// Job that the message concerns.
         job: JobId,
-        /// Which launch.
+        /// Number of the launch, unique within this process.
         launch: u64,
         /// Kill it, or let it cancel its tasks first.
         at_once: bool,
     },
     /// Tell the host what memory it has, because its number of slots has changed.
     ResizeHost {
-        /// The job.
+        /// Job that the message concerns.
         job: JobId,
-        /// Which launch.
+        /// Number of the launch, unique within this process.
         launch: u64,
     },
     /// Cancel attempts on the job's host.
     CancelOnHost {
-        /// The job.
+        /// Job that the message concerns.
         job: JobId,
-        /// Which.
+        /// Execution attempts that the message concerns.
         attempts: Vec<ExecutionAttemptId>,
     },
     /// The host ends what runs in a slot.
     ReleaseSlotOnHost {
-        /// The job.
+        /// Job that the message concerns.
         job: JobId,
-        /// Which.
+        /// Allocation of the slot concerned.
         allocation: AllocationId,
     },
-    /// Offer slots.
+    /// Offer slots to a connected JobMaster.
     OfferSlots {
-        /// The job.
+        /// Job that the message concerns.
         job: JobId,
-        /// To whom.
+        /// Connection to the job's JobMaster.
         to: Connection,
-        /// Which.
+        /// Slots that are offered.
         slots: Vec<SlotOffer>,
     },
     /// Report task states.
     UpdateTaskStates {
-        /// The job.
+        /// Job that the message concerns.
         job: JobId,
-        /// To whom.
+        /// Connection to the job's JobMaster.
         to: Connection,
-        /// In order.
+        /// States in the order in which they came about.
         updates: Vec<TaskStateUpdate>,
     },
-    /// Report a lost slot.
+    /// Report a lost slot to a JobMaster.
     FailSlot {
-        /// The job.
+        /// Job that the message concerns.
         job: JobId,
-        /// To whom.
+        /// Connection to the job's JobMaster.
         to: Connection,
-        /// Which.
+        /// Allocation of the slot concerned.
         allocation: AllocationId,
         /// True if the JobMaster is known to have accepted the slot.
         accepted: bool,
-        /// Why.
+        /// Failure that is the reason, as users see it.
         cause: FailureCause,
     },
-    /// What heartbeats tell the ResourceManager has changed.
+    /// Refresh the slot report that heartbeats carry to the ResourceManager.
     PublishSlots,
-    /// What heartbeats tell this job's JobMaster has changed.
+    /// Refresh the report that heartbeats carry to this job's JobMaster.
     PublishJob {
-        /// Which.
+        /// Job that the message concerns.
         job: JobId,
     },
-    /// The process can't go on.
+    /// End the process with an error.
     Fail {
-        /// Why.
+        /// Reason as text for people.
         reason: String,
     },
     /// The process is not needed any more.
     End {
-        /// Why.
+        /// Reason as text for people.
         reason: String,
     },
 }

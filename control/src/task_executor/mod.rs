@@ -28,67 +28,69 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use thiserror::Error;
 
-/// What the TaskExecutor is told at its start.
+/// The settings of a TaskExecutor, fixed at its start.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The process.
+    /// Process of the TaskExecutor.
     pub resource_id: ResourceId,
-    /// What each slot offers.
+    /// Profile of each slot, by index.
     pub slots: Vec<ResourceProfile>,
-    /// `cluster.registration.*`.
+    /// Pauses between attempts to register (`cluster.registration.*`).
     pub registration: Pauses,
-    /// `taskmanager.registration.timeout`.
+    /// Longest time without registration before the process ends
+    /// (`taskmanager.registration.timeout`).
     pub registration_timeout: Duration,
-    /// `taskmanager.slot.timeout`: a slot that no JobMaster accepts for so long is freed.
+    /// Time after which a slot that no JobMaster accepts is freed (`taskmanager.slot.timeout`).
     pub slot_timeout: Duration,
-    /// How long a slot that was given back may keep its host busy, before the host is killed.
+    /// Time after which the host of a slot that was given back is killed if it has not ended its
+    /// tasks.
     pub release_timeout: Duration,
     /// A rule that is broken on purpose.
     pub mutation: Mutation,
 }
 
-/// Why a slot is not given.
+/// The reason why a slot is not given.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SlotRefusal {
     /// The caller is not the ResourceManager that this process is registered at.
     #[error("not from the ResourceManager this TaskExecutor is registered at")]
     NotMyResourceManager,
-    /// See there.
+    /// The slot table refused; see [`crate::slot_table::AllocateError`].
     #[error(transparent)]
     Table(#[from] crate::slot_table::AllocateError),
 }
 
-/// Why a call of a JobMaster is refused.
+/// The reason why a call of a JobMaster is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum JobMasterRefusal {
     /// No JobMaster of that job is connected.
     #[error("no JobMaster of job {0} is connected")]
     NoJobMaster(JobId),
-    /// Another one is.
+    /// Another JobMaster of the job is connected.
     #[error("another JobMaster of the job is connected")]
     OtherJobMaster,
     /// The slot is not one of that job.
-    #[error("allocation {0} is no slot of the job")]
+    #[error("allocation {0} is not a slot of the job")]
     NoSuchAllocation(AllocationId),
     /// The job's host does not take tasks now.
     #[error("the job's program host is not up")]
     HostNotUp,
 }
 
-/// What a ResourceManager asks for.
+/// A request of a ResourceManager for a slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlotRequest {
-    /// Its session.
+    /// Leadership of the ResourceManager that asks.
     pub by: ResourceManagerId,
-    /// Which slot.
+    /// Index of the slot, from 0.
     pub index: u32,
-    /// For which job.
+    /// Job that the slot is for.
     pub job: JobId,
-    /// The allocation.
+    /// Allocation under which the slot is held or asked for.
     pub allocation: AllocationId,
-    /// What is needed.
+    /// Profile that the slot must fulfil.
     pub need: ResourceProfile,
-    /// What the job's host runs.
+    /// The program that the job's host runs; `None`: this process itself is the program.
     pub program: Option<BlobKey>,
 }
 
@@ -99,7 +101,8 @@ pub struct TaskExecutor {
     registration: Registration<ResourceManagerId>,
     /// The newest incarnation, and the ResourceManager that gave it.
     instance: Option<(ResourceManagerId, InstanceId)>,
-    /// Since when it is not registered, and what was last in the way.
+    /// Time since which the process is not registered, and the last obstacle; `None` while it is
+    /// registered.
     unregistered: Option<(Duration, String)>,
     slots: SlotTable,
     jobs: BTreeMap<JobId, Job>,
@@ -109,7 +112,7 @@ pub struct TaskExecutor {
 }
 
 impl TaskExecutor {
-    /// Nothing is registered and no slot given.
+    /// Creates a TaskExecutor without registration and with all slots free.
     pub fn new(now: Duration, settings: Settings) -> Self {
         Self {
             registration: Registration::new(settings.registration),
@@ -154,7 +157,7 @@ impl TaskExecutor {
         std::mem::take(&mut self.out)
     }
 
-    /// When [`Event::Tick`] is due.
+    /// Returns the monotonic time at which [`Event::Tick`] is due; `None` if nothing is pending.
     pub fn deadline(&self) -> Option<Duration> {
         let registration = self.unregistered.as_ref();
         let give_up =
@@ -165,44 +168,46 @@ impl TaskExecutor {
         one.into_iter().flatten().chain(jobs).chain(slots).min()
     }
 
-    /// The incarnation that the present ResourceManager gave, if it is registered.
+    /// Returns the present ResourceManager and the incarnation that it gave; `None` if not
+    /// registered.
     pub fn registered_at(&self) -> Option<(ResourceManagerId, InstanceId)> {
         self.instance.filter(|(id, _)| self.registration.registered() == Some(*id))
     }
 
-    /// Every slot, as the ResourceManager is told.
+    /// Reports every slot, as the ResourceManager receives it.
     pub fn slot_report(&self) -> SlotReport {
         self.slots.report()
     }
 
-    /// What the JobMaster of a job is told: the slots it accepted and the tasks that are here.
+    /// Returns the report for a job's JobMaster: the slots it accepted and the states of the tasks
+    /// here.
     pub fn job_report(&self, job: JobId) -> (Vec<AllocationId>, Vec<TaskStateUpdate>) {
         let active = self.slots.of_job(job).filter(|held| held.phase == Phase::Active);
         let tasks = self.jobs.get(&job).map(Job::snapshot).unwrap_or_default();
         (active.map(|held| held.allocation).collect(), tasks)
     }
 
-    /// The connected JobMaster of a job.
+    /// Returns the connected JobMaster of a job.
     pub fn job_master(&self, job: JobId) -> Option<crate::job_table::Connection> {
         self.jobs.get(&job)?.job_master
     }
 
-    /// The jobs that have slots here or whose reports are not confirmed.
+    /// Returns the jobs that have slots here or whose reports are not confirmed.
     pub fn jobs(&self) -> impl Iterator<Item = JobId> {
         self.jobs.keys().copied()
     }
 
-    /// How many slots of this process are a job's.
+    /// The number of this process's slots that a job has.
     pub fn slots_of(&self, job: JobId) -> usize {
         self.slots.of_job(job).count()
     }
 
-    /// The index of the slot that has this allocation.
+    /// Returns the index of the slot that has this allocation.
     pub fn slot_index(&self, allocation: AllocationId) -> Option<u32> {
         self.slots.index_of(allocation)
     }
 
-    /// Whether an attempt is here and has not ended.
+    /// Returns true if an attempt is here and has not ended.
     pub fn is_running(&self, job: JobId, attempt: ExecutionAttemptId) -> bool {
         self.jobs.get(&job).is_some_and(|j| j.is_running(attempt))
     }

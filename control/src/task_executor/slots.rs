@@ -1,5 +1,5 @@
-//! Slots of the TaskExecutor: given at the ResourceManager's word, taken back at the JobMaster's, or when
-//! nobody takes them in time.
+//! Slots of the TaskExecutor: given on request of the ResourceManager, taken back on request of the
+//! JobMaster, or if no JobMaster accepts them in time.
 
 use super::{Command, JobMasterRefusal, SlotRefusal, SlotRequest, TaskExecutor};
 use crate::job_table::{Host, Job};
@@ -9,7 +9,8 @@ use model::{AllocationId, FailureCause, JobId, JobMasterId, ResourceManagerId};
 use std::time::Duration;
 
 impl TaskExecutor {
-    /// The ResourceManager gives a slot to a job. Repeating it is harmless.
+    /// Gives a slot to a job on request of the ResourceManager. May be repeated. The error says why
+    /// the slot is not given.
     pub fn request_slot(
         &mut self,
         now: Duration,
@@ -36,7 +37,7 @@ impl TaskExecutor {
         Ok(std::mem::take(&mut self.out))
     }
 
-    /// The job's JobMaster gives a slot back.
+    /// Takes a slot back on request of the job's JobMaster. The error says why the call is refused.
     pub fn free_slot(
         &mut self,
         now: Duration,
@@ -50,8 +51,9 @@ impl TaskExecutor {
         Ok(std::mem::take(&mut self.out))
     }
 
-    /// The ResourceManager takes a slot back: its job has ended, or nobody leads it. `None`: the slot is not
-    /// held, or `by` is not the ResourceManager that this process is registered at.
+    /// Takes a slot back on request of the ResourceManager: its job has ended or has no leader.
+    /// Returns `None` if the slot is not allocated, or `by` is not the ResourceManager that this
+    /// process is registered at.
     pub fn take_back_slot(
         &mut self,
         now: Duration,
@@ -108,7 +110,8 @@ impl TaskExecutor {
         }
     }
 
-    /// When something has to be done about an allocated slot.
+    /// Returns the monotonic time at which an allocated slot needs attention; `None` while a
+    /// JobMaster has accepted it, or its host is starting.
     pub(super) fn slot_deadline(&self, held: &Held) -> Option<Duration> {
         let host = self.jobs.get(&held.job).map(|job| (job.host, job.wants_host));
         let wait = match (held.phase, host) {

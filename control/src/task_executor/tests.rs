@@ -567,7 +567,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// What the world around a TaskExecutor has seen of it.
+/// The observations that the world around a TaskExecutor has made.
 #[derive(Default)]
 struct World {
     hosts: BTreeSet<(JobId, u64)>,

@@ -18,7 +18,7 @@ use std::time::Duration;
     after_help = EXAMPLES
 )]
 pub struct Cli {
-    /// The command.
+    /// Subcommand that was given.
     #[command(subcommand)]
     pub command: Command,
     /// Settings of every subcommand.
@@ -40,7 +40,7 @@ Examples:
 
 Exit codes: 0 succeeded or cancelled, 1 start-up failed, 2 fatal error, 3 job failed, 4 job's state unknown, 64 wrong usage";
 
-/// Settings of every subcommand.
+/// The options that every subcommand takes.
 #[derive(Debug, Clone, Args)]
 pub struct Common {
     /// Folder with flott.yaml, masters and workers [env: FLOTT_CONF_DIR]
@@ -53,22 +53,22 @@ pub struct Common {
     /// arguments are visible to every user of the host
     #[arg(long, global = true, value_name = "FILE")]
     pub define_file: Option<PathBuf>,
-    /// How results are printed
+    /// Format of the results
     #[arg(long, global = true, value_enum, default_value_t = Output::Text, value_name = "FORMAT")]
     pub output: Output,
 }
 
-/// How results are printed.
+/// The format in which results are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Output {
-    /// For people.
+    /// Text meant for people.
     Text,
     /// JSON on standard output, each value on a line of its own: one value; of `run`, one a result and at
     /// last the job's end.
     Json,
 }
 
-/// What is wanted.
+/// The subcommand to run.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Submit a program to a running session and wait for its job
@@ -116,7 +116,7 @@ pub enum Command {
     /// Print the value of one option, as the scripts need it
     #[command(name = "get-option", hide = true)]
     GetOption {
-        /// Its key.
+        /// Key of the option, as written on the command line.
         key: String,
     },
 }
@@ -216,7 +216,7 @@ const OPTIONS_EXAMPLES: &str = "\
 Examples:
   flott options > REFERENCE.md";
 
-/// `flott run`.
+/// Arguments of `flott run`.
 #[derive(Debug, Args)]
 pub struct Run {
     /// Return as soon as the job is submitted
@@ -228,7 +228,7 @@ pub struct Run {
     /// The program and how it is run
     #[command(flatten)]
     pub program: ProgramArgs,
-    /// Where the cluster is
+    /// The cluster, by its REST endpoint
     #[command(flatten)]
     pub cluster: ClusterArgs,
     /// Id of the job: 32 hexadecimal digits
@@ -240,7 +240,7 @@ pub struct Run {
     pub(crate) refused: Refused,
 }
 
-/// `flott run-application`.
+/// Arguments of `flott run-application`.
 #[derive(Debug, Args)]
 pub struct RunApplication {
     /// Return as soon as the cluster runs; for targets on YARN, which otherwise wait for the job
@@ -278,11 +278,12 @@ pub struct ProgramArgs {
 }
 
 impl ProgramArgs {
-    /// The program.
+    /// Path of the program to run.
     pub fn program(&self) -> PathBuf {
         self.words.first().map(PathBuf::from).unwrap_or_default()
     }
-    /// Its arguments. Who is used to say where they begin may do so.
+    /// Returns the program's arguments. A leading `--`, which separates arguments in other tools,
+    /// is dropped.
     pub fn args(&self) -> &[String] {
         match self.words.get(1..).unwrap_or_default() {
             [first, rest @ ..] if first == "--" => rest,
@@ -315,7 +316,7 @@ impl Refused {
     }
 }
 
-/// Where a cluster's REST endpoint is.
+/// The address of a cluster's REST endpoint.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ClusterArgs {
     /// Target: remote (the session at -m), standalone (the cluster of an application), yarn-session, yarn-application or
@@ -327,7 +328,7 @@ pub struct ClusterArgs {
     pub jobmanager: Option<String>,
 }
 
-/// `flott list`.
+/// Arguments of `flott list`.
 #[derive(Debug, Args)]
 pub struct List {
     /// Only running and restarting jobs
@@ -339,12 +340,12 @@ pub struct List {
     /// Jobs that have ended, too
     #[arg(short = 'a', long)]
     pub all: bool,
-    /// Where the cluster is
+    /// The cluster, by its REST endpoint
     #[command(flatten)]
     pub cluster: ClusterArgs,
 }
 
-/// `flott info`.
+/// Arguments of `flott info`.
 #[derive(Debug, Args)]
 pub struct Info {
     /// Also write the job graph to a file: for jobmanager --mode per-job
@@ -359,13 +360,13 @@ pub struct Info {
     pub program: ProgramArgs,
 }
 
-/// `flott cancel`.
+/// Arguments of `flott cancel`.
 #[derive(Debug, Args)]
 pub struct Cancel {
     /// The job's id
     #[arg(value_name = "JOBID")]
     pub job: String,
-    /// Where the cluster is
+    /// The cluster, by its REST endpoint
     #[command(flatten)]
     pub cluster: ClusterArgs,
 }
@@ -386,7 +387,7 @@ pub struct Logs {
     /// List the files, do not show them
     #[arg(long)]
     pub list: bool,
-    /// The cluster
+    /// Options that say which cluster is addressed.
     #[command(flatten)]
     pub cluster: ClusterArgs,
 }
@@ -409,7 +410,7 @@ pub struct BlockNode {
     /// List the blocked nodes
     #[arg(long, conflicts_with_all = ["nodes", "period", "cause", "unblock"])]
     pub list: bool,
-    /// Where the cluster is
+    /// The cluster, by its REST endpoint
     #[command(flatten)]
     pub cluster: ClusterArgs,
 }
@@ -423,7 +424,7 @@ fn period(text: &str) -> Result<Duration, String> {
 /// The mode of a JobManager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Mode {
-    /// Programs come by REST, until it is told to stop.
+    /// Programs are submitted over REST; the cluster runs until it is told to stop.
     Session,
     /// Runs its own program, then ends.
     Application,
@@ -431,10 +432,10 @@ pub enum Mode {
     PerJob,
 }
 
-/// `flott jobmanager`.
+/// Arguments of `flott jobmanager`.
 #[derive(Debug, Args)]
 pub struct JobManager {
-    /// What it is for
+    /// Kind of the cluster
     #[arg(long, value_enum, default_value_t = Mode::Session)]
     pub mode: Mode,
     /// Host name that others reach it by (jobmanager.rpc.address)
@@ -463,7 +464,7 @@ pub struct JobManager {
     pub args: Vec<String>,
 }
 
-/// `flott taskmanager`.
+/// Arguments of `flott taskmanager`.
 #[derive(Debug, Args)]
 pub struct TaskManager {
     /// The program that runs its tasks in this process; absent: each job's program is fetched and

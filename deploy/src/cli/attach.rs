@@ -17,7 +17,7 @@ use std::io::{self, BufRead, IsTerminal};
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// How long one question for the job's end stays open.
+/// Time for which one request for the job's end stays open.
 const WAIT: Duration = Duration::from_secs(20);
 
 /// Waits for a job. A `bound` job is cancelled when this client goes away, also where the user detaches.
@@ -171,7 +171,7 @@ fn report(context: &Context, client: &RestClient, job: &str, end: End) -> Outcom
         End::Results { error, finished } => {
             let job = match finished {
                 true => format!("job {job} finished"),
-                false => format!("job {job} goes on (flott list, flott cancel {job})"),
+                false => format!("job {job} continues (flott list, flott cancel {job})"),
             };
             context.print.error(&format!("{error}; {job}"));
             error.exit()
@@ -183,7 +183,7 @@ fn report(context: &Context, client: &RestClient, job: &str, end: End) -> Outcom
         End::Detached => {
             context
                 .print
-                .note(&format!("detached: job {job} goes on (flott list, flott cancel {job})"));
+                .note(&format!("detached: job {job} continues (flott list, flott cancel {job})"));
             Exit::Unknown
         }
     })

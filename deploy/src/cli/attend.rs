@@ -11,7 +11,7 @@ use rest::client::ClientError;
 use rest::messages::JobExecutionResult;
 use std::io;
 
-/// How the wait for a job ended.
+/// The way in which the wait for a job ended.
 #[derive(Debug)]
 pub(super) enum End {
     Ended(Box<JobExecutionResult>),
@@ -20,7 +20,8 @@ pub(super) enum End {
     /// The cluster does not answer.
     Gone(ClientError),
     Detached,
-    /// Results can't be handed over. `finished`: the job has all of them; else it goes on.
+    /// Results can't be handed over. `finished`: all of the job's results have been fetched;
+    /// otherwise the job goes on.
     Results {
         error: ResultsError,
         finished: bool,
@@ -32,9 +33,9 @@ pub(super) enum End {
 /// A signal to this client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Signal {
-    /// Ctrl-C.
+    /// Ctrl-C on the terminal (SIGINT).
     Interrupt,
-    /// SIGTERM.
+    /// SIGTERM, the usual request to end.
     Terminate,
 }
 
@@ -43,21 +44,21 @@ pub(super) type Line = io::Result<Option<String>>;
 
 /// The job or cluster to wait for.
 pub(super) struct Waiting<'a> {
-    /// The job's end.
+    /// Future of the job's end.
     pub ending: LocalBoxFuture<'a, End>,
-    /// Its results, printed as they come.
+    /// The task that prints the job's results as they come.
     pub reading: LocalBoxFuture<'a, Result<(), ResultsError>>,
-    /// Notes on the way.
+    /// Future that prints notes about the job's progress; never ends.
     pub following: LocalBoxFuture<'a, std::convert::Infallible>,
-    /// Signals.
+    /// Signals that the process receives, in order.
     pub signals: LocalBoxStream<'a, Signal>,
     /// Reads a line from the keyboard; `None`: nobody is there to be asked.
     pub keyboard: Option<Box<dyn Fn() -> LocalBoxFuture<'static, Line>>>,
-    /// Has the job cancelled.
+    /// Sends the request to cancel the job.
     pub cancel: Box<dyn Fn() -> LocalBoxFuture<'a, Result<(), ClientError>> + 'a>,
-    /// The question.
+    /// Question that is put to the user on the terminal.
     pub question: String,
-    /// Where it is asked.
+    /// Printer of the question.
     pub print: Printer,
 }
 
@@ -67,7 +68,7 @@ enum Decision {
     Cancel,
     Detach,
     Wait,
-    /// That was no answer.
+    /// The answer was neither yes nor no.
     Unclear,
 }
 
@@ -85,7 +86,8 @@ fn decision(line: &Line) -> Decision {
 /// Something that is under way, or not.
 type Slot<'a, T> = Option<LocalBoxFuture<'a, T>>;
 
-/// Its outcome; the slot is empty then.
+/// Waits for the future in `slot`, empties the slot and returns the outcome. Never returns if the
+/// slot is empty.
 async fn outcome<T>(slot: &mut Slot<'_, T>) -> T {
     match slot {
         Some(future) => {

@@ -1,4 +1,4 @@
-//! `flott cancel`.
+//! Runs `flott cancel`: asks the cluster to cancel one job.
 
 use super::args::Cancel;
 use super::{Context, Failure, Outcome, client};

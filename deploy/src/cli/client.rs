@@ -1,4 +1,5 @@
-//! Which endpoint a command talks to, and what to say where nobody answers there.
+//! Finds the endpoint that a command talks to, and explains what to do if there is no answer from
+//! it.
 
 use super::args::ClusterArgs;
 use super::{Context, Failure};
@@ -35,7 +36,8 @@ pub(crate) fn at(options: &Options, host: &str, port: u16) -> RestClient {
     RestClient::new(host, port, timeouts)
 }
 
-/// Why a request failed; where nobody answers, also where the address comes from and what to do.
+/// Makes the failure of a command from that of a request. If the endpoint is unreachable, adds
+/// where its address comes from and what to do.
 pub(crate) fn failure(context: &Context, client: &RestClient, error: ClientError) -> Failure {
     match error {
         ClientError::Unreachable { .. } => {

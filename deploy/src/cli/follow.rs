@@ -1,5 +1,6 @@
-//! What an attached client says of a job on its way: that it waits for slots, and each restart with its
-//! cause. It never decides how the wait for the job ends: a question that fails is asked again later.
+//! Messages of an attached client about its job's progress: that the job waits for slots, and each
+//! restart with its cause. This module never decides how the wait for the job ends: a request that
+//! fails is repeated later.
 
 use super::output::Printer;
 use rest::client::RestClient;
@@ -17,22 +18,22 @@ pub(super) async fn follow(
     client: &RestClient,
     job: &str,
 ) -> std::convert::Infallible {
-    let mut told = Told::default();
+    let mut printed = Printed::default();
     loop {
         tokio::time::sleep(PAUSE).await;
         let line = client.jobs_overview().await.ok();
         let line = line.and_then(|overview| overview.jobs.into_iter().find(|j| j.jid == job));
         let Some(line) = line else { continue };
-        if let Some(note) = told.tasks(&line) {
+        if let Some(note) = printed.tasks(&line) {
             print.note(&note);
         }
         // A failure changes the job's state, and with it this moment.
-        if line.last_modification == told.changed_at {
+        if line.last_modification == printed.changed_at {
             continue;
         }
         if let Ok(exceptions) = client.job_exceptions(job).await {
-            told.changed_at = line.last_modification;
-            for note in told.failures(&line.state, &exceptions.exception_history.entries) {
+            printed.changed_at = line.last_modification;
+            for note in printed.failures(&line.state, &exceptions.exception_history.entries) {
                 print.note(&note);
             }
         }
@@ -41,14 +42,14 @@ pub(super) async fn follow(
 
 /// The messages that were printed already.
 #[derive(Debug, Default)]
-struct Told {
+struct Printed {
     waiting: u32,
     failure_at: i64,
     /// The job's last modification whose failures have been looked at.
     changed_at: i64,
 }
 
-impl Told {
+impl Printed {
     /// Something to say of tasks that wait for slots; once for each wait.
     fn tasks(&mut self, line: &JobOverview) -> Option<String> {
         let count = |state: &str| line.tasks.get(state).copied().unwrap_or(0);
@@ -96,22 +97,22 @@ mod tests {
 
     #[test]
     fn a_wait_for_slots_is_told_once() {
-        let mut told = Told::default();
-        let said: Vec<bool> = (0..6).map(|_| told.tasks(&line(2)).is_some()).collect();
+        let mut printed = Printed::default();
+        let said: Vec<bool> = (0..6).map(|_| printed.tasks(&line(2)).is_some()).collect();
         assert_eq!(said, [false, false, true, false, false, false]);
-        assert_eq!(told.tasks(&line(0)), None);
-        told.tasks(&line(2));
-        told.tasks(&line(2));
-        assert!(told.tasks(&line(2)).is_some_and(|note| note.starts_with("2 of 4 tasks")));
+        assert_eq!(printed.tasks(&line(0)), None);
+        printed.tasks(&line(2));
+        printed.tasks(&line(2));
+        assert!(printed.tasks(&line(2)).is_some_and(|note| note.starts_with("2 of 4 tasks")));
     }
 
     #[test]
     fn each_restart_is_told_once_and_the_end_is_left_to_its_report() {
-        let mut told = Told::default();
-        let notes = told.failures("RUNNING", &[failure(7), failure(5)]);
+        let mut printed = Printed::default();
+        let notes = printed.failures("RUNNING", &[failure(7), failure(5)]);
         assert_eq!(notes[0], "the job restarts: TaskManagerLost: at 5");
         assert_eq!(notes.len(), 2);
-        assert_eq!(told.failures("RUNNING", &[failure(7), failure(5)]).len(), 0);
-        assert_eq!(told.failures("FAILED", &[failure(9)]).len(), 0);
+        assert_eq!(printed.failures("RUNNING", &[failure(7), failure(5)]).len(), 0);
+        assert_eq!(printed.failures("FAILED", &[failure(9)]).len(), 0);
     }
 }

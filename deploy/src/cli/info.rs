@@ -44,7 +44,7 @@ pub(super) async fn info(context: &Context, args: Info) -> Outcome {
     Ok(Exit::Success)
 }
 
-/// Has an application's program build its graph for a cluster, in a child of this process.
+/// Runs an application's program in a child process to build its graph for a cluster.
 ///
 /// # Errors
 /// What the program says; a program that was asked for help is no application.
@@ -75,7 +75,7 @@ pub(crate) async fn graph_for_cluster(
 /// The outcome of a program's run with its arguments.
 enum Built {
     Graph(Box<JobGraph>),
-    /// It was asked for help and has given it.
+    /// The program was asked for help and has printed it.
     Help(Exit),
 }
 

@@ -1,4 +1,4 @@
-//! `flott list`.
+//! Runs `flott list`: prints the cluster's jobs.
 
 use super::args::List;
 use super::output::{duration, table, utc};
@@ -43,8 +43,8 @@ fn nothing(args: &List) -> &'static str {
     }
 }
 
-/// How many tasks of a job are in the state that matters: that of the job where it has ended, else those
-/// that run.
+/// Returns the text "n/total state": the number of a job's tasks in its final state if the job has
+/// ended, otherwise in the state running.
 fn tasks(job: &JobOverview) -> String {
     let state = if has_ended(job) { job.state.to_ascii_lowercase() } else { "running".to_owned() };
     let count = |state: &str| job.tasks.get(state).copied().unwrap_or(0);

@@ -71,7 +71,7 @@ pub(crate) struct LogFile {
     pub(crate) node: String,
     /// The file's name.
     pub(crate) file: String,
-    /// Its length when it was looked at.
+    /// Length of the file in bytes when it was listed.
     pub(crate) bytes: u64,
 }
 
@@ -80,13 +80,13 @@ pub(crate) struct LogOutput {
     print: Printer,
     process: Option<String>,
     file: Option<String>,
-    /// Names only.
+    /// True if only the names of the log files are printed.
     listing: bool,
     files: Vec<LogFile>,
-    /// Whether what was printed last ends with a line end.
+    /// True if what was printed last ends with a line end.
     ends_line: bool,
     failures: u32,
-    /// Whether nobody reads standard output any more.
+    /// True if nobody reads standard output any more.
     closed: bool,
 }
 
@@ -160,12 +160,12 @@ impl LogOutput {
         self.file.as_deref()
     }
 
-    /// Whether no file was found so far.
+    /// Returns true if no file was found so far.
     pub(crate) fn is_empty(&self) -> bool {
         self.files.is_empty()
     }
 
-    /// Tells of something that is no failure.
+    /// Prints a note that is not a failure.
     pub(crate) fn note(&self, text: &str) {
         self.print.note(text);
     }

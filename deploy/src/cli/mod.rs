@@ -39,9 +39,9 @@ use std::time::Duration;
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct Failure {
-    /// How the process ends.
+    /// Exit of the process.
     pub(crate) exit: Exit,
-    /// For people.
+    /// Message for people, printed on stderr.
     pub(crate) message: String,
 }
 
@@ -71,7 +71,7 @@ impl From<std::io::Error> for Failure {
     }
 }
 
-/// How a command ended.
+/// The result of a command.
 pub(crate) type Outcome = Result<Exit, Failure>;
 
 /// The context of a command: its options and how it prints.
@@ -82,7 +82,7 @@ pub(crate) struct Context {
     pub(crate) overrides: Vec<(String, String)>,
     /// The arguments that every command has.
     pub(crate) common: Common,
-    /// Where results go.
+    /// Printer of the results.
     pub(crate) print: Printer,
 }
 
@@ -94,7 +94,7 @@ impl Context {
     }
 }
 
-/// The main function of the binary `flott`.
+/// Runs the binary `flott`: parses the command line and executes the command.
 pub fn main() -> ExitCode {
     let cli = match Cli::try_parse_from(session_args::long_names(std::env::args_os())) {
         Ok(cli) => cli,

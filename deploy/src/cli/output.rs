@@ -6,7 +6,7 @@ use crate::results::write_line;
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
 
-/// Where a command's words go.
+/// The printer of a command's results, notes and errors.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Printer {
     json: bool,
@@ -19,7 +19,7 @@ impl Printer {
         Self { json: output == Output::Json, colours: wanted && io::stderr().is_terminal() }
     }
 
-    /// Whether standard output is for a program.
+    /// Returns true if standard output is for a program.
     pub(crate) fn is_json(self) -> bool {
         self.json
     }
@@ -44,7 +44,8 @@ impl Printer {
         let _ = writeln!(io::stderr().lock(), "{text}");
     }
 
-    /// A failure.
+    /// Prints a failure: as JSON on standard output if that is the format, otherwise on standard
+    /// error.
     pub(crate) fn error(self, text: &str) {
         if self.json {
             let body = serde_json::json!({ "error": text });

@@ -152,8 +152,8 @@ async fn submit(
     }
 }
 
-/// What a program says of its own arguments: its help is what was asked for; that they are wrong is wrong
-/// usage, in its own words.
+/// Makes the outcome of a program's own text about its arguments: help is printed and is a success;
+/// a complaint becomes a usage error in the program's words.
 pub(super) fn said_by_program(words: &str, help: bool) -> Outcome {
     if help {
         super::show(words.trim_end())?;

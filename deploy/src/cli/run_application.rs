@@ -13,15 +13,15 @@ use tokio::time::Instant;
 
 /// Between two looks whether a cluster that does not answer has ended.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How long the end of a cluster may take to be known after its job's.
+/// Maximum time from the end of the job until the end of its cluster is known.
 const ENDED_WITHIN: Duration = Duration::from_secs(30);
 
-/// How a cluster's job is waited for.
+/// The way in which the client waits for a cluster's job.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Start {
-    /// Not at all.
+    /// True if the client does not wait.
     pub(super) detached: bool,
-    /// Whether the job is cancelled when this client goes away.
+    /// True if the job is cancelled when this client goes away.
     pub(super) bound: bool,
     /// The id that the job is to have.
     pub(super) job_id: Option<JobId>,
@@ -88,7 +88,7 @@ async fn await_job(
         if looked.elapsed() >= LOOK_EVERY {
             looked = Instant::now();
             if let Some(ending) = descriptor.ending(name).await? {
-                return Ok(told(context, &ending));
+                return Ok(report_end(context, &ending));
             }
         }
         tokio::time::sleep(pause).await;
@@ -119,7 +119,7 @@ async fn ended(
     let since = Instant::now();
     loop {
         if let Some(ending) = descriptor.ending(name).await? {
-            return Ok(told(context, &ending));
+            return Ok(report_end(context, &ending));
         }
         // A job that goes on without this client has no end to wait for.
         if job.is_some() && since.elapsed() >= LOOK_EVERY || since.elapsed() >= ENDED_WITHIN {
@@ -129,7 +129,7 @@ async fn ended(
     }
 }
 
-fn told(context: &Context, ending: &Ending) -> Exit {
+fn report_end(context: &Context, ending: &Ending) -> Exit {
     context.print.note(&format!("the cluster {}", ending.how));
     if ending.succeeded { Exit::Success } else { Exit::JobFailed }
 }

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 /// The first and the longest pause between two questions about an operation.
 const ASK_AGAIN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
-/// How long nobody may answer before the command gives up.
+/// Time without any answer after which the command gives up.
 const SILENT_MAX: Duration = Duration::from_secs(60);
 
 pub(super) async fn savepoint(context: &Context, args: Savepoint) -> Outcome {

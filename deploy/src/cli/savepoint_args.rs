@@ -18,7 +18,7 @@ Examples:
   flott stop --drain 5f3c1c1e2f4b4d0e9a7b6c5d4e3f2a1b                 for good: windows emit what they hold
   flott cancel 5f3c1c1e2f4b4d0e9a7b6c5d4e3f2a1b                       without a savepoint";
 
-/// `flott savepoint`.
+/// Arguments of `flott savepoint`.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Savepoint {
@@ -32,7 +32,7 @@ pub struct Savepoint {
     /// execution.checkpointing.savepoint-dir]
     #[arg(value_name = "DIR")]
     pub directory: Option<String>,
-    /// Where the cluster is
+    /// The cluster, by its REST endpoint
     #[command(flatten)]
     pub cluster: ClusterArgs,
 }
@@ -45,13 +45,13 @@ pub enum SavepointAction {
         /// The savepoint's folder, as it was printed
         #[arg(value_name = "PATH")]
         path: String,
-        /// Where the cluster is
+        /// The cluster, by its REST endpoint
         #[command(flatten)]
         cluster: ClusterArgs,
     },
 }
 
-/// `flott stop`.
+/// Arguments of `flott stop`.
 #[derive(Debug, Args)]
 pub struct Stop {
     /// The job's id
@@ -70,7 +70,7 @@ pub struct Stop {
     /// savepoint is not meant to be resumed from then
     #[arg(short = 'd', long)]
     pub drain: bool,
-    /// Where the cluster is
+    /// The cluster, by its REST endpoint
     #[command(flatten)]
     pub cluster: ClusterArgs,
 }
@@ -141,7 +141,7 @@ fn absolute(path: &str) -> Result<String, Failure> {
         return Ok(path.to_owned());
     }
     let absolute = std::path::absolute(path)
-        .map_err(|error| Failure::usage(format!("-s '{path}' is no path: {error}")))?;
+        .map_err(|error| Failure::usage(format!("-s '{path}' is not a path: {error}")))?;
     Ok(absolute.display().to_string())
 }
 

@@ -39,7 +39,7 @@ pub(super) async fn yarn_session(context: &Context, args: YarnSession) -> Outcom
     }
     let attached = context.options.get(&execution::ATTACHED);
     if args.detached || !attached {
-        context.print.note("the session goes on; end it with flott yarn-session --stop");
+        context.print.note("the session continues; end it with flott yarn-session --stop");
         return Ok(Exit::Success);
     }
     let bound = args.shutdown_on_attached_exit
@@ -50,7 +50,7 @@ pub(super) async fn yarn_session(context: &Context, args: YarnSession) -> Outcom
 /// The options that the arguments stand for, over the others.
 fn with_options(context: &Context, args: &YarnSession) -> Result<Context, Failure> {
     let memory = |text: &String| match text.chars().all(|c| c.is_ascii_digit()) {
-        // As Flink has it.
+        // Flink's unit.
         true => format!("{text}m"),
         false => text.clone(),
     };
@@ -144,7 +144,7 @@ async fn attend(context: &Context, descriptor: &YarnDescriptor<'_>, bound: bool)
                 return Ok(Exit::Success);
             }
             Event::Signal => {
-                context.print.note("the session goes on; end it with flott yarn-session --stop");
+                context.print.note("the session continues; end it with flott yarn-session --stop");
                 return Ok(Exit::Success);
             }
             Event::Look => {

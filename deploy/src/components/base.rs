@@ -19,20 +19,20 @@ use thiserror::Error;
 /// A component could not be started.
 #[derive(Debug, Error)]
 pub enum ComponentError {
-    /// Its lane has ended.
+    /// The component's lane has ended.
     #[error("{component} could not be started: {source}")]
     Lane {
-        /// Which.
+        /// Name of the component concerned.
         component: &'static str,
-        /// The lane.
+        /// Reason of the lane's end.
         source: LaneEnded,
     },
-    /// The component's storage failed.
+    /// A store that the component needs could not be opened.
     #[error("{component} could not be started: {why}")]
     Storage {
-        /// Which.
+        /// Name of the component concerned.
         component: &'static str,
-        /// The store's reason.
+        /// Message of the store.
         why: String,
     },
     /// The options do not fit together.
@@ -43,28 +43,28 @@ pub enum ComponentError {
 /// The parts from which a process's services are made.
 #[derive(Clone)]
 pub struct BaseParts {
-    /// Time, threads, entropy, sockets.
+    /// Source of time, threads, entropy and sockets.
     pub platform: Platform,
-    /// The fabric.
+    /// RPC service of the process.
     pub rpc: RpcService,
-    /// The process's options.
+    /// Options of the process.
     pub options: Arc<Options>,
     /// The process as a resource.
     pub resource_id: ResourceId,
-    /// The process's incarnation.
+    /// Session of the process, new with each start.
     pub session: ProcessSession,
     /// This host's name, as others see it.
     pub host: String,
-    /// Where fatal errors go.
+    /// Receiver of fatal errors.
     pub fatal: FatalErrorHandler,
-    /// Who watches; nobody outside of the simulation.
+    /// Probe that watches facts; does nothing outside of the simulation.
     pub probe: Arc<dyn Probe>,
     /// A rule that is broken on purpose; none outside of the simulation.
     pub mutation: Mutation,
 }
 
 impl BaseParts {
-    /// With nobody watching and nothing broken.
+    /// Makes the parts without a probe or a mutation.
     pub fn new(
         platform: Platform,
         rpc: RpcService,
@@ -87,7 +87,7 @@ impl BaseParts {
     }
 }
 
-/// A new incarnation: later ones are higher.
+/// Makes the session of a new process incarnation; later ones are higher.
 pub fn process_session(platform: &Platform) -> ProcessSession {
     ProcessSession(LeaderSession {
         epoch: Epoch { store: platform.unix_millis(), process: 1 },
@@ -148,14 +148,14 @@ impl Base {
         Ok(Self { services, heartbeat, metrics })
     }
 
-    /// Ends them.
+    /// Stops the metrics and the heartbeat service, and waits for the latter.
     pub async fn stop(self) {
         drop(self.metrics);
         self.heartbeat.stop().await;
     }
 }
 
-/// For `map_err`.
+/// Makes a converter for `map_err` that names the component.
 pub(super) fn lane(component: &'static str) -> impl Fn(LaneEnded) -> ComponentError {
     move |source| ComponentError::Lane { component, source }
 }

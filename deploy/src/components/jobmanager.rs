@@ -29,13 +29,13 @@ pub use actors::dispatcher::{ClusterEnd, ClusterMode};
 
 /// The parts from which a JobManager is started.
 pub struct JobManagerParts {
-    /// The process.
+    /// Parts that every role's process has: platform, RPC, metrics.
     pub base: BaseParts,
-    /// Who hands out the lease.
+    /// Driver that grants the lease.
     pub election: Arc<dyn ElectionDriver>,
-    /// Whether other processes may lead instead: leaders are then looked up by the driver's record.
+    /// True if other processes may lead instead: leaders are then looked up by the driver's record.
     pub standby: bool,
-    /// Where the REST endpoint answers, for the leader's record; empty: there is none.
+    /// URL of the REST endpoint, for the leader's record; empty if there is none.
     pub rest: String,
     /// The store of the jobs' logs; with high availability, shared with the other JobManagers.
     pub objects: Arc<dyn ObjectStore>,
@@ -45,19 +45,19 @@ pub struct JobManagerParts {
     pub blobs: Arc<dyn BlobStore>,
     /// With high availability, the same blobs as the store that keeps programs for the next leader.
     pub durable: Option<DurableBlobs>,
-    /// Starts program hosts.
+    /// Launcher of program hosts.
     pub launcher: Arc<dyn ProgramHostLauncher>,
-    /// Where workers come from.
+    /// Source of the workers.
     pub workers: resource_manager::Mode,
     /// The mode of the cluster: a session, or one job.
     pub mode: ClusterMode,
     /// The program that this process is.
     pub own_program: Option<ContentHash>,
-    /// Whether this is an embedded cluster: nothing is shipped, relative paths are allowed.
+    /// True if this is an embedded cluster: nothing is shipped, relative paths are allowed.
     pub embedded: bool,
 }
 
-/// A running JobManager.
+/// The components of a running JobManager.
 pub struct JobManagerComponents {
     base: Base,
     leaders: LeaderTable,
@@ -141,7 +141,7 @@ impl JobManagerComponents {
         &self.base.services
     }
 
-    /// The leaders that this process's own election has published.
+    /// Returns the table of leaders that this process's own election has published.
     pub fn own_leaders(&self) -> &LeaderTable {
         &self.leaders
     }
@@ -155,7 +155,8 @@ impl JobManagerComponents {
         }
     }
 
-    /// Ends when a client has said that it needs the cluster no longer.
+    /// Waits until a client has said that the cluster is not needed any more; never returns if none
+    /// does.
     pub async fn dismissed(&self) {
         let is_dismissed = |end: &Option<ClusterEnd>| end.as_ref().is_some_and(|end| end.dismissed);
         if self.end.clone().wait_for(is_dismissed).await.is_err() {
@@ -183,11 +184,11 @@ impl JobManagerComponents {
 
 /// The services that run before any component stands for election.
 pub struct ReadyServices {
-    /// Clock and entropy.
+    /// Source of time and entropy.
     pub platform: Platform,
     /// The services that the components share.
     pub services: ProcessServices,
-    /// This process's BlobServer.
+    /// Gateway of this process's BlobServer.
     pub blobs: Remote<BlobServerGateway>,
     /// The record of the blobs that jobs need.
     pub blobs_in_use: BlobsInUse,
@@ -203,7 +204,8 @@ impl ReadyServices {
         }
     }
 
-    /// Who leads a component.
+    /// Returns the current leader of a component, to be watched; its value is `None` while there is
+    /// none.
     pub fn leader(&self, component: Component) -> watch::Receiver<Option<LeaderInformation>> {
         self.services.retrieval.watch(component)
     }

@@ -16,37 +16,37 @@ use storage::blobs::BlobStore;
 
 /// The parts from which a TaskManager is started.
 pub struct TaskManagerParts {
-    /// The process.
+    /// Parts that every role's process has: platform, RPC, metrics.
     pub base: BaseParts,
-    /// Who leads: asked from the JobManager's process.
+    /// Source of leader information: the JobManager's process.
     pub retrieval: Arc<dyn LeaderRetrieval>,
-    /// Where fetched programs are kept.
+    /// Store of the programs that were fetched.
     pub blobs: Arc<dyn BlobStore>,
-    /// Whether `blobs` is the BlobServer's own store (embedded): nothing is ever fetched.
+    /// True if `blobs` is the BlobServer's own store (embedded): nothing is ever fetched.
     pub shares_blobs: bool,
-    /// Starts program hosts.
+    /// Launcher of program hosts.
     pub launcher: Arc<dyn ProgramHostLauncher>,
     /// The program that this process is.
     pub own_program: Option<ContentHash>,
-    /// Whether programs may use relative paths.
+    /// True if programs may use relative paths.
     pub embedded: bool,
     /// The resources and slots that the TaskManager offers.
     pub spec: WorkerResourceSpec,
     /// All memory of its processes.
     pub process_memory: MemorySize,
-    /// Its machine and the rest of its memory, for people.
+    /// Facts about the machine and the rest of the process's memory, shown to users.
     pub facts: TaskManagerFacts,
-    /// Its process id, for people.
+    /// Process id, shown to users.
     pub pid: u32,
     /// The settings of its program hosts.
     pub hosts: HostSettings,
     /// The key of a job's data connections.
     pub data_key: Arc<dyn Fn(JobId) -> [u8; 32] + Send + Sync>,
-    /// Its log files.
+    /// Folder of the process's log files; `None` if it logs elsewhere.
     pub logs: Option<LogFolder>,
 }
 
-/// A running TaskManager.
+/// The components of a running TaskManager.
 pub struct TaskManagerComponents {
     base: Base,
     hosts: Running<ProgramHosts>,

@@ -44,7 +44,7 @@ pub struct EmbeddedCluster {
 pub(crate) const OWN: ContentHash = ContentHash([0; 32]);
 
 impl EmbeddedCluster {
-    /// Starts a JobManager and one TaskManager with so many slots.
+    /// Starts a JobManager and one TaskManager with that number of slots.
     pub async fn start(
         entry: ProgramEntry,
         options: &Options,
@@ -71,7 +71,7 @@ impl EmbeddedCluster {
         Ok(Self { jobmanager, taskmanager, rpc, _work: work })
     }
 
-    /// The Dispatcher, once it leads.
+    /// Waits until the Dispatcher leads, and returns its gateway.
     pub async fn dispatcher(&self) -> Result<Remote<DispatcherGateway>, StartError> {
         let mut leader = self.jobmanager.own_leaders().watch(Component::Dispatcher);
         let known = leader
@@ -84,7 +84,7 @@ impl EmbeddedCluster {
         Ok(self.rpc.gateway(&leader.address, DispatcherId(leader.session)))
     }
 
-    /// The first fatal error of either side.
+    /// Waits for the first fatal error of either side, and returns its text.
     pub async fn failed(&self) -> String {
         let jobmanager = self.jobmanager.services().fatal.clone();
         let taskmanager = self.taskmanager.services().fatal.clone();
@@ -96,7 +96,7 @@ impl EmbeddedCluster {
         error.to_string()
     }
 
-    /// Ends both sides.
+    /// Stops the TaskManager and the JobManager.
     pub async fn stop(self) {
         self.taskmanager.stop("the embedded cluster ends").await;
         self.jobmanager.stop().await;

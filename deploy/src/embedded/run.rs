@@ -17,11 +17,11 @@ use std::time::Duration;
 use streaming::{BuildInputs, BuildProgramError, ProgramEntry};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// How long one question for the job's end stays open.
+/// Milliseconds for which one request for the job's end stays open.
 const WAIT_MS: u64 = 5_000;
-/// How often the collected results of an unbounded job are looked for.
+/// Interval at which the results of an unbounded job are fetched.
 const POLL: Duration = Duration::from_millis(20);
-/// How long the cluster may take to end.
+/// Maximum time for the cluster to stop.
 const END_WITHIN: Duration = Duration::from_secs(10);
 
 /// Runs a program's job in this process; the exit code is the job's.

@@ -20,15 +20,16 @@ pub(super) struct ApplicationEnd {
     pub(super) leader: watch::Receiver<Option<LeaderInformation>>,
     /// The call that ends the application, with its final status.
     pub(super) goodbye: DeregisterApplication,
-    /// `resourcemanager.deregister.timeout`.
+    /// Longest time for the deregistration (`resourcemanager.deregister.timeout`).
     pub(super) within: Duration,
     /// True if an external resource system runs the application and starts it again unless it is deregistered.
     pub(super) external: bool,
 }
 
 impl ApplicationEnd {
-    /// Has the ResourceManager deregister the application and release its TaskManagers. Returns the exit code of the
-    /// JobManager: `exit`, or [`Exit::Fatal`] if the external resource system may start the application again.
+    /// Asks the ResourceManager to deregister the application and release its TaskManagers. Returns
+    /// the exit code of the JobManager: `exit`, or [`Exit::Fatal`] if the external resource system
+    /// may start the application again.
     pub(super) async fn deregister(self, rpc: &RpcService, exit: Exit) -> Exit {
         let external = self.external;
         let Err(error) = self.ask(rpc).await else {

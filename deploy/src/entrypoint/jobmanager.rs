@@ -33,28 +33,28 @@ use std::time::Duration;
 use storage::blobs::BlobStore;
 use streaming::ProgramEntry;
 
-/// What a JobManager process is started with.
+/// The settings that a JobManager process is started with.
 pub(crate) struct JobManagerProcess {
-    /// Its options.
+    /// Options that the process was started with.
     pub options: Options,
-    /// Where it logs.
+    /// Place of the process's log.
     pub log: LogPlace,
-    /// What the cluster runs.
+    /// Mode of the cluster: session, application or per job.
     pub mode: ClusterMode,
     /// A program's file that goes into the blob store before anything runs.
     pub ship: Option<PathBuf>,
     /// The program that this process is.
     pub entry: Option<(ProgramEntry, ContentHash)>,
-    /// Told once, when REST answers: where.
+    /// Called once, when the REST endpoint answers, with the addresses.
     pub ready: Box<dyn FnOnce(&ReadyAddresses)>,
 }
 
-/// Where a JobManager answers.
+/// The addresses of a running JobManager.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ReadyAddresses {
-    /// `http://host:port`.
+    /// Address of the REST endpoint, `http://host:port`.
     pub rest: String,
-    /// `host:port` of the fabric.
+    /// RPC address, `host:port`.
     pub rpc: String,
 }
 
@@ -85,7 +85,7 @@ pub(crate) async fn run(process: JobManagerProcess) -> Result<Exit, StartError> 
                     let fetched = running.components.dismissed();
                     tokio::select! {
                         biased;
-                        stop = trigger.pulled() => tracing::info!(%stop, "no longer waiting for the client"),
+                        stop = trigger.pulled() => tracing::info!(%stop, "stopped while waiting for the client to fetch results"),
                         _ = tokio::time::timeout(RESULTS_WITHIN, fetched) => {}
                     }
                 }
@@ -117,9 +117,10 @@ fn with_results(stop: Stop, printed: Option<Result<(), Exit>>) -> Stop {
     }
 }
 
-/// How long the results of an application may take to be printed, or fetched by its client, after its job has ended.
+/// Maximum time after a job's end for the application's results to be printed, or fetched by its
+/// client.
 const RESULTS_WITHIN: Duration = Duration::from_secs(30);
-/// How often they are looked for.
+/// Interval at which the process checks whether they have been.
 const RESULTS_POLL: Duration = Duration::from_millis(50);
 
 fn application_end(end: ClusterEnd) -> Stop {
@@ -130,7 +131,7 @@ fn application_end(end: ClusterEnd) -> Stop {
     };
     let what = match end.job {
         Some((job, status)) => format!("job {job} ended as {status}"),
-        None => format!("the cluster was told to end ({:?})", end.status),
+        None => format!("the cluster was asked to end ({:?})", end.status),
     };
     Stop {
         reason: match end.diagnostics {
@@ -153,7 +154,8 @@ struct Running {
     blob_folder: Option<WorkFolder>,
     /// The job of an application or per-job cluster.
     own_job: Option<JobId>,
-    /// What an external resource system gave: the source of workers, and what is left to remove at the end.
+    /// Source of workers of an external resource system, and what is left to remove there at the
+    /// end.
     external: External,
 }
 
@@ -267,7 +269,7 @@ fn own_job(mode: &ClusterMode) -> Option<JobId> {
 }
 
 impl Running {
-    /// Whether a client fetches what the job of the application collects: this process then prints none of it (what one
+    /// Returns true if a client fetches what the job of the application collects: this process then prints none of it (what one
     /// reader has read is forgotten), and waits a while for the client before it ends.
     fn serves_client(&self) -> bool {
         let options = &self.components.services().options;

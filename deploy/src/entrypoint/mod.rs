@@ -25,37 +25,37 @@ pub enum StartError {
     /// The cluster's id or secret.
     #[error(transparent)]
     Identity(#[from] ClusterFilesError),
-    /// The fabric.
+    /// The process could not open its RPC endpoint.
     #[error(transparent)]
     Rpc(#[from] gateways::RpcStartError),
     /// A port; with the options that say which.
     #[error("{why}; set {ports}, or {host}")]
     Port {
-        /// Whose it is, what was tried, and the reason.
+        /// The address concerned, what was tried, and the reason.
         why: String,
         /// The option with the ports.
         ports: &'static str,
         /// The option with the interface.
         host: &'static str,
     },
-    /// A component.
+    /// A component of the process could not be started.
     #[error(transparent)]
     Component(#[from] ComponentError),
-    /// Folders, stores.
+    /// A folder or an object store could not be opened.
     #[error("{what}: {why}")]
     Storage {
-        /// Which.
+        /// The folder or store that could not be opened.
         what: String,
-        /// The reason.
+        /// Reason as text for people.
         why: String,
     },
-    /// Memory, cores, slots.
+    /// The options for memory, cores or slots contradict each other.
     #[error("{0}")]
     Memory(String),
     /// Anything else that was asked for and can't be.
     #[error("{0}")]
     Invalid(String),
-    /// Told to stop before it was up.
+    /// The process was told to stop before it was up.
     #[error("stopped while starting: {0}")]
     Stopped(Stop),
 }

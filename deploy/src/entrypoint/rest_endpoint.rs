@@ -42,19 +42,19 @@ fn not_bound(options: &Options, why: &RestStartError) -> StartError {
     StartError::Port { why: why.to_string(), ports, host }
 }
 
-/// What the endpoint of one process shows and allows.
+/// The settings of one process's REST endpoint.
 pub(super) struct EndpointPlan {
-    /// As bound.
+    /// Address that the endpoint binds, and the one that it publishes.
     pub(super) bind: RestBind,
-    /// The rules of who may use it; `None`: whoever reaches it.
+    /// Rules by which requests are allowed; `None`: every request is.
     pub(super) access: Option<Access>,
     /// The options that are shown.
     pub(super) options: Arc<Options>,
-    /// The log.
+    /// Place of the process's log.
     pub(super) log: LogPlace,
-    /// Where uploads go unless `web.upload.dir` says otherwise.
+    /// Folder of uploads unless `web.upload.dir` is set.
     pub(super) uploads: PathBuf,
-    /// Why programs are not taken in this mode.
+    /// Name of the mode if it takes no programs; `None` if it does.
     pub(super) single_job: Option<&'static str>,
 }
 
@@ -125,7 +125,9 @@ fn settings(plan: &EndpointPlan) -> RestSettings {
     }
 }
 
-/// Without a token whoever reaches the endpoint could run any program.
+/// Returns the reason why uploads and submissions are refused, `None` if they are allowed. Unless
+/// `web.submit.enable` is set, they are refused on an endpoint that is reachable from other
+/// machines without a token: otherwise everybody who reaches it could run any program.
 fn submit_refused(plan: &EndpointPlan) -> Option<String> {
     if let Some(mode) = plan.single_job {
         return Some(format!(

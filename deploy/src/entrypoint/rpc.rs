@@ -49,7 +49,8 @@ fn not_bound(
     StartError::Port { why, ports, host }
 }
 
-/// Where a JobManager listens.
+/// Returns the addresses and ports on which a JobManager listens. An error means that the port
+/// option is invalid.
 fn of_jobmanager(options: &Options) -> Result<ListenOptions, StartError> {
     let ports = options
         .get(&jobmanager::RPC_BIND_PORT)
@@ -61,7 +62,8 @@ fn of_jobmanager(options: &Options) -> Result<ListenOptions, StartError> {
     })
 }
 
-/// Where a TaskManager listens.
+/// Returns the addresses and ports on which a TaskManager listens. An error means that the port
+/// option is invalid.
 fn of_taskmanager(options: &Options, host: &str) -> Result<ListenOptions, StartError> {
     Ok(ListenOptions {
         bind_host: options.get(&taskmanager::BIND_HOST),

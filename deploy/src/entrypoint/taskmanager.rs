@@ -29,13 +29,13 @@ use streaming::ProgramEntry;
 
 /// The arguments of a TaskManager process.
 pub(crate) struct TaskManagerProcess {
-    /// Its options.
+    /// Options that the process was started with.
     pub options: Options,
-    /// Where it logs.
+    /// Place of the process's log.
     pub log: LogPlace,
     /// The program that this process is.
     pub entry: Option<(ProgramEntry, ContentHash)>,
-    /// Told once, when the components are up: the `host:port` of the fabric.
+    /// Called once, when the components are up, with the RPC address `host:port`.
     pub ready: Box<dyn FnOnce(&str)>,
 }
 
@@ -148,7 +148,8 @@ async fn start(process: TaskManagerProcess, trigger: &StopTrigger) -> Result<Run
 }
 
 impl Running {
-    /// In reverse order, the whole bounded.
+    /// Shuts the components down in the reverse order of their start. After `within` the process
+    /// ends without waiting for the rest.
     async fn shut_down(self, stop: Stop, within: Duration) -> Exit {
         tracing::info!(reason = %stop, exit = stop.exit.code(), "TaskManager is shutting down");
         let Self { work, rpc, components } = self;
@@ -207,7 +208,8 @@ fn watch_refusals(refusing: RemoteRetrieval, fatal: FatalErrorHandler) {
     });
 }
 
-/// Who leads: asked from the JobManager, which is where the options or the HA store's record say.
+/// Returns the source of leader information: the JobManager, at the address in the options or in
+/// the HA store's record.
 async fn retrieval(
     platform: &Platform,
     options: &Options,

@@ -35,7 +35,7 @@ pub(crate) struct Choice {
     pub(crate) hint: &'static str,
 }
 
-/// `flott run`.
+/// The choice of targets for `flott run`.
 pub(crate) const RUN: Choice = Choice {
     command: "run",
     possible: &[Target::Remote, Target::YarnPerJob, Target::YarnApplication, Target::YarnSession],
@@ -43,7 +43,7 @@ pub(crate) const RUN: Choice = Choice {
     hint: " (start the program itself for an embedded run, use 'flott run-application -t standalone' for a cluster of \
            its own)",
 };
-/// `flott run-application`.
+/// The choice of targets for `flott run-application`.
 pub(crate) const RUN_APPLICATION: Choice = Choice {
     command: "run-application",
     possible: &[Target::Standalone, Target::YarnApplication],
@@ -147,7 +147,7 @@ pub(crate) struct Application {
     pub(crate) args: ProgramArgs,
     /// The id that the job is to have.
     pub(crate) job_id: Option<JobId>,
-    /// Whether a client waits for the job and fetches its results, where the target lets it.
+    /// True if a client waits for the job and fetches its results, where the target lets it.
     #[cfg_attr(not(feature = "yarn"), expect(dead_code, reason = "only YARN's targets let it"))]
     pub(crate) attached: bool,
 }
@@ -165,12 +165,12 @@ pub(crate) struct Deployed {
     pub(crate) application: Option<String>,
 }
 
-/// How a cluster has ended, as the external resource system says.
+/// The end of a cluster, as the external resource system reports it.
 #[derive(Debug)]
 pub(crate) struct Ending {
-    /// Whether the cluster did what it was for, by its own word.
+    /// True if the cluster reported success.
     pub(crate) succeeded: bool,
-    /// For people.
+    /// The reported end, as text for users.
     pub(crate) how: String,
 }
 

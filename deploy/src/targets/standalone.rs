@@ -135,7 +135,7 @@ struct Started {
 }
 
 impl Started {
-    /// Whether the line is about a place.
+    /// Returns true if the line is about a place.
     fn hear(&mut self, line: &str) -> bool {
         if let Some(url) = line.strip_prefix("rest: ") {
             self.rest = Some(url.to_owned());
@@ -150,16 +150,17 @@ impl Started {
         true
     }
 
-    /// Whether its process has not ended. It is on this host; who has ended has no command line any more.
+    /// Returns true unless the process, which runs on this host, has ended. An ended process that
+    /// was not reaped has an empty command line.
     fn lives(&self) -> bool {
         let line = |pid| std::fs::read(format!("/proc/{pid}/cmdline"));
         self.pid.is_none_or(|pid| line(pid).is_ok_and(|line| !line.is_empty()))
     }
 }
 
-/// Waits until so many TaskManagers are registered, which are told when the job ends, or the JobManager has ended.
-/// Returns whether it has ended. TaskManagers of other hosts may take longer: the wait is bounded by
-/// [`REGISTERED_WITHIN`].
+/// Waits until that number of TaskManagers is registered, because only registered ones hear of the
+/// job's end, or until the JobManager has ended. Returns true if it has ended. TaskManagers of
+/// other hosts may take longer: the wait is bounded by [`REGISTERED_WITHIN`].
 async fn has_ended(
     context: &Context,
     jobmanager: &Started,
@@ -372,7 +373,7 @@ fn succeed(
     if status.success() {
         return Ok(());
     }
-    // What it had to say it has said; its code is this command's.
+    // The process has printed its own message; its exit code becomes this command's.
     let exit = status.code().and_then(Exit::from_code).unwrap_or(Exit::StartUpFailed);
     Err(Failure::new(exit, format!("{name} failed: {status}")))
 }

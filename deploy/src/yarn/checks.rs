@@ -26,7 +26,7 @@ impl ContainerSize {
         Self { memory_mib, vcores: i32::try_from(vcores).unwrap_or(i32::MAX) }
     }
 
-    /// In YARN's words.
+    /// Converts the size to YARN's message.
     pub(super) fn resource(self) -> Resource {
         Resource {
             memory: Some(self.memory_mib),

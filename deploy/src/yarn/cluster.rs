@@ -81,7 +81,8 @@ fn check_sources(conf: &Configuration, directory: &Path) -> Result<(), YarnFailu
 }
 
 impl Cluster {
-    /// Logs in and waits until a ResourceManager answers, at most `patience`; `note` is told of every try that failed.
+    /// Logs in and waits until a ResourceManager answers, at most `patience`; calls `note` with the
+    /// text of each failed try.
     ///
     /// # Errors
     /// No login; no answer in that time.
@@ -130,7 +131,7 @@ impl Cluster {
     }
 }
 
-/// Whether nobody answered, which may change by itself.
+/// Returns true if nobody answered, which may change by itself.
 fn is_away(error: &YarnError) -> bool {
     match error {
         YarnError::Call(error) => error.remote().is_none_or(|e| e.is("StandbyException")),
@@ -138,7 +139,7 @@ fn is_away(error: &YarnError) -> bool {
     }
 }
 
-/// Where the ResourceManagers are, for people.
+/// Returns the addresses of the ResourceManagers, as text for users.
 fn places(conf: &Configuration) -> Result<String, YarnFailure> {
     let all = resource_managers(conf, Service::ResourceManager).map_err(YarnError::from)?;
     let all: Vec<String> = all.iter().map(|rm| format!("{}:{}", rm.host, rm.port)).collect();

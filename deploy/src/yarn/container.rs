@@ -21,7 +21,7 @@ use thiserror::Error;
 /// The shortest cluster secret, as for those in files.
 const SECRET_BYTES_MIN: usize = 8;
 
-/// Why a process cannot run in its container, or is in none.
+/// The reason why a process cannot run in its container, or runs in none.
 #[derive(Debug, Error)]
 pub(crate) enum ContainerError {
     /// A variable that NodeManagers set is not there.
@@ -30,24 +30,24 @@ pub(crate) enum ContainerError {
          deploy with 'flott run -t yarn-application' or 'flott yarn-session'"
     )]
     NoVariable(&'static str),
-    /// A container id that is none.
+    /// The container id is malformed.
     #[error("CONTAINER_ID: {0}")]
     Id(#[from] IdError),
     /// YARN's working directory is not where the process runs.
     #[error("PWD is {expected}, but the process runs in {actual}")]
     Directory {
-        /// As YARN says.
+        /// User that YARN names.
         expected: String,
-        /// As the system says.
+        /// User that the system names.
         actual: String,
     },
     /// The staged configuration of Hadoop.
     #[error("{HADOOP_SITE_FILE} of the application: {0}")]
     Conf(#[from] ConfError),
-    /// The container's credentials.
+    /// The container's credentials cannot be read.
     #[error(transparent)]
     Tokens(#[from] TokenError),
-    /// They lack the cluster's secret, or it is too short.
+    /// The credentials lack the cluster's secret, or it is too short.
     #[error(
         "the container's credentials hold no usable cluster secret ({CLUSTER_SECRET}): at least \
          {SECRET_BYTES_MIN} characters"
@@ -59,9 +59,9 @@ pub(crate) enum ContainerError {
     /// A folder or file below the working directory.
     #[error("{path}: {why}")]
     File {
-        /// Which.
+        /// Path of the file concerned.
         path: PathBuf,
-        /// The system's reason.
+        /// Message of the system.
         why: String,
     },
 }
@@ -206,7 +206,8 @@ impl Container {
         Some(format!("{}/node/containerlogs/{}/{user}", node.origin(), self.id))
     }
 
-    /// What the processes of the cluster prove to each other: the secret is in the container's credentials.
+    /// Returns the cluster's id and the secret by which its processes prove themselves to each
+    /// other; the secret is in the container's credentials.
     pub(crate) fn identity(&self) -> Result<ClusterIdentity, ContainerError> {
         identity_of(self.application(), &Credentials::from_environment()?)
     }

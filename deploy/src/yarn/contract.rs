@@ -1,5 +1,5 @@
-//! What the client, the ApplicationMaster and the TaskManagers of an application on YARN agree on: names of files,
-//! variables and secrets, and the list of files that every container gets.
+//! The agreement between the client, the ApplicationMaster and the TaskManagers of an application
+//! on YARN: names of files, variables and secrets, and the list of files that every container gets.
 //!
 //! Nothing here may read the environment or a file, and no secret ever goes into arguments or the environment.
 
@@ -30,7 +30,7 @@ pub(crate) const STAGING_VARIABLE: &str = "FLOTT_YARN_STAGING";
 /// Variable of containers whose process is the program: the hash of its file, where the client knows it. They do not
 /// compute it once more then: all of them are given the same file.
 pub(crate) const PROGRAM_HASH_VARIABLE: &str = "FLOTT_YARN_PROGRAM_HASH";
-/// Variable of every container: the user who submitted the application.
+/// Variable of every container: name of the user who submitted the application.
 pub(crate) const USER_VARIABLE: &str = "HADOOP_USER_NAME";
 
 /// Alias of the secret key in a container's credentials that all processes of the cluster prove to each other.
@@ -43,18 +43,18 @@ pub(crate) const REST_TOKEN: &str = "flott.rest.token";
 /// A file that a node fetches for a container before it starts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LaunchFile {
-    /// Its path below the container's working directory.
+    /// Path of the file below the container's working directory.
     pub(crate) name: String,
-    /// Where it is, on a file system that the nodes read.
+    /// URL of the file, on a file system that the nodes read.
     pub(crate) url: String,
-    /// Its size in bytes; a node refuses a file of another size.
+    /// Size of the file in bytes; a node refuses a file of another size.
     pub(crate) size: i64,
-    /// Its modification time in milliseconds since 1970; a node refuses a file of another time.
+    /// Modification time of the file in Unix milliseconds; a node refuses a file of another time.
     pub(crate) timestamp: i64,
-    /// Whether the node unpacks it.
+    /// True if the node unpacks it.
     #[serde(default)]
     pub(crate) archive: bool,
-    /// Whether the node keeps it for all users' applications.
+    /// True if the node keeps it for all users' applications.
     #[serde(default)]
     pub(crate) public: bool,
     /// The hash of its bytes, where the client knows it.
@@ -63,7 +63,7 @@ pub(crate) struct LaunchFile {
 }
 
 impl LaunchFile {
-    /// Returns the file as a node is told to fetch it.
+    /// Converts the file to the message by which a node fetches it.
     ///
     /// # Errors
     /// A URL that YARN could not read.

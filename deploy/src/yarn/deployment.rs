@@ -34,7 +34,7 @@ use tokio::time::Instant;
 const SECRET_BYTES: usize = 32;
 /// Longest each part of a clean-up takes.
 const CLEAN_UP_WITHIN: Duration = Duration::from_secs(30);
-/// When a submission that was under way at Ctrl-C must have arrived.
+/// Time within which a submission that was under way at Ctrl-C must have arrived.
 const ARRIVED_WITHIN: Duration = Duration::from_secs(1);
 /// Longest time that is spent on what earlier applications have left.
 const SWEEP_WITHIN: Duration = Duration::from_secs(5);
@@ -48,7 +48,7 @@ const SLOW_AFTER: Duration = Duration::from_secs(60);
 pub(super) struct Request {
     pub(super) kind: ClusterKind,
     pub(super) spec: ClusterSpecification,
-    /// Its name in YARN's lists unless an option says otherwise.
+    /// Name of the application in YARN's lists unless an option sets another.
     pub(super) name: String,
     /// The user's program.
     pub(super) program: Option<PathBuf>,
@@ -152,7 +152,7 @@ impl Signals {
 #[derive(Default)]
 struct Uploaded {
     files: Vec<LaunchFile>,
-    /// How many of them were in the shared cache before, and their bytes.
+    /// Number of files that were in the shared cache before.
     found: usize,
     found_bytes: i64,
 }
@@ -164,11 +164,11 @@ struct Deployment<'a> {
     cluster: &'a Cluster,
     id: ApplicationId,
     staging: Staging,
-    /// Whether the staging directory may be there.
+    /// True if the staging directory may be there.
     staged: Cell<bool>,
-    /// Whether the application's token is in its file.
+    /// True if the application's token is in its file.
     noted: Cell<bool>,
-    /// Whether YARN may know the application.
+    /// True if YARN may know the application.
     submitted: Cell<bool>,
 }
 
@@ -412,7 +412,7 @@ impl Deployment<'_> {
     }
 }
 
-/// Whether nothing more will come of the application.
+/// Returns true if nothing more will come of the application.
 pub(super) fn has_ended(report: &ApplicationReport) -> bool {
     matches!(
         report.state(),
@@ -446,7 +446,7 @@ pub(super) async fn kill(cluster: &Cluster, id: ApplicationId) -> Result<(), Str
     }
 }
 
-/// Whether the file may be kept for all applications.
+/// Returns true if the file may be kept for all applications.
 fn is_shared(upload: &Upload) -> bool {
     upload.name == FLOTT_FILE || upload.name == PROGRAM_FILE
 }

@@ -26,19 +26,19 @@ use streaming::program_note::{self, ProgramNote};
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
-/// How long an orderly end of a session may take before YARN kills it.
+/// Maximum time for an orderly end of a session before YARN kills it.
 const ORDERLY_WITHIN: Duration = Duration::from_secs(20);
 /// Between two looks whether a session has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// How far a session has come.
+/// The state of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SessionState {
-    /// It takes jobs.
+    /// The session takes jobs.
     Running,
-    /// It is not up (again) yet.
+    /// The session is not up yet, or not again.
     Starting,
-    /// It is over; for people, how.
+    /// The session has ended; the text describes the end for users.
     Ended(String),
 }
 
@@ -167,7 +167,7 @@ impl<'a> YarnDescriptor<'a> {
         Ok(client::at(options, host, *port).with_token(Some(token)))
     }
 
-    /// Whether the application has ended; its token is of no use then.
+    /// Returns true if the application has ended; its token is of no use then.
     fn has_ended(&self, id: ApplicationId, report: &ApplicationReport) -> bool {
         let ended = has_ended(report);
         if ended {
@@ -182,7 +182,7 @@ impl<'a> YarnDescriptor<'a> {
         if let Some(text) = options.get(&yarn_client::APPLICATION_ID) {
             return text.parse().map_err(|_| {
                 YarnFailure::configuration(format!(
-                    "yarn.application.id '{text}' is no application's id: those are application_<number>_<number>"
+                    "yarn.application.id '{text}' is not an application's id, which has the form application_<number>_<number>"
                 ))
             });
         }
@@ -230,7 +230,7 @@ impl<'a> YarnDescriptor<'a> {
         if !report.application_tags.iter().any(|tag| tag == TAG) {
             let (kind, name) = (report.application_type(), report.name());
             return Err(YarnFailure::configuration(format!(
-                "{id} is no cluster of Flott: it is '{name}' of type {kind}"
+                "{id} is not a cluster of Flott: it is '{name}' of type {kind}"
             )));
         }
         Ok(report)
@@ -289,7 +289,7 @@ impl<'a> YarnDescriptor<'a> {
         Ok(())
     }
 
-    /// In order where its JobManager answers, else by YARN.
+    /// Stops a session through its JobManager if that answers, otherwise through YARN.
     async fn end_running(
         &self,
         cluster: &Cluster,
@@ -317,7 +317,7 @@ impl<'a> YarnDescriptor<'a> {
                 }
                 Err(error) => {
                     self.context.print.note(&format!(
-                        "the JobManager of {id} cannot be told to end ({error}): killing it"
+                        "the JobManager of {id} does not accept the request to stop ({error}): killing the application"
                     ));
                 }
             }
@@ -376,8 +376,9 @@ fn state(report: &ApplicationReport) -> SessionState {
     }
 }
 
-/// Where the JobManager's REST endpoint is: its own tracking URL, `http://host:port`. `None` before it has registered,
-/// and once it has gone: YARN then names a page of its own.
+/// Returns host and port of the JobManager's REST endpoint: its own tracking URL,
+/// `http://host:port`. `None` before it has registered, and after it has ended: YARN then names a
+/// page of its own.
 fn rest_of(report: &ApplicationReport) -> Option<(String, u16)> {
     let place = |url: &str| {
         let (host, port) = url.strip_prefix("http://")?.split('/').next()?.rsplit_once(':')?;
@@ -426,7 +427,7 @@ impl ClusterDescriptor for YarnDescriptor<'_> {
     }
 }
 
-/// What `flott yarn-session --query` says of a node.
+/// Renders a node for `flott yarn-session --query`.
 pub(crate) fn node_value(node: &NodeReport) -> Value {
     let amounts = |resource: &Option<hadoop::yarn::messages::Resource>| {
         let resource = resource.clone().unwrap_or_default();

@@ -11,10 +11,10 @@ pub(crate) enum YarnFailure {
     /// The configuration or the command line asks for what cannot be.
     #[error("{0}")]
     Configuration(String),
-    /// The cluster, or what was asked of it.
+    /// The cluster refuses the request, or is in a state that does not allow it.
     #[error("{0}")]
     Cluster(String),
-    /// An exchange with YARN.
+    /// An exchange with YARN failed.
     #[error(transparent)]
     Yarn(#[from] YarnError),
     /// The user ended the command.

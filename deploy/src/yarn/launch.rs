@@ -1,4 +1,4 @@
-//! What YARN is given to start the JobManager: command, environment, files, credentials, options.
+//! Prepares the start of the JobManager on YARN: command, environment, files, credentials, options.
 //!
 //! Pure. No secret and no value of an option is in a command or an environment: options are in the staged `flott.yaml`,
 //! the cluster's secret is in the credentials.
@@ -46,14 +46,14 @@ const CLIENTS_OWN: [&str; 15] = [
     "rest.bind-port",
 ];
 
-/// What a cluster runs.
+/// The kind of work that a cluster runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ClusterKind {
-    /// Any number of jobs.
+    /// The cluster runs any number of jobs.
     Session,
-    /// The job of the program that its JobManager is.
+    /// The cluster runs the job of the program that its JobManager is.
     Application,
-    /// The job whose graph the client has built.
+    /// The cluster runs the job whose graph the client has built.
     PerJob,
 }
 
@@ -70,7 +70,7 @@ impl ClusterKind {
         format!("{role} --config-dir . 1><LOG_DIR>/jobmanager.out 2><LOG_DIR>/jobmanager.stderr")
     }
 
-    /// Whether the containers get the command `flott`.
+    /// Returns true if the containers get the command `flott`.
     pub(super) fn ships_flott(self) -> bool {
         self != Self::Application
     }
@@ -108,7 +108,7 @@ pub(super) fn staged_options(
 pub(super) struct Submission<'a> {
     pub(super) id: ApplicationId,
     pub(super) kind: ClusterKind,
-    /// What YARN's lists call it where `yarn.application.name` is not set.
+    /// Name of the application in YARN's lists if `yarn.application.name` is not set.
     pub(super) default_name: String,
     /// The queue's full path or name.
     pub(super) queue: Option<String>,
@@ -208,9 +208,10 @@ pub(super) fn without_token(error: impl std::fmt::Display) -> YarnFailure {
     YarnFailure::cluster(format!("the cluster gives no token for the application: {error}"))
 }
 
-/// Returns the token that the application's processes prove to HDFS with who they are; none where the cluster has no
-/// security. A token for the ResourceManager is of no use to them; a ResourceManager that takes over and finds it lapsed
-/// would renew none of the application's tokens any more.
+/// Returns the tokens by which the application's processes prove their user to HDFS; none if the
+/// cluster has no security. A token for the ResourceManager would be of no use to them, and a
+/// ResourceManager that takes over and finds it expired would stop renewing all the application's
+/// tokens.
 ///
 /// # Errors
 /// A token that HDFS does not give.

@@ -46,7 +46,7 @@ pub(super) struct ApplicationLogs<'a> {
 /// Whether containers run whose nodes gave nothing, so that another way to their logs is worth a try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shown {
-    /// Everything that is there was shown, or its failure told.
+    /// All logs were shown, or the failure to read them was reported.
     All,
     /// No node hands out logs to this user.
     NodesRefuse,

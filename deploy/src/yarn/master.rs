@@ -18,8 +18,8 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long HDFS may take to remove the staging directory: the application has ended, and YARN stops this process
-/// before long.
+/// Maximum time for HDFS to remove the staging directory. It is short because the application has
+/// ended and YARN soon stops this process.
 const REMOVE_WITHIN: Duration = Duration::from_secs(10);
 
 /// Starts the driver of this application. It registers when the ResourceManager leads.

@@ -15,7 +15,7 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 
 const NAME: &str = "yarn-session";
-/// Before the application's id.
+/// Beginning of a token file's name; the application's id follows.
 const TOKEN_NAME: &str = "yarn-token-";
 /// Most tokens that are looked through for applications that have ended.
 const NOTED_MAX: usize = 64;
@@ -23,7 +23,7 @@ const NOTED_MAX: usize = 64;
 /// The content of the session file.
 #[derive(Debug, Serialize, Deserialize)]
 struct Noted {
-    /// `application_…`.
+    /// Id that YARN gave the application, `application_…`.
     application: String,
 }
 

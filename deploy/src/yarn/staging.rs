@@ -20,7 +20,7 @@ use hdfs_native::{Client, WriteOptions};
 use std::path::{Path, PathBuf};
 use tokio::io::AsyncReadExt;
 
-/// For the submitter alone: the options in it may be secret.
+/// Mode of the folder: only the submitter may read it, because the options in it may be secret.
 const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
 /// Bytes that are read and sent at a time.
@@ -37,12 +37,12 @@ const ARCHIVES: [&str; 6] = [".zip", ".jar", ".tar", ".tar.gz", ".tgz", ".tar.bz
 /// A local file that goes into staging.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Upload {
-    /// Its path below the container's working directory.
+    /// Path of the file below the container's working directory.
     pub(super) name: String,
     pub(super) local: PathBuf,
     /// Bytes, for the progress.
     pub(super) size: u64,
-    /// Whether nodes unpack it.
+    /// True if nodes unpack it.
     pub(super) archive: bool,
 }
 
@@ -75,7 +75,7 @@ pub(super) fn ship_uploads(options: &Options) -> Result<Vec<Upload>, YarnFailure
     for path in options.get(&yarn_client::SHIP_ARCHIVES).0 {
         if !ARCHIVES.iter().any(|ending| path.ends_with(ending)) {
             return Err(YarnFailure::configuration(format!(
-                "'{path}' in yarn.ship-archives is no archive; possible: {}",
+                "'{path}' in yarn.ship-archives is not an archive; possible: {}",
                 ARCHIVES.join(", ")
             )));
         }
@@ -126,7 +126,7 @@ fn walk(path: &Path, folder: &str, found: &mut Vec<Upload>) -> Result<(), YarnFa
 /// An application's staging directory. Making the value touches nothing.
 pub(super) struct Staging {
     hdfs: Client,
-    /// `hdfs://authority`.
+    /// File system of the staging directory, `hdfs://authority`.
     file_system: String,
     /// Absolute, below the file system.
     path: String,
@@ -199,7 +199,7 @@ impl Staging {
         Ok(self.launch_file(name, &status, false))
     }
 
-    /// Copies a local file; `progress` is told the bytes of each piece.
+    /// Copies a local file; calls `progress` with the number of bytes of each piece.
     ///
     /// # Errors
     /// The local file cannot be read; HDFS is away, full, or refuses the file.

@@ -1,12 +1,12 @@
-//! What people are told of an application that starts: one sentence for each step that YARN reports.
+//! Messages about an application that starts: one sentence for each step that YARN reports.
 //!
 //! Pure. ResourceManagers report the steps of the first container only as texts; a text that is not known is shown as
 //! it is.
 
 use hadoop::yarn::messages::{ApplicationReport, YarnApplicationState};
 
-/// Returns the sentence for a report, without the application's id. `None`: the report says nothing that is new to
-/// people.
+/// Returns the sentence for a report, without the application's id. `None`: the report contains
+/// nothing new for users.
 pub(super) fn sentence(report: &ApplicationReport) -> Option<String> {
     let text = report.diagnostics().trim();
     Some(match report.state() {
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn every_step_to_the_first_container_has_a_sentence() {
-        // As a CapacityScheduler of Hadoop 3.4 says them.
+        // Texts of a CapacityScheduler of Hadoop 3.4.
         let steps = [
             (
                 "[Sun Nov 22 18:00:00 +0000 2026] Application is Activated, waiting for resources to be assigned for AM. \

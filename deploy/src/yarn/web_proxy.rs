@@ -16,16 +16,18 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
 
-/// How long addresses are believed; Hadoop's own filter has the same.
+/// Time for which addresses are used before they are looked up again; Hadoop's own filter has the
+/// same.
 const FRESH_FOR: Duration = Duration::from_secs(300);
-/// How long to wait before a host is looked up again that was not found.
+/// Pause before a host that was not found is looked up again.
 const RETRY_AFTER: Duration = Duration::from_secs(30);
 /// Longest a lookup delays a request.
 const LOOKUP_WITHIN: Duration = Duration::from_secs(5);
 /// The user of pages on clusters without authentication, unless the configuration names another.
 const STATIC_USER: &str = "dr.who";
 
-/// Returns who may use the REST endpoint; `None` where the application was submitted without a token.
+/// Returns the rules by which the REST endpoint allows requests; `None` if the application was
+/// submitted without a token.
 ///
 /// # Errors
 /// Credentials or a configuration that cannot be read.
@@ -73,7 +75,7 @@ struct Hosts {
 
 struct Known {
     hosts: Vec<(String, Vec<IpAddr>)>,
-    /// When they are looked up again; `None`: at once.
+    /// Monotonic time at which the addresses are looked up again; `None`: at the next request.
     until: Option<Duration>,
 }
 

@@ -17,7 +17,7 @@ struct Cli {
     /// The shortest time without a click between two visits of a user, in milliseconds.
     #[arg(long, default_value_t = 1_800_000)]
     gap: u64,
-    /// By how many milliseconds a line's time may be below the greatest time read before it.
+    /// Milliseconds by which a line's time may be below the greatest time read before it.
     #[arg(long, default_value_t = 5_000)]
     out_of_order: u64,
 }

@@ -21,7 +21,7 @@ struct Cli {
     /// The payments: a file, or a folder of files.
     #[arg(long)]
     input: PathBuf,
-    /// By how many milliseconds a line's time may be below the greatest time read before it.
+    /// Milliseconds by which a line's time may be below the greatest time read before it.
     #[arg(long, default_value_t = 5_000)]
     out_of_order: u64,
 }

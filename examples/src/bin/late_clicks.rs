@@ -21,10 +21,10 @@ struct Cli {
     /// The output for clicks that arrive too late: a file, or a folder of part files where several subtasks write.
     #[arg(long)]
     late: PathBuf,
-    /// By how many milliseconds a line's time may be below the greatest time read before it.
+    /// Milliseconds by which a line's time may be below the greatest time read before it.
     #[arg(long, default_value_t = 0)]
     out_of_order: u64,
-    /// For how many milliseconds of event time a minute that was counted still accepts clicks.
+    /// Milliseconds of event time for which a minute that was counted still accepts clicks.
     #[arg(long, default_value_t = 0)]
     lateness: u64,
 }

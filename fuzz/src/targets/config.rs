@@ -139,7 +139,7 @@ fn check_settings(input: &[u8]) -> Result<bool, String> {
     }
 }
 
-/// What holds of all options that were accepted.
+/// Checks the laws of options that were accepted.
 fn check_options(options: &Options) -> Result<(), String> {
     let again =
         Options::from_map(options.to_map()).map_err(|e| format!("not accepted again: {e}"))?;

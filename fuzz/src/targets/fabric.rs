@@ -1,4 +1,4 @@
-//! What an unproved peer can send: the handshake. What a proved one can: frames.
+//! Fuzzes what an unproved peer can send (the handshake) and what a proved one can send (frames).
 
 use super::{Target, law, sample};
 use crate::{mutate::mutate, rng::Rng};
@@ -21,7 +21,7 @@ pub(crate) const TARGETS: &[Target] = &[
     Target { name: "handshake", make: handshake, check: check_handshake, memory_max: 0 },
 ];
 
-/// As the fabric's default is.
+/// Largest frame in bytes: the fabric's default.
 const FRAME_MAX: usize = 8 << 20;
 
 fn frame(rng: &mut Rng) -> Vec<u8> {
@@ -102,7 +102,7 @@ fn check_greeting(input: &[u8]) -> Result<bool, String> {
     let Ok(greeting) = Greeting::decode(input) else { return Ok(false) };
     let again = greeting.encode();
     let again = Greeting::decode(again.get(2..).unwrap_or_default());
-    // What a newer minor appends is skipped; the rest comes back.
+    // Bytes that a newer minor version appends are skipped; the rest comes back.
     law(again.as_ref().is_ok_and(|again| *again == greeting), || {
         format!("{greeting:?} became {again:?}")
     })?;

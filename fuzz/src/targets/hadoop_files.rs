@@ -1,4 +1,4 @@
-//! What Hadoop leaves on disks: token storages, configuration, and the texts that name things.
+//! Fuzzes files that Hadoop writes: token storages, configuration, and the texts that name things.
 
 use super::{Target, law};
 use crate::{mutate::mutate, rng::Rng};
@@ -13,7 +13,7 @@ pub(crate) const TARGETS: &[Target] = &[
     Target { name: "hadoop_texts", make: texts, check: check_texts, memory_max: 0 },
 ];
 
-/// Either format.
+/// Generates a file of delegation tokens in one of its two formats.
 fn tokens(rng: &mut Rng) -> Vec<u8> {
     let mut credentials = Credentials::new();
     for i in 0..rng.below(4) {
@@ -161,7 +161,8 @@ fn texts(rng: &mut Rng) -> Vec<u8> {
     bytes
 }
 
-/// What is read is written as what reads the same.
+/// Checks that a text that can be read is written as a text that reads the same. Returns false if
+/// it can't be read.
 fn same<T: std::str::FromStr + ToString + PartialEq>(text: &str) -> Result<bool, String> {
     let Ok(id) = text.parse::<T>() else { return Ok(false) };
     let again = id.to_string().parse::<T>();

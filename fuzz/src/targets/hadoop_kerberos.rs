@@ -58,7 +58,7 @@ fn said(state: SaslState, token: Option<Vec<u8>>) -> SaslMessage {
     SaslMessage { version: None, state: state.into(), token, auths: Vec::new() }
 }
 
-/// Which servers are admitted, then messages of the exchange, each with its length.
+/// Generates the servers that are admitted, then messages of the exchange, each with its length.
 fn make(rng: &mut Rng) -> Vec<u8> {
     let (protocol, server) = (rng.text(&["rm", "yarn", ""]), rng.text(&["host", "a.b", ""]));
     let auth = SaslAuth {

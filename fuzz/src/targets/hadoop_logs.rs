@@ -25,7 +25,7 @@ const IFILES: [&[u8]; 2] = [
     include_bytes!("../../../hadoop/src/logs/data/ifile_none"),
     include_bytes!("../../../hadoop/src/logs/data/ifile_gz"),
 ];
-/// What one case may bring out: a kilobyte compresses to a byte, and no byte is read twice.
+/// Largest output per input byte: a kilobyte compresses to a byte, and no byte is read twice.
 const OUT_PER_BYTE: u64 = 1100;
 
 fn broken(file: &[u8], keep: usize, rng: &mut Rng) -> Vec<u8> {

@@ -1,4 +1,5 @@
-//! What a Hadoop server sends: frames of RPC 9, response headers, the SASL exchange, protected frames.
+//! Fuzzes what a Hadoop server sends: frames of RPC 9, response headers, the SASL exchange,
+//! protected frames.
 
 use super::{Target, law};
 use crate::{mutate::mutate, rng::Rng};
@@ -152,7 +153,7 @@ fn answer(rng: &mut Rng) -> Vec<u8> {
     frame(&header, &body, !failed)
 }
 
-/// Which protections, then all that the server sends.
+/// Generates the accepted protections, then all that the server sends.
 fn rpc(rng: &mut Rng) -> Vec<u8> {
     let mode = rng.below(4) as u8;
     let mut bytes = Vec::new();
@@ -176,7 +177,7 @@ fn rpc(rng: &mut Rng) -> Vec<u8> {
     bytes
 }
 
-/// What a connection makes of these bytes, handed to it in pieces.
+/// Returns the events that a connection makes of these bytes, handed to it in pieces.
 fn heard(mode: u8, bytes: &[u8], piece: usize) -> Vec<String> {
     let now = Duration::ZERO;
     let mut connection = Connection::new(setup(mode), now);
@@ -269,7 +270,7 @@ fn check_challenge(input: &[u8]) -> Result<bool, String> {
     let Ok(response) = client.step(Some(input)) else { return Ok(false) };
     let response = String::from_utf8_lossy(&response);
     law(!response.contains(&BASE64_STANDARD.encode(PASSWORD)), || response.to_string())?;
-    // What the client says is a list of directives itself: quotes in it are where they belong.
+    // The client's message is a list of directives itself: quotes in it are at their places.
     let quotes = response.replace("\\\\", "").replace("\\\"", "").matches('"').count();
     law(quotes.is_multiple_of(2), || response.to_string())?;
     law(client.step(Some(input)).is_err(), || "a second challenge is answered".to_owned())?;

@@ -1,4 +1,4 @@
-//! What is fuzzed. A target makes an input from random numbers, and feeds it to decoders.
+//! The fuzz targets. A target makes an input from random numbers, and feeds it to decoders.
 
 mod config;
 mod exchange;
@@ -30,7 +30,7 @@ pub(crate) struct Target {
     pub(crate) memory_max: usize,
 }
 
-/// Every target.
+/// Lists every target, in the order in which they run.
 pub(crate) fn all() -> Vec<Target> {
     [
         config::TARGETS,

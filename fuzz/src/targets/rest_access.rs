@@ -1,4 +1,5 @@
-//! Headers and paths by which the REST endpoint of an application on YARN decides who may do what.
+//! Fuzzes the headers and paths by which the REST endpoint of an application on YARN allows
+//! requests.
 
 use super::{Target, law};
 use crate::{mutate::mutate, rng::Rng};
@@ -37,7 +38,7 @@ const COOKIES: &[&str] =
 const ORIGINS: &[&str] = &["", "http://rm:8088", "http://elsewhere"];
 const TYPES: &[&str] = &["", "application/json", "application/json; charset=utf-8", "text/plain"];
 
-/// A proxy whose addresses the check is told.
+/// A proxy without addresses.
 struct NoAddresses;
 
 impl ProxyAddresses for NoAddresses {

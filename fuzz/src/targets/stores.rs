@@ -166,7 +166,7 @@ fn file(rng: &mut Rng) -> Vec<u8> {
     bytes
 }
 
-/// What is read is what was written, or an error: the checksum says so.
+/// Checks that a file reads as it was written, or gives an error because its checksum differs.
 fn check_file(input: &[u8]) -> Result<bool, String> {
     scratch::with(|folder| {
         let store = Blocking::new(FileObjects::open(folder).map_err(|e| e.to_string())?);

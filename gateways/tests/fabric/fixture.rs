@@ -31,7 +31,7 @@ pub struct Echo {
 }
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct WhoAmI {}
-/// How many `Count`s came before this one.
+/// Asks for the number of `Count`s that were handled before this one.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Count {}
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -53,7 +53,7 @@ pub struct PanicLater {}
 pub struct Block {
     pub ms: u64,
 }
-/// Answers so much later; the actor goes on.
+/// Answers after that time; the actor goes on meanwhile.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Sleep {
     pub ms: u64,

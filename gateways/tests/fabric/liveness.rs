@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::broadcast::Receiver;
 use tokio::time::Instant;
 
-/// A peer under the test's hand at `a:6123`: it proves itself, then does what it is told.
+/// A peer at `a:6123` that the test controls: it proves itself, then follows the script.
 struct Puppet {
     listener: BoxListener,
 }

@@ -108,7 +108,7 @@ mod otherwise {
     use serde::{Deserialize, Serialize};
 
     gateway! {
-        /// With a call that the test gateway has too.
+        /// A gateway with a call that the test gateway has, too.
         pub struct OtherGateway = "test", fenced by model::ProcessSession;
         Sleep => (), Never;
     }

@@ -17,7 +17,7 @@ fn credentials(cluster: &str, identity: Identity, secret: Secret) -> Credentials
     Credentials { cluster: ClusterId::new(cluster), identity, secret }
 }
 
-/// What a process with these credentials gets from a call to `a`.
+/// Makes a call to `a` from a process with these credentials, and returns its result.
 async fn call_as(world: &World, credentials: Credentials) -> Result<u64, FabricError> {
     let server = world.service("a").await;
     let _served = serve(&server);

@@ -28,8 +28,8 @@ pub(super) struct ParentWatch {
     allowed: AtomicU64,
     /// The thread that watches the silence; started when a limit is first set.
     silence: OnceLock<Thread>,
-    /// True once the process is ending as it was told to: the end of the socket no longer kills it, so that the parent
-    /// sees the exit code.
+    /// True once the process is ending as asked: the end of the socket does not kill it any more,
+    /// so that the parent sees the exit code.
     ending: AtomicBool,
 }
 

@@ -20,7 +20,7 @@ use std::{
 /// The maximum number of bytes of a log in an error's text.
 const LOG_TAIL_BYTES: u64 = 2048;
 
-/// How a child process ended.
+/// The end of a child process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ExitCause {
     /// The child ended by itself with this exit code.

@@ -72,13 +72,13 @@ pub enum LaunchError {
         what: &'static str,
         /// The file or directory that the step concerns.
         path: PathBuf,
-        /// The system's error.
+        /// Error of the system.
         source: io::Error,
     },
     /// The process ended before it answered the first call.
     #[error("the program {exit} before it answered{}", said(log_tail))]
     Ended {
-        /// How the process ended.
+        /// End of the process.
         exit: ExitCause,
         /// The end of the process's standard error, at most 2 KiB.
         log_tail: String,

@@ -16,7 +16,7 @@ use tokio::runtime::Handle;
 
 /// The time in which a coordinator must answer a call; it may list files, or wait for another system.
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
-/// The total of the pauses after which an unavailable coordinator is no longer asked again.
+/// Total of the pauses after which an unavailable coordinator is not asked again.
 const TRIES_WITHIN: Duration = Duration::from_secs(60);
 const RETRY_FIRST: Duration = Duration::from_millis(10);
 const RETRY_LAST: Duration = Duration::from_millis(500);
@@ -25,7 +25,7 @@ const RETRY_LAST: Duration = Duration::from_millis(500);
 pub(crate) struct ParentEvents {
     pub(crate) parent: Remote<TaskExecutorGateway>,
     pub(crate) job_id: JobId,
-    /// Where the state of tasks goes.
+    /// Receiver of the tasks' state.
     pub(crate) snapshots: Snapshots,
     pub(crate) runtime: Handle,
 }
@@ -78,12 +78,12 @@ async fn within(answer: impl Future<Output = Result<Vec<u8>, String>>) -> Result
     }
 }
 
-/// Sends an event until it is answered or refused. With `twice` it is also sent again if it may have been processed
+/// Sends an event until it is answered or refused. With `may_repeat` it is also sent again if it may have been processed
 /// already.
 async fn send(
     parent: Remote<TaskExecutorGateway>,
     ask: ForwardOperatorEvent,
-    twice: bool,
+    may_repeat: bool,
 ) -> Result<Vec<u8>, String> {
     let mut pause = RETRY_FIRST;
     let mut tried = Duration::ZERO;
@@ -95,7 +95,9 @@ async fn send(
         let again = match &error {
             CallError::Refused(CoordinationError::Unavailable(_)) => true,
             CallError::Refused(_) => false,
-            CallError::Fabric(fabric) => fabric.is_retriable() && (twice || !fabric.may_have_run()),
+            CallError::Fabric(fabric) => {
+                fabric.is_retriable() && (may_repeat || !fabric.may_have_run())
+            }
         };
         if !again || tried >= TRIES_WITHIN {
             return Err(error.to_string());

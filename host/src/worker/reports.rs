@@ -30,7 +30,7 @@ const RETRY_LAST: Duration = Duration::from_secs(1);
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 /// The counts and metrics of each running task in its last report.
-type Told = BTreeMap<ExecutionAttemptId, (TaskIo, Arc<TaskMetrics>)>;
+type Reported = BTreeMap<ExecutionAttemptId, (TaskIo, Arc<TaskMetrics>)>;
 
 /// A queue of states that have not been reported yet.
 #[derive(Debug, Default)]
@@ -96,13 +96,13 @@ pub(crate) async fn report(
     parent: Remote<TaskExecutorGateway>,
     job_id: JobId,
 ) -> ReportingEnded {
-    let mut told = Told::new();
+    let mut reported = Reported::new();
     let mut tick = tokio::time::interval(COUNTS_EVERY);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         let updates = reports.take();
         if !updates.is_empty() {
-            remember(&mut told, &updates);
+            remember(&mut reported, &updates);
             if let Err(error) = tell(&parent, job_id, updates).await {
                 return ReportingEnded::Orphaned(error);
             }
@@ -112,28 +112,28 @@ pub(crate) async fn report(
             biased;
             () = reports.wake.notified() => {}
             _ = tick.tick() => match tasks.upgrade() {
-                Some(tasks) => queue_counts(&tasks, &told),
+                Some(tasks) => queue_counts(&tasks, &reported),
                 None => return ReportingEnded::HostEnded,
             },
         }
     }
 }
 
-fn remember(told: &mut Told, updates: &[TaskStateUpdate]) {
+fn remember(reported: &mut Reported, updates: &[TaskStateUpdate]) {
     for update in updates {
         if update.state.is_terminal() {
-            told.remove(&update.attempt);
+            reported.remove(&update.attempt);
         } else {
-            told.insert(update.attempt, (update.io, update.metrics.clone()));
+            reported.insert(update.attempt, (update.io, update.metrics.clone()));
         }
     }
 }
 
 /// Queues the state of each running task whose counts or metrics differ from its last report.
-fn queue_counts(tasks: &Tasks, told: &Told) {
+fn queue_counts(tasks: &Tasks, reported: &Reported) {
     for task in tasks.all() {
         let counters = task.counters();
-        let same = told.get(&task.attempt()).is_some_and(|(io, metrics)| {
+        let same = reported.get(&task.attempt()).is_some_and(|(io, metrics)| {
             *io == counts(counters) && **metrics == counters.functions.values()
         });
         if !same {

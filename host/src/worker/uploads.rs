@@ -66,8 +66,8 @@ impl Uploads {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a chunk. The first one of a snapshot starts its upload on the runtime. The number of chunks that wait is limited by
-    /// their sender, who counts those that are not dropped.
+    /// Takes a chunk. The first one of a snapshot starts its upload on the runtime. The sender
+    /// limits the number of waiting chunks by counting those that are not dropped.
     pub fn add(
         &self,
         (attempt, checkpoint, operator): Key,
@@ -165,7 +165,7 @@ impl Uploading {
                 () = aborted.cancelled(), if failed.is_none() => {
                     failed = Some("the checkpoint was aborted".to_owned());
                 }
-                // What a snapshot that has failed still sends is dropped, so that its task does not wait.
+                // Chunks of a snapshot that has failed are dropped, so that its task does not wait.
                 step = steps.recv(), if failed.is_some() || storing.len() < AT_ONCE => match step {
                     Some(Step::Chunk(chunk)) if failed.is_none() => storing.extend(self.add(chunk)),
                     Some(Step::Chunk(_)) => {}

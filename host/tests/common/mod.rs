@@ -40,7 +40,7 @@ pub fn job_master(n: u64) -> JobMasterId {
     JobMasterId(LeaderSession { epoch: Epoch { store: 1, process: n }, nonce: n })
 }
 
-/// Waits no longer than a test may.
+/// Waits for the work, and fails the test if it takes too long.
 pub async fn soon<T>(what: &str, work: impl Future<Output = T>) -> T {
     match tokio::time::timeout(PATIENCE, work).await {
         Ok(value) => value,
@@ -64,7 +64,7 @@ pub async fn made(file: &Path) {
 struct Parent {
     updates: mpsc::UnboundedSender<TaskStateUpdate>,
     coordinators: Arc<Mutex<Option<Remote<ProgramHostGateway>>>>,
-    /// So many reports are refused first, to see that they are repeated.
+    /// Number of reports that are refused first, to see that they are repeated.
     deaf: Arc<AtomicU64>,
 }
 

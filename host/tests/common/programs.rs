@@ -13,7 +13,7 @@ use streaming::sources::{
 use streaming::time::WatermarkStrategy;
 use streaming::{Args, Environment, ProgramEntry};
 
-/// How often `build` ran in this process.
+/// Number of times that `build` ran in this process.
 pub static BUILDS: AtomicU64 = AtomicU64::new(0);
 
 /// Says which GPUs its slot has, once for each subtask that gets a number.
@@ -160,7 +160,7 @@ fn build(env: &Environment, args: &Args) -> Result<(), String> {
                 .discard();
         }
         "differs" => {
-            // What a rebuild sees and the first build does not: a counter of the process.
+            // A counter of the process, which differs between the first build and a rebuild.
             let first = BUILDS.load(Ordering::SeqCst) % 2 == 1;
             let numbers = env.sequence(0..10);
             if first {

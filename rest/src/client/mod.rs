@@ -25,14 +25,14 @@ use std::path::Path;
 use std::time::Duration;
 use transport::{Transport, escape};
 
-/// Waits of a client.
+/// The time-outs of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientTimeouts {
-    /// For a connection.
+    /// Maximum time to connect.
     pub connect: Duration,
-    /// For an ordinary answer.
+    /// Maximum time to wait for an ordinary answer.
     pub answer: Duration,
-    /// For a program to be built and submitted.
+    /// Maximum time to wait for a program to be built and submitted.
     pub build: Duration,
 }
 
@@ -54,7 +54,7 @@ pub struct RestClient {
 }
 
 impl RestClient {
-    /// A client of the endpoint at `host:port`.
+    /// Makes a client of the endpoint at `host:port`. Does not connect.
     pub fn new(host: &str, port: u16, timeouts: ClientTimeouts) -> Self {
         Self { transport: Transport::new(host, port, timeouts.connect), timeouts }
     }
@@ -66,7 +66,7 @@ impl RestClient {
         self
     }
 
-    /// `host:port`.
+    /// Authority of the endpoint, `host:port`.
     pub fn authority(&self) -> &str {
         self.transport.authority()
     }
@@ -98,23 +98,24 @@ impl RestClient {
             .map_err(|e| ClientError::Malformed { what: path.to_owned(), why: e.to_string() })
     }
 
-    /// `GET /overview`.
+    /// Sends `GET /overview`.
     pub async fn overview(&self) -> Result<ClusterOverview, ClientError> {
         self.get("/overview").await
     }
-    /// `GET /config`.
+    /// Sends `GET /config`.
     pub async fn dashboard_config(&self) -> Result<DashboardConfiguration, ClientError> {
         self.get("/config").await
     }
-    /// `GET /jobmanager/config`.
+    /// Sends `GET /jobmanager/config`.
     pub async fn configuration(&self) -> Result<Vec<ConfigurationEntry>, ClientError> {
         self.get("/jobmanager/config").await
     }
-    /// `GET /jobmanager/logs`.
+    /// Sends `GET /jobmanager/logs`.
     pub async fn logs(&self) -> Result<LogList, ClientError> {
         self.get("/jobmanager/logs").await
     }
-    /// `GET /jobmanager/logs/:file`, handed to `each` in pieces; its first error ends the download.
+    /// Sends `GET /jobmanager/logs/:file` and passes the file to `each` in pieces; the first error
+    /// of `each` ends the download.
     pub async fn log<E: From<ClientError>>(
         &self,
         file: &str,
@@ -123,11 +124,12 @@ impl RestClient {
         let path = format!("/jobmanager/logs/{}", escape(file));
         self.transport.download(&path, self.timeouts.answer, each).await
     }
-    /// `GET /taskmanagers/:id/logs`.
+    /// Sends `GET /taskmanagers/:id/logs`.
     pub async fn task_manager_logs(&self, id: &str) -> Result<LogList, ClientError> {
         self.get(&format!("/taskmanagers/{}/logs", escape(id))).await
     }
-    /// `GET /taskmanagers/:id/logs/:file`, handed to `each` in pieces; its first error ends the download.
+    /// Sends `GET /taskmanagers/:id/logs/:file` and passes the file to `each` in pieces; the first
+    /// error of `each` ends the download.
     pub async fn task_manager_log<E: From<ClientError>>(
         &self,
         id: &str,
@@ -137,43 +139,44 @@ impl RestClient {
         let path = format!("/taskmanagers/{}/logs/{}", escape(id), escape(file));
         self.transport.download(&path, self.timeouts.answer, each).await
     }
-    /// `GET /jobs/overview`.
+    /// Sends `GET /jobs/overview`.
     pub async fn jobs_overview(&self) -> Result<JobsOverview, ClientError> {
         self.get("/jobs/overview").await
     }
-    /// `GET /jobs/:jobid`.
+    /// Sends `GET /jobs/:jobid`.
     pub async fn job(&self, job: &str) -> Result<JobDetailsInfo, ClientError> {
         self.get(&format!("/jobs/{}", escape(job))).await
     }
-    /// `GET /jobs/:jobid/status`.
+    /// Sends `GET /jobs/:jobid/status`.
     pub async fn job_status(&self, job: &str) -> Result<JobStatusInfo, ClientError> {
         self.get(&format!("/jobs/{}/status", escape(job))).await
     }
-    /// `GET /jobs/:jobid/plan`.
+    /// Sends `GET /jobs/:jobid/plan`.
     pub async fn job_plan(&self, job: &str) -> Result<PlanResponse, ClientError> {
         self.get(&format!("/jobs/{}/plan", escape(job))).await
     }
-    /// `GET /jobs/:jobid/exceptions`.
+    /// Sends `GET /jobs/:jobid/exceptions`.
     pub async fn job_exceptions(&self, job: &str) -> Result<JobExceptions, ClientError> {
         self.get(&format!("/jobs/{}/exceptions", escape(job))).await
     }
-    /// `GET /jobs/:jobid/checkpoints`.
+    /// Sends `GET /jobs/:jobid/checkpoints`.
     pub async fn checkpoints(&self, job: &str) -> Result<CheckpointingStatistics, ClientError> {
         self.get(&format!("/jobs/{}/checkpoints", escape(job))).await
     }
-    /// `GET /jobs/:jobid/checkpoints/config`.
+    /// Sends `GET /jobs/:jobid/checkpoints/config`.
     pub async fn checkpoint_config(&self, job: &str) -> Result<CheckpointConfigInfo, ClientError> {
         self.get(&format!("/jobs/{}/checkpoints/config", escape(job))).await
     }
-    /// `GET /jobs/:jobid/checkpoints/details/:checkpointid`.
+    /// Sends `GET /jobs/:jobid/checkpoints/details/:checkpointid`.
     pub async fn checkpoint(&self, job: &str, id: u64) -> Result<CheckpointInfo, ClientError> {
         self.get(&format!("/jobs/{}/checkpoints/details/{id}", escape(job))).await
     }
-    /// `GET /jobs/:jobid/vertices/:vertexid`.
+    /// Sends `GET /jobs/:jobid/vertices/:vertexid`.
     pub async fn vertex(&self, job: &str, vertex: &str) -> Result<VertexDetailsInfo, ClientError> {
         self.get(&format!("/jobs/{}/vertices/{}", escape(job), escape(vertex))).await
     }
-    /// `GET /jobs/:jobid/execution-result`, answered when the job has ended or after `wait`.
+    /// Sends `GET /jobs/:jobid/execution-result`; the answer comes when the job has ended or after
+    /// `wait`.
     pub async fn execution_result(
         &self,
         job: &str,
@@ -183,14 +186,16 @@ impl RestClient {
         let within = self.timeouts.answer + wait;
         self.call(Method::GET, &path, None::<&EmptyBody>, within).await
     }
-    /// `PATCH /jobs/:jobid?mode=cancel`.
+    /// Sends `PATCH /jobs/:jobid?mode=cancel`: asks to cancel the job and does not wait for its
+    /// end.
     pub async fn cancel(&self, job: &str) -> Result<(), ClientError> {
         let path = format!("/jobs/{}?mode=cancel", escape(job));
         let _: EmptyBody =
             self.call(Method::PATCH, &path, None::<&EmptyBody>, self.timeouts.answer).await?;
         Ok(())
     }
-    /// `PATCH /jobs/:jobid/clientHeartbeat`: the job is cancelled unless another beat comes within `timeout`.
+    /// Sends `PATCH /jobs/:jobid/clientHeartbeat`: the job is cancelled unless another beat comes
+    /// within `timeout`.
     pub async fn client_heartbeat(&self, job: &str, timeout: Duration) -> Result<(), ClientError> {
         let path = format!("/jobs/{}/clientHeartbeat", escape(job));
         let timeout = Some(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
@@ -199,7 +204,7 @@ impl RestClient {
             self.call(Method::PATCH, &path, Some(&body), self.timeouts.answer).await?;
         Ok(())
     }
-    /// `POST /jobs/:jobid/coordinators/:operatorUid`.
+    /// Sends `POST /jobs/:jobid/coordinators/:operatorUid` and returns the coordinator's answer.
     pub async fn coordinate(
         &self,
         job: &str,
@@ -214,21 +219,21 @@ impl RestClient {
         decode::from_base64(&answer.serialized_coordination_result)
             .map_err(|e| ClientError::Malformed { what: path, why: e.errors.join("; ") })
     }
-    /// `POST /jobs/:jobid/savepoints`. Returns the id of the operation.
+    /// Sends `POST /jobs/:jobid/savepoints`. Returns the id of the operation, which runs on.
     pub async fn savepoint(&self, job: &str, body: &SavepointBody) -> Result<String, ClientError> {
         let path = format!("/jobs/{}/savepoints", escape(job));
         let begun: TriggerResponse =
             self.call(Method::POST, &path, Some(body), self.timeouts.answer).await?;
         Ok(begun.request_id)
     }
-    /// `POST /jobs/:jobid/stop`. Returns the id of the operation.
+    /// Sends `POST /jobs/:jobid/stop`. Returns the id of the operation, which runs on.
     pub async fn stop(&self, job: &str, body: &StopBody) -> Result<String, ClientError> {
         let path = format!("/jobs/{}/stop", escape(job));
         let begun: TriggerResponse =
             self.call(Method::POST, &path, Some(body), self.timeouts.answer).await?;
         Ok(begun.request_id)
     }
-    /// `GET /jobs/:jobid/savepoints/:triggerid`.
+    /// Sends `GET /jobs/:jobid/savepoints/:triggerid`.
     pub async fn savepoint_status(
         &self,
         job: &str,
@@ -236,7 +241,7 @@ impl RestClient {
     ) -> Result<OperationInfo, ClientError> {
         self.get(&format!("/jobs/{}/savepoints/{}", escape(job), escape(trigger))).await
     }
-    /// `POST /savepoint-disposal`. Returns the id of the operation.
+    /// Sends `POST /savepoint-disposal`. Returns the id of the operation, which runs on.
     pub async fn dispose_savepoint(&self, path: &str) -> Result<String, ClientError> {
         let body = DisposalBody { savepoint_path: path.to_owned() };
         let within = self.timeouts.answer;
@@ -244,23 +249,23 @@ impl RestClient {
             self.call(Method::POST, "/savepoint-disposal", Some(&body), within).await?;
         Ok(begun.request_id)
     }
-    /// `GET /savepoint-disposal/:triggerid`.
+    /// Sends `GET /savepoint-disposal/:triggerid`.
     pub async fn disposal_status(&self, trigger: &str) -> Result<OperationInfo, ClientError> {
         self.get(&format!("/savepoint-disposal/{}", escape(trigger))).await
     }
-    /// `GET /taskmanagers`.
+    /// Sends `GET /taskmanagers`.
     pub async fn task_managers(&self) -> Result<TaskManagers, ClientError> {
         self.get("/taskmanagers").await
     }
-    /// `GET /taskmanagers/:id`.
+    /// Sends `GET /taskmanagers/:id`.
     pub async fn task_manager(&self, id: &str) -> Result<TaskManagerInfo, ClientError> {
         self.get(&format!("/taskmanagers/{}", escape(id))).await
     }
-    /// Calls `GET /blocklist/nodes`.
+    /// Sends `GET /blocklist/nodes`.
     pub async fn blocked_nodes(&self) -> Result<BlockedNodes, ClientError> {
         self.get("/blocklist/nodes").await
     }
-    /// Calls `POST /blocklist/nodes/:node`.
+    /// Sends `POST /blocklist/nodes/:node`: blocks a node for new tasks.
     pub async fn block_node(
         &self,
         node: &str,
@@ -269,18 +274,19 @@ impl RestClient {
         let path = format!("/blocklist/nodes/{}", escape(node));
         self.call(Method::POST, &path, Some(body), self.timeouts.answer).await
     }
-    /// Calls `DELETE /blocklist/nodes/:node`.
+    /// Sends `DELETE /blocklist/nodes/:node`: ends the block of a node.
     pub async fn unblock_node(&self, node: &str) -> Result<(), ClientError> {
         let path = format!("/blocklist/nodes/{}", escape(node));
         let _: EmptyBody =
             self.call(Method::DELETE, &path, None::<&EmptyBody>, self.timeouts.answer).await?;
         Ok(())
     }
-    /// `GET /jars`.
+    /// Sends `GET /jars`.
     pub async fn jars(&self) -> Result<JarList, ClientError> {
         self.get("/jars").await
     }
-    /// `POST /jars/upload`: streams the file at `path`; `progress` is told the bytes that were sent so far.
+    /// Sends `POST /jars/upload` and streams the file at `path`; `progress` is called with the
+    /// number of bytes sent so far.
     pub async fn upload(
         &self,
         path: &Path,
@@ -292,7 +298,7 @@ impl RestClient {
             why: e.to_string(),
         })
     }
-    /// `POST /jars/:jarid/run`.
+    /// Sends `POST /jars/:jarid/run`: runs the uploaded program and submits its job.
     pub async fn run(
         &self,
         jar: &str,
@@ -301,19 +307,19 @@ impl RestClient {
         let path = format!("/jars/{}/run", escape(jar));
         self.call(Method::POST, &path, Some(request), self.timeouts.build).await
     }
-    /// `POST /jars/:jarid/plan`.
+    /// Sends `POST /jars/:jarid/plan`: builds the program's graph and submits nothing.
     pub async fn plan(&self, jar: &str, request: &JarRequest) -> Result<PlanResponse, ClientError> {
         let path = format!("/jars/{}/plan", escape(jar));
         self.call(Method::POST, &path, Some(request), self.timeouts.build).await
     }
-    /// `DELETE /jars/:jarid`.
+    /// Sends `DELETE /jars/:jarid`: deletes the uploaded program.
     pub async fn delete_jar(&self, jar: &str) -> Result<(), ClientError> {
         let path = format!("/jars/{}", escape(jar));
         let _: EmptyBody =
             self.call(Method::DELETE, &path, None::<&EmptyBody>, self.timeouts.answer).await?;
         Ok(())
     }
-    /// `DELETE /cluster`.
+    /// Sends `DELETE /cluster`: the cluster stops after it has answered.
     pub async fn shut_down_cluster(&self) -> Result<(), ClientError> {
         let _: EmptyBody =
             self.call(Method::DELETE, "/cluster", None::<&EmptyBody>, self.timeouts.answer).await?;

@@ -18,64 +18,64 @@ use tokio::time::timeout;
 /// Largest answer that is read.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
 
-/// Why a request has no answer.
+/// The reason why a request has no usable answer.
 #[derive(Debug, Error)]
 pub enum ClientError {
-    /// Nobody answers there.
+    /// No connection to the endpoint could be made.
     #[error("no REST endpoint answers at {authority}: {why}")]
     Unreachable {
-        /// `host:port`.
+        /// Authority of the endpoint, `host:port`.
         authority: String,
-        /// The system's reason.
+        /// Message of the system.
         why: String,
     },
     /// The connection broke, or the answer did not come in time.
     #[error("the REST endpoint at {authority} did not answer {path}: {why}")]
     Broken {
-        /// `host:port`.
+        /// Authority of the endpoint, `host:port`.
         authority: String,
-        /// What was asked.
+        /// Path of the request.
         path: String,
-        /// What happened.
+        /// Description of the failure, for users.
         why: String,
     },
     /// The endpoint refuses the request.
     #[error("{}", errors.join("; "))]
     Refused {
-        /// HTTP status.
+        /// Status of the HTTP answer.
         status: u16,
-        /// Its reasons.
+        /// Reasons that the endpoint gave, in its order; may be empty.
         errors: Vec<String>,
-        /// Set where they are a program's own words about its arguments.
+        /// Set if the errors are a program's own words about its arguments.
         usage: Option<Usage>,
     },
     /// The answer is not what such an endpoint sends.
     #[error("the answer to {what} is not understood (is this a Flott endpoint?): {why}")]
     Malformed {
-        /// What was asked.
+        /// Path of the request.
         what: String,
-        /// What is wrong with it.
+        /// The reason why the answer is not understood.
         why: String,
     },
     /// The file to send can't be read.
     #[error("'{path}' cannot be read: {why}")]
     File {
-        /// Which.
+        /// Path of the file to send.
         path: String,
-        /// The system's reason.
+        /// Message of the system.
         why: String,
     },
 }
 
 impl ClientError {
-    /// The HTTP status, where the endpoint answered.
+    /// Returns the HTTP status, `None` if the endpoint did not answer.
     pub fn status(&self) -> Option<u16> {
         match self {
             Self::Refused { status, .. } => Some(*status),
             _ => None,
         }
     }
-    /// Whether asking again may help: nobody answered, or nobody leads just now.
+    /// Returns true if asking again may help: nobody answered, or nobody leads just now.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Broken { .. } => true,
@@ -87,7 +87,7 @@ impl ClientError {
 
 pub(super) type Body = BoxBody<Bytes, std::io::Error>;
 
-/// Where requests go.
+/// The endpoint that requests go to.
 #[derive(Debug, Clone)]
 pub(super) struct Transport {
     host: String,
@@ -276,7 +276,7 @@ fn refusal(status: StatusCode, bytes: &[u8]) -> ClientError {
     ClientError::Refused { status: status.as_u16(), errors, usage }
 }
 
-/// A path segment, percent-encoded.
+/// Percent-encodes a path segment.
 pub(super) fn escape(segment: &str) -> String {
     segment
         .bytes()

@@ -1,4 +1,4 @@
-//! `/jobs/:jobid/checkpoints*`.
+//! Serves the requests under `/jobs/:jobid/checkpoints`.
 
 use super::{Answer, State, ok, on, resource};
 use crate::decode;

@@ -118,8 +118,9 @@ async fn shipped(
     })
 }
 
-/// Asks for something that takes the program. Where it has gone meanwhile, it is put there again, once: the Dispatcher
-/// of another JobManager removes it with its last job, and does not know who was told here that it is there.
+/// Sends a request that needs the program's blob. If the blob has been removed meanwhile, uploads
+/// it again and repeats the request, once: the Dispatcher of another JobManager removes it with its
+/// last job and does not know that this endpoint relies on it.
 async fn with_program<T, F>(
     state: &State,
     stored: &StoredProgram,

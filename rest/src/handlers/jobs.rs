@@ -1,4 +1,4 @@
-//! `/jobs*`.
+//! Serves the requests under `/jobs`, except those about checkpoints and metrics.
 
 use super::{Answer, State, ok, on, resource};
 use crate::decode::{self, OperatorName};

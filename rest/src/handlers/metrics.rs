@@ -1,4 +1,4 @@
-//! `/jobs/:jobid/vertices/:vertexid/…/metrics`.
+//! Serves the metric requests of vertices and subtasks.
 
 use super::{Answer, State, jobs::details_of, ok, on, resource};
 use crate::{decode, error::ApiError, render, render::Wanted};
@@ -9,7 +9,7 @@ use actix_web::{
 use gateways::job_master::JobDetails;
 use model::JobVertexId;
 
-/// What `agg` may name.
+/// The aggregations that `agg` may name.
 const AGGREGATIONS: [&str; 4] = ["min", "max", "avg", "sum"];
 
 pub(super) fn routes(config: &mut ServiceConfig) {

@@ -18,9 +18,9 @@ use actix_web::web::{self, Data, ServiceConfig};
 use actix_web::{HttpRequest, HttpResponse, guard};
 use serde::Serialize;
 
-/// What a handler has.
+/// The services that every handler uses.
 pub(crate) type State = Data<RestServices>;
-/// What a handler answers.
+/// The result of a handler.
 pub(crate) type Answer = Result<HttpResponse, ApiError>;
 
 /// 200 with a body.
@@ -61,7 +61,7 @@ pub(crate) fn resource<const N: usize>(
         }))
 }
 
-/// What is served to GET is served to HEAD, without its body.
+/// Returns a route that serves GET, and HEAD without the body.
 pub(crate) fn get_or_head() -> actix_web::Route {
     web::route().guard(guard::Any(guard::Get()).or(guard::Head()))
 }

@@ -1,4 +1,4 @@
-//! `/taskmanagers*`.
+//! Serves the requests under `/taskmanagers`.
 
 use super::cluster::query_metrics;
 use super::{Answer, State, logs, ok, on, resource};
@@ -19,7 +19,7 @@ use std::time::Duration;
 const LOG_CHUNK_BYTES: u64 = 1 << 18;
 /// The metric with the bytes that a TaskManager and its program hosts use.
 const MEMORY_USED: &str = "Status.Memory.Used";
-/// How long the metrics of a TaskManager are waited for before it is shown without them.
+/// Maximum time to wait for the metrics of a TaskManager; then its details are shown without them.
 const METRICS_WITHIN: Duration = Duration::from_secs(2);
 
 pub(super) fn routes(config: &mut ServiceConfig) {
@@ -67,8 +67,9 @@ fn metric_query(state: &State, summary: &TaskManagerSummary) -> Remote<MetricQue
     state.rpc.gateway(&address, summary.session)
 }
 
-/// What the TaskManager says of its memory. Details are shown of one that does not answer, too: it may be the one
-/// that somebody looks into.
+/// Asks a TaskManager for its memory in use, in bytes. Returns `None` if it does not answer in
+/// time: its details are shown all the same, because it may be the very one that a user
+/// investigates.
 async fn memory_used(state: &State, summary: &TaskManagerSummary) -> Option<u64> {
     let ask = QueryMetrics { prefix: MEMORY_USED.to_owned() };
     let within = state.settings.answer_within.min(METRICS_WITHIN);

@@ -3,52 +3,52 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// `GET /jobs/:jobid/checkpoints`.
+/// The answer to `GET /jobs/:jobid/checkpoints`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointingStatistics {
-    /// How many there were.
+    /// Number of checkpoints by outcome.
     pub counts: CheckpointCountsInfo,
-    /// Spreads over the newest complete ones.
+    /// Spreads of sizes and durations over the newest complete checkpoints.
     pub summary: CheckpointSummary,
-    /// The newest one of each kind.
+    /// The newest checkpoint of each kind.
     pub latest: LatestCheckpoints,
-    /// The newest ones, newest first.
+    /// The newest checkpoints, newest first.
     pub history: Vec<CheckpointInfo>,
 }
 
 /// Numbers of checkpoints since the JobMaster started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointCountsInfo {
-    /// Restores.
+    /// Number of restores from a checkpoint.
     pub restored: u64,
-    /// All that were triggered.
+    /// Number of checkpoints that were triggered.
     pub total: u64,
-    /// Those that run.
+    /// Number of checkpoints in progress.
     pub in_progress: u64,
-    /// Those that were complete.
+    /// Number of complete checkpoints.
     pub completed: u64,
-    /// Those that failed.
+    /// Number of failed checkpoints.
     pub failed: u64,
 }
 
 /// The spread of one number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SpreadInfo {
-    /// Smallest.
+    /// Smallest of the values.
     pub min: u64,
-    /// Largest.
+    /// Largest of the values.
     pub max: u64,
-    /// Mean.
+    /// Arithmetic mean of the values.
     pub avg: u64,
-    /// Median.
+    /// Median of the values.
     pub p50: u64,
-    /// 90th percentile.
+    /// 90th percentile of the values.
     pub p90: u64,
-    /// 95th percentile.
+    /// 95th percentile of the values.
     pub p95: u64,
-    /// 99th percentile.
+    /// 99th percentile of the values.
     pub p99: u64,
-    /// 99.9th percentile.
+    /// 99.9th percentile of the values.
     pub p999: u64,
 }
 
@@ -57,11 +57,11 @@ pub struct SpreadInfo {
 pub struct CheckpointSummary {
     /// Bytes that were written; equal to `state_size`, because every checkpoint is whole.
     pub checkpointed_size: SpreadInfo,
-    /// Bytes of state.
+    /// Size of the state in bytes.
     pub state_size: SpreadInfo,
     /// Milliseconds from the trigger to the end.
     pub end_to_end_duration: SpreadInfo,
-    /// 0.
+    /// Always 0: no input is buffered for alignment.
     pub alignment_buffered: SpreadInfo,
     /// 0: it is not counted.
     pub processed_data: SpreadInfo,
@@ -72,11 +72,11 @@ pub struct CheckpointSummary {
 /// The newest checkpoint of each kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LatestCheckpoints {
-    /// Complete, no savepoint.
+    /// Newest complete checkpoint that is not a savepoint.
     pub completed: Option<CheckpointInfo>,
-    /// A complete savepoint.
+    /// Newest complete savepoint.
     pub savepoint: Option<CheckpointInfo>,
-    /// One that failed.
+    /// Newest failed checkpoint.
     pub failed: Option<CheckpointInfo>,
     /// The one that the job was restored from.
     pub restored: Option<RestoredCheckpointInfo>,
@@ -85,13 +85,13 @@ pub struct LatestCheckpoints {
 /// The checkpoint that a job was restored from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestoredCheckpointInfo {
-    /// Its number.
+    /// Number of the checkpoint, unique within its job.
     pub id: u64,
-    /// Unix milliseconds.
+    /// Time of the restore, in Unix milliseconds.
     pub restore_timestamp: i64,
-    /// Whether it is a savepoint.
+    /// True if it is a savepoint.
     pub is_savepoint: bool,
-    /// Its folder, if users know it.
+    /// URI of the checkpoint's folder, if it is retained for users.
     pub external_path: Option<String>,
 }
 
@@ -101,38 +101,38 @@ pub struct CheckpointInfo {
     /// `completed`, `failed` or `in_progress`: Flink's clients choose the class by it.
     #[serde(rename = "className")]
     pub class_name: String,
-    /// Its number.
+    /// Number of the checkpoint, unique within its job.
     pub id: u64,
     /// `COMPLETED`, `FAILED` or `IN_PROGRESS`.
     pub status: String,
-    /// Whether it is a savepoint.
+    /// True if it is a savepoint.
     pub is_savepoint: bool,
-    /// `CANONICAL` for savepoints.
+    /// Format, `CANONICAL` for savepoints; absent otherwise.
     #[serde(rename = "savepointFormat")]
     pub savepoint_format: Option<String>,
-    /// Unix milliseconds.
+    /// Time of the trigger, in Unix milliseconds.
     pub trigger_timestamp: i64,
-    /// Unix milliseconds; -1: nobody has acknowledged.
+    /// Time of the last acknowledgement in Unix milliseconds; -1 if there was none.
     pub latest_ack_timestamp: i64,
-    /// Bytes that were written.
+    /// Bytes written for this checkpoint.
     pub checkpointed_size: u64,
-    /// Bytes of state.
+    /// Size of the state in bytes.
     pub state_size: u64,
-    /// Milliseconds; -1: nobody has acknowledged.
+    /// Time from the trigger to the last acknowledgement, in milliseconds; -1 if there was none.
     pub end_to_end_duration: i64,
-    /// 0.
+    /// Always 0: no input is buffered for alignment.
     pub alignment_buffered: u64,
     /// 0: it is not counted.
     pub processed_data: u64,
     /// 0: no data in flight is stored.
     pub persisted_data: u64,
-    /// Subtasks that take part.
+    /// Number of subtasks that take part.
     pub num_subtasks: u32,
-    /// Subtasks that have acknowledged.
+    /// Number of subtasks that have acknowledged.
     pub num_acknowledged_subtasks: u32,
     /// `CHECKPOINT`, `SAVEPOINT` or `SYNC_SAVEPOINT` (the one of `stop`).
     pub checkpoint_type: String,
-    /// By vertex; empty in the history.
+    /// Parts of the checkpoint by vertex id; empty in the history.
     pub tasks: BTreeMap<String, TaskCheckpointInfo>,
     /// The folder of a complete checkpoint, if users know it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -151,42 +151,42 @@ pub struct CheckpointInfo {
 /// The part of one vertex in a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskCheckpointInfo {
-    /// The checkpoint's number.
+    /// Number of the checkpoint.
     pub id: u64,
-    /// The checkpoint's state.
+    /// State of the checkpoint by Flink's name, such as `COMPLETED`.
     pub status: String,
-    /// Unix milliseconds; -1: nobody has acknowledged.
+    /// Time of the last acknowledgement in Unix milliseconds; -1 if there was none.
     pub latest_ack_timestamp: i64,
-    /// Bytes that were written.
+    /// Bytes written for this checkpoint.
     pub checkpointed_size: u64,
-    /// Bytes of state.
+    /// Size of the state in bytes.
     pub state_size: u64,
-    /// Milliseconds; -1: nobody has acknowledged.
+    /// Time from the trigger to the last acknowledgement, in milliseconds; -1 if there was none.
     pub end_to_end_duration: i64,
-    /// 0.
+    /// Always 0: no input is buffered for alignment.
     pub alignment_buffered: u64,
     /// 0: it is not counted.
     pub processed_data: u64,
     /// 0: no data in flight is stored.
     pub persisted_data: u64,
-    /// Subtasks.
+    /// Number of subtasks that take part.
     pub num_subtasks: u32,
-    /// Subtasks that have acknowledged.
+    /// Number of subtasks that have acknowledged.
     pub num_acknowledged_subtasks: u32,
 }
 
-/// `GET /jobs/:jobid/checkpoints/config`.
+/// The answer to `GET /jobs/:jobid/checkpoints/config`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointConfigInfo {
-    /// `exactly_once`.
+    /// Checkpointing mode, always `exactly_once`.
     pub mode: String,
     /// Milliseconds; the largest signed number where there are no periodic checkpoints.
     pub interval: i64,
-    /// Milliseconds.
+    /// Longest time a checkpoint may take, in milliseconds.
     pub timeout: i64,
-    /// Milliseconds.
+    /// Shortest pause between two checkpoints, in milliseconds.
     pub min_pause: i64,
-    /// 1.
+    /// Most checkpoints at the same time; always 1.
     pub max_concurrent: u32,
     /// The fate of checkpoints at the end of the job.
     pub externalization: ExternalizationInfo,
@@ -198,20 +198,20 @@ pub struct CheckpointConfigInfo {
     pub tolerable_failed_checkpoints: u32,
     /// Milliseconds: 0, barriers never overtake records.
     pub aligned_checkpoint_timeout: i64,
-    /// `true`.
+    /// Always `true`: checkpoints go on after some tasks have finished.
     pub checkpoints_after_tasks_finish: bool,
 }
 
 /// The fate of checkpoints at the end of the job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExternalizationInfo {
-    /// Whether they are kept in some case.
+    /// True if they are kept in some case.
     pub enabled: bool,
-    /// Whether they are deleted if the job is cancelled.
+    /// True if they are deleted if the job is cancelled.
     pub delete_on_cancellation: bool,
 }
 
-/// Body of `POST /jobs/:jobid/savepoints`.
+/// The body of `POST /jobs/:jobid/savepoints`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SavepointBody {
     /// The directory; absent: the configured one.
@@ -228,7 +228,7 @@ pub struct SavepointBody {
     pub trigger_id: Option<String>,
 }
 
-/// Body of `POST /jobs/:jobid/stop`.
+/// The body of `POST /jobs/:jobid/stop`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StopBody {
@@ -246,10 +246,10 @@ pub struct StopBody {
     pub trigger_id: Option<String>,
 }
 
-/// Body of `POST /savepoint-disposal`.
+/// The body of `POST /savepoint-disposal`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct DisposalBody {
-    /// The savepoint's folder.
+    /// Path or URI of the savepoint's folder.
     #[serde(rename = "savepoint-path")]
     pub savepoint_path: String,
 }
@@ -262,7 +262,7 @@ pub struct TriggerResponse {
     pub request_id: String,
 }
 
-/// `GET /jobs/:jobid/savepoints/:triggerid` and `/savepoint-disposal/:triggerid`.
+/// The answer to `GET /jobs/:jobid/savepoints/:triggerid` and `/savepoint-disposal/:triggerid`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperationInfo {
     /// `IN_PROGRESS` or `COMPLETED`; a failed operation is completed too.

@@ -2,17 +2,17 @@
 
 use serde::{Deserialize, Serialize};
 
-/// `GET /overview`.
+/// The answer to `GET /overview`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ClusterOverview {
-    /// Registered TaskManagers.
+    /// Number of registered TaskManagers.
     pub taskmanagers: u32,
-    /// All slots.
+    /// Number of slots, free or not.
     pub slots_total: u32,
-    /// Free slots.
+    /// Number of slots that are free.
     pub slots_available: u32,
-    /// TaskManagers on blocked nodes.
+    /// Number of TaskManagers on blocked nodes; absent if 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub taskmanagers_blocked: u32,
     /// Free slots on blocked nodes.
@@ -20,11 +20,11 @@ pub struct ClusterOverview {
     pub slots_free_and_blocked: u32,
     /// Jobs that have not ended.
     pub jobs_running: u32,
-    /// Jobs that finished.
+    /// Number of jobs that finished.
     pub jobs_finished: u32,
-    /// Jobs that were cancelled.
+    /// Number of jobs that were cancelled.
     pub jobs_cancelled: u32,
-    /// Jobs that failed.
+    /// Number of jobs that failed.
     pub jobs_failed: u32,
     /// Version of this runtime (the field keeps Flink's name).
     pub flink_version: String,
@@ -37,7 +37,7 @@ fn is_zero(n: &u32) -> bool {
     *n == 0
 }
 
-/// `GET /config`.
+/// The answer to `GET /config`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct DashboardConfiguration {
@@ -45,59 +45,59 @@ pub struct DashboardConfiguration {
     pub refresh_interval: u64,
     /// Time zone of the JobManager.
     pub timezone_name: String,
-    /// Milliseconds east of UTC.
+    /// Offset of the time zone, in milliseconds east of UTC.
     pub timezone_offset: i64,
     /// Version of this runtime.
     pub flink_version: String,
     /// Commit it was built from.
     pub flink_revision: String,
-    /// What this endpoint allows.
+    /// The features that this endpoint allows.
     pub features: Features,
 }
 
-/// What an endpoint allows.
+/// The features that an endpoint allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Features {
-    /// Uploading and running programs.
+    /// True if programs may be uploaded and run.
     pub web_submit: bool,
-    /// Cancelling jobs.
+    /// True if jobs may be cancelled over REST.
     pub web_cancel: bool,
-    /// Changing the parallelism of a running job.
+    /// True if the parallelism of a running job can be changed.
     pub web_rescale: bool,
-    /// Whether this is a history server.
+    /// True if this is a history server.
     pub web_history: bool,
 }
 
 /// One line of `GET /jobmanager/config`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfigurationEntry {
-    /// Option.
+    /// Key of the option.
     pub key: String,
-    /// Value; secrets are masked.
+    /// Value of the option; secrets are masked.
     pub value: String,
 }
 
-/// `GET …/logs`.
+/// The answer to `GET …/logs`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LogList {
-    /// By name.
+    /// Log files, ordered by name.
     pub logs: Vec<LogInfo>,
 }
 
-/// `GET /jobs/:jobid/…/log-url`.
+/// The answer to `GET /jobs/:jobid/…/log-url`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogUrl {
     /// A page with the log files of the process, or the log file itself.
     pub url: String,
 }
 
-/// One log file.
+/// Name, size and time of one log file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogInfo {
-    /// File name.
+    /// Name of the log file.
     pub name: String,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
     /// Unix milliseconds of the last change.
     pub mtime: u64,
@@ -106,9 +106,9 @@ pub struct LogInfo {
 /// One metric: with a value where it was asked for by name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MetricSample {
-    /// Name.
+    /// Name of the metric.
     pub id: String,
-    /// Value as text.
+    /// Value of the metric as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
 }
@@ -116,18 +116,18 @@ pub struct MetricSample {
 /// One metric over several subtasks: with values where it was asked for by name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AggregatedMetric {
-    /// Name.
+    /// Name of the metric.
     pub id: String,
-    /// The least value.
+    /// Smallest value over the subtasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min: Option<f64>,
-    /// The greatest value.
+    /// Largest value over the subtasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<f64>,
     /// The mean of all values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub avg: Option<f64>,
-    /// All values together.
+    /// Sum of all values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sum: Option<f64>,
 }

@@ -3,48 +3,48 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// `GET /jars`.
+/// The answer to `GET /jars`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct JarList {
     /// URL of the endpoint.
     pub address: String,
-    /// Newest first.
+    /// Uploaded programs, newest first.
     pub files: Vec<JarFile>,
 }
 
 /// One uploaded program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JarFile {
-    /// Its id in `/jars/:jarid`.
+    /// Id of the program, as used in `/jars/:jarid`.
     pub id: String,
-    /// Its file name.
+    /// Name of the uploaded file.
     pub name: String,
     /// Unix milliseconds of the upload.
     pub uploaded: u64,
-    /// Its jobs.
+    /// Jobs that the program declares.
     pub entry: Vec<JarEntry>,
 }
 
 /// One registered job of a program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JarEntry {
-    /// Name.
+    /// Name of the registered job.
     pub name: String,
-    /// For people.
+    /// Description meant for people; `None` if the program gives none.
     pub description: Option<String>,
 }
 
-/// `POST /jars/upload`.
+/// The answer to `POST /jars/upload`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JarUploaded {
     /// Path on the JobManager; its last part is the id.
     pub filename: String,
-    /// `success`.
+    /// Outcome of the upload, always `success`.
     pub status: String,
 }
 
 impl JarUploaded {
-    /// The id for `/jars/:jarid`.
+    /// Returns the program's id, as used in `/jars/:jarid`.
     pub fn jar_id(&self) -> &str {
         self.filename.rsplit('/').next().unwrap_or(&self.filename)
     }
@@ -60,7 +60,7 @@ pub struct JarRequest {
     /// Arguments in one text, split on white space outside of quotes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program_args: Option<String>,
-    /// Arguments.
+    /// Arguments of the program, one per element.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program_args_list: Option<Vec<String>>,
     /// Default parallelism of the job.
@@ -72,13 +72,13 @@ pub struct JarRequest {
     /// Options of this job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flink_configuration: Option<BTreeMap<String, String>>,
-    /// Savepoint to start from.
+    /// Path or URI of the savepoint to start from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub savepoint_path: Option<String>,
     /// Whether state of the savepoint may be left behind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allow_non_restored_state: Option<bool>,
-    /// Who owns the savepoint afterwards.
+    /// The owner of the savepoint after the start: `NO_CLAIM` or `CLAIM`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim_mode: Option<String>,
     /// Older name of `claimMode`.
@@ -86,25 +86,25 @@ pub struct JarRequest {
     pub restore_mode: Option<String>,
 }
 
-/// `POST /jars/:jarid/run`.
+/// The answer to `POST /jars/:jarid/run`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JarRunResponse {
-    /// The job that runs.
+    /// Id of the submitted job.
     pub jobid: String,
 }
 
-/// Body of `POST /jobs/:jobid/coordinators/:operatorUid`.
+/// The body of `POST /jobs/:jobid/coordinators/:operatorUid`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CoordinationRequestBody {
-    /// Opaque bytes in base64.
+    /// Bytes in the operator's own encoding, in base64.
     pub serialized_coordination_request: String,
 }
 
-/// Its answer.
+/// The answer to `POST /jobs/:jobid/coordinators/:operatorUid`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CoordinationResponseBody {
-    /// Opaque bytes in base64.
+    /// Bytes in the operator's own encoding, in base64.
     pub serialized_coordination_result: String,
 }

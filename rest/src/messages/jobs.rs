@@ -16,26 +16,26 @@ pub struct ClientHeartbeatBody {
     pub timeout: Option<u64>,
 }
 
-/// `GET /jobs`.
+/// The answer to `GET /jobs`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct JobIds {
-    /// Running and ended ones.
+    /// All jobs, running and ended.
     pub jobs: Vec<JobIdWithStatus>,
 }
 
 /// One job's id and state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobIdWithStatus {
-    /// Its id.
+    /// Id, 32 hexadecimal digits.
     pub id: String,
-    /// Its state.
+    /// State by Flink's name, such as `RUNNING`.
     pub status: String,
 }
 
-/// `GET /jobs/overview`.
+/// The answer to `GET /jobs/overview`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct JobsOverview {
-    /// Running and ended ones.
+    /// All jobs, running and ended.
     pub jobs: Vec<JobOverview>,
 }
 
@@ -43,19 +43,19 @@ pub struct JobsOverview {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct JobOverview {
-    /// Id.
+    /// Job id, 32 hexadecimal digits.
     pub jid: String,
-    /// Name.
+    /// Name meant for people; not unique.
     pub name: String,
-    /// Unix milliseconds.
+    /// Start in Unix milliseconds.
     pub start_time: i64,
     /// Unix milliseconds; -1 while it runs.
     pub end_time: i64,
-    /// Milliseconds.
+    /// Duration in milliseconds.
     pub duration: i64,
-    /// State.
+    /// State by Flink's name, such as `RUNNING`.
     pub state: String,
-    /// Unix milliseconds.
+    /// Time of the last change of state, in Unix milliseconds.
     pub last_modification: i64,
     /// Subtasks by state in lower case, and `total`.
     pub tasks: BTreeMap<String, u32>,
@@ -64,41 +64,41 @@ pub struct JobOverview {
     pub pending_operators: u32,
 }
 
-/// `GET /jobs/:jobid`.
+/// The answer to `GET /jobs/:jobid`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct JobDetailsInfo {
-    /// Id.
+    /// Job id, 32 hexadecimal digits.
     pub jid: String,
-    /// Name.
+    /// Name meant for people; not unique.
     pub name: String,
-    /// Whether it can be stopped with a savepoint.
+    /// True if it can be stopped with a savepoint.
     #[serde(rename = "isStoppable")]
     pub is_stoppable: bool,
-    /// State.
+    /// State by Flink's name, such as `RUNNING`.
     pub state: String,
-    /// `STREAMING`.
+    /// Type of the job, always `STREAMING`.
     pub job_type: String,
-    /// Unix milliseconds.
+    /// Start in Unix milliseconds.
     pub start_time: i64,
     /// Unix milliseconds; -1 while it runs.
     pub end_time: i64,
-    /// Milliseconds.
+    /// Duration in milliseconds.
     pub duration: i64,
     /// Greatest parallelism of all vertices that state allows; -1: not set.
     #[serde(rename = "maxParallelism")]
     pub max_parallelism: i64,
-    /// When this was made.
+    /// Time at which the answer was made, in Unix milliseconds.
     pub now: i64,
     /// Unix milliseconds of each state's entry; 0: never entered.
     pub timestamps: BTreeMap<String, i64>,
-    /// In topological order.
+    /// Vertices in topological order.
     pub vertices: Vec<JobVertexInfo>,
-    /// Vertices by state.
+    /// Number of vertices by state.
     pub status_counts: BTreeMap<String, u32>,
     /// Operators of the job that are not chained into vertices yet.
     pub pending_operators: u32,
-    /// The graph.
+    /// Graph of the job, as Flink draws it.
     pub plan: JobPlan,
 }
 
@@ -106,17 +106,17 @@ pub struct JobDetailsInfo {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct JobVertexInfo {
-    /// Id.
+    /// Id, 32 hexadecimal digits.
     pub id: String,
-    /// Slot sharing group.
+    /// Name of the slot sharing group.
     #[serde(rename = "slotSharingGroupId")]
     pub slot_sharing_group_id: String,
-    /// Name.
+    /// Name meant for people; not unique.
     pub name: String,
-    /// Key groups.
+    /// Number of key groups.
     #[serde(rename = "maxParallelism")]
     pub max_parallelism: u32,
-    /// Subtasks.
+    /// Number of subtasks.
     pub parallelism: u32,
     /// State of all subtasks together.
     pub status: String,
@@ -124,9 +124,9 @@ pub struct JobVertexInfo {
     pub start_time: i64,
     /// Unix milliseconds; -1: not ended.
     pub end_time: i64,
-    /// Milliseconds; -1: not started.
+    /// Duration in milliseconds; -1 if it has not started.
     pub duration: i64,
-    /// Subtasks by state.
+    /// Number of subtasks by state.
     pub tasks: BTreeMap<String, u32>,
     /// Sums over the subtasks.
     pub metrics: IoMetrics,
@@ -136,21 +136,21 @@ pub struct JobVertexInfo {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct IoMetrics {
-    /// Bytes in.
+    /// Number of bytes received.
     pub read_bytes: u64,
-    /// Whether all subtasks have reported.
+    /// True if all subtasks have reported.
     pub read_bytes_complete: bool,
-    /// Bytes out.
+    /// Number of bytes sent.
     pub write_bytes: u64,
-    /// Whether all subtasks have reported.
+    /// True if all subtasks have reported.
     pub write_bytes_complete: bool,
-    /// Records in.
+    /// Number of records received.
     pub read_records: u64,
-    /// Whether all subtasks have reported.
+    /// True if all subtasks have reported.
     pub read_records_complete: bool,
-    /// Records out.
+    /// Number of records sent.
     pub write_records: u64,
-    /// Whether all subtasks have reported.
+    /// True if all subtasks have reported.
     pub write_records_complete: bool,
     /// 0: not measured, but Flink's clients demand a number.
     #[serde(default)]
@@ -163,21 +163,21 @@ pub struct IoMetrics {
     pub accumulated_busy_time: String,
 }
 
-/// `GET /jobs/:jobid/plan` and `/jars/:jarid/plan`.
+/// The answer to `GET /jobs/:jobid/plan` and `/jars/:jarid/plan`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlanResponse {
-    /// The graph.
+    /// Graph of the job, as Flink draws it.
     pub plan: JobPlan,
 }
 
 /// A job's graph: chained vertices as nodes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobPlan {
-    /// Job id.
+    /// Job id, 32 hexadecimal digits.
     pub jid: String,
-    /// Job name.
+    /// Name of the job; not unique.
     pub name: String,
-    /// `STREAMING`.
+    /// Kind of the plan, always `STREAMING`.
     #[serde(rename = "type")]
     pub kind: String,
     /// Sinks first, as Flink has them.
@@ -187,9 +187,9 @@ pub struct JobPlan {
 /// One vertex of a plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlanNode {
-    /// Vertex id.
+    /// Vertex id, 32 hexadecimal digits.
     pub id: String,
-    /// Subtasks.
+    /// Number of subtasks.
     pub parallelism: u32,
     /// Empty, as in Flink's streaming plans.
     pub operator: String,
@@ -197,35 +197,35 @@ pub struct PlanNode {
     pub operator_strategy: String,
     /// Names of the chained operators.
     pub description: String,
-    /// Slot sharing group.
+    /// Name of the slot sharing group.
     #[serde(default)]
     pub slot_sharing_group: String,
-    /// The chained operators.
+    /// Operators of the chain, first to last.
     #[serde(default)]
     pub operators: Vec<PlanOperator>,
-    /// Edges that end here.
+    /// Edges that end at this vertex.
     #[serde(default)]
     pub inputs: Vec<PlanInput>,
-    /// Empty.
+    /// Always empty: there is no optimizer.
     pub optimizer_properties: String,
 }
 
 /// One operator of a chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanOperator {
-    /// Operator id.
+    /// Operator id, 32 hexadecimal digits.
     pub id: String,
     /// `uid` as the program gives it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
-    /// `map`, `text_source`, …
+    /// Kind of the operator: `map`, `text_source`, …
     pub kind: String,
-    /// Name.
+    /// Name meant for people; not unique.
     pub name: String,
     /// Record type that goes out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
-    /// Whether a coordinator answers requests for it.
+    /// True if a coordinator answers requests for it.
     #[serde(default)]
     pub coordinated: bool,
 }
@@ -233,54 +233,54 @@ pub struct PlanOperator {
 /// One edge of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanInput {
-    /// Place among the inputs.
+    /// Index among the inputs, from 0.
     pub num: u32,
-    /// Producing vertex.
+    /// Id of the producing vertex.
     pub id: String,
-    /// `FORWARD`, `HASH`, `REBALANCE`, `BROADCAST`.
+    /// Distribution of the records: `FORWARD`, `HASH`, `REBALANCE` or `BROADCAST`.
     pub ship_strategy: String,
-    /// `pipelined_bounded`.
+    /// Kind of exchange, always `pipelined_bounded`.
     pub exchange: String,
 }
 
-/// `GET /jobs/:jobid/status`.
+/// The answer to `GET /jobs/:jobid/status`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobStatusInfo {
-    /// State.
+    /// State by Flink's name, such as `RUNNING`.
     pub status: String,
 }
 
-/// `GET /jobs/:jobid/execution-result`.
+/// The answer to `GET /jobs/:jobid/execution-result`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ExecutionResult {
-    /// Whether there is one.
+    /// Tells whether the job has ended: `COMPLETED` or `IN_PROGRESS`.
     pub status: QueueStatus,
-    /// The result.
+    /// Result of the job, only when it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_execution_result: Option<JobExecutionResult>,
 }
 
-/// `IN_PROGRESS` or `COMPLETED`.
+/// The state of a result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueStatus {
-    /// Which.
+    /// `IN_PROGRESS` or `COMPLETED`.
     pub id: String,
 }
 
-/// How a job ended.
+/// The outcome of a job that has ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct JobExecutionResult {
-    /// Job id.
+    /// Job id, 32 hexadecimal digits.
     pub id: String,
     /// `SUCCEEDED`, `FAILED`, `CANCELED`, `UNKNOWN`.
     pub application_status: String,
     /// Empty: there are no accumulators.
     pub accumulator_results: BTreeMap<String, String>,
-    /// Milliseconds.
+    /// Run time of the job, in milliseconds.
     pub net_runtime: u64,
-    /// Why it failed.
+    /// Reason of the failure; absent unless the job failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_cause: Option<FailureBody>,
 }
@@ -289,75 +289,75 @@ pub struct JobExecutionResult {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct FailureBody {
-    /// Kind of failure.
+    /// Kind of the failure, such as `UserError`.
     pub class: String,
-    /// What happened.
+    /// Text of the failure, with its causes.
     pub stack_trace: String,
     /// A Java object stream with Flink's `SerializedThrowable`, in base64.
     #[serde(default)]
     pub serialized_throwable: String,
 }
 
-/// `GET /jobs/:jobid/exceptions`.
+/// The answer to `GET /jobs/:jobid/exceptions`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct JobExceptions {
     /// The cause of the job's end, or of its last restart.
     #[serde(rename = "root-exception", default)]
     pub root_exception: Option<String>,
-    /// When.
+    /// Time of the failure in Unix milliseconds.
     #[serde(default)]
     pub timestamp: Option<i64>,
-    /// Newest first.
+    /// Failures, newest first.
     #[serde(rename = "exceptionHistory")]
     pub exception_history: ExceptionHistory,
 }
 
-/// The failures so far.
+/// The history of a job's failures.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ExceptionHistory {
-    /// Newest first.
+    /// Failures, newest first, at most `web.exception-history-size`.
     pub entries: Vec<ExceptionEntry>,
-    /// Whether older ones are missing.
+    /// True if older ones are missing.
     pub truncated: bool,
 }
 
-/// One failure.
+/// One failure of a job in its history.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExceptionEntry {
-    /// Kind of failure.
+    /// Kind of the failure, such as `UserError`.
     pub exception_name: String,
-    /// What happened.
+    /// Text of the failure, with its causes.
     pub stacktrace: String,
-    /// Unix milliseconds.
+    /// Time in Unix milliseconds.
     pub timestamp: i64,
     /// Empty: there are no failure enrichers.
     pub failure_labels: BTreeMap<String, String>,
-    /// Task that failed first.
+    /// Name of the task that failed first; absent if no task did.
     pub task_name: Option<String>,
-    /// Host of its TaskManager.
+    /// Host name of the TaskManager; absent if unknown.
     pub endpoint: Option<String>,
-    /// Its TaskManager.
+    /// TaskManager of the task; absent if it is unknown.
     pub task_manager_id: Option<String>,
-    /// What else failed until the restart.
+    /// Further failures until the restart.
     pub concurrent_exceptions: Vec<ExceptionEntry>,
 }
 
-/// `GET /jobs/:jobid/vertices/:vertexid`.
+/// The answer to `GET /jobs/:jobid/vertices/:vertexid`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VertexDetailsInfo {
-    /// Id.
+    /// Id, 32 hexadecimal digits.
     pub id: String,
-    /// Name.
+    /// Name meant for people; not unique.
     pub name: String,
-    /// Subtasks.
+    /// Number of subtasks.
     pub parallelism: u32,
-    /// Key groups.
+    /// Number of key groups.
     pub max_parallelism: u32,
-    /// When this was made.
+    /// Time at which the answer was made, in Unix milliseconds.
     pub now: i64,
-    /// By index.
+    /// Subtasks, ordered by index.
     pub subtasks: Vec<SubtaskInfo>,
 }
 
@@ -365,23 +365,23 @@ pub struct VertexDetailsInfo {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct SubtaskInfo {
-    /// Index.
+    /// Index of the subtask, from 0.
     pub subtask: u32,
-    /// State.
+    /// State by Flink's name, such as `RUNNING`.
     pub status: String,
-    /// Attempt number.
+    /// Number of the attempt, from 0.
     pub attempt: u32,
-    /// Host, or `(unassigned)`.
+    /// Host name of the TaskManager, or `(unassigned)`.
     pub endpoint: String,
     /// Unix milliseconds; -1: not started.
     pub start_time: i64,
     /// Unix milliseconds; -1: not ended.
     pub end_time: i64,
-    /// Milliseconds; -1: not started.
+    /// Duration in milliseconds; -1 if it has not started.
     pub duration: i64,
     /// Records and bytes.
     pub metrics: IoMetrics,
-    /// TaskManager, or `(unassigned)`.
+    /// Resource id of the TaskManager, or `(unassigned)`.
     pub taskmanager_id: String,
     /// Milliseconds in each state; -1: never in it.
     pub status_duration: BTreeMap<String, i64>,

@@ -1,7 +1,8 @@
-//! What travels in REST bodies, with Flink's field names: one set of types for server and client.
+//! The bodies of REST requests and answers, with Flink's field names: one set of types for server
+//! and client.
 //!
-//! Shapes only. A field keeps Flink's name and meaning; what Flink has and this runtime has not is left
-//! out, or 0 (ports: -1) where there truly is none of it; never made up.
+//! Shapes only. A field keeps Flink's name and meaning. A field that has no counterpart in this
+//! runtime is left out or 0 (ports: -1), never made up.
 
 mod checkpoints;
 mod cluster;
@@ -17,17 +18,18 @@ pub use taskmanagers::*;
 
 use serde::{Deserialize, Serialize};
 
-/// Every error body.
+/// The body of every error answer.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ErrorBody {
-    /// What went wrong, most general first.
+    /// The messages of the error, most general first.
     pub errors: Vec<String>,
-    /// Where the words are a program's own help or complaint about its arguments; absent elsewhere.
+    /// Set if the errors are a program's own help or complaint about its arguments; absent
+    /// otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
 }
 
-/// What a program's own words are.
+/// The kind of a program's own words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Usage {
@@ -37,6 +39,6 @@ pub enum Usage {
     Wrong,
 }
 
-/// `{}`.
+/// An empty JSON object, `{}`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct EmptyBody {}

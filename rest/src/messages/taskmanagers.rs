@@ -3,10 +3,10 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// `GET /taskmanagers`.
+/// The answer to `GET /taskmanagers`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct TaskManagers {
-    /// By id.
+    /// Registered TaskManagers, ordered by id.
     pub taskmanagers: Vec<TaskManagerInfo>,
 }
 
@@ -14,39 +14,39 @@ pub struct TaskManagers {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskManagerInfo {
-    /// Resource id.
+    /// Resource id of the TaskManager.
     pub id: String,
-    /// Address of its TaskExecutor.
+    /// RPC address of the TaskExecutor.
     pub path: String,
-    /// Host name.
+    /// Host name of the TaskExecutor's node.
     pub host: String,
-    /// Process id.
+    /// Process id on its machine.
     pub pid: u32,
-    /// Its data port; -1 where each of its program hosts draws its own.
+    /// Data port of the TaskManager; -1 if each of its program hosts draws its own.
     pub data_port: i32,
-    /// -1: there is no JMX here.
+    /// Always -1: there is no JMX.
     pub jmx_port: i32,
     /// Unix milliseconds of its last heartbeat.
     pub time_since_last_heartbeat: u64,
-    /// All slots.
+    /// Number of slots, free or not.
     pub slots_number: u32,
-    /// Free slots.
+    /// Number of slots that are free.
     pub free_slots: u32,
-    /// What it is made of.
+    /// Resources of the whole TaskManager.
     pub total_resource: ResourceInfo,
-    /// What is not allocated.
+    /// Resources that are not allocated.
     pub free_resource: ResourceInfo,
-    /// Its machine.
+    /// Hardware of the machine the TaskManager runs on.
     pub hardware: HardwareInfo,
-    /// Memory by part, bytes.
+    /// Memory by part, in bytes.
     pub memory_configuration: MemoryConfiguration,
-    /// Whether its node takes no new slots for now.
+    /// True if its node takes no new slots for now.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub blocked: bool,
-    /// Slots in use.
+    /// Slots in use; only in the details of one TaskManager.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocated_slots: Option<Vec<SlotInfo>>,
-    /// Memory in use.
+    /// Memory in use; absent in the list of TaskManagers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metrics: Option<TaskManagerMetrics>,
 }
@@ -57,11 +57,11 @@ pub struct TaskManagerInfo {
 pub struct HardwareInfo {
     /// Cores that the process may use.
     pub cpu_cores: u32,
-    /// Of the machine.
+    /// Memory of the machine, in bytes.
     pub physical_memory: u64,
-    /// What Flink shows here, the most that its heap may take: the memory of runtime and user code.
+    /// Memory of the runtime and user code, in bytes. Flink shows the largest heap here.
     pub free_memory: u64,
-    /// Managed memory.
+    /// Managed memory in bytes.
     pub managed_memory: u64,
 }
 
@@ -69,39 +69,39 @@ pub struct HardwareInfo {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskManagerMetrics {
-    /// In use by the process and its program hosts.
+    /// Memory in use by the process and its program hosts, in bytes.
     pub heap_used: u64,
-    /// The same.
+    /// Same value as `heap_used`.
     pub heap_committed: u64,
-    /// `taskmanager.memory.process.size`.
+    /// Process memory in bytes (`taskmanager.memory.process.size`).
     pub heap_max: u64,
-    /// 0.
+    /// Always 0: a figure of the JVM without counterpart here.
     pub non_heap_used: u64,
-    /// 0.
+    /// Always 0: a figure of the JVM without counterpart here.
     pub non_heap_committed: u64,
-    /// 0.
+    /// Always 0: a figure of the JVM without counterpart here.
     pub non_heap_max: u64,
-    /// 0.
+    /// Always 0: a figure of the JVM without counterpart here.
     pub direct_count: u64,
-    /// 0.
+    /// Always 0: a figure of the JVM without counterpart here.
     pub direct_used: u64,
-    /// 0.
+    /// Always 0: a figure of the JVM without counterpart here.
     pub direct_max: u64,
-    /// 0.
+    /// Always 0: a figure of the JVM without counterpart here.
     pub mapped_count: u64,
-    /// 0.
+    /// Always 0: a figure of the JVM without counterpart here.
     pub mapped_used: u64,
-    /// 0.
+    /// Always 0: a figure of the JVM without counterpart here.
     pub mapped_max: u64,
     /// 0: exchange memory is not cut into segments.
     pub memory_segments_available: u64,
-    /// 0.
+    /// Always 0: a figure of the JVM without counterpart here.
     pub memory_segments_total: u64,
-    /// 0.
+    /// Always 0: exchange buffers are not divided into Netty's segments.
     pub netty_shuffle_memory_segments_available: u64,
-    /// 0.
+    /// Always 0: exchange buffers are not divided into Netty's segments.
     pub netty_shuffle_memory_segments_used: u64,
-    /// 0.
+    /// Always 0: exchange buffers are not divided into Netty's segments.
     pub netty_shuffle_memory_segments_total: u64,
     /// Exchange memory; the part in use is not known, so Flink's two fields about it are left out.
     pub netty_shuffle_memory_total: u64,
@@ -112,11 +112,11 @@ pub struct TaskManagerMetrics {
 /// A garbage collector of Flink's; there is none here.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GarbageCollectorInfo {
-    /// Name.
+    /// Name meant for people; not unique.
     pub name: String,
-    /// Collections.
+    /// Number of garbage collections; always 0.
     pub count: u64,
-    /// Their milliseconds.
+    /// Time spent in garbage collections, in milliseconds; always 0.
     pub time: u64,
 }
 
@@ -124,17 +124,17 @@ pub struct GarbageCollectorInfo {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceInfo {
-    /// Cores.
+    /// Number of processor cores.
     pub cpu_cores: f64,
-    /// User code's memory.
+    /// Memory of user code, in MiB.
     pub task_heap_memory: u64,
     /// 0: there is one amount for user code here.
     pub task_off_heap_memory: u64,
-    /// Managed memory.
+    /// Managed memory in MiB.
     pub managed_memory: u64,
-    /// Exchange memory.
+    /// Memory for exchange buffers, in MiB.
     pub network_memory: u64,
-    /// Anything else by name.
+    /// Amounts of other resources by name (`gpu`).
     pub extended_resources: BTreeMap<String, f64>,
 }
 
@@ -142,34 +142,34 @@ pub struct ResourceInfo {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MemoryConfiguration {
-    /// The runtime itself.
+    /// Memory of the runtime itself.
     pub framework_heap: u64,
-    /// User code.
+    /// Memory of user code, in bytes.
     pub task_heap: u64,
     /// 0: there is one amount for the runtime here.
     pub framework_off_heap: u64,
     /// 0: there is one amount for user code here.
     pub task_off_heap: u64,
-    /// Exchange.
+    /// Memory for exchange buffers, in bytes.
     pub network_memory: u64,
-    /// State and operators.
+    /// Memory for state and operators, in bytes.
     pub managed_memory: u64,
-    /// 0: there is no JVM.
+    /// Always 0: there is no JVM.
     pub jvm_metaspace: u64,
-    /// Stacks, fragmentation, executables.
+    /// Overhead: stacks, fragmentation, executables; in bytes.
     pub jvm_overhead: u64,
-    /// Everything but the overhead.
+    /// Process memory without the overhead, in bytes.
     pub total_flink_memory: u64,
-    /// `taskmanager.memory.process.size`.
+    /// Process memory in bytes (`taskmanager.memory.process.size`).
     pub total_process_memory: u64,
 }
 
-/// One slot in use.
+/// A slot that a job uses.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SlotInfo {
-    /// Whose.
+    /// Id of the job that has the slot.
     pub job_id: String,
-    /// What it has.
+    /// Resources of the slot.
     pub resource: ResourceInfo,
 }

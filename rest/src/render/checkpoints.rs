@@ -1,4 +1,4 @@
-//! Checkpoints.
+//! Renders checkpoint reports of the control plane as Flink's REST messages.
 
 use super::{millis, throwable::failure};
 use crate::messages::{
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 /// Flink's text for a checkpoint whose folder users do not know.
 const NOT_EXTERNAL: &str = "<checkpoint-not-externally-addressable>";
 
-/// `GET /jobs/:jobid/checkpoints`.
+/// Renders the answer to `GET /jobs/:jobid/checkpoints`.
 pub fn checkpoints(report: &CheckpointReport) -> CheckpointingStatistics {
     let counts = report.counts;
     let (size, duration) = (spread(report.state_bytes), spread(report.duration_ms));
@@ -58,7 +58,7 @@ fn spread(spread: Spread) -> SpreadInfo {
     SpreadInfo { min: spread.min, max: spread.max, avg: spread.average, p50, p90, p95, p99, p999 }
 }
 
-/// `GET /jobs/:jobid/checkpoints/config`.
+/// Renders the answer to `GET /jobs/:jobid/checkpoints/config`.
 pub fn checkpoint_config(settings: &CheckpointSettings) -> CheckpointConfigInfo {
     let storage = settings.directory.as_deref();
     CheckpointConfigInfo {
@@ -79,7 +79,7 @@ pub fn checkpoint_config(settings: &CheckpointSettings) -> CheckpointConfigInfo 
     }
 }
 
-/// `GET /jobs/:jobid/checkpoints/details/:checkpointid`.
+/// Renders the answer to `GET /jobs/:jobid/checkpoints/details/:checkpointid`.
 pub fn checkpoint(stats: &CheckpointStats) -> CheckpointInfo {
     let is = |status| stats.status == status;
     let complete = is(CheckpointStatus::Completed);
@@ -137,7 +137,8 @@ fn tasks(stats: &CheckpointStats) -> BTreeMap<String, TaskCheckpointInfo> {
     stats.vertices.iter().map(info).collect()
 }
 
-/// `GET /jobs/:jobid/savepoints/:triggerid` (`located`) and `/savepoint-disposal/:triggerid`.
+/// Renders the answer to `GET /jobs/:jobid/savepoints/:triggerid` (`located`) and
+/// `/savepoint-disposal/:triggerid`.
 pub fn operation(state: &OperationState, located: bool) -> OperationInfo {
     let operation = match state {
         OperationState::InProgress => None,

@@ -1,4 +1,4 @@
-//! Jobs, vertices, plans, failures.
+//! Renders jobs, vertices, plans and failures as Flink's JSON.
 
 use super::{millis, throwable::failure};
 use crate::messages::{
@@ -30,7 +30,7 @@ const JOB_STATES: [JobStatus; 11] = [
 /// Shown where a subtask has no TaskManager yet.
 const UNASSIGNED: &str = "(unassigned)";
 
-/// `GET /jobs`.
+/// Renders the answer to `GET /jobs`.
 pub fn job_ids(jobs: &[JobSummary]) -> JobIds {
     JobIds {
         jobs: jobs
@@ -43,12 +43,12 @@ pub fn job_ids(jobs: &[JobSummary]) -> JobIds {
     }
 }
 
-/// `GET /jobs/overview`, as of `now_ms`.
+/// Renders the answer to `GET /jobs/overview`, as of `now_ms`.
 pub fn jobs_overview(jobs: &[JobSummary], now_ms: u64) -> JobsOverview {
     JobsOverview { jobs: jobs.iter().map(|job| job_overview(job, now_ms)).collect() }
 }
 
-/// One line of the overview.
+/// Renders one job of the overview.
 pub fn job_overview(job: &JobSummary, now_ms: u64) -> JobOverview {
     let mut tasks: BTreeMap<String, u32> =
         ExecutionState::ALL.iter().map(|state| (state.as_str().to_ascii_lowercase(), 0)).collect();
@@ -72,7 +72,7 @@ pub fn job_overview(job: &JobSummary, now_ms: u64) -> JobOverview {
     }
 }
 
-/// `GET /jobs/:jobid`.
+/// Renders the answer to `GET /jobs/:jobid`.
 pub fn job_details(job: &JobDetails, now_ms: u64) -> JobDetailsInfo {
     let vertices: Vec<JobVertexInfo> = job
         .graph
@@ -228,7 +228,7 @@ fn sum_io<'a>(parts: impl Iterator<Item = &'a TaskIo>, complete: bool) -> IoMetr
     sum
 }
 
-/// A graph as Flink's plan: sinks first.
+/// Renders a graph as Flink's plan: sinks first.
 pub fn plan(graph: &JobGraph) -> JobPlan {
     let nodes = graph.vertices.iter().rev().map(|vertex| plan_node(graph, vertex)).collect();
     JobPlan {
@@ -285,7 +285,7 @@ fn ship_name(ship: ShipStrategy) -> &'static str {
     }
 }
 
-/// `GET /jobs/:jobid/vertices/:vertexid`; `None`: no such vertex.
+/// Renders the answer to `GET /jobs/:jobid/vertices/:vertexid`; `None` if there is no such vertex.
 pub fn vertex_details(job: &JobDetails, id: JobVertexId, now_ms: u64) -> Option<VertexDetailsInfo> {
     let vertex = job.graph.vertex(id)?;
     Some(VertexDetailsInfo {
@@ -321,8 +321,8 @@ fn subtask_info(subtask: &SubtaskDetails, now_ms: u64) -> SubtaskInfo {
     }
 }
 
-/// How long the attempt was in each state before its present one's end: from a state's entry to the next
-/// entry, or to now.
+/// Returns the milliseconds that the attempt spent in each non-terminal state: from the state's
+/// entry to the next entry, or to now; -1 for a state that was never entered.
 fn status_durations(subtask: &SubtaskDetails, now_ms: u64) -> BTreeMap<String, i64> {
     let mut entries: Vec<(u64, ExecutionState)> = subtask
         .timestamps
@@ -345,7 +345,7 @@ fn status_durations(subtask: &SubtaskDetails, now_ms: u64) -> BTreeMap<String, i
     durations
 }
 
-/// `GET /jobs/:jobid/exceptions`, at most `max` entries.
+/// Renders the answer to `GET /jobs/:jobid/exceptions`, at most `max` entries.
 pub fn job_exceptions(job: &JobDetails, max: usize) -> JobExceptions {
     let newest = job.failures.first();
     let root = job.cause.as_ref().or(newest.map(|record| &record.cause)).map(ToString::to_string);
@@ -385,7 +385,7 @@ fn exception(job: &JobDetails, record: &FailureRecord) -> ExceptionEntry {
     }
 }
 
-/// `GET /jobs/:jobid/execution-result`.
+/// Renders the answer to `GET /jobs/:jobid/execution-result`.
 pub fn execution_result(result: &JobResult) -> ExecutionResult {
     if !result.status.is_globally_terminal() {
         return ExecutionResult {

@@ -1,4 +1,4 @@
-//! From the components' answers to Flink's JSON: pure functions, no clock, no I/O.
+//! Renders the components' answers as Flink's JSON: pure functions, no clock, no I/O.
 
 mod checkpoints;
 mod jobs;

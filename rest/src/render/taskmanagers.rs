@@ -1,4 +1,4 @@
-//! TaskManagers and what they are made of.
+//! Renders TaskManagers and their resources as Flink's JSON.
 
 use crate::messages::{
     HardwareInfo, MemoryConfiguration, ResourceInfo, SlotInfo, TaskManagerInfo, TaskManagerMetrics,
@@ -7,7 +7,7 @@ use gateways::resource_manager::TaskManagerSummary;
 use model::{MemorySize, ResourceProfile};
 use std::collections::BTreeMap;
 
-/// One line of `GET /taskmanagers`, as of `now_ms`.
+/// Renders one TaskManager of `GET /taskmanagers`, as of `now_ms`.
 pub fn task_manager(summary: &TaskManagerSummary, now_ms: u64) -> TaskManagerInfo {
     let (spec, facts) = (&summary.spec, &summary.facts);
     let total = ResourceProfile {
@@ -52,7 +52,8 @@ pub fn task_manager(summary: &TaskManagerSummary, now_ms: u64) -> TaskManagerInf
     }
 }
 
-/// `GET /taskmanagers/:id`; `memory_used` in bytes, where the TaskManager could be asked.
+/// Renders the answer to `GET /taskmanagers/:id`; `memory_used` is in bytes, `None` if the
+/// TaskManager did not answer.
 pub fn task_manager_details(
     summary: &TaskManagerSummary,
     memory_used: Option<u64>,

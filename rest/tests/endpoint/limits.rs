@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 /// A limit of patience for what must come at once.
 const SOON: Duration = Duration::from_secs(5);
 
-/// What a client is answered.
+/// The answer that a client got.
 struct Told {
     status: u16,
     text: String,

@@ -168,7 +168,7 @@ async fn a_damaged_or_half_written_copy_is_passed_over() {
     assert_eq!(standby(&objects).read(&key, 0, 100).await.unwrap(), "program");
     objects.delete(&of(1, "0")).await.unwrap();
     assert_eq!(standby(&objects).find(None, key.hash).await, Ok(None));
-    // What is left of a copy is listed, so that it is removed once nothing needs it.
+    // The rest of a copy is listed, so that it is removed once nothing needs it.
     let last = leading(&objects, 5);
     assert_eq!(
         last.keys().await.unwrap().iter().map(|key| key.hash).collect::<Vec<_>>(),

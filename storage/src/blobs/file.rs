@@ -29,7 +29,7 @@ use std::{
 use tokio::runtime::Handle;
 
 const SHARED: &str = "shared";
-/// Programs are started from their blobs; nobody else needs to read them.
+/// Mode of blobs: programs are started from them; no other user needs to read them.
 const MODE: u32 = 0o700;
 
 /// A blob store in a directory; clones are handles to the same store.

@@ -26,11 +26,11 @@ struct State {
 }
 
 impl MemoryBlobs {
-    /// An empty store.
+    /// Makes an empty store.
     pub fn new() -> Self {
         Self::default()
     }
-    /// From now on every write fails like this; `None` heals it.
+    /// Makes every write fail with this error from now on; `None` heals it.
     pub fn fail_writes(&self, failure: Option<StoreError>) {
         self.lock().write_failure = failure;
     }

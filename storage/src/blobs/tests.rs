@@ -154,7 +154,7 @@ async fn content_that_is_damaged_after_it_was_verified_is_seen_and_put_right_by_
     let path = store.path(&key).await.unwrap().unwrap();
     let before = fs::metadata(&path).unwrap().modified().unwrap();
     fs::write(&path, b"Content").unwrap();
-    // As a clock would have it that has gone on by then.
+    // The modification time that a clock would give later.
     let later = before + Duration::from_secs(1);
     fs::File::options().write(true).open(&path).unwrap().set_modified(later).unwrap();
     let damaged = BlobStoreError::WrongHash { expected: key.hash, actual: hash_bytes(b"Content") };

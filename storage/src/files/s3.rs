@@ -126,7 +126,7 @@ struct S3Object {
     first: OnceLock<Version>,
 }
 
-/// What tells an object from one that has replaced it.
+/// The version of an object; an object that has replaced another one has a different version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Version {
     /// Length in bytes.

@@ -21,7 +21,7 @@ pub(super) struct Seen {
 pub(super) enum Step {
     /// Renew the lease that this process holds.
     Renew { epoch: u64, beat: u64 },
-    /// Read the newest epoch.
+    /// Read the newest epoch from the store.
     Look,
     /// Create the record of `epoch`, if no process has created it.
     Claim { epoch: u64 },

@@ -12,8 +12,8 @@ pub struct EmbeddedElection {
 }
 
 impl EmbeddedElection {
-    /// `store_epoch`: the process's start in Unix milliseconds (on YARN the attempt number), so that a later
-    /// process has a higher one.
+    /// Makes the driver. `store_epoch` is the process's start in Unix milliseconds (on YARN the
+    /// attempt number), so that a later process has a higher one.
     pub fn new(store_epoch: u64) -> Self {
         Self { store_epoch, leader: Arc::new(watch::Sender::new(None)) }
     }

@@ -1,8 +1,10 @@
-//! Which process one is on its machine, so that a successor can tell that its predecessor is gone.
+//! Identifies this process on its machine, so that a successor can tell that its predecessor has
+//! ended.
 
 use std::fs;
 
-/// This process: boot, pid namespace, pid and start time, as one text. Empty where the system does not say.
+/// Returns the identity of this process as one text: boot, pid namespace, pid and start time. Empty
+/// if the system does not tell them.
 pub fn process_identity() -> String {
     let pid = std::process::id();
     let parts = (machine(), start_time(pid));
@@ -12,7 +14,7 @@ pub fn process_identity() -> String {
     }
 }
 
-/// Whether the process of this identity has certainly ended: it ran on this machine, since this boot and in this
+/// Returns true if the process of this identity has certainly ended: it ran on this machine, since this boot and in this
 /// pid namespace, and is not there any more. `false` where that can't be told.
 pub fn is_gone(identity: &str) -> bool {
     let Some((rest, start)) = identity.rsplit_once('/') else {

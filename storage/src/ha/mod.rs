@@ -53,14 +53,14 @@ pub struct Candidate {
 pub enum LeaseEvent {
     /// The process holds the lease from now on, with a higher counter than any before.
     Granted {
-        /// The store's counter.
+        /// Counter of leaderships in the store.
         store_epoch: u64,
     },
     /// The process no longer holds the lease. It may be granted again, with a higher counter.
     Lost,
 }
 
-/// An election among processes.
+/// A driver by which processes of a cluster elect one leader.
 pub trait ElectionDriver: Send + Sync + fmt::Debug {
     /// Stands for the lease until the answer is dropped or resigned.
     fn campaign(&self, candidate: Candidate) -> Campaign;

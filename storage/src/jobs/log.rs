@@ -74,7 +74,7 @@ impl FromStr for LogId {
 pub struct LogEnd {
     /// The job that the log belongs to.
     pub job: JobId,
-    /// The log's id.
+    /// Id of the log.
     pub log: LogId,
     next: u64,
 }
@@ -92,7 +92,7 @@ pub enum AppendError {
     /// Another leader has written to the log: this leader must not act for the job any more.
     #[error("job {job} belongs to another leader{}; this leader's record is not kept", writer_text(.by))]
     Superseded {
-        /// The job.
+        /// Job that the message concerns.
         job: JobId,
         /// The other leader, if its record can be read.
         by: Option<Writer>,
@@ -100,21 +100,21 @@ pub enum AppendError {
     /// The process no longer holds the leader's lease, so the record does not count even if it was written.
     #[error("the leader's lease is over; nothing is recorded about job {job}")]
     LeaseOver {
-        /// The job.
+        /// Job that the message concerns.
         job: JobId,
     },
     /// A log of this job id exists already; nothing was written.
     #[error("a log of job {job} exists already")]
     Exists {
-        /// The job.
+        /// Job that the message concerns.
         job: JobId,
     },
     /// The record cannot be encoded.
     #[error("cannot encode a record of job {job}: {why}")]
     Encode {
-        /// The job.
+        /// Job that the message concerns.
         job: JobId,
-        /// The encoder's message.
+        /// Message of the encoder.
         why: String,
     },
     /// The store failed. The record may or may not have been written; the caller should repeat the same append.

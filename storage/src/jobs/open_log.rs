@@ -29,7 +29,7 @@ struct State {
     master: Option<LeaderSession>,
     /// The checkpoints in the log with the numbers of their records, the newest last.
     checkpoints: Vec<(u64, CheckpointPointer)>,
-    /// Whether the job's last fact is in the log.
+    /// True if the job's last fact is in the log.
     ended: bool,
 }
 

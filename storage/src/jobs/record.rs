@@ -31,7 +31,7 @@ pub enum JobFact {
     Owner,
     /// A checkpoint of the job is complete; the newest such record counts.
     Checkpoint(CheckpointPointer),
-    /// The job has ended.
+    /// The job has ended with this result.
     Result(Box<JobResultEntry>),
     /// The job is forgotten: its objects may be deleted from here on, record 0 first.
     Removed,
@@ -40,7 +40,7 @@ pub enum JobFact {
 /// The result of an ended job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobResultEntry {
-    /// The job's id.
+    /// Id of the job.
     pub job_id: JobId,
     /// The job's name.
     pub name: String,

@@ -12,11 +12,11 @@ pub enum JobState {
     Ghost,
     /// The job has not ended.
     Running(Arc<JobGraph>),
-    /// The job has ended.
+    /// The job has ended with this result.
     Ended(Box<JobResultEntry>),
     /// The job is forgotten; its objects are still to be deleted.
     Removed,
-    /// A record cannot be read, and without it nobody can decide whether the job may run.
+    /// A record cannot be read that decides whether the job may run.
     Damaged {
         /// The job's graph, if its record can be read.
         graph: Option<Arc<JobGraph>>,

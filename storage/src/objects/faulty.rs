@@ -13,7 +13,7 @@ use std::{sync::Arc, time::Duration};
 /// The fault that calls of a [`FaultyObjects`] have.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Fault {
-    /// Calls go through.
+    /// All calls reach the store.
     #[default]
     None,
     /// Each call takes this much longer.

@@ -24,8 +24,8 @@ use std::{
 /// Age from which a temporary file counts as abandoned; a write takes milliseconds.
 pub(crate) const ABANDONED_AFTER: Duration = Duration::from_secs(3600);
 pub(crate) const TEMPORARY_PREFIX: &str = ".tmp-";
-/// Graphs hold arguments and environments: they are for this user alone. A folder that is there already
-/// keeps the mode that whoever made it gave it.
+/// Graphs hold arguments and environments, so folders are made for this user alone. An existing
+/// folder keeps its mode.
 const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
 

@@ -74,7 +74,7 @@ pub enum StoreError {
     /// The disk is full, or a quota is used up.
     #[error("the disk of {path} is full")]
     DiskFull {
-        /// The object or directory.
+        /// Path of the object or directory.
         path: String,
     },
     /// A remote system refuses connections or does not answer in time.
@@ -82,7 +82,7 @@ pub enum StoreError {
     Unreachable {
         /// The URI of the object or store.
         path: String,
-        /// The system's message.
+        /// Message of the system.
         why: String,
     },
     /// A required file or directory does not exist.
@@ -94,15 +94,15 @@ pub enum StoreError {
     /// Access refused by the system.
     #[error("no permission to use {path}: {why}")]
     Permission {
-        /// The object or directory.
+        /// Path of the object or directory.
         path: String,
-        /// The system's message.
+        /// Message of the system.
         why: String,
     },
     /// The object is damaged or truncated.
     #[error("{path} is corrupt: {why}")]
     Corrupt {
-        /// The object.
+        /// Path of the object in its store.
         path: String,
         /// A description of the damage.
         why: String,
@@ -138,9 +138,9 @@ pub enum StoreError {
     /// Any other failure that the system reports.
     #[error("{path}: {why}")]
     Io {
-        /// The object or directory.
+        /// Path of the object or directory.
         path: String,
-        /// The system's message.
+        /// Message of the system.
         why: String,
     },
 }
@@ -162,7 +162,8 @@ impl StoreError {
     }
 }
 
-/// Settings for reaching a server that speaks S3. The environment (`AWS_…`) supplies what is not set.
+/// Settings for reaching a server that speaks S3. The environment (`AWS_…`) supplies those that are
+/// not set.
 #[derive(Clone, Default)]
 pub struct S3Settings {
     /// The server's `http://host:port` or `https://host:port`; by default Amazon's endpoint for the region.
@@ -376,7 +377,8 @@ pub fn is_segment(text: &str) -> bool {
     !text.is_empty() && !text.starts_with('.') && text.len() <= 200 && text.bytes().all(allowed)
 }
 
-/// Refuses what is not a name: whatever it becomes on disk, it stays inside the store.
+/// Refuses a text that is not an object's name, so that it stays inside the store whatever it
+/// becomes on disk.
 pub(crate) fn check_name(name: &str) -> Result<(), StoreError> {
     if name.len() <= NAME_BYTES_MAX && name.split('/').all(is_segment) {
         return Ok(());

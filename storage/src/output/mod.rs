@@ -48,7 +48,7 @@ pub trait OutputFile: Send {
 pub struct PendingOutput {
     /// The name that the file gets when it is published.
     pub name: String,
-    /// Where the content is meanwhile: the hidden name, or the id of the upload.
+    /// Temporary place of the content: the hidden name, or the id of the upload.
     pub hidden: String,
     /// The tags of an upload's parts; empty where the content is a file.
     pub parts: Vec<String>,

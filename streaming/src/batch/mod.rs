@@ -268,8 +268,9 @@ impl<T> Batch<T> {
         failure.map_or(Ok(()), Err)
     }
 
-    /// As [`Batch::try_each_while`], but every record is shown to `ahead` before, [`AHEAD`] records earlier, and what that answers is
-    /// handed out with it. Both are handed `state`.
+    /// Does the same as [`Batch::try_each_while`], but shows every record to `ahead` first,
+    /// [`AHEAD`] records earlier, and hands the result to `each` together with the record. Both get
+    /// `state`.
     ///
     /// # Errors
     /// The first error of `each`; the records behind it stay too.

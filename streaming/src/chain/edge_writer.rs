@@ -60,7 +60,7 @@ pub struct EdgeWriter<T> {
     /// The bytes of all queued elements.
     queued_bytes: usize,
     /// The held bytes that the port was told last.
-    told: usize,
+    reported: usize,
     /// The maximum records and bytes of a batch, which follow from the number of channels.
     most_records: usize,
     most_bytes: usize,
@@ -122,7 +122,7 @@ impl<T: Record> EdgeWriter<T> {
             queued: 0,
             open: (0, 0),
             queued_bytes: 0,
-            told: 0,
+            reported: 0,
             most_records: most,
             most_bytes,
             asked,
@@ -156,8 +156,8 @@ impl<T: Record> EdgeWriter<T> {
     /// Tells the port how many bytes are held, if that has changed much.
     fn tell_held(&mut self) {
         let held = self.open.0 + self.queued_bytes;
-        if held.abs_diff(self.told) >= HELD_STEP || (held == 0 && self.told > 0) {
-            self.told = held;
+        if held.abs_diff(self.reported) >= HELD_STEP || (held == 0 && self.reported > 0) {
+            self.reported = held;
             self.port.hold(held as u64);
         }
     }

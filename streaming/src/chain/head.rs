@@ -16,7 +16,7 @@ use std::{any::type_name, collections::VecDeque, sync::Arc};
 /// A barrier that has passed through the whole chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PassedBarrier {
-    /// The barrier.
+    /// Barrier that the task received or was sent.
     pub barrier: Barrier,
     /// True if the end of input had passed before it.
     pub ended: bool,

@@ -185,8 +185,8 @@ impl ProcessFunction<(u64, u64)> for Twice {
     }
 }
 
-/// What a map and the filter behind it work on, in that order, where the step is interrupted at a record of the map and ever
-/// after.
+/// Returns the records that a map and the filter after it work on, in order, if the step is
+/// interrupted at a record of the map and ever after.
 fn worked_on(interrupted_at: u64) -> Vec<(&'static str, u64)> {
     let interrupt = Interrupt::default();
     let worked = Arc::new(Mutex::new(Vec::new()));

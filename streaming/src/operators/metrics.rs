@@ -71,12 +71,12 @@ impl Metrics<'_> {
 pub struct Counter(Arc<AtomicI64>);
 
 impl Counter {
-    /// Adds 1.
+    /// Adds 1 to the counter.
     #[inline]
     pub fn inc(&self) {
         self.add(1);
     }
-    /// Adds `number`.
+    /// Adds `number`; the sum wraps around at 2^64.
     #[inline]
     pub fn add(&self, number: u64) {
         // Stored as an `i64`, so that what REST shows wraps above `i64::MAX`.

@@ -1,4 +1,4 @@
-//! Where an operator puts its records: a buffer that goes on to the next operator when it is full.
+//! The output of an operator: a buffer that is passed to the next operator when it is full.
 
 use super::{Consumer, Flow, OutputTag, SideOutputs, pace::Pace};
 use crate::{

@@ -14,7 +14,7 @@ use std::{
 #[derive(Default)]
 struct Clock(Mutex<Asked>);
 
-/// What the clock shows, and the wake-ups that were asked for, by their moments and their order.
+/// The time that the clock shows, and the requested wake-ups, by their moments and their order.
 #[derive(Default)]
 struct Asked {
     now: u64,
@@ -51,7 +51,8 @@ impl TaskUpcalls for Clock {
     fn acknowledge(&self, _: u64, _: crate::TaskSnapshot) {}
 }
 
-/// What came to the end of a chain, in order: the numbers of records that came at once, and control elements.
+/// The end of a chain, which keeps what arrives in order: the number of records of each batch, and
+/// control elements.
 #[derive(Default)]
 struct End {
     came: Vec<Result<usize, StreamEvent>>,

@@ -48,7 +48,7 @@ pub enum NotAProgram {
     Io {
         /// Path of the file.
         path: PathBuf,
-        /// The cause.
+        /// Error of the system.
         why: io::Error,
     },
     /// The file is not an ELF executable, or is a damaged one.

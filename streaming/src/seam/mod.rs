@@ -352,7 +352,7 @@ pub enum TaskError {
     InvalidOption {
         /// Key of the option.
         key: String,
-        /// Its value.
+        /// Text of the value.
         text: String,
     },
     /// The deployment does not match the program, with the difference: a vertex, port or operator is missing or unknown.

@@ -61,9 +61,9 @@ impl ReaderState {
         }
     }
 
-    fn say(&mut self, behind: Option<u64>, message: ToReader) {
+    fn say(&mut self, after_snapshot: Option<u64>, message: ToReader) {
         self.made += 1;
-        self.outbox.push_back(Numbered { number: self.made, behind, message });
+        self.outbox.push_back(Numbered { number: self.made, after_snapshot, message });
         self.settle();
     }
 
@@ -103,7 +103,7 @@ struct State {
 
 impl State {
     /// Returns the running checkpoint whose snapshot precedes a message that is sent now.
-    fn behind(&self) -> Option<u64> {
+    fn open_checkpoint(&self) -> Option<u64> {
         self.open.then_some(self.newest)
     }
 
@@ -166,7 +166,7 @@ impl Shared {
     /// Sends a message to a subtask's reader, and records splits as assigned.
     fn say(&self, subtask: u32, message: ToReader) -> Result<(), NotRegistered> {
         let mut state = self.lock();
-        let (behind, newest) = (state.behind(), state.newest);
+        let (after_snapshot, newest) = (state.open_checkpoint(), state.newest);
         let reader = state.readers.get_mut(&subtask).ok_or(NotRegistered(subtask))?;
         if reader.over {
             // A second request of a reader that was told so before is answered with the same.
@@ -177,7 +177,7 @@ impl Shared {
             reader.assigned.extend(splits.iter().map(|split| (newest, split.clone())));
         }
         reader.over = message == ToReader::NoMoreSplits;
-        reader.say(behind, message);
+        reader.say(after_snapshot, message);
         Ok(())
     }
 }
@@ -332,7 +332,7 @@ impl<S: Source> SourceCoordinator<S> {
         Ok(())
     }
 
-    fn heed(&mut self, subtask: u32, message: FromReader) -> Result<(), String> {
+    fn handle(&mut self, subtask: u32, message: FromReader) -> Result<(), String> {
         match message {
             FromReader::Register(held) => {
                 let held = Self::splits(&held)?;
@@ -356,7 +356,7 @@ impl<S: Source> SourceCoordinator<S> {
                 }
                 reader.confirmed = number;
             }
-            self.heed(from.subtask, message)?;
+            self.handle(from.subtask, message)?;
         }
         Ok(())
     }

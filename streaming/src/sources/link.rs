@@ -78,7 +78,11 @@ impl EnumeratorLink {
 
     /// Returns the next message to handle; `None` if there is none, or if the next one is held until a checkpoint.
     pub(crate) fn next(&mut self) -> Option<ToReader> {
-        let held = self.inbox.front()?.behind.is_some_and(|behind| behind > self.checkpoint);
+        let held = self
+            .inbox
+            .front()?
+            .after_snapshot
+            .is_some_and(|after_snapshot| after_snapshot > self.checkpoint);
         let next = if held { None } else { self.inbox.pop_front() };
         let message = next?.message;
         self.over |= message == ToReader::NoMoreSplits;

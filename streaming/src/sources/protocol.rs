@@ -47,7 +47,7 @@ pub(crate) struct Numbered {
     pub(crate) number: u64,
     /// The running checkpoint, if the message was sent after the enumerator's snapshot for it: the reader holds the message until
     /// it has taken its own snapshot for that checkpoint.
-    pub(crate) behind: Option<u64>,
+    pub(crate) after_snapshot: Option<u64>,
     pub(crate) message: ToReader,
 }
 
@@ -121,7 +121,7 @@ impl PollAnswer {
                 ToReader::Event(event) => (2, vec![event.clone()]),
                 ToReader::Release(checkpoint) => (3, vec![encode_one(checkpoint)]),
             };
-            (numbered.number, numbered.behind, body)
+            (numbered.number, numbered.after_snapshot, body)
         };
         let messages: Vec<(u64, Option<u64>, Body)> = self.messages.iter().map(message).collect();
         versioned(&(self.confirmed, messages))
@@ -129,7 +129,7 @@ impl PollAnswer {
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
         let (confirmed, messages): (u64, Vec<(u64, Option<u64>, Body)>) = body(bytes)?;
-        let message = |(number, behind, body): (u64, Option<u64>, Body)| {
+        let message = |(number, after_snapshot, body): (u64, Option<u64>, Body)| {
             let message = match body.0 {
                 0 => ToReader::Splits(body.1),
                 1 => ToReader::NoMoreSplits,
@@ -137,7 +137,7 @@ impl PollAnswer {
                 3 => ToReader::Release(decode_one(&one(body)?.1)?),
                 _ => return Err(CodecError::Invalid { what: "message of a source" }),
             };
-            Ok(Numbered { number, behind, message })
+            Ok(Numbered { number, after_snapshot, message })
         };
         let messages = messages.into_iter().map(message).collect::<Result<_, CodecError>>()?;
         Ok(Self { confirmed, messages })

@@ -246,7 +246,7 @@ impl Attempt {
     }
 }
 
-/// Where the splits of an answer begin and end.
+/// Returns the begin and end of each split of an answer.
 fn ranges(heard: &[ToReader]) -> Vec<(u64, u64)> {
     let splits = heard.iter().flat_map(|message| match message {
         ToReader::Splits(splits) => splits.clone(),

@@ -10,7 +10,7 @@ use crate::state::ListState;
 use crate::time::WatermarkStrategy;
 use std::time::Duration;
 
-/// What an operator makes of some numbers, whose times are the numbers themselves.
+/// Returns the output of an operator for some numbers, whose times are the numbers themselves.
 fn made<Op>(make: impl Fn() -> Op, numbers: &[u64]) -> Vec<(Op::Out, Option<i64>)>
 where
     Op: Operator<u64>,

@@ -55,7 +55,7 @@ impl Operator<u64> for Probe {
     }
 }
 
-/// What a [`Probe`] of one subtask has shown.
+/// Returns the output of a [`Probe`] of one subtask.
 fn probed(outcome: &crate::harness::Outcome) -> Vec<(String, i64)> {
     let line = |line: &Vec<u8>| {
         let line = String::from_utf8(line.clone()).unwrap();

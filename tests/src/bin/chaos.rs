@@ -16,7 +16,8 @@ use tests::chaos::{
     run::{Seen, Settings, run},
 };
 
-/// From so many runs on every point must be hit and every kind of fault must happen. One run is a replay.
+/// Number of runs from which on every point must be hit and every kind of fault must happen. A
+/// single run is a replay.
 const RUNS_THAT_SHOW: u64 = 2;
 
 #[derive(Debug, Parser)]
@@ -25,7 +26,7 @@ const RUNS_THAT_SHOW: u64 = 2;
     after_help = "Examples:\n  cargo xtask chaos --runs 50 --seed 1\n  cargo xtask chaos --runs 1 --seed 42 --keep"
 )]
 struct Cli {
-    /// How many runs
+    /// Number of runs
     #[arg(long, default_value_t = 50)]
     runs: u64,
     /// The seed of the first run; each further run has the next one

@@ -15,7 +15,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use tests::simulation::{self, Outcome, RECORDED, Trace};
 
-/// What must have happened in a whole run of the command, or it has shown nothing.
+/// The events that must have happened in a whole run of the command; otherwise it has shown
+/// nothing.
 const MUST_HAPPEN: &[&str] = &[
     "elections",
     "fenced calls",
@@ -56,7 +57,7 @@ const SEEDS: u64 = 50;
 const MUTANT_SEEDS: u64 = 500;
 /// A run of fewer seeds is a replay: not everything has to happen in it.
 const SEEDS_THAT_SHOW: u64 = 20;
-/// So many of its first seeds a run runs twice: the same seed must give the same trace.
+/// Number of first seeds that are run a second time: the same seed must give the same trace.
 const TWICE: u64 = 2;
 
 #[derive(Debug, Parser)]
@@ -66,7 +67,8 @@ const TWICE: u64 = 2;
                   cargo xtask simulate --seeds 1 --seed 42 --print\n  cargo xtask simulate --mutants"
 )]
 struct Cli {
-    /// How many seeds; with --mutants: how many are tried for each rule [default: 50; with --mutants: 500]
+    /// Number of seeds; with --mutants: how many are tried for each rule [default: 50; with
+    /// --mutants: 500]
     #[arg(long)]
     seeds: Option<u64>,
     /// The first seed
@@ -193,7 +195,7 @@ fn print_counts(counts: &BTreeMap<&'static str, u64>, begun: &BTreeMap<&'static 
     }
 }
 
-/// What this process has used of its processors so far.
+/// Returns the seconds of CPU time that this process has used so far.
 fn cpu_seconds() -> Result<f64> {
     let usage = getrusage(UsageWho::RUSAGE_SELF)?;
     let micros = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
@@ -227,7 +229,7 @@ fn same_traces(seeds: &[u64], threads: usize) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs seeds on several threads; `each` is told every outcome, and ends it all by answering `false`.
+/// Runs seeds on several threads. Calls `each` with every outcome, and stops when it returns false.
 fn each_seed(
     seeds: &[u64],
     threads: usize,

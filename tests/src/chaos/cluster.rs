@@ -123,7 +123,7 @@ impl Cluster {
         })
     }
 
-    /// Looks again and again until there is a value.
+    /// Looks repeatedly until there is a value.
     ///
     /// # Errors
     /// There is none `within` the time, or the campaign is to end.

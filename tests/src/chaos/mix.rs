@@ -13,7 +13,8 @@ const READING_MS: i64 = 10;
 const CLICK_MS: i64 = 100;
 /// Length in milliseconds of the windows that clicks are counted in.
 pub const CLICK_WINDOW_MS: i64 = 1_000;
-/// By how many milliseconds of event time a late click is behind the click before it. Its window has ended by then.
+/// Milliseconds of event time by which a late click is behind the click before it. Its window has
+/// ended by then.
 const LATE_BY_MS: i64 = 5_000;
 /// Limits are below this number, readings below twice of it.
 const LIMIT_MAX: u64 = 500;
@@ -48,7 +49,7 @@ pub struct Fact {
     pub at_ms: i64,
     /// Number of the record in its source.
     pub id: u64,
-    /// The key.
+    /// Key of the record.
     pub key: u64,
     /// The number that is added up or compared.
     pub value: u64,

@@ -1,4 +1,4 @@
-//! What happens in one run, drawn from its seed alone. A pure function of the seed.
+//! The course of one run, drawn from its seed alone. A pure function of the seed.
 
 use super::points::Point;
 use rand::{
@@ -40,16 +40,16 @@ impl Victim {
 /// The fault of the disk with the directory of checkpoints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DiskFault {
-    /// Every operation hangs for so many milliseconds.
+    /// Every operation hangs for that many milliseconds.
     Slow(u64),
-    /// There is no room until a checkpoint has failed for it.
+    /// The disk has no room until a checkpoint has failed for it.
     Full,
 }
 
 /// One step of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Waits until so many more checkpoints are complete.
+    /// Waits until that many more checkpoints are complete.
     Checkpoints(usize),
     /// Kills a process, wherever it is in its work.
     Kill(Victim),
@@ -57,11 +57,11 @@ pub enum Step {
     KillAt(Point, Victim),
     /// Makes the disk of the checkpoints slow or full for a while.
     Disk(DiskFault),
-    /// Lets the job read the rest of its input, as soon as it has completed so many checkpoints.
+    /// Lets the job read the rest of its input, as soon as it has completed that many checkpoints.
     OpenGate(usize),
 }
 
-/// A run.
+/// Everything that a seed decides about one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     /// True: a standby JobManager takes over. False: the killed one is started again.

@@ -19,7 +19,7 @@ pub enum Point {
     Prepared,
     /// The checkpoint is complete, and the committer has heard of it; it has not committed yet.
     BeforeCommit,
-    /// The committer has committed, and has not told its operator.
+    /// The committer has committed and has not told its operator.
     Committed,
     /// A subtask of a source is being restored: it has its splits again, and has not read anything.
     Restore,
@@ -33,7 +33,7 @@ impl Point {
     /// All points that can be reached before the end of the input.
     pub const BEFORE_END: [Self; 5] =
         [Self::Prepared, Self::BeforeCommit, Self::Committed, Self::Restore, Self::EnumeratorPush];
-    /// All points.
+    /// All points at which a process can be killed.
     pub const ALL: [Self; 6] = [
         Self::Prepared,
         Self::BeforeCommit,
@@ -56,7 +56,7 @@ impl Point {
     }
 }
 
-/// How long a process waits at a point if nobody kills it and nobody lets it go on.
+/// Maximum time a process waits at a point if nothing kills it or lets it go on.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 

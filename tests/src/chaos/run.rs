@@ -24,7 +24,7 @@ const TASKMANAGERS: usize = 3;
 /// The least that a run must have in the end, or it has shown nothing.
 const KILLS_AT_LEAST: usize = 5;
 const CHECKPOINTS_AT_LEAST: usize = 10;
-/// How long a run waits for a process to come to an armed point.
+/// Maximum time a run waits for a process to reach an armed point.
 const POINT_WITHIN: Duration = Duration::from_secs(15);
 /// Lines that a report shows of those that differ.
 const SHOWN: usize = 5;
@@ -34,9 +34,9 @@ const SHOWN: usize = 5;
 pub struct Settings {
     /// The folder of the programs `flott`, `chaos_job` and `passthrough_fs`.
     pub bins: PathBuf,
-    /// Whether the disk of the checkpoints becomes slow and full.
+    /// True if the disk of the checkpoints becomes slow and full.
     pub disks: bool,
-    /// Whether the job's sink breaks two-phase commit.
+    /// True if the job's sink breaks two-phase commit.
     pub commits_early: bool,
 }
 
@@ -55,7 +55,7 @@ pub struct Seen {
     pub checkpoints: usize,
     /// Lines that the job has committed.
     pub lines: usize,
-    /// Whether a standby took over from killed JobManagers.
+    /// True if a standby took over from killed JobManagers.
     pub has_standby: bool,
 }
 

@@ -33,9 +33,9 @@ impl Barriers {
 
     /// Returns the newest barrier that has passed all source subtasks with which `attempt` is connected, of which there are
     /// `sources`; `None` if it has not passed all of them yet.
-    pub fn behind(&self, attempt: ExecutionAttemptId, sources: u32) -> Option<CheckpointBarrier> {
+    pub fn passed(&self, attempt: ExecutionAttemptId, sources: u32) -> Option<CheckpointBarrier> {
         let board = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (barrier, passed) = board.get(&(attempt.graph, attempt.attempt))?;
-        (passed.len() == sources as usize).then_some(*barrier)
+        let (barrier, sources_passed) = board.get(&(attempt.graph, attempt.attempt))?;
+        (sources_passed.len() == sources as usize).then_some(*barrier)
     }
 }

@@ -1,6 +1,7 @@
-//! The client of a run: submits the plan's jobs, cancels some, and in the end asks what became of them.
+//! The client of a run: submits the plan's jobs, cancels some, and in the end asks for their
+//! states.
 //!
-//! It only says what it sees; what should have been is judged by `invariants/`.
+//! The client only reports what it sees; `invariants/` judges it.
 
 use super::ghosts;
 use super::host_double;
@@ -27,20 +28,20 @@ use std::time::Duration;
 
 /// Pause before a call is tried again.
 const RETRY: Duration = Duration::from_secs(1);
-/// When the final question is asked.
+/// Virtual time of the final question.
 const LAST_QUESTION: Duration = Duration::from_secs(RUN.as_secs() - 15);
 /// Time after its start from which a worker must be registered, or released: one that never comes up is given up after
 /// 30 s, one that is not needed after 20 s.
 const WORKER_KNOWN_WITHIN: Duration = Duration::from_secs(60);
-/// How long it is asked.
+/// Maximum time for its answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What reaches the cluster from outside.
+/// The client, which reaches the cluster from outside.
 #[derive(Clone)]
 pub struct Client {
     /// The client's fabric.
     pub rpc: RpcService,
-    /// Who leads.
+    /// Follows who leads which component.
     pub retrieval: RemoteRetrieval,
     dispatcher: watch::Receiver<Option<LeaderInformation>>,
 }
@@ -52,7 +53,7 @@ impl Client {
         Some(self.rpc.gateway(&leader.address, DispatcherId::from_session(leader.session)))
     }
 
-    /// Tries until somebody who leads has taken the job.
+    /// Submits the job, repeatedly, until a leading Dispatcher has accepted it.
     async fn submit(&self, graph: &JobGraph) {
         loop {
             if let Some(gateway) = self.gateway() {
@@ -130,7 +131,7 @@ impl Client {
     }
 }
 
-/// The client's host.
+/// Runs the client's host.
 pub async fn run(world: World) -> anyhow::Result<()> {
     let (platform, rpc, _) = world.process(CLIENT).await?;
     let election = world.storage.election(&platform, CLIENT);
@@ -150,7 +151,7 @@ pub async fn run(world: World) -> anyhow::Result<()> {
     tokio::task::spawn_local(world.flood.clone().run(client.clone(), world.observer.clone()));
     until(LAST_QUESTION).await;
     if world.plan.active {
-        // That nobody answers is judged by what becomes of the jobs.
+        // A missing answer is judged by the jobs' final states.
         let _ = tokio::time::timeout(PATIENCE, client.compare_workers(&world)).await;
     }
     let Ok(mut seen) = tokio::time::timeout(PATIENCE, client.overview()).await else {

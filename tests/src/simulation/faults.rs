@@ -1,5 +1,5 @@
-//! Begins and ends the faults of a plan at their times, and starts processes again that ended by themselves,
-//! as whoever supervises them would.
+//! Begins and ends the faults of a plan at their times, and restarts processes that ended by
+//! themselves, as their supervisor would.
 
 use super::hosts::World;
 use super::plan::{CANDIDATES, Fault, Plan, PlannedFault, WORKERS, candidate, worker};
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use turmoil::Sim;
 
-/// A process that ended by itself is started again after so long.
+/// Time after which a process that ended by itself is started again.
 const SUPERVISOR: Duration = Duration::from_secs(2);
 /// The usual longest latency of a link.
 const LATENCY_MAX: Duration = Duration::from_millis(60);
@@ -21,9 +21,9 @@ struct UnderWay {
 
 /// The faults of one run.
 pub struct Faults {
-    /// Not begun yet, last first.
+    /// The faults that have not begun, the last one first.
     to_come: Vec<PlannedFault>,
-    /// Under way, by end.
+    /// The faults under way, ordered by end.
     under_way: Vec<UnderWay>,
     /// Hosts that a fault keeps down.
     down: BTreeMap<String, u32>,
@@ -32,7 +32,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Of a plan.
+    /// Prepares the faults of a plan.
     pub fn of(plan: &Plan) -> Self {
         let mut to_come = plan.faults.clone();
         to_come.reverse();

@@ -22,7 +22,7 @@ use model::{
 use platform::watch;
 use std::time::Duration;
 
-/// How often a ghost repeats itself after each change of leaders.
+/// Number of times a ghost repeats its call after each change of leaders.
 const TIMES: u32 = 4;
 /// Pause between two times.
 const PAUSE: Duration = Duration::from_secs(2);
@@ -98,7 +98,7 @@ async fn job_masters(client: Client, job_id: JobId) {
                 program: None,
                 requirements: Vec::new(),
             };
-            // What became of it is seen where it was decided.
+            // The outcome is seen where it is decided.
             let _ = gateway.ask(declaration).await;
         }
     }

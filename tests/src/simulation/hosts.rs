@@ -1,5 +1,5 @@
-//! What runs on the simulated hosts: JobManagers and TaskManagers, composed exactly as real processes are,
-//! over simulated sockets, memory stores and program host doubles.
+//! The processes on the simulated hosts: JobManagers and TaskManagers, composed exactly as real
+//! processes are, over simulated sockets, memory stores and program host doubles.
 
 use super::disorder::Late;
 use super::flood::Flood;
@@ -32,17 +32,17 @@ use storage::ha::ElectionDriver;
 
 /// The fabric's port on every host.
 const PORT: &str = "6123";
-/// How often a host without a worker looks whether it is to run one.
+/// Interval at which a host without a worker checks whether it is to run one.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// What all hosts of a run share and what outlives them.
+/// The parts of a run that all hosts share and that outlive them.
 #[derive(Debug, Clone)]
 pub struct World {
-    /// The run.
+    /// Plan of the run.
     pub plan: Arc<Plan>,
     /// The broken rule, if any.
     pub mutation: Mutation,
-    /// Sees everything.
+    /// Observer that records every message and fact.
     pub observer: Observer,
     /// The store of leaders and job logs.
     pub storage: SharedStorage,
@@ -50,7 +50,7 @@ pub struct World {
     pub system: ExternalSystem,
     /// Stops processes for a while.
     pub freezer: Freezer,
-    /// Resets connections.
+    /// Connections of all hosts, to be reset by faults.
     pub connections: Connections,
     /// Makes program hosts crash.
     pub programs: Programs,
@@ -60,7 +60,7 @@ pub struct World {
 }
 
 impl World {
-    /// At the beginning of a run.
+    /// Creates the world at the beginning of a run.
     pub fn new(plan: Plan, mutation: Mutation, observer: Observer) -> Self {
         Self {
             system: ExternalSystem::new(plan.seed, observer.clone()),
@@ -84,7 +84,8 @@ impl World {
         *start
     }
 
-    /// The platform and fabric of a process that starts on a host now.
+    /// Returns the platform and fabric of a process that starts on a host now, and the number of
+    /// its start.
     pub async fn process(&self, host: &str) -> anyhow::Result<(Platform, RpcService, u32)> {
         let start = self.start_of(host);
         let mut seed = self.plan.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(start);
@@ -155,7 +156,7 @@ impl World {
     }
 }
 
-/// What each TaskManager has.
+/// Returns the resources of each TaskManager.
 pub fn worker_spec() -> WorkerResourceSpec {
     WorkerResourceSpec {
         cpu_millis: 1_000,
@@ -167,7 +168,7 @@ pub fn worker_spec() -> WorkerResourceSpec {
     }
 }
 
-/// A JobManager on a host, until it ends by itself.
+/// Runs a JobManager on a host until it ends by itself.
 pub async fn jobmanager(world: World, host: String) -> anyhow::Result<()> {
     let process = world.process(&host).await?;
     let rpc = process.1.clone();
@@ -210,7 +211,7 @@ fn note_end(world: &World, host: &str, why: &str) {
     }
 }
 
-/// A TaskManager on a host, until it ends by itself.
+/// Runs a TaskManager on a host until it ends by itself.
 pub async fn taskmanager(world: World, host: String) -> anyhow::Result<()> {
     let wanted = loop {
         if !world.plan.active {

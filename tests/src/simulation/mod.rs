@@ -34,17 +34,17 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How far virtual time moves in one step: the finest that a run tells apart.
+/// The step of virtual time: the finest difference that a run distinguishes.
 const TICK: Duration = Duration::from_millis(20);
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    /// Its seed.
+    /// Seed of the run; the same seed gives the same trace.
     pub seed: u64,
     /// The trace's hash: equal for equal runs.
     pub trace: String,
-    /// What did not hold.
+    /// Invariants that did not hold.
     pub violations: Vec<Violation>,
     /// Number of faults of each kind that were begun.
     pub begun: BTreeMap<&'static str, u64>,
@@ -55,11 +55,12 @@ pub struct Outcome {
 }
 
 thread_local! {
-    /// What panicked on this thread since the run began.
+    /// Texts of the panics on this thread since the run began.
     static PANICS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
-/// To be told of every panic by the process's hook: a panic in any actor of a run is a violation.
+/// Notes a panic on this thread. The process's panic hook must call it: a panic in any actor of a
+/// run is a violation.
 pub fn note_panic(what: String) {
     PANICS.with_borrow_mut(|panics| panics.push(what));
 }

@@ -1,4 +1,5 @@
-//! What one who is no part of the cluster notices of it: the client, the program host doubles and the shared store.
+//! Facts that are noticed outside of the cluster: by the client, the program host doubles and the
+//! shared store.
 
 use gateways::leader_election::LeaderInformation;
 use model::{
@@ -10,7 +11,7 @@ use storage::jobs::LogId;
 /// The checkpoint that something is restored from, as its state names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Restored {
-    /// There is no state: it starts from the beginning.
+    /// There is no state: the task starts from the beginning.
     Nothing,
     /// The newest state is of this checkpoint; older state is of tasks that did not run when it was taken.
     Checkpoint(u64),
@@ -18,30 +19,30 @@ pub enum Restored {
     Mixed,
 }
 
-/// What one who is no part of the cluster notices of it.
+/// A fact that is noticed outside of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Noticed {
     /// A job is to be submitted.
     JobWanted {
-        /// Which.
+        /// Job that the fact is about.
         job_id: JobId,
         /// Number of the job's subtasks.
         subtasks: usize,
-        /// Whether the job takes checkpoints. Then its tasks wait for a final one after the end of their data.
+        /// True if the job takes checkpoints. Then its tasks wait for a final one after the end of their data.
         checkpoints: bool,
-        /// Whether the job's data has an end.
+        /// True if the job's data has an end.
         bounded: bool,
     },
     /// An attempt has ended by itself, and successfully, in its program host.
     AttemptFinished {
-        /// The attempt.
+        /// Execution attempt that the message concerns.
         attempt: ExecutionAttemptId,
     },
     /// A new record appears in a job's log.
     Recorded {
-        /// The job.
+        /// Job that the message concerns.
         job_id: JobId,
-        /// The log.
+        /// Log that the pointer was appended to.
         log: LogId,
         /// The record's number.
         number: u64,
@@ -56,7 +57,7 @@ pub enum Noticed {
     },
     /// The metadata of a checkpoint is stored.
     MetadataStored {
-        /// The job.
+        /// Job that the message concerns.
         job_id: JobId,
         /// The number of the checkpoint.
         checkpoint: u64,
@@ -65,49 +66,49 @@ pub enum Noticed {
     },
     /// The metadata of a checkpoint is deleted.
     MetadataDropped {
-        /// The job.
+        /// Job that the message concerns.
         job_id: JobId,
         /// The number of the checkpoint.
         checkpoint: u64,
     },
     /// A task is deployed in a program host.
     TaskRestored {
-        /// The job.
+        /// Job that the message concerns.
         job_id: JobId,
-        /// The attempt.
+        /// Execution attempt that the message concerns.
         attempt: ExecutionAttemptId,
         /// The JobMaster that deploys it.
         job_master: LeaderSession,
-        /// What its state says of the checkpoint.
+        /// Checkpoint that the task's state comes from.
         from: Restored,
     },
     /// The coordinators of a job are started.
     CoordinatorsRestored {
-        /// The job.
+        /// Job that the message concerns.
         job_id: JobId,
         /// The JobMaster that starts them.
         job_master: LeaderSession,
-        /// What their states say of the checkpoint.
+        /// Checkpoint that the coordinators' states come from.
         from: Restored,
     },
     /// A barrier has passed a task, and the task acknowledges the checkpoint from now on.
     TaskAcknowledges {
-        /// The job.
+        /// Job that the message concerns.
         job_id: JobId,
-        /// The attempt.
+        /// Execution attempt that the message concerns.
         attempt: ExecutionAttemptId,
         /// The JobMaster that deployed it.
         job_master: LeaderSession,
         /// The number of the checkpoint.
         checkpoint: u64,
-        /// Whether the task ends with the checkpoint.
+        /// True if the task ends with the checkpoint.
         last: bool,
     },
     /// A task that has not ended is told that a checkpoint is complete.
     CompletionHeard {
-        /// The job.
+        /// Job that the message concerns.
         job_id: JobId,
-        /// The attempt.
+        /// Execution attempt that the message concerns.
         attempt: ExecutionAttemptId,
         /// The JobMaster that deployed it.
         job_master: LeaderSession,
@@ -116,21 +117,21 @@ pub enum Noticed {
     },
     /// A copy of a program is complete.
     ProgramKept {
-        /// The program.
+        /// Content hash of the program.
         hash: ContentHash,
-        /// The copy.
+        /// Log of the job whose copy it is.
         copy: LogId,
     },
     /// A copy of a program is deleted.
     ProgramDropped {
-        /// The program.
+        /// Content hash of the program.
         hash: ContentHash,
-        /// The copy.
+        /// Log of the job whose copy it was.
         copy: LogId,
     },
     /// A job was taken.
     JobTaken {
-        /// Which.
+        /// Job that the fact is about.
         job_id: JobId,
     },
     /// The workers, once everything is healed, of a run whose ResourceManager is active.
@@ -140,27 +141,27 @@ pub enum Noticed {
         /// The workers that are registered at the ResourceManager.
         registered: Vec<ResourceId>,
     },
-    /// What a job has come to, once everything is healed.
+    /// The final state of a job, once everything is healed.
     JobInTheEnd {
-        /// Which.
+        /// Job that the fact is about.
         job_id: JobId,
-        /// Its state; `None`: nobody knows it.
+        /// State of the job; `None` if no component knows it.
         status: Option<JobStatus>,
-        /// Its subtasks by state, while it is not over.
+        /// Subtasks by state, while the job has not ended.
         tasks: BTreeMap<ExecutionState, u32>,
     },
-    /// Where a leader was said to be, an earlier one answered.
+    /// An earlier leader answered at the address of a new one.
     NotThereYet {
-        /// Who was said to be there.
+        /// Leader that was expected there.
         leader: LeaderInformation,
-        /// Who was.
+        /// Session that answered.
         current: LeaderSession,
     },
     /// A call in a session that leads no more was taken.
     StaleTaken {
-        /// Which call.
+        /// Name of the call, such as `dispatcher.SubmitJob`.
         call: &'static str,
-        /// In which session.
+        /// Session of the call.
         session: LeaderSession,
     },
 }

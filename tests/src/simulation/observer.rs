@@ -24,29 +24,29 @@ use std::time::Duration;
 /// Something that has happened.
 #[derive(Debug, Clone, Copy)]
 pub enum What<'a> {
-    /// In an actor.
+    /// A fact of an actor.
     Actor(&'a Fact),
-    /// In the fabric.
+    /// A fact of the fabric.
     Fabric(FabricFact<'a>),
-    /// As the client sees it.
+    /// A fact that was noticed outside of the cluster.
     Client(&'a Noticed),
 }
 
-/// What has happened, with its time and place.
+/// An observation with its time and place.
 #[derive(Debug, Clone, Copy)]
 pub struct Seen<'a> {
-    /// Virtual time.
+    /// Virtual time since the run's start.
     pub at: Duration,
-    /// Host.
+    /// Name of the simulated host.
     pub host: &'a str,
-    /// Which start of the host: 1, 2, …
+    /// Number of the host's start: 1, 2, …
     pub incarnation: u32,
-    /// It.
+    /// Fact that was observed.
     pub what: What<'a>,
 }
 
 impl Seen<'_> {
-    /// The process: a host since it was started.
+    /// Returns the process: the host's name and the number of its start.
     pub fn process(&self) -> (String, u32) {
         (self.host.to_owned(), self.incarnation)
     }
@@ -55,9 +55,9 @@ impl Seen<'_> {
 /// An invariant that does not hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// Its name.
+    /// Name of the invariant that was broken.
     pub invariant: &'static str,
-    /// What was seen.
+    /// Observation that breaks the invariant.
     pub what: String,
 }
 
@@ -67,15 +67,15 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What becomes of the trace beside its hash.
+/// The use of the trace besides its hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Trace {
-    /// Nothing.
+    /// Keeps only the trace's hash, no lines.
     #[default]
     Hashed,
-    /// It is written to standard error, without calls.
+    /// The trace is written to standard error, without calls.
     Printed,
-    /// Every line is kept, calls too.
+    /// Every line is kept, including calls.
     Kept,
 }
 
@@ -104,7 +104,7 @@ impl fmt::Debug for Observer {
 }
 
 impl Observer {
-    /// Nothing seen yet.
+    /// Creates an observer that has seen nothing.
     pub fn new(trace: Trace) -> Self {
         Self(Arc::new(Mutex::new(State {
             hash: Sha256::new(),
@@ -123,17 +123,17 @@ impl Observer {
         f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A line of the trace that nobody judges: a fault, a process that ends.
+    /// Adds a line to the trace that no invariant judges: a fault, a process that ends.
     pub fn remark(&self, at: Duration, text: &str) {
         self.with(|s| s.line(&format!("{:>9.3} {text}", at.as_secs_f64())));
     }
 
-    /// What the client notices.
+    /// Observes a fact that was noticed outside of the cluster.
     pub fn notice(&self, noticed: &Noticed) {
         self.with(|s| s.see(super::plan::CLIENT, 1, What::Client(noticed)));
     }
 
-    /// Counts something.
+    /// Adds `n` to the counter named `what`.
     pub fn count(&self, what: &'static str, n: u64) {
         self.with(|s| *s.counts.entry(what).or_default() += n);
     }
@@ -162,12 +162,12 @@ impl Observer {
         self.with(|s| s.faults.begun())
     }
 
-    /// A violation that the run itself finds.
+    /// Records a violation that the run itself finds.
     pub fn violation(&self, invariant: &'static str, what: String) {
         self.with(|s| s.violations.push(Violation { invariant, what }));
     }
 
-    /// A host starts anew: what its earlier start held in memory is gone.
+    /// Records that a host starts anew: everything that its earlier start held in memory is gone.
     pub fn host_started(&self, host: &str, incarnation: u32) {
         self.with(|s| {
             for invariant in &mut s.invariants {
@@ -176,7 +176,7 @@ impl Observer {
         });
     }
 
-    /// The run is over: what had to come to pass by now is judged.
+    /// Records the end of the run; invariants judge what had to happen by now.
     pub fn run_ended(&self) {
         self.with(|s| {
             for invariant in &mut s.invariants {
@@ -187,17 +187,17 @@ impl Observer {
         });
     }
 
-    /// What was found so far.
+    /// Returns the violations found so far.
     pub fn violations(&self) -> Vec<Violation> {
         self.with(|s| s.violations.clone())
     }
 
-    /// Counts so far.
+    /// Returns the counts so far.
     pub fn counts(&self) -> BTreeMap<&'static str, u64> {
         self.with(|s| s.counts.clone())
     }
 
-    /// Hash of the trace so far.
+    /// Returns the hash of the trace so far.
     pub fn trace_hash(&self) -> String {
         self.with(|s| {
             let digest = s.hash.clone().finalize();
@@ -205,12 +205,12 @@ impl Observer {
         })
     }
 
-    /// The lines of a trace that is kept.
+    /// Takes out the lines of a trace that is kept.
     pub fn take_lines(&self) -> Vec<String> {
         self.with(|s| std::mem::take(&mut s.lines))
     }
 
-    /// What the actors and the fabric of a host's process are seen by.
+    /// Returns the probe that observes the actors and the fabric of a host's process.
     pub fn probe(&self, host: &str, incarnation: u32) -> Arc<HostProbe> {
         Arc::new(HostProbe { observer: self.clone(), host: host.to_owned(), incarnation })
     }
@@ -227,7 +227,8 @@ impl State {
         }
     }
 
-    /// There are many thousand calls: they are written out only where every line is wanted.
+    /// Adds a call to the trace. There are many thousand calls, so they become lines only if every
+    /// line is kept.
     fn trace_call(&mut self, seen: &Seen<'_>, endpoint: &str, call: &str) {
         self.hash.update(seen.at.as_nanos().to_le_bytes());
         for part in [seen.host, endpoint, call] {
@@ -260,7 +261,7 @@ impl State {
     }
 
     fn see(&mut self, host: &str, incarnation: u32, what: What<'_>) {
-        // What ends with a host that crashes is seen from outside of the simulation's time.
+        // The end of an actor on a host that crashes is seen outside of the simulation's time.
         self.now = turmoil::sim_elapsed().unwrap_or(self.now);
         let seen = &Seen { at: self.now, host, incarnation, what };
         match what {

@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 /// Time that a double takes to start.
 const START: Duration = Duration::from_millis(50);
 
-/// What makes each program host of one parent crash.
+/// Senders that make the program hosts of one parent crash.
 type Crashes = Vec<oneshot::Sender<u64>>;
 
 /// The program hosts of a run, by the simulated host of their parents, and the barriers between them. Clones share both.

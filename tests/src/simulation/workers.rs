@@ -54,7 +54,7 @@ struct State {
     /// Draws the troubles, so that they do not change what else is drawn.
     troubles: ChaCha8Rng,
     observer: Observer,
-    /// What runs, or is about to, by host.
+    /// Workers that run, or are about to, by host.
     running: BTreeMap<String, ResourceId>,
     /// Containers that never come up, with the hosts on which they are said to be.
     vanished: BTreeMap<ResourceId, String>,
@@ -74,7 +74,7 @@ struct State {
 pub struct ExternalSystem(Arc<Mutex<State>>);
 
 impl ExternalSystem {
-    /// With no worker running.
+    /// Creates the system without any worker.
     pub fn new(seed: u64, observer: Observer) -> Self {
         Self(Arc::new(Mutex::new(State {
             rng: ChaCha8Rng::seed_from_u64(seed ^ 0x5eed),
@@ -99,7 +99,7 @@ impl ExternalSystem {
         f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What is to run on a host.
+    /// Returns the worker that is to run on a host; `None` if there is none.
     pub fn wanted_on(&self, host: &str) -> Option<ResourceId> {
         self.with(|s| s.running.get(host).cloned())
     }
@@ -113,7 +113,7 @@ impl ExternalSystem {
         })
     }
 
-    /// What ran on a host has ended.
+    /// Records that the worker of a host has ended, and reports it to the driver's owner.
     pub fn ended(&self, host: &str, cause: &str) {
         self.with(|s| {
             if let Some(resource_id) = s.running.remove(host) {

@@ -78,7 +78,7 @@ impl Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-    /// Waits for its end.
+    /// Waits for the process's end and returns its exit code.
     pub fn wait(&mut self, within: Duration) -> i32 {
         let status =
             eventually(within, &format!("{} ends", self.name), || self.child.try_wait().unwrap());
@@ -87,7 +87,7 @@ impl Process {
     pub fn is_running(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
     }
-    /// What it wrote to standard error.
+    /// Returns the text that the process wrote to standard error.
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.stderr).unwrap_or_default()
     }
@@ -120,8 +120,9 @@ pub fn eventually<T>(within: Duration, what: &str, mut look: impl FnMut() -> Opt
     }
 }
 
-/// Returns a port that is free now and that nobody is given by chance: outgoing connections and listeners on port 0 get theirs from
-/// 32768 on, and one of those might take the port before the process that it is meant for.
+/// Returns a port that is free now and that no other process gets by chance: outgoing connections
+/// and listeners on port 0 get theirs from 32768 on, and one of those might take the port before
+/// the process that it is meant for.
 pub fn free_port() -> u16 {
     const PORTS: std::ops::Range<u32> = 12_000..32_000;
     static TAKEN: AtomicU32 = AtomicU32::new(0);
@@ -148,7 +149,8 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Nothing runs yet; ports are chosen so that processes can be started in any order.
+    /// Prepares a cluster of which nothing runs yet; ports are chosen so that processes can be
+    /// started in any order.
     pub fn new(options: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (rpc_port, rest_port) = (free_port(), free_port());
@@ -176,7 +178,7 @@ impl Cluster {
         }
     }
 
-    /// A JobManager and so many TaskManagers, all registered.
+    /// Starts a JobManager and that number of TaskManagers, and waits until all are registered.
     pub fn start(options: &[(&str, &str)], taskmanagers: usize) -> Self {
         let mut cluster = Self::new(options);
         cluster.start_jobmanager();
@@ -305,7 +307,7 @@ pub fn request(args: &[&str], parallelism: i64) -> JarRequest {
     }
 }
 
-/// What `tr | sort | uniq -c` says of a file: `word<TAB>count` lines in byte order.
+/// Counts the words of a file by `tr | sort | uniq -c`: lines `word<TAB>count` in byte order.
 pub fn expected_counts(text: &Path) -> Vec<String> {
     let script = r"tr -s '[:space:]' '\n' < $0 | grep -av '^$' | LC_ALL=C sort | uniq -c";
     let output =
@@ -340,7 +342,7 @@ pub fn output_lines(path: &Path) -> Vec<String> {
     lines
 }
 
-/// A text of so many words, the same every time, in a file.
+/// Writes a file with that number of words, the same text every time.
 pub fn text_file(folder: &Path, words: u64) -> PathBuf {
     use std::io::Write;
     let path = folder.join("text");

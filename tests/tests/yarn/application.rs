@@ -15,11 +15,11 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long an application may take to get somewhere on a busy machine.
+/// Maximum time for each step of an application on a busy machine.
 pub(super) const WITHIN: Duration = Duration::from_secs(120);
 /// The cluster's secret. It must be nowhere but in credentials.
 const SECRET: &str = "b5c0ffee00112233445566778899aabb";
-/// Of the ApplicationMaster and of a TaskManager, MiB.
+/// Memory of the ApplicationMaster, and of a TaskManager, in MiB.
 const MEMORY: i64 = 512;
 
 /// An application that is staged and submitted; killed when dropped.
@@ -28,12 +28,12 @@ pub(super) struct Application {
     pub(super) yarn: YarnClient,
     hdfs: Client,
     pub(super) id: ApplicationId,
-    /// In HDFS.
+    /// Staging directory of the application in HDFS.
     staging: String,
     pub(super) submitted: Instant,
 }
 
-/// What a container's file is made of.
+/// The source of a container's file.
 enum Content {
     File(PathBuf),
     Text(String),
@@ -53,7 +53,7 @@ pub(super) fn hdfs(conf: &Configuration, login: &Login) -> Client {
     hdfs.build().unwrap()
 }
 
-/// What the application's processes prove who they are with.
+/// Returns the credentials by which the application's processes prove their user.
 async fn credentials(conf: &Configuration, login: &Login) -> Credentials {
     let mut credentials = Credentials::new();
     credentials.add_secret("flott.cluster.secret", Secret::new(SECRET.as_bytes().to_vec()));
@@ -66,7 +66,7 @@ async fn credentials(conf: &Configuration, login: &Login) -> Credentials {
     credentials
 }
 
-/// As NodeManagers' scripts want it.
+/// Quotes a text for NodeManagers' scripts.
 fn quoted(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('$', "\\$").replace('`', "\\`")
 }
@@ -159,8 +159,9 @@ impl Application {
         std::fs::read_dir("/proc").unwrap().flatten().filter_map(of).collect()
     }
 
-    /// Neither arguments nor environments show the secret, and program hosts, of which there are some, are not led to the
-    /// container's credentials. Returns how many hosts there are.
+    /// Checks that neither arguments nor environments show the secret, and that the program hosts,
+    /// of which there are some, do not get the container's credentials. Returns the number of
+    /// hosts.
     pub(super) fn shows_no_secret(&self) -> usize {
         let mut hosts = 0;
         for (pid, command) in self.processes() {
@@ -196,7 +197,7 @@ impl Application {
         format!("nodemanager{}", place + 1)
     }
 
-    /// Nothing of it is left: no process, no staged file.
+    /// Checks that nothing of the application is left: no process, no staged file.
     pub(super) fn is_gone(&self) {
         self.has_no_process();
         let left = self.block_on(self.hdfs.get_file_info(&self.staging));

@@ -76,7 +76,7 @@ impl User {
         alive.map(|report| report.application_id.unwrap().to_string()).collect()
     }
 
-    /// Staging directories.
+    /// Lists the staging directories that are left in HDFS.
     fn staged(&self) -> Vec<String> {
         let listed = self.runtime.block_on(self.hdfs.list_status(&self.staging, false));
         listed.unwrap_or_default().into_iter().map(|status| status.path).collect()
@@ -294,7 +294,7 @@ fn without_yarn(program: &str) -> Vec<u8> {
     bytes
 }
 
-/// In the queue `small`, a JobManager of this size never gets its container.
+/// A JobManager of this size never gets its container in the queue `small`.
 #[test]
 #[ignore = "needs the YARN of `cargo xtask yarn`"]
 fn who_waits_in_a_full_queue_is_told_why_and_can_end_it() {

@@ -1,4 +1,5 @@
-//! What is killed while a bounded job runs, one at a time: the result stays exact, and there is one application.
+//! Kills processes one at a time while a bounded job runs: the result stays exact, and there is one
+//! application.
 
 use super::application::{Application, WITHIN, jobmanager, options};
 use super::common::{bin, eventually, output_lines, request};
@@ -108,7 +109,8 @@ impl Session {
         self.application.processes().into_iter().filter_map(of).collect()
     }
 
-    /// The job goes on in other containers, is right in the end, and the session ends without a trace.
+    /// Checks that the job continues in other containers, that its result is right, and that the
+    /// session ends without a trace.
     fn survives(self, what: &str, killed: Instant, restarts: bool) {
         if restarts {
             eventually(WITHIN, "the loss is noticed", || {
@@ -161,8 +163,8 @@ fn a_container_that_its_node_kills_is_replaced() {
     session.survives("container killed by its node", killed, true);
 }
 
-/// Its containers live on when it is killed. When YARN's ResourceManager calls the node lost, after ten seconds, they
-/// are told to end.
+/// The node's containers live on when it is killed. When YARN's ResourceManager declares the node
+/// lost, after ten seconds, they are asked to end.
 #[test]
 #[ignore = "needs the YARN of `cargo xtask yarn`"]
 fn a_lost_node_costs_its_taskmanager_alone() {
@@ -178,7 +180,7 @@ fn a_lost_node_costs_its_taskmanager_alone() {
     drop(node);
 }
 
-/// Its directory is a file: nothing can be put there, and nothing starts.
+/// The node's directory is a file: nothing can be put there, and nothing starts.
 #[test]
 #[ignore = "needs the YARN of `cargo xtask yarn`"]
 fn a_node_on_which_every_start_fails_is_avoided_until_it_has_been_repaired() {
@@ -282,8 +284,8 @@ fn cancelled_jobs_leave_no_container() {
     application.is_gone();
 }
 
-/// Without high availability nothing is kept: the second attempt runs the job from its beginning, in containers of its
-/// own.
+/// Without high availability nothing survives: the second attempt runs the job from its beginning,
+/// in containers of its own.
 fn second_attempt(what: &str, ends: impl Fn(&Application)) {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("sums");
@@ -321,7 +323,7 @@ fn a_killed_applicationmaster_is_started_again() {
     });
 }
 
-/// It must not unregister the application, which goes on without it.
+/// The attempt must not unregister the application, which continues without it.
 #[test]
 #[ignore = "needs the YARN of `cargo xtask yarn`"]
 fn an_attempt_that_yarn_has_ended_leaves_the_application_to_the_next_one() {
@@ -381,7 +383,7 @@ fn nothing_runs_on_after_yarns_own_kill() {
 mod failover {
     use super::*;
 
-    /// With two ResourceManagers: the application goes on below the other one.
+    /// With two ResourceManagers the application continues under the other one.
     #[test]
     #[ignore = "needs the YARN of `cargo xtask yarn up --ha`"]
     fn another_resourcemanager_takes_the_application_over() {

@@ -1,4 +1,5 @@
-//! The token of a cluster's REST endpoint: who has it may do everything; without it YARN's web proxy alone is answered.
+//! The token of a cluster's REST endpoint: a request with it may do everything; without it only
+//! YARN's web proxy gets an answer.
 
 use super::application::WITHIN;
 use super::client::{User, text_of};
@@ -135,7 +136,7 @@ fn a_session_answers_its_user_and_lets_others_read_through_yarns_proxy() {
         assert!(body.contains("Authorization: Bearer"), "{body}");
         assert_eq!(curl(&session.proxied(path), &stranger).0, "200", "{path}");
     }
-    // What the proxy's cookie says is believed of the proxy alone.
+    // The proxy's cookie counts only in requests from the proxy.
     let cookie = ["-H", "Cookie: proxy-user=dr.who"];
     assert_eq!(curl(&session.own("/jobs"), &[&stranger[..], &cookie].concat()).0, "401");
     let rights = &session.user.runtime;
@@ -197,7 +198,8 @@ fn links_lead_to_log_files(session: &Session, job: &str) {
     }
 }
 
-/// Neither arguments nor environments nor logs, of the cluster's daemons and of the containers, have the token.
+/// Checks that neither arguments nor environments nor logs, of the cluster's daemons and of the
+/// containers, contain the token.
 fn nobody_sees_it(session: &Session) {
     let token = session.token.expose();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {

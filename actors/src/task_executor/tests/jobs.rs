@@ -286,7 +286,7 @@ fn log_files_are_read_in_parts_and_nothing_else_is() {
     });
 }
 
-/// What the JobMaster's heartbeats hear next.
+/// Returns the payload that the JobMaster's heartbeats carry next.
 async fn newest_payload(s: &Setup, _: &Serving) -> (Vec<AllocationId>, Vec<TaskStateUpdate>) {
     job_payload(&s.heard().await)
 }

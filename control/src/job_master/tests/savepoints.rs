@@ -21,7 +21,8 @@ impl World {
         self.core.take_savepoint(now, request)
     }
 
-    /// Has every task acknowledge, and returns what is to be copied, and for which request.
+    /// Has every task acknowledge. Returns the metadata whose parts are to be copied, and the
+    /// number of the request.
     fn copied(
         &mut self,
         checkpoint: u64,
@@ -69,7 +70,8 @@ fn a_savepoint_waits_for_the_checkpoint_that_runs_and_does_not_replace_the_jobs_
     let sent = w.commands();
     assert_eq!(ended(&sent), [(7, Ok("/s/7".to_owned()))]);
     assert_eq!(notified(&sent), [(2, false, 4)], "its sinks commit with the next checkpoint");
-    // What the tasks have stored for it is in the folder now; the parts of checkpoint 1 stay.
+    // The objects that the tasks have stored for the savepoint are in its folder now; the parts of
+    // checkpoint 1 stay.
     let gone = sent.iter().filter_map(|command| match command {
         Command::DiscardObjects(objects) => Some(objects.clone()),
         _ => None,

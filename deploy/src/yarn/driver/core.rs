@@ -17,8 +17,9 @@ pub(super) struct Size {
     pub(super) others: BTreeMap<String, i64>,
 }
 
-/// A node, as it is addressed and as YARN's scheduler calls it: the same, unless several NodeManagers of one host are
-/// told apart by their ports (`yarn.scheduler.include-port-in-node-name`).
+/// A node, by address and by the name that YARN's scheduler uses: the same, unless several
+/// NodeManagers of one host are distinguished by their ports
+/// (`yarn.scheduler.include-port-in-node-name`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Node {
     pub(super) host: String,
@@ -30,13 +31,14 @@ pub(super) struct Node {
 pub(super) enum Event {
     /// The ResourceManager wants a worker.
     Request { request: u64, size: Size },
-    /// It wants that one no longer.
+    /// The ResourceManager has cancelled this request.
     Cancel { request: u64 },
-    /// It wants workers on other nodes than these, which replace those that it named before.
+    /// The ResourceManager wants workers on other nodes than these, which replace the ones it named
+    /// before.
     Avoid { hosts: Vec<String> },
-    /// It lets a worker go.
+    /// The ResourceManager releases a worker.
     Release { id: ResourceId },
-    /// It leads no more. Its workers stay.
+    /// The ResourceManager's leadership has ended. Its workers stay.
     Detached,
     /// YARN granted a container of a priority, which stands for a size.
     Allocated { id: ResourceId, node: Node, priority: i32 },
@@ -67,21 +69,22 @@ pub(super) enum Command {
     Block { names: Vec<String> },
     /// Take containers on these nodes again.
     Unblock { names: Vec<String> },
-    /// Tell the ResourceManager.
+    /// Report an event to the ResourceManager.
     Report(DriverEvent),
 }
 
-/// How far a worker is.
+/// The stage of a worker's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// Its node has not answered yet; `release`: it is to be stopped as soon as that is known.
+    /// The worker's node has not answered the launch yet; `release`: the container is to be stopped
+    /// as soon as it has.
     Launching {
         release: bool,
     },
     Running,
-    /// YARN will say when it has ended.
+    /// The container is being stopped; YARN reports its end.
     Stopping,
-    /// YARN has said that it ended; its node has not answered the launch yet.
+    /// YARN has reported the end; the node has not answered the launch yet.
     Ended,
 }
 
@@ -89,7 +92,7 @@ enum Stage {
 struct Worker {
     host: String,
     stage: Stage,
-    /// Whether its loss was reported.
+    /// True if its loss was reported.
     lost: bool,
 }
 
@@ -101,7 +104,7 @@ pub(super) struct Core {
     sizes: Vec<Size>,
     /// Open requests of each priority.
     open: BTreeMap<i32, BTreeSet<u64>>,
-    /// Priorities of open requests.
+    /// Priority of each open request, by its number.
     requests: BTreeMap<u64, i32>,
     workers: BTreeMap<ResourceId, Worker>,
     /// YARN's names of the nodes of a host, as far as containers were granted there.
@@ -125,12 +128,12 @@ impl Core {
             .collect()
     }
 
-    /// Whether a container is still of interest. One that was given back is not.
+    /// Returns true if a container is still of interest. One that was given back is not.
     pub(super) fn knows(&self, id: &ResourceId) -> bool {
         self.workers.contains_key(id)
     }
 
-    /// Takes an event and returns what is to be done, in this order.
+    /// Takes an event and returns the commands that follow, in order.
     pub(super) fn step(&mut self, event: Event) -> Vec<Command> {
         match event {
             Event::Request { request, size } => self.request(request, size),
@@ -224,7 +227,7 @@ impl Core {
         if names.insert(node.name.clone()) { self.block() } else { Vec::new() }
     }
 
-    /// Brings what YARN blocks in line with what is to be avoided.
+    /// Makes YARN's block list equal to the nodes to avoid.
     fn block(&mut self) -> Vec<Command> {
         let mut blocked: BTreeSet<String> = self.avoided.iter().cloned().collect();
         for host in &self.avoided {

@@ -185,7 +185,7 @@ struct Seen {
     started: BTreeSet<ResourceId>,
     lost: BTreeSet<ResourceId>,
     met: BTreeSet<u64>,
-    /// Wanted of each priority, as YARN was told last.
+    /// Number of containers wanted at each priority, as last requested from YARN.
     asked: BTreeMap<i32, u32>,
 }
 
@@ -247,7 +247,8 @@ proptest! {
         let mut core = Core::default();
         let mut seen = Seen::default();
         let mut requested = BTreeSet::new();
-        // Of containers whose launch was answered, and that YARN has called ended: YARN says each once.
+        // Containers whose launch was answered, and containers that YARN has reported as ended:
+        // YARN reports each once.
         let (mut answered, mut ended) = (BTreeSet::new(), BTreeSet::new());
         for event in events {
             match &event {
@@ -280,7 +281,7 @@ proptest! {
         }
         prop_assert_eq!(&seen.started, &seen.lost);
         prop_assert!(core.workers.is_empty());
-        // What YARN was told last is what is wanted.
+        // YARN was last asked for what is wanted now.
         for (priority, count) in &seen.asked {
             let open = core.open.get(priority).map_or(0, BTreeSet::len);
             prop_assert_eq!(usize::try_from(*count).unwrap(), open);

@@ -1,4 +1,5 @@
-//! How a TaskManager's container is launched: its size, command, options, files, environment and credentials.
+//! Prepares the launch of a TaskManager's container: its size, command, options, files, environment
+//! and credentials.
 //!
 //! Options travel in the staged `flott.yaml`. Arguments name the container, its sizes and the JobManager's address and
 //! nothing else: everybody on the node can read them.
@@ -20,7 +21,7 @@ use model::{MemorySize, ResourceId, WorkerResourceSpec};
 use std::collections::BTreeMap;
 use streaming::SHIPPED_VARIABLE;
 
-/// What all TaskManagers of an application are launched with.
+/// The parts of a launch that all TaskManagers of an application share.
 #[derive(Debug, Clone)]
 pub(crate) struct LaunchPlan {
     /// `--config-dir` and the binary are relative to the container's working directory.
@@ -32,7 +33,8 @@ pub(crate) struct LaunchPlan {
     credentials: Credentials,
     /// `jobmanager.rpc.address` and `jobmanager.rpc.port`, as bound.
     jobmanager: Vec<(String, String)>,
-    /// `yarn.containers.vcores`.
+    /// Virtual cores of each container (`yarn.containers.vcores`); `None` leaves the cluster's
+    /// default.
     vcores: Option<u32>,
     /// YARN's names of external resources.
     resource_keys: BTreeMap<String, String>,
@@ -152,7 +154,7 @@ fn sizes(spec: &WorkerResourceSpec, parts: &TaskManagerMemory) -> Vec<(String, S
     sizes
 }
 
-/// As YARN is asked for it.
+/// Converts the size to the message by which a container is requested.
 pub(super) fn resource(size: &Size) -> Resource {
     let other = |(key, value): (&String, &i64)| ResourceInformation {
         key: key.clone(),

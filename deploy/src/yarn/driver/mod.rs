@@ -28,7 +28,7 @@ use std::sync::{Arc, OnceLock};
 use task::Order;
 use tokio::sync::{mpsc, oneshot};
 
-/// Where the driver reports what ends the process.
+/// Name under which the driver reports fatal errors.
 const COMPONENT: &str = "yarn driver";
 /// Orders that may wait for the driver's task, which takes microseconds for each: more of them mean that it is stuck.
 const ORDERS_MAX: usize = 65_536;
@@ -41,7 +41,7 @@ pub(crate) struct YarnDriverParts {
     /// The application's Hadoop configuration.
     pub(crate) hadoop: Configuration,
     pub(crate) login: Login,
-    /// How the ApplicationMaster presents itself.
+    /// Registration of the ApplicationMaster at YARN.
     pub(crate) registration: Registration,
     pub(crate) settings: DriverSettings,
     pub(crate) plan: LaunchPlan,
@@ -52,12 +52,12 @@ pub(crate) struct YarnDriverParts {
 pub(crate) struct DriverSettings {
     beats: AmRmOptions,
     label: Option<String>,
-    /// Whether YARN's scheduler tells NodeManagers of one host apart by their ports.
+    /// True if YARN's scheduler tells NodeManagers of one host apart by their ports.
     port_in_node_name: bool,
 }
 
 impl DriverSettings {
-    /// From the process's options and the cluster's configuration.
+    /// Reads the settings from the process's options and the cluster's configuration.
     pub(crate) fn new(options: &Options, hadoop: &Configuration) -> Result<Self, ConfError> {
         let port_in_node_name = hadoop.get_bool("yarn.scheduler.include-port-in-node-name")?;
         Ok(Self {

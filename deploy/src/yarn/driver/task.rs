@@ -18,20 +18,22 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
-/// How long a node may take to answer a launch with all tries. The ResourceManager looks for another node then.
+/// Maximum time for a node to answer a launch, all tries included. Then the ResourceManager looks
+/// for another node.
 const LAUNCH_WITHIN: Duration = Duration::from_secs(60);
-/// How long a node may take to answer that it stops a container. YARN's ResourceManager is told then.
+/// Maximum time for a node to answer that it stops a container. Then YARN's ResourceManager is
+/// asked to stop it.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
 
 /// A call of Flott's ResourceManager.
 #[derive(Debug)]
 pub(super) enum Order {
-    /// It leads now, and wants to hear what happens. Answered with the workers that there are.
+    /// A ResourceManager leads now and receives the events. The reply names the workers that exist.
     Attach {
         events: mpsc::Sender<DriverEvent>,
         reply: oneshot::Sender<Result<Vec<RecoveredWorker>, DriverError>>,
     },
-    /// It leads no more.
+    /// The ResourceManager's leadership has ended.
     Detach {
         reply: oneshot::Sender<()>,
     },

@@ -20,7 +20,7 @@ const OTHERS_ENTER: u16 = 0o001;
 #[derive(Debug)]
 pub(in crate::yarn) struct Provided {
     pub(in crate::yarn) file: LaunchFile,
-    /// Whether it was in the cache before.
+    /// True if it was in the cache before.
     pub(in crate::yarn) found: bool,
     /// The reason why the cache is not used, or not in the way that it is meant to be.
     pub(in crate::yarn) note: Option<String>,
@@ -29,9 +29,9 @@ pub(in crate::yarn) struct Provided {
 /// The place that a file has in the end; the status has its path.
 #[derive(Debug)]
 enum Placed {
-    /// In the cache, where it was before if `found`.
+    /// The file is in the cache; `found`: it was there before.
     Cached { status: FileStatus, found: bool },
-    /// In staging, with the reason if it was meant for the cache.
+    /// The file is in staging; `note` gives the reason if it was meant for the cache.
     Staged { status: FileStatus, note: Option<String> },
 }
 
@@ -82,8 +82,9 @@ impl Places for Staging {
 }
 
 impl Staging {
-    /// Finds a file in one of the directories, or uploads it and moves it into the first one; it stays in staging if that
-    /// fails. `progress` is told the bytes of each piece.
+    /// Finds a file in one of the directories, or uploads it and moves it into the first one; if
+    /// the move fails, the file stays in staging. Calls `progress` with the number of bytes of each
+    /// piece.
     ///
     /// # Errors
     /// Those of [`Staging::upload`]; a directory on another file system.
@@ -118,7 +119,7 @@ impl Staging {
         match path.starts_with('/') {
             true => Ok(path),
             false => Err(YarnFailure::configuration(format!(
-                "yarn.provided.lib.dirs '{dir}' is no absolute path or URL on {}",
+                "yarn.provided.lib.dirs '{dir}' is not an absolute path, nor a URL on {}",
                 self.file_system
             ))),
         }

@@ -173,7 +173,7 @@ impl<T, K: Key, F: Fn(&T) -> K + Clone + Send + 'static> KeySelector<T> for ByVa
 mod tests {
     use super::*;
 
-    /// Where the text's bytes are: they stay there when the text is moved.
+    /// Returns the address of the text's bytes, which stays the same when the text is moved.
     fn bytes(text: &str) -> *const u8 {
         text.as_ptr()
     }

@@ -39,7 +39,7 @@ impl TaskUpcalls for Reads {
     fn acknowledge(&self, _: u64, _: crate::TaskSnapshot) {}
 }
 
-/// What came out, in order: records, and control elements as `None`.
+/// The output in order: records, and control elements as `None`.
 type Seen<T> = Arc<Mutex<Vec<Option<T>>>>;
 
 struct Gather<T>(Seen<T>);

@@ -1,4 +1,5 @@
-//! What precedes the state in the snapshot of a function with timers; `STATE-FORMAT.md` has the bytes.
+//! The part that precedes the state in the snapshot of a function with timers; `STATE-FORMAT.md`
+//! has the bytes.
 
 use super::{KeyedOperator, KeyedProcessFunction};
 use crate::{

@@ -29,7 +29,7 @@ type Record = (u8, u32);
 /// Key, first and last millisecond of the window, numbers of its records in order; and the event time.
 type Shown = ((u8, i64, i64, Vec<u32>), i64);
 
-/// Takes everything.
+/// A consumer that keeps everything it is given.
 struct Gather(Arc<Mutex<Vec<Shown>>>);
 
 impl Consumer<(u8, i64, i64, Vec<u32>)> for Gather {

@@ -118,7 +118,8 @@ fn a_second_rename_that_fails_puts_the_earlier_result_back() {
 
 #[test]
 fn a_result_that_stands_is_published_whatever_a_call_says() {
-    /// As over NFS, where an answer is lost and the question is asked again.
+    /// Does the exchange and reports an error, as over NFS when an answer is lost and the request
+    /// is repeated.
     fn done_but_told_otherwise(one: &Path, other: &Path) -> Result<(), Errno> {
         exchange(one, other)?;
         Err(Errno::ENOENT)
@@ -155,7 +156,7 @@ fn a_refusal_leaves_the_earlier_result() {
     assert_eq!(text(&out), "old");
 }
 
-/// As if nothing had been written in a folder for that long.
+/// Makes a folder look as if nothing had been written in it for that long.
 fn age(folder: &Path, by: Duration) {
     let then = modified(folder).unwrap() - by;
     let paths = names(folder).into_iter().map(|name| folder.join(name));

@@ -12,7 +12,7 @@ use std::thread;
 pub(super) struct StoppingSink {
     pub(super) files: FileSink<Lines>,
     pub(super) points: Points,
-    /// Whether two-phase commit is broken on purpose.
+    /// True if two-phase commit is broken on purpose.
     pub(super) commits_early: bool,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct StoppingWriter {
     /// Commits what is prepared at once, which breaks two-phase commit.
     commits_early: Option<PartCommitter>,
     points: Points,
-    /// Whether the end of the input was flushed.
+    /// True if the end of the input was flushed.
     is_last: bool,
 }
 

@@ -174,12 +174,12 @@ impl SplitEnumerator for Ranges {
 pub(super) struct RangeReader {
     mix: Mix,
     feed: Feed,
-    /// From which position on nothing is read before which file exists.
+    /// Position from which on the reader waits until the file exists; `None`: it never waits.
     gate: Option<(u64, PathBuf)>,
     pace: Duration,
     /// The splits that are not read to their ends, by their ends.
     ranges: BTreeMap<u64, Range>,
-    /// When the next piece is due, in milliseconds since 1970.
+    /// Time at which the next piece is due, in Unix milliseconds.
     due_ms: u64,
     /// The click whose event time this attempt has emitted: a late click is late only behind the watermark of the click before
     /// it, which a restored operator does not remember.
@@ -190,12 +190,12 @@ pub(super) struct RangeReader {
     no_more: bool,
 }
 
-/// How far the start of a reader is.
+/// The progress of a reader's start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Start {
-    /// Not started, and nothing restored.
+    /// The reader is not started, and nothing was restored.
     Fresh,
-    /// The splits of a snapshot were added, which comes before the start.
+    /// The splits of a snapshot were added, which happens before the start.
     Restored,
     Started,
 }

@@ -27,14 +27,14 @@ const DELAY_MS: (u64, u64) = (20, 200);
 /// Marks the state of a task that ends with the checkpoint.
 const LAST: &str = "last";
 
-/// Where a task stands with its checkpoints.
+/// The state of a task's part in checkpoints.
 #[derive(Debug, Default)]
 pub(super) struct Part {
-    /// Whether the task waits, after the end of its data, for a final checkpoint.
+    /// True if the task waits, after the end of its data, for a final checkpoint.
     ends_with_checkpoint: bool,
-    /// Whether the task had reached the end of its data in the checkpoint that it is restored from.
+    /// True if the task had reached the end of its data in the checkpoint that it is restored from.
     ended: bool,
-    /// Whether the task has reached the end of its data.
+    /// True if the task has reached the end of its data.
     at_end: bool,
     /// The newest checkpoint whose barrier has passed the task, 0 if there was none.
     passed: u64,
@@ -92,7 +92,7 @@ impl HostDouble {
             return;
         }
         ctx.run_later(self.delay(), move |host, ctx| {
-            if let Some(barrier) = host.barriers.behind(attempt, host.sources()) {
+            if let Some(barrier) = host.barriers.passed(attempt, host.sources()) {
                 host.take_barrier(attempt, barrier, ctx);
             }
             host.await_barriers(attempt, ctx);

@@ -33,7 +33,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a task takes to rebuild and to open.
+/// Time that a task takes to rebuild and to open.
 const SET_UP: Duration = Duration::from_millis(80);
 /// Pause before a report is tried again.
 const RETRY: Duration = Duration::from_millis(500);
@@ -46,7 +46,7 @@ struct Task {
     part: Part,
 }
 
-/// The double.
+/// A double of a program host that runs scripted tasks.
 pub struct HostDouble {
     rpc: RpcService,
     job: JobId,
@@ -65,7 +65,7 @@ pub struct HostDouble {
 /// A running double; dropped, it is gone as if it had been killed.
 #[derive(Debug)]
 pub struct RunningHost {
-    /// Where it answers.
+    /// Address of the host.
     pub address: HostAddress,
     actor: actix::Addr<HostDouble>,
     _registration: Registration,

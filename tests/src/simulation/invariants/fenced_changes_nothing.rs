@@ -15,7 +15,7 @@ use gateways::witness::FabricFact;
 use model::{JobId, LeaderSession};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What it must find, and where it does.
+/// The mutants that this invariant must find, each with a seed that shows it.
 #[cfg(feature = "mutants")]
 pub const MUTANTS: &[(Mutation, u64)] = &[
     (Mutation::FenceIgnored, 1),
@@ -34,7 +34,7 @@ pub struct FencedChangesNothing {
     ended: BTreeSet<LeaderSession>,
     /// The newest JobMaster that a ResourceManager believed.
     heard: BTreeMap<(LeaderSession, JobId), LeaderSession>,
-    /// Whom the endpoints of a process follow.
+    /// Leader that each endpoint of a process follows.
     followed: BTreeMap<(String, u32, String, Component), LeaderSession>,
 }
 
@@ -46,7 +46,7 @@ impl FencedChangesNothing {
                 of_host.insert(endpoint.to_owned(), session);
             }
             FabricFact::Withdrawn { endpoint, session } => {
-                // What ends with a crashed host may be seen after its next start.
+                // The end of an endpoint on a crashed host may be seen after the host's next start.
                 if let Some(of_host) = self.sessions.get_mut(seen.host)
                     && of_host.get(endpoint) == Some(&session)
                 {

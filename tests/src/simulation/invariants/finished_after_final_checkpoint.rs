@@ -29,7 +29,7 @@ pub struct FinishedAfterFinalCheckpoint {
     last: BTreeSet<(ExecutionAttemptId, u64)>,
     /// The attempts that heard that the checkpoint of their last barrier is complete.
     committed: BTreeSet<ExecutionAttemptId>,
-    /// When a task of each job was deployed last.
+    /// Virtual time at which a task of each job was deployed last.
     deployed: BTreeMap<JobId, Duration>,
 }
 

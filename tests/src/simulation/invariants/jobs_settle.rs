@@ -7,7 +7,7 @@ use control::mutation::Mutation;
 use model::{ExecutionState, JobId, JobStatus};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What it must find, and where it does.
+/// The mutants that this invariant must find, each with a seed that shows it.
 #[cfg(feature = "mutants")]
 pub const MUTANTS: &[(Mutation, u64)] =
     &[(Mutation::LostSlotsForgotten, 1), (Mutation::WaitingJobsHold, 122)];

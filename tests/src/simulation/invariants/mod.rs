@@ -1,4 +1,5 @@
-//! What must hold in every run, one file each, with the broken rules that show that it is judged.
+//! The invariants that must hold in every run, one file each, with the broken rules that show that
+//! each is judged.
 //!
 //! An invariant sees what happens in order and judges it. It must never steer the run.
 
@@ -24,11 +25,11 @@ use control::mutation::Mutation;
 
 /// A rule of the whole cluster.
 pub trait Invariant: Send {
-    /// Its name: its file's.
+    /// Name of the invariant: that of its file.
     fn name(&self) -> &'static str;
     /// Something has happened; an error says what does not hold.
     fn see(&mut self, seen: &Seen<'_>) -> Result<(), String>;
-    /// A host starts anew.
+    /// Called when a host starts anew.
     fn host_started(&mut self, _host: &str, _incarnation: u32) {}
     /// The run is over: what should have come to pass and has not.
     fn run_ended(&mut self) -> Vec<String> {
@@ -36,7 +37,7 @@ pub trait Invariant: Send {
     }
 }
 
-/// All of them.
+/// Returns all invariants.
 pub fn all() -> Vec<Box<dyn Invariant>> {
     vec![
         Box::<checkpoints_are_never_lost::CheckpointsAreNeverLost>::default(),
@@ -61,15 +62,15 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
 #[cfg(feature = "mutants")]
 #[derive(Debug, Clone, Copy)]
 pub struct Mutant {
-    /// What is broken.
+    /// Rule that is broken.
     pub rule: Mutation,
-    /// Who finds it.
+    /// Name of the invariant that finds it.
     pub invariant: &'static str,
-    /// Where.
+    /// Seed of a run in which the invariant finds it.
     pub seed: u64,
 }
 
-/// Every broken rule.
+/// Returns every mutant of every invariant.
 #[cfg(feature = "mutants")]
 pub fn mutants() -> Vec<Mutant> {
     [

@@ -11,14 +11,14 @@ use gateways::leader_election::Component;
 use model::{Epoch, LeaderSession};
 use std::collections::BTreeMap;
 
-/// What it must find, and where it does.
+/// The mutants that this invariant must find, each with a seed that shows it.
 #[cfg(feature = "mutants")]
 pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::EpochNotRaised, 1)];
 
 /// See the module.
 #[derive(Default)]
 pub struct OneLeaderPerEpoch {
-    /// Who was granted an epoch of a component.
+    /// Host, incarnation and session that were granted an epoch of a component.
     granted: BTreeMap<(Component, Epoch), (String, u32, LeaderSession)>,
     /// Sessions that act, by component and process.
     acting: BTreeMap<(String, u32, Component), LeaderSession>,

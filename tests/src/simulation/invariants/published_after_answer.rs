@@ -11,7 +11,7 @@ use gateways::witness::FabricFact;
 use model::LeaderSession;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What it must find, and where it does.
+/// The mutants that this invariant must find, each with a seed that shows it.
 #[cfg(feature = "mutants")]
 pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::PublishAtGrant, 2)];
 
@@ -19,7 +19,7 @@ pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::PublishAtGrant, 2)];
 #[derive(Default)]
 pub struct PublishedAfterAnswer {
     leading: BTreeSet<(Component, LeaderSession)>,
-    /// What each process serves.
+    /// Session of each endpoint that a process serves.
     served: BTreeMap<(String, u32, String), LeaderSession>,
 }
 

@@ -9,16 +9,16 @@ use control::mutation::Mutation;
 use model::{AllocationId, InstanceId, JobId, LeaderSession, SlotId};
 use std::collections::BTreeMap;
 
-/// What it must find, and where it does.
+/// The mutants that this invariant must find, each with a seed that shows it.
 #[cfg(feature = "mutants")]
 pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::PendingSlotIsFree, 1)];
 
 /// See the module.
 #[derive(Default)]
 pub struct SlotGivenOnce {
-    /// As the TaskExecutors have it, by process session.
+    /// Allocation of each slot as the TaskExecutors have it, by process session.
     held: BTreeMap<(LeaderSession, SlotId), (JobId, AllocationId)>,
-    /// Where an allocation is.
+    /// Slot that has each allocation.
     places: BTreeMap<AllocationId, (LeaderSession, SlotId)>,
     /// Requests under way, by SlotManager and incarnation.
     asked: BTreeMap<(LeaderSession, InstanceId, SlotId), AllocationId>,
@@ -72,7 +72,7 @@ impl Invariant for SlotGivenOnce {
                     _ => Ok(()),
                 }
             }
-            // That an allocation has ended may be heard before the answer that it began.
+            // The end of an allocation may be seen before the answer that it began.
             Fact::SlotAnswered { session, slot_id, allocation_id, .. }
             | Fact::SlotFreed { session, slot_id, allocation_id } => {
                 self.asked.retain(|(s, _, slot), id| {

@@ -10,7 +10,7 @@ use control::mutation::Mutation;
 use model::{JobId, LeaderSession};
 use std::collections::BTreeMap;
 
-/// What it must find, and where it does.
+/// The mutants that this invariant must find, each with a seed that shows it.
 #[cfg(feature = "mutants")]
 pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::PendingWorkersUncounted, 3)];
 

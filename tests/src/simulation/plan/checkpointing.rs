@@ -1,4 +1,4 @@
-//! Which jobs of a run take checkpoints, and how.
+//! Draws the checkpointing of a run's jobs.
 
 use super::{PlannedJob, millis};
 use rand::Rng;
@@ -11,11 +11,12 @@ use std::time::Duration;
 pub struct Checkpointing {
     /// `execution.checkpointing.interval`; `None`: the job has a final checkpoint only, because its last vertex commits.
     pub interval: Option<Duration>,
-    /// `execution.checkpointing.timeout`.
+    /// Longest time a checkpoint may take (`execution.checkpointing.timeout`).
     pub timeout: Duration,
-    /// `execution.checkpointing.num-retained`.
+    /// Number of checkpoints that are kept (`execution.checkpointing.num-retained`).
     pub retained: u32,
-    /// `execution.checkpointing.tolerable-failed-checkpoints`.
+    /// Failed checkpoints in a row that a job survives
+    /// (`execution.checkpointing.tolerable-failed-checkpoints`).
     pub tolerable_failures: u32,
 }
 

@@ -6,11 +6,11 @@ use std::time::Duration;
 /// One fault and how long it lasts.
 #[derive(Debug, Clone)]
 pub struct PlannedFault {
-    /// When it begins.
+    /// Virtual time at which the fault begins.
     pub at: Duration,
-    /// For how long.
+    /// Duration of the fault.
     pub lasts: Duration,
-    /// What it is.
+    /// Fault that is injected.
     pub fault: Fault,
 }
 
@@ -21,7 +21,7 @@ pub enum StorageFault {
     Slow(Duration),
     /// Calls take effect only after the fault has ended.
     Hang,
-    /// Calls fail.
+    /// Every call to the store fails at once.
     Fail,
 }
 
@@ -30,70 +30,70 @@ pub enum StorageFault {
 pub enum Fault {
     /// Segments between two hosts are lost with this probability.
     Loss {
-        /// One side.
+        /// Host on one side of the link.
         a: String,
-        /// The other.
+        /// Host on the other side of the link.
         b: String,
-        /// 0 to 1.
+        /// Share of the messages that are lost, 0 to 1.
         rate: f64,
     },
     /// Segments between two hosts take this long.
     Delay {
-        /// One side.
+        /// Host on one side of the link.
         a: String,
-        /// The other.
+        /// Host on the other side of the link.
         b: String,
-        /// One way.
+        /// Delay of each message in one direction.
         latency: Duration,
     },
     /// Segments between two hosts are held back and then delivered all at once, in their order.
     Hold {
-        /// One side.
+        /// Host on one side of the link.
         a: String,
-        /// The other.
+        /// Host on the other side of the link.
         b: String,
     },
     /// No segment passes between two groups of hosts.
     Partition {
-        /// One side.
+        /// Hosts on one side of the cut.
         a: Vec<String>,
-        /// The other.
+        /// Hosts on the other side of the cut.
         b: Vec<String>,
     },
     /// No segment passes in one direction.
     PartitionOneWay {
-        /// Sender.
+        /// Host that sends.
         from: String,
-        /// Receiver.
+        /// Host that receives.
         to: String,
     },
     /// A host stops dead and is started again when the fault is over.
     Crash {
-        /// Which.
+        /// Name of the simulated host.
         host: String,
     },
     /// A host stops dead and is started again at once.
     Bounce {
-        /// Which.
+        /// Name of the simulated host.
         host: String,
     },
     /// The object store is slow, hangs or fails for one host.
     Storage {
-        /// The host.
+        /// Name of the simulated host.
         host: String,
         /// The fault of its calls.
         how: StorageFault,
     },
-    /// A process stops as a whole and then continues; its clock has gone on meanwhile.
+    /// A process stops as a whole and then continues; its clock has advanced meanwhile.
     Freeze {
-        /// Which.
+        /// Name of the simulated host.
         host: String,
     },
     /// The connections between two hosts are reset; both hosts live.
     Reset {
-        /// One side.
+        /// Host on one side of the link.
         a: String,
-        /// The other.
+        /// Host on the other side of the link.
         b: String,
     },
     /// The program hosts of a process crash.
@@ -106,7 +106,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Its kind, for counting.
+    /// Returns the kind of the fault, for counting.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Loss { .. } => "loss",

@@ -1,4 +1,4 @@
-//! What happens in one simulated run, drawn from its seed alone: jobs, faults, and their times.
+//! The course of one simulated run, drawn from its seed alone: jobs, faults, and their times.
 //!
 //! A pure function of the seed. It must never look at the run itself.
 
@@ -23,29 +23,30 @@ pub const FAULT_PHASE: Duration = Duration::from_secs(400);
 /// The run's virtual length: behind the fault phase everything is healed.
 pub const RUN: Duration = Duration::from_secs(620);
 
-/// A run.
+/// Everything that a seed decides about one run.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// Its seed.
+    /// Seed of the run; the same seed gives the same trace.
     pub seed: u64,
-    /// Whether the ResourceManager starts its workers itself.
+    /// True if the ResourceManager starts its workers itself.
     pub active: bool,
     /// The configuration of the run's processes.
     pub settings: Settings,
-    /// By time.
+    /// Jobs to submit, ordered by time.
     pub jobs: Vec<PlannedJob>,
-    /// By time.
+    /// Faults to inject, ordered by time.
     pub faults: Vec<PlannedFault>,
 }
 
 /// The settings that all processes of a run share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// `resourcemanager.standalone.start-up-time`.
+    /// Time during which missing TaskManagers are no failure
+    /// (`resourcemanager.standalone.start-up-time`).
     pub start_up: Duration,
-    /// `slot.request.timeout`.
+    /// Longest time a request for a slot stays open (`slot.request.timeout`).
     pub slot_request: Duration,
-    /// `taskmanager.registration.timeout`.
+    /// Time a TaskManager has to register (`taskmanager.registration.timeout`).
     pub registration: Duration,
     /// Number of calls that wait in one endpoint's mailbox; further calls are refused.
     pub mailbox_max: u64,
@@ -67,11 +68,11 @@ pub struct Trouble {
 /// One job that the client submits.
 #[derive(Debug, Clone)]
 pub struct PlannedJob {
-    /// When.
+    /// Virtual time since the run's start.
     pub at: Duration,
     /// Parallelism of each of its vertices, chained by hash edges.
     pub parallelism: Vec<u32>,
-    /// How long each of its tasks runs; `None`: until it is cancelled.
+    /// Run time of each of the job's tasks; `None`: until it is cancelled.
     pub task_time: Option<Duration>,
     /// Whether the client cancels it, and when.
     pub cancel_at: Option<Duration>,
@@ -95,12 +96,12 @@ impl PlannedJob {
     }
 }
 
-/// Host name of a JobManager candidate.
+/// Returns the host name of a JobManager candidate.
 pub fn candidate(i: usize) -> String {
     format!("jobmanager-{i}")
 }
 
-/// Host name of a TaskManager.
+/// Returns the host name of a TaskManager.
 pub fn worker(i: usize) -> String {
     format!("taskmanager-{i}")
 }
@@ -112,7 +113,7 @@ pub const LEADER: &str = "the leader";
 pub const CLIENT: &str = "client";
 
 impl Plan {
-    /// The run of a seed.
+    /// Draws the run of a seed.
     pub fn draw(seed: u64) -> Self {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let mut jobs: Vec<_> = (0..rng.random_range(5..=7)).map(|_| draw_job(&mut rng)).collect();
@@ -132,7 +133,7 @@ impl Plan {
         faults.extend(draw_revocation(more));
         faults.sort_by_key(|f| f.at);
         jobs.iter_mut().filter(|job| !job.is_wide()).for_each(|job| draw_trouble(more, job));
-        // So are checkpoints.
+        // Checkpoints are drawn by a generator of their own, too.
         let checkpoints = &mut ChaCha8Rng::seed_from_u64(seed ^ 0xc4ec_4901);
         jobs.iter_mut().for_each(|job| checkpointing::draw_checkpointing(checkpoints, job));
         Self { seed, active, settings: draw_settings(more), jobs, faults }
@@ -162,8 +163,8 @@ fn draw_job(rng: &mut ChaCha8Rng) -> PlannedJob {
     }
 }
 
-/// Jobs beside each other of which each needs more than half of all slots: each may hold a part of what it
-/// needs when something goes wrong.
+/// Draws jobs at the same time of which each needs more than half of all slots: each may hold a
+/// part of what it needs when something fails.
 fn draw_wide_jobs(rng: &mut ChaCha8Rng) -> Vec<PlannedJob> {
     let from = rng.random_range(20_000..340_000);
     let wide = |rng: &mut ChaCha8Rng| PlannedJob {
@@ -288,7 +289,8 @@ fn draw_settings(rng: &mut ChaCha8Rng) -> Settings {
     }
 }
 
-/// A TaskManager is lost when hardly any election follows: whoever leads then must replace it by itself.
+/// Draws the loss of a TaskManager at a time after which an election is unlikely: the present
+/// leader must replace it by itself.
 fn draw_last_crash(rng: &mut ChaCha8Rng) -> PlannedFault {
     let (at, lasts) = (millis(rng, 385_000, 395_000), millis(rng, 500, 5_000));
     PlannedFault { at, lasts, fault: Fault::Crash { host: worker(rng.random_range(0..WORKERS)) } }
