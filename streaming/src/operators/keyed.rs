@@ -8,7 +8,7 @@ pub use folding::{Count, Fold, Folding, Reduce, Sum};
 pub(super) use resident::{Resident, Work, failed};
 pub use selector::{ByReference, ByValue, KeySelector, Keyed};
 
-use super::{Collector, Flow, Operator, OperatorContext, OperatorMail};
+use super::{Collector, Flow, InspectKeyed, Operator, OperatorContext, OperatorMail, Timer};
 use crate::{
     batch::Batch,
     seam::{StreamEvent, TaskError},
@@ -214,6 +214,18 @@ where
         context: &OperatorContext,
     ) -> Result<bool, TaskError> {
         self.resident.write_snapshot(slice, context)
+    }
+}
+
+impl<T, S: KeySelector<T>, F: Folding<S::Key, T>> InspectKeyed for KeyedFold<T, S, F> {
+    type Key = S::Key;
+    type State = F::Kept;
+    fn state(&self, key: &S::Key) -> Option<&F::Kept> {
+        let at = self.resident.groups().address(key);
+        self.resident.backend.get(at, key).map(|Single(kept)| kept)
+    }
+    fn timers(&self) -> Vec<(S::Key, Timer)> {
+        Vec::new()
     }
 }
 

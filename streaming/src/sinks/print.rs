@@ -43,17 +43,17 @@ impl<T: ToLine, W: Write + Send> Operator<T> for Print<W> {
     fn process(
         &mut self,
         batch: &mut Batch<T>,
-        _out: &mut Collector<()>,
+        out: &mut Collector<()>,
         context: &OperatorContext,
     ) -> Result<(), TaskError> {
         self.lines.clear();
-        for record in batch.records() {
+        batch.try_each_while(|record, _| -> Result<bool, TaskError> {
             self.lines.extend_from_slice(self.prefix.as_bytes());
             record.write_line(&mut self.lines);
             self.lines.push(b'\n');
-        }
-        batch.clear();
-        // Each batch is written in one call, so that lines of several subtasks do not mix.
+            Ok(out.goes_on())
+        })?;
+        // All lines of a call are written at once, so that lines of several subtasks do not mix.
         let mut writer = (self.writer)();
         let written = writer.write_all(&self.lines).and_then(|()| writer.flush());
         written.map_err(|error| context.io_error("can't print", error))

@@ -301,3 +301,36 @@ fn lines_are_printed_with_the_subtask_where_there_are_several() {
     print.batch(&mut vec![("a".to_owned(), 1_u64), ("b".to_owned(), 2)].into()).unwrap();
     assert_eq!(*PRINTED.lock().unwrap(), b"2> a\t1\n2> b\t2\n");
 }
+
+/// A record whose line takes long to write: mail comes while that of the number 2 is written.
+struct Slow(u8, crate::Interrupt);
+
+impl crate::types::ToLine for Slow {
+    fn write_line(&self, out: &mut Vec<u8>) {
+        if self.0 == 2 {
+            self.1.raise();
+        }
+        out.push(b'0' + self.0);
+    }
+}
+
+#[test]
+fn sinks_of_lines_stop_after_the_line_during_which_mail_came() {
+    use crate::operators::{Collector, Operator, OperatorContext, SideOutputs};
+    fn left(mut sink: impl Operator<Slow, Out = ()>) -> usize {
+        let interrupt = crate::Interrupt::default();
+        let next = Box::new(crate::chain::NoConsumer);
+        let mut out = Collector::new(next, SideOutputs::default(), interrupt.clone());
+        let context = OperatorContext::for_tests(0, 1);
+        let records: Vec<_> = (1..=4).map(|n| Slow(n, interrupt.clone())).collect();
+        let mut batch = crate::batch::Batch::from(records);
+        sink.process(&mut batch, &mut out, &context).unwrap();
+        let left = batch.len();
+        interrupt.clear();
+        sink.process(&mut batch, &mut out, &context).unwrap();
+        assert!(batch.is_empty());
+        left
+    }
+    assert_eq!(left(Print::to(std::io::sink)), 2);
+    assert_eq!(left(CollectSink::default()), 2);
+}

@@ -245,6 +245,12 @@ impl<T: 'static> SplitOutput<'_, T> {
         self.out.push_all(records.into_iter());
     }
 
+    /// Returns whether the reader should return from this call and go on in the next one, as [`ReaderOutput::is_stopped`] does.
+    #[inline]
+    pub fn is_stopped(&self) -> bool {
+        self.out.is_stopped()
+    }
+
     /// Sets this split's watermark to `ms`, in milliseconds since 1970: no record of the split with an event time up to `ms` may
     /// follow. For sources that know this better than a generator; does nothing if the source has no watermark strategy.
     pub fn emit_watermark(&mut self, ms: i64) {

@@ -106,7 +106,7 @@ pub struct SocketReader<T> {
 }
 
 impl<T: FromLine> SocketReader<T> {
-    fn new(address: String) -> Self {
+    pub(super) fn new(address: String) -> Self {
         Self {
             address,
             connection: Arc::default(),
@@ -175,6 +175,9 @@ impl<T: FromLine> SourceReader for SocketReader<T> {
                 return Ok(ReadProgress::Waiting);
             };
             out.collect(record(&self.address, line, context)?);
+            if out.is_stopped() {
+                break;
+            }
         }
         Ok(ReadProgress::More)
     }

@@ -1119,3 +1119,71 @@ fn a_source_declares_the_types_of_its_splits_and_of_its_enumerators_state() {
     assert!(splits.starts_with("FileSplit (") && splits.len() == 28, "{splits}");
     assert_ne!(splits, &job.graph().nodes[2].states[0].schemas["split"]);
 }
+
+thread_local! {
+    /// Number of lines that [`Parsed`] has read, and the interruption that it raises.
+    static PARSED: (std::cell::Cell<u32>, Interrupt) = Default::default();
+}
+
+/// A record during whose second reading mail comes.
+#[derive(Debug, Clone, derive::FlottType)]
+#[flott(crate = crate)]
+struct Parsed;
+
+impl crate::types::FromLine for Parsed {
+    fn from_line(_line: &[u8]) -> Result<Self, String> {
+        PARSED.with(|(count, interrupt)| {
+            count.set(count.get() + 1);
+            if count.get() == 2 {
+                interrupt.raise();
+            }
+        });
+        Ok(Self)
+    }
+}
+
+/// Polls a reader for up to 100 records of four lines until it has ended; the lines that each call has read.
+fn parsed_by_call<R: SourceReader<Record = Parsed>>(
+    mut reader: R,
+    begin: impl FnOnce(&mut R, &mut ReaderContext<'_>),
+) -> Vec<u32> {
+    let interrupt = PARSED.with(|(count, interrupt)| {
+        count.set(0);
+        interrupt.clone()
+    });
+    let out = Collector::new(Box::new(NoConsumer), SideOutputs::default(), interrupt.clone());
+    let mut out = ReaderOutput::new(out, None);
+    let (context, mut requests) = (OperatorContext::for_tests(0, 1), Requests::default());
+    let mut context = ReaderContext::new(&context, &mut requests);
+    begin(&mut reader, &mut context);
+    let mut calls = Vec::new();
+    loop {
+        let before = PARSED.with(|(count, _)| count.get());
+        let read = reader.poll_next(100, &mut out, &mut context).unwrap();
+        calls.push(PARSED.with(|(count, _)| count.get()) - before);
+        interrupt.clear();
+        if read != ReadProgress::More {
+            return calls;
+        }
+    }
+}
+
+#[test]
+fn readers_of_lines_return_after_the_line_during_which_mail_came() {
+    let tmp = tempfile::tempdir().unwrap();
+    let path = tmp.path().join("lines");
+    std::fs::write(&path, "a\nb\nc\nd\n").unwrap();
+    let files = FileReader::with_remote(remote, S3Settings::default());
+    let calls = parsed_by_call(files, |reader, context| {
+        let split = FileSplit { path, start: 0, end: 8 };
+        reader.add_splits(vec![split], context).unwrap();
+        reader.no_more_splits();
+    });
+    assert_eq!(calls, [2, 2, 0]);
+    let socket = SocketReader::new("localhost:1".to_owned());
+    let calls = parsed_by_call(socket, |reader, context| {
+        reader.io_done(0, Ok(b"a\nb\nc\nd\n".to_vec()), context).unwrap();
+        reader.io_done(0, Ok(Vec::new()), context).unwrap();
+    });
+    assert_eq!(calls, [2, 2]);
+}

@@ -248,7 +248,7 @@ impl<T: FromLine> FileReader<T> {
         Ok(RemoteInput::new(files, uri.to_owned(), range, self.ticket))
     }
 
-    /// Emits at most `most` lines of the open split, and at most about [`TURN_BYTES`].
+    /// Emits at most `most` lines of the open split, and at most about [`TURN_BYTES`]; ends early where the step should end.
     fn read_lines(
         &mut self,
         most: usize,
@@ -285,6 +285,9 @@ impl<T: FromLine> FileReader<T> {
                 }
                 out.collect(record_at(open, begins, line, operator)?);
                 emitted += 1;
+                if out.is_stopped() {
+                    return Ok(Turn::More);
+                }
             }
             if emitted >= most || open.at >= turn_end {
                 return Ok(Turn::More);

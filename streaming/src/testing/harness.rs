@@ -67,6 +67,8 @@ pub struct HarnessBuilder<T, Op> {
     sides: Vec<(&'static str, Box<dyn SideOutput>)>,
     gathered: BTreeMap<&'static str, Box<dyn Any + Send>>,
     interrupt: Interrupt,
+    /// Why the operator is impossible, `None` if it is possible.
+    mistake: Option<&'static str>,
     record: PhantomData<fn(T)>,
 }
 
@@ -83,6 +85,7 @@ impl<T, Op: Operator<T>> HarnessBuilder<T, Op> {
             sides: Vec::new(),
             gathered: BTreeMap::new(),
             interrupt: Interrupt::default(),
+            mistake: None,
             record: PhantomData,
         }
     }
@@ -101,6 +104,10 @@ impl<T: Send + 'static, Op: Operator<T>> HarnessBuilder<T, Op> {
     /// Makes the operator one of another job. By default all are of the same job.
     pub(super) fn job(self, job: JobId) -> Self {
         Self { job, ..self }
+    }
+    /// Makes [`HarnessBuilder::open`] fail with `mistake`, where building a program with the operator would fail.
+    pub(super) fn mistaken(self, mistake: Option<&'static str>) -> Self {
+        Self { mistake, ..self }
     }
     /// Restores the operator from snapshots of [`OperatorHarness::snapshot`] or [`OperatorHarness::barrier`]: of one subtask, or of
     /// several in the order of their indices. Their number is the parallelism that they were taken at; see
@@ -128,8 +135,12 @@ impl<T: Send + 'static, Op: Operator<T>> HarnessBuilder<T, Op> {
     /// Opens the operator and returns its test, once the I/O is done that the operator has begun.
     ///
     /// # Errors
-    /// Fails with the operator's own error, for example when a snapshot is not its own.
+    /// Fails with the operator's own error, for example when a snapshot is not its own, and for windows that are impossible, such as
+    /// windows without length.
     pub fn open(self) -> Result<OperatorHarness<T, Op>, TaskError> {
+        if let Some(mistake) = self.mistake {
+            return Err(TaskError::Deployment(mistake.to_owned()));
+        }
         let host = Arc::new(Host::default());
         let context = host::context_of(
             self.job,

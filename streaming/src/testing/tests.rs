@@ -6,9 +6,12 @@ use crate::operators::{
     AssignWatermarks, BoxError, Collector, Filter, FlatMap, Inspect, Map, OutputTag, Timer,
     TryFilter, TryFlatMap, TryMap,
 };
+use crate::seam::TaskError;
 use crate::state::ListState;
 use crate::time::WatermarkStrategy;
 use std::time::Duration;
+
+mod keyed;
 
 /// Returns the output of an operator for some numbers, whose times are the numbers themselves.
 fn made<Op>(make: impl Fn() -> Op, numbers: &[u64]) -> Vec<(Op::Out, Option<i64>)>
@@ -375,4 +378,63 @@ fn an_option_that_is_no_duration_fails_the_task_and_is_named() {
     let mut short = operator(assign()).option(key, "1 ns").open().unwrap();
     short.advance_clock_to(10).unwrap();
     assert_eq!(short.last_watermark(), Some(10), "at most once a millisecond");
+}
+
+/// Emits the sum of both inputs of a key.
+#[derive(Clone)]
+struct Both;
+
+impl KeyedCoProcessFunction<u64, u64, (u64, u64)> for Both {
+    type State = Option<u64>;
+    type Out = u64;
+    fn process1(
+        &mut self,
+        n: u64,
+        sum: &mut Option<u64>,
+        _ctx: &mut crate::operators::Context<'_, u64>,
+        out: &mut Collector<u64>,
+    ) -> Result<(), BoxError> {
+        let sum = sum.get_or_insert(0);
+        *sum += n;
+        out.collect(*sum);
+        Ok(())
+    }
+    fn process2(
+        &mut self,
+        (_, n): (u64, u64),
+        sum: &mut Option<u64>,
+        _ctx: &mut crate::operators::Context<'_, u64>,
+        _out: &mut Collector<u64>,
+    ) -> Result<(), BoxError> {
+        *sum.get_or_insert(0) += n;
+        Ok(())
+    }
+}
+
+#[test]
+fn both_inputs_of_a_key_share_its_state() {
+    let made = || keyed_connected(|n: &u64| n, |(key, _): &(u64, u64)| key, Both);
+    let mut test = made().open().unwrap();
+    test.push2((7, 10)).unwrap();
+    test.push1_at(7, 5).unwrap();
+    test.push1(8).unwrap();
+    assert_eq!(test.timed_output(), [(17, Some(5)), (8, None)]);
+    assert_eq!(test.state(&7), Some(&Some(17)));
+    let mut restored = made().restore(test.snapshot().unwrap()).open().unwrap();
+    restored.push1(7).unwrap();
+    assert_eq!(restored.output(), [24]);
+}
+
+#[test]
+fn checksums_and_sinks_take_every_record() {
+    let mut sum = operator(crate::sinks::Checksum::default()).interrupted().open().unwrap();
+    sum.push_batch([3_u64, 4].map(|n| (n, NO_TIME))).unwrap();
+    assert_eq!(sum.output(), []);
+    sum.end_of_input().unwrap();
+    let hashes = crate::types::key_hash(&3_u64).wrapping_add(crate::types::key_hash(&4_u64));
+    assert_eq!(sum.output(), [(2, hashes)]);
+    let mut discard = operator::<u64, _>(crate::sinks::Discard).open().unwrap();
+    discard.push(1).unwrap();
+    discard.end_of_input().unwrap();
+    assert_eq!(discard.output(), []);
 }

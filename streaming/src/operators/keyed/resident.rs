@@ -14,7 +14,7 @@ use crate::{
 };
 use hashbrown::hash_table::Entry;
 use model::graph::StateDeclaration;
-use std::marker::PhantomData;
+use std::{collections::VecDeque, marker::PhantomData};
 
 /// Processes the records and timers of a keyed operator once their keys are resident.
 pub(in crate::operators) trait Work<T, S: KeySelector<T>, B> {
@@ -44,6 +44,9 @@ enum Parked<T> {
     Timer(Timer),
 }
 
+/// Ticket of the mail with which an operator continues after an interruption; no backend uses it for a read.
+const CONTINUE: u32 = u32::MAX;
+
 /// Number of parked records and timers at which an operator takes no more records.
 const MOST_PARKED: usize = 16 * crate::operators::BATCH_RECORDS;
 
@@ -55,6 +58,8 @@ pub(in crate::operators) struct Resident<K, V, T, B> {
     /// Waiting records and timers of each key that is being fetched, in their order.
     parked: Table<K, Vec<Parked<T>>>,
     parked_count: usize,
+    /// Keys whose state has arrived and whose parked records and timers wait because the step was interrupted.
+    arrived: VecDeque<(KeyAddress, K)>,
     /// True while the backend writes a snapshot.
     writing: bool,
     /// Records of a batch whose keys are resident; empty between batches.
@@ -71,6 +76,7 @@ impl<K: Key, V: Kept, T, B: StateBackend<K, V>> Resident<K, V, T, B> {
             fields,
             parked: Table::default(),
             parked_count: 0,
+            arrived: VecDeque::new(),
             writing: false,
             ready: Vec::new(),
             state: PhantomData,
@@ -120,8 +126,8 @@ impl<K: Key, V: Kept, T, B: StateBackend<K, V>> Resident<K, V, T, B> {
         &self.groups
     }
 
-    /// Processes every record whose key is resident, and parks the others. If all state is in memory, `work` can stop after any
-    /// record; the other records then stay in the batch.
+    /// Processes every record whose key is resident, and parks the others. `work` can stop after any record; the other records
+    /// then stay in the batch.
     #[inline(always)]
     pub(in crate::operators) fn batch<S: KeySelector<T, Key = K>>(
         &mut self,
@@ -155,7 +161,7 @@ impl<K: Key, V: Kept, T, B: StateBackend<K, V>> Resident<K, V, T, B> {
         batch.try_each_while(|record, time| {
             let record = Keyed::new(selector, record);
             let at = self.groups.address(record.key());
-            if self.backend.admit(at, record.key()) {
+            if self.is_ready(at, record.key()) {
                 self.ready.push((at, record.into_record(), time));
                 return Ok(true);
             }
@@ -173,12 +179,24 @@ impl<K: Key, V: Kept, T, B: StateBackend<K, V>> Resident<K, V, T, B> {
             Ok(true)
         })?;
         self.begin_fetches(context);
-        // All of them, whatever the work says: their keys are pinned until then.
-        for (at, record, time) in self.ready.drain(..) {
-            work.record(&mut self.backend, at, Keyed::new(selector, record), time)?;
+        let Self { backend, ready, .. } = self;
+        let mut ready = ready.drain(..);
+        for (at, record, time) in ready.by_ref() {
+            if !work.record(backend, at, Keyed::new(selector, record), time)? {
+                break;
+            }
         }
-        self.backend.release();
+        // The records of a key are all ready or all parked, so that those that are left keep their order.
+        ready.for_each(|(_, record, time)| batch.push(record, time));
+        backend.release();
         Ok(())
+    }
+
+    /// Returns true and pins the key if it is resident and nothing of it is parked. A key that is neither is fetched, unless its state
+    /// has arrived already.
+    fn is_ready(&mut self, at: KeyAddress, key: &K) -> bool {
+        let behind = !self.arrived.is_empty() && self.parked.get(at, key).is_some();
+        !behind && self.backend.admit(at, key)
     }
 
     fn begin_fetches(&mut self, context: &OperatorContext) {
@@ -200,7 +218,7 @@ impl<K: Key, V: Kept, T, B: StateBackend<K, V>> Resident<K, V, T, B> {
         if B::ALWAYS_RESIDENT {
             return work.timer(&mut self.backend, at, key, timer);
         }
-        if self.backend.admit(at, &key) {
+        if self.is_ready(at, &key) {
             work.timer(&mut self.backend, at, key, timer)?;
             self.backend.release();
             return Ok(());
@@ -217,7 +235,8 @@ impl<K: Key, V: Kept, T, B: StateBackend<K, V>> Resident<K, V, T, B> {
         Ok(())
     }
 
-    /// Processes the records and timers of the keys that a fetch has made resident.
+    /// Processes the records and timers of the keys that a fetch has made resident, until the step is interrupted. The others wait for
+    /// a mail that the operator then asks for.
     pub(in crate::operators) fn mail<S: KeySelector<T, Key = K>>(
         &mut self,
         selector: &S,
@@ -226,13 +245,37 @@ impl<K: Key, V: Kept, T, B: StateBackend<K, V>> Resident<K, V, T, B> {
         work: &mut impl Work<T, S, B>,
     ) -> Result<(), TaskError> {
         let OperatorMail::Reply { ticket, result } = mail else { return Ok(()) };
+        if ticket == CONTINUE {
+            return self.work_off(selector, context, work);
+        }
         let mut keys = Vec::new();
         let arrived = self.backend.arrived(ticket, result, &mut keys);
         arrived.map_err(|error| failed(context, error))?;
-        for (at, key) in keys {
-            let parked = self.parked.remove(at, &key).unwrap_or_default();
-            self.parked_count -= parked.len();
-            for parked in parked {
+        let waits = !self.arrived.is_empty();
+        self.arrived.extend(keys);
+        if waits {
+            // The mail to continue with is on its way.
+            self.backend.release();
+            return Ok(());
+        }
+        self.work_off(selector, context, work)
+    }
+
+    /// Processes what is parked of the keys that have arrived, until the step is interrupted.
+    fn work_off<S: KeySelector<T, Key = K>>(
+        &mut self,
+        selector: &S,
+        context: &OperatorContext,
+        work: &mut impl Work<T, S, B>,
+    ) -> Result<(), TaskError> {
+        while let Some((at, key)) = self.arrived.pop_front() {
+            // A key that is not resident any more is fetched once more.
+            if !self.backend.admit(at, &key) {
+                continue;
+            }
+            let mut parked = self.parked.remove(at, &key).unwrap_or_default().into_iter();
+            for parked in parked.by_ref() {
+                self.parked_count -= 1;
                 match parked {
                     Parked::Record(record, time) => {
                         let record = Keyed::new(selector, record);
@@ -242,9 +285,26 @@ impl<K: Key, V: Kept, T, B: StateBackend<K, V>> Resident<K, V, T, B> {
                         work.timer(&mut self.backend, at, key.clone(), timer)?;
                     }
                 }
+                if context.shared().interrupt.is_raised() {
+                    break;
+                }
+            }
+            if parked.len() > 0 {
+                let place = self.parked.entry(at, |stored| *stored == key);
+                if let Entry::Vacant(free) = place.map_err(|error| failed(context, error))? {
+                    free.insert((key.clone(), parked.collect()));
+                }
+                self.arrived.push_front((at, key));
+            }
+            if context.shared().interrupt.is_raised() {
+                break;
             }
         }
+        self.begin_fetches(context);
         self.backend.release();
+        if !self.arrived.is_empty() {
+            context.spawn_io(Box::pin(async { Ok(Vec::new()) }), CONTINUE);
+        }
         Ok(())
     }
 

@@ -96,8 +96,18 @@ struct Running<T> {
 
 impl<T: Send + 'static> Running<T> {
     fn new<Op: Operator<Record, Out = T> + 'static>(operator: Op, restore: Vec<Vec<u8>>) -> Self {
+        Self::with_interrupt(operator, restore, crate::Interrupt::default())
+    }
+
+    fn with_interrupt<Op: Operator<Record, Out = T> + 'static>(
+        operator: Op,
+        restore: Vec<Vec<u8>>,
+        interrupt: crate::Interrupt,
+    ) -> Self {
         let (reads, seen) = (Arc::new(Reads::default()), Seen::default());
-        let context = OperatorContext::for_tests_with(0, 1, reads.clone()).restoring(restore);
+        let place = (0, 1);
+        let context = crate::testing::context(place, BTreeMap::new(), interrupt, reads.clone())
+            .restoring(restore);
         let shared = context.shared.clone();
         let mut link = Box::new(Link::new(
             operator,
@@ -130,7 +140,15 @@ impl<T: Send + 'static> Running<T> {
     }
 
     fn event(&mut self, event: StreamEvent, mut which: usize) {
-        while self.link.event(event).unwrap() != Flow::Done {
+        while self.link.is_interrupted() {
+            self.link.resume().unwrap();
+        }
+        loop {
+            match self.link.event(event).unwrap() {
+                Flow::Done => break,
+                Flow::More => continue,
+                Flow::Waiting => {}
+            }
             assert!(self.answer(which), "an event waits and nothing is being read");
             which = which.wrapping_mul(7).wrapping_add(3);
         }
@@ -282,8 +300,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn a_function_sees_the_same_over_a_backend_that_fetches(acts in acts(), room in 0_usize..20) {
+    fn a_function_sees_the_same_over_a_backend_that_fetches(
+        acts in acts(), room in 0_usize..20, interrupted: bool,
+    ) {
         let (mut memory, mut slow) = (ledger_in_memory(Vec::new()), ledger_that_fetches(room, Vec::new()));
+        if interrupted {
+            slow.shared.interrupt.raise();
+        }
         play(&mut memory, &acts);
         play(&mut slow, &acts);
         memory.end(0);
@@ -523,4 +546,44 @@ fn a_restored_operator_has_the_least_watermark_of_its_snapshots_and_never_goes_b
         test.push(1).unwrap();
     }
     assert_eq!(test.output(), [500, 500, 900]);
+}
+
+#[test]
+fn a_function_over_a_backend_that_fetches_is_interrupted_after_the_record_at_work() {
+    let interrupt = crate::Interrupt::default();
+    let raised = interrupt.clone();
+    let last = Fold::new(0, move |last: &mut u32, (_, value): Record| {
+        *last = value;
+        if value % 10 == 2 {
+            raised.raise();
+        }
+    });
+    let slow = Slow::new(20);
+    let fold = KeyedFold::with_backend(by_first(), last, UpdateMode::EveryUpdate, slow);
+    let mut running = Running::with_interrupt(fold, Vec::new(), interrupt.clone());
+    let seen = |running: &Running<(u16, u32)>| -> Vec<u32> {
+        let seen = running.seen.lock().unwrap();
+        seen.iter().flatten().map(|(_, value)| *value).collect()
+    };
+    // The key is fetched: its records are processed when it has arrived.
+    running.batch(vec![(1, 1), (1, 2), (1, 3), (2, 4)]);
+    assert!(running.answer(0));
+    assert_eq!(seen(&running), [1, 2]);
+    // A record that comes meanwhile waits behind the others of its key.
+    interrupt.clear();
+    running.batch(vec![(1, 5)]);
+    assert_eq!(seen(&running), [1, 2]);
+    while running.answer(0) {}
+    assert_eq!(by_key(&running.seen, |(key, _)| *key)[0][&1].len(), 4);
+    assert_eq!(
+        seen(&running).iter().filter(|n| **n != 4).copied().collect::<Vec<_>>(),
+        [1, 2, 3, 5]
+    );
+    // The key is resident: the batch is interrupted.
+    running.batch(vec![(1, 11), (1, 12), (1, 13)]);
+    assert_eq!(seen(&running)[5..], [11, 12]);
+    assert!(running.link.is_interrupted());
+    interrupt.clear();
+    running.link.resume().unwrap();
+    assert_eq!(seen(&running)[5..], [11, 12, 13]);
 }

@@ -194,7 +194,13 @@ impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>> WindowCore<T, S,
             // What was fired before the state was written is not fired again.
             let restored = restored.of(part >> bits);
             if restored.is_none_or(|ms| slices.first_open(ms, 0) <= number) {
-                panes.collect_part((slices, number, part), self.lateness.ms == 0, folding, rest);
+                let last_use = self.lateness.ms == 0;
+                if !panes
+                    .collect_part((slices, number, part), last_use, folding, rest, || out.goes_on())
+                {
+                    self.firing = Some(Firing { window: number, part });
+                    return Ok(Flow::More);
+                }
             }
             part += 1;
         }

@@ -12,7 +12,7 @@ use crate::{
     types::{Key, Record, key_hash},
 };
 use hashbrown::{HashTable, hash_table::Entry};
-use std::{collections::BTreeMap, ops::RangeInclusive};
+use std::{collections::BTreeMap, ops::Bound};
 
 /// The kept values of all keys in one pane.
 pub(super) type PaneTable<K, A> = Table<K, Single<A>>;
@@ -28,15 +28,26 @@ pub(super) struct Panes<K, A> {
     slots: BTreeMap<i64, Slot<K, A>>,
     /// The emptied table of a dropped pane, whose memory the next new pane uses.
     spare: Option<PaneTable<K, A>>,
-    /// Merges the values of a window's panes; empty between two parts.
+    /// The merged values of a part of a window that is being collected; empty between two parts.
     merged: HashTable<(K, A)>,
+    /// The values of the pane at work that are not merged yet; empty between two parts.
+    unmerged: Vec<(K, A)>,
+    /// Number of the last pane whose values the part at work has taken; `None` between two parts.
+    taken: Option<i64>,
     groups: KeyGroups,
 }
 
 impl<K: Key, A: Record> Panes<K, A> {
     /// Makes a store without panes.
     pub(super) fn new(groups: KeyGroups) -> Self {
-        Self { slots: BTreeMap::new(), spare: None, merged: HashTable::new(), groups }
+        Self {
+            slots: BTreeMap::new(),
+            spare: None,
+            merged: HashTable::new(),
+            unmerged: Vec::new(),
+            taken: None,
+            groups,
+        }
     }
 
     /// Returns the bytes that the tables of all panes take.
@@ -92,28 +103,52 @@ impl<K: Key, A: Record> Panes<K, A> {
 
     /// Appends the keys of one part of a window to `to`, each with its value merged over all panes of the window. With
     /// `last_use`, panes that no later window needs are drained instead of cloned.
+    ///
+    /// `goes_on` is asked after each call of the folding. If it returns false, this function returns false before it is done: it
+    /// must then be called again for the same part, and continues.
     pub(super) fn collect_part<T, F: WindowFolding<K, T, Kept = A>>(
         &mut self,
         (slices, window, part): (&Slices, i128, usize),
         last_use: bool,
         folding: &mut F,
         to: &mut Vec<(K, A)>,
-    ) {
-        let panes = range_of(slices, window);
-        let mut parts = self.slots.range_mut(panes).filter_map(|(_, slot)| {
+        goes_on: impl Fn() -> bool,
+    ) -> bool {
+        let (first, last) = range_of(slices, window);
+        let Self { slots, merged, unmerged, taken, .. } = self;
+        let begin = taken.map_or(Bound::Included(first), Bound::Excluded);
+        let mut panes = slots.range_mut((begin, Bound::Included(last))).filter_map(|(_, slot)| {
             let gives = last_use && slot.pane.windows.end <= window + 1;
             let table = slot.table.parts_mut().get_mut(part).filter(|table| !table.is_empty())?;
-            Some((table, gives))
+            Some((slot.pane.number, table, gives))
         });
-        let Some((first, gives)) = parts.next() else { return };
-        let Some(second) = parts.next() else {
-            return hand_out(first, gives, |key, kept| to.push((key, kept)));
-        };
-        let merged = &mut self.merged;
-        for (table, gives) in [(first, gives), second].into_iter().chain(parts) {
-            hand_out(table, gives, |key, kept| merge(merged, key, kept, folding));
+        let mut pane = None;
+        if taken.is_none() {
+            let Some((number, table, gives)) = panes.next() else { return true };
+            pane = panes.next();
+            if pane.is_none() {
+                hand_out(table, gives, |key, kept| to.push((key, kept)));
+                return true;
+            }
+            // A pane has a key once, so that nothing is merged yet.
+            hand_out(table, gives, |key, kept| {
+                merge(merged, key, kept, folding);
+            });
+            *taken = Some(number);
         }
+        loop {
+            while let Some((key, kept)) = unmerged.pop() {
+                if merge(merged, key, kept, folding) && !goes_on() {
+                    return false;
+                }
+            }
+            let Some((number, table, gives)) = pane.take().or_else(|| panes.next()) else { break };
+            hand_out(table, gives, |key, kept| unmerged.push((key, kept)));
+            *taken = Some(number);
+        }
+        *taken = None;
         to.extend(merged.drain());
+        true
     }
 
     /// Returns the value of one key merged over all panes of a window; `None` if the key has no record in the window.
@@ -124,7 +159,8 @@ impl<K: Key, A: Record> Panes<K, A> {
         folding: &mut F,
     ) -> Option<A> {
         let mut kept = None;
-        for (_, slot) in self.slots.range_mut(range_of(slices, window)) {
+        let (first, last) = range_of(slices, window);
+        for (_, slot) in self.slots.range_mut(first..=last) {
             let Some(Single(next)) = slot.table.get(at, key) else { continue };
             match &mut kept {
                 None => kept = Some(next.clone()),
@@ -135,24 +171,28 @@ impl<K: Key, A: Record> Panes<K, A> {
     }
 }
 
-/// Returns the range of the numbers of a window's panes.
-fn range_of(slices: &Slices, window: i128) -> RangeInclusive<i64> {
+/// Returns the numbers of a window's first and last pane.
+fn range_of(slices: &Slices, window: i128) -> (i64, i64) {
     let panes = slices.panes_of(window);
-    clamp(panes.start)..=clamp(panes.end - 1)
+    (clamp(panes.start), clamp(panes.end - 1))
 }
 
-/// Merges the value that a later pane has for a key.
+/// Merges the value that a later pane has for a key. Returns true if the folding was called, false if the key had no value.
 fn merge<K: Key, T, F: WindowFolding<K, T>>(
     merged: &mut HashTable<(K, F::Kept)>,
     key: K,
     kept: F::Kept,
     folding: &mut F,
-) {
+) -> bool {
     let hash = key_hash(&key);
     match merged.entry(hash, |(stored, _)| *stored == key, |(key, _)| key_hash(key)) {
-        Entry::Occupied(mut taken) => folding.merge(&mut taken.get_mut().1, kept),
+        Entry::Occupied(mut taken) => {
+            folding.merge(&mut taken.get_mut().1, kept);
+            true
+        }
         Entry::Vacant(free) => {
             free.insert((key, kept));
+            false
         }
     }
 }

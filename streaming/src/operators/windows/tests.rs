@@ -545,3 +545,41 @@ fn windows_of_no_length_are_refused_when_the_program_is_built() {
     });
     assert!(refused.unwrap_err().to_string().contains("at least 1 ms"));
 }
+
+#[test]
+fn a_window_of_several_panes_is_interrupted_between_two_merges() {
+    let interrupt = Interrupt::default();
+    let (calls, raised) = (Arc::new(Mutex::new(0)), interrupt.clone());
+    let counted = calls.clone();
+    let merge = crate::operators::Reduce::new(move |all: &mut Record, (_, number): Record| {
+        all.1 += number;
+        *counted.lock().unwrap() += 1;
+        raised.raise();
+    });
+    let context = OperatorContext::for_tests(0, 1);
+    let core = WindowCore::new(merge, Slices::new(30, 10, 0), 0);
+    let mut operator = EventTimeWindows::new(by_first(), core);
+    let next = Box::new(crate::chain::NoConsumer);
+    let mut out = Collector::new(next, SideOutputs::default(), interrupt.clone());
+    operator.open(&context).unwrap();
+    let mut batch = Batch::default();
+    for key in 0..200 {
+        [0, 10, 20].iter().for_each(|time| batch.push((key, 1), *time));
+    }
+    operator.process(&mut batch, &mut out, &context).unwrap();
+    assert_eq!((batch.len(), *calls.lock().unwrap()), (0, 0));
+    // Three windows end: with one, two and three panes of each key.
+    let mut steps = 0;
+    loop {
+        interrupt.clear();
+        let before = *calls.lock().unwrap();
+        let flow = operator.event(StreamEvent::Watermark(29), &mut out, &context).unwrap();
+        assert!(*calls.lock().unwrap() - before <= 1, "a step ends after one call");
+        steps += 1;
+        if flow == Flow::Done {
+            break;
+        }
+    }
+    assert_eq!(*calls.lock().unwrap(), 600);
+    assert!(steps > 600);
+}

@@ -148,17 +148,17 @@ impl<T: ToLine> Operator<T> for CollectSink {
     fn process(
         &mut self,
         batch: &mut Batch<T>,
-        _out: &mut Collector<()>,
+        out: &mut Collector<()>,
         context: &OperatorContext,
     ) -> Result<(), TaskError> {
-        for record in batch.records() {
+        batch.try_each_while(|record, _| -> Result<bool, TaskError> {
             self.line.clear();
             record.write_line(&mut self.line);
             write_len(self.line.len(), &mut self.lines);
             self.lines.extend_from_slice(&self.line);
             self.count += 1;
-        }
-        batch.clear();
+            Ok(out.goes_on())
+        })?;
         self.send(context);
         Ok(())
     }
