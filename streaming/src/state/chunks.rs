@@ -22,7 +22,7 @@ const RESERVE_MAX: usize = 256;
 /// The part of the state that the chunks beyond [`POOLED`] may take in memory: a sixteenth.
 const RESERVE_PART: usize = 16;
 /// The work of looking at one entry, in bytes of encoding that take as long: an entry is often not in the cache.
-pub(super) const ENTRY_WORK: usize = 64;
+pub(crate) const ENTRY_WORK: usize = 64;
 
 /// The chunks of one operator. Clones share them.
 #[derive(Debug, Clone, Default)]
