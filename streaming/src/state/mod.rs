@@ -21,8 +21,8 @@ mod table;
 mod writing;
 
 pub use backend::{Fetch, Free, Place, StateBackend, StateError, Taken};
-pub(crate) use chunks::ENTRY_WORK;
 pub use chunks::Slice;
+pub(crate) use chunks::{CHUNK_BYTES, ENTRY_WORK, Pool};
 pub use derive::{OperatorState, State};
 pub use fields::{Aggregate, AggregatingState, ListState, MapState, Reduce, ReducingState};
 pub use key_groups::{KeyAddress, KeyGroups, channel_of_group, default_max_parallelism, key_group};
@@ -31,7 +31,7 @@ pub use operator::{
     write_operator_state,
 };
 pub use row::{FieldRows, Kept, Row, RowReader, RowWriter, Single, State, StateField};
-pub(crate) use snapshot::{read_entries, read_next, write_head};
+pub(crate) use snapshot::{END, read_entries, read_next, write_head};
 pub use snapshot::{read_snapshot, write_snapshot};
 pub(crate) use table::{PlaceInTable, part_bits};
 pub use table::{Table, Vacant};

@@ -22,7 +22,7 @@ const VERSION: u8 = 3;
 /// The version whose entries are in groups.
 const IN_GROUPS: u8 = 2;
 /// The byte after the last entry.
-pub(super) const END: u8 = 0;
+pub(crate) const END: u8 = 0;
 
 /// Returns a snapshot of all state in a backend, group by group. `fields` are the fields that the backend's values
 /// have.
