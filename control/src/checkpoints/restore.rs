@@ -132,8 +132,9 @@ pub fn restore_of(
         let states = former.filter_map(|(_, former)| former.state.as_ref());
         let own = owned_key_groups(subtask, vertex.parallelism, vertex.max_parallelism);
         let needed = |part: &&StatePart| match choice {
-            Choice::All | Choice::Own => true,
-            Choice::Overlapping => part.may_have(&own),
+            Choice::All => true,
+            // With broadcast state, parts of the first subtask are read too.
+            Choice::Own | Choice::Overlapping => part.may_have(&own),
         };
         let mut handles = Vec::new();
         for state in states {

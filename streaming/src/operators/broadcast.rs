@@ -2,7 +2,8 @@
 //! of them, such as rules, which it reads for the records of the first stream.
 //!
 //! Every subtask holds the broadcast state in memory. Only the first subtask writes it into snapshots, and all subtasks are
-//! restored from that.
+//! restored from that. It is one value, which is encoded at the barrier as a whole; the keyed state of the function is written while
+//! records come.
 
 use super::{
     BoxError, Collector, Context, Either, Flow, InspectKeyed, KeySelector, KeyedOperator,
@@ -12,8 +13,8 @@ use super::{
 use crate::{
     batch::Batch,
     seam::{StreamEvent, TaskError},
-    state::{State, StateDeclaration, StateError},
-    types::{CodecError, FlottType, Reader, Record, check_written, fingerprint, write_len},
+    state::{Slice, State, StateDeclaration, StateError},
+    types::{CodecError, FlottType, Reader, Record, check_written, fingerprint},
 };
 use std::{collections::BTreeMap, marker::PhantomData};
 
@@ -259,6 +260,9 @@ pub trait TakesBroadcast<A, B>: Operator<A> {
     fn broadcast(&self) -> &Self::Broadcast;
     /// Returns the broadcast state for changes.
     fn broadcast_mut(&mut self) -> &mut Self::Broadcast;
+    /// Returns the bytes that the operator writes beside its own state into its next snapshot, or has found in the one that it was
+    /// restored from. `None` if the operator has no state of its own.
+    fn beside(&mut self) -> Option<&mut Vec<u8>>;
 }
 
 impl<A, B, V, F> TakesBroadcast<A, B> for Process<Reading<F, B, V>>
@@ -277,6 +281,9 @@ where
     }
     fn broadcast_mut(&mut self) -> &mut V {
         &mut self.function.broadcast
+    }
+    fn beside(&mut self) -> Option<&mut Vec<u8>> {
+        None
     }
 }
 
@@ -299,6 +306,9 @@ where
     fn broadcast_mut(&mut self) -> &mut V {
         &mut self.function.broadcast
     }
+    fn beside(&mut self) -> Option<&mut Vec<u8>> {
+        Some(&mut self.beside)
+    }
 }
 
 /// Returns the declaration of broadcast state of type `V` for the job graph.
@@ -311,7 +321,9 @@ pub(crate) fn broadcast_state<V: FlottType>() -> StateDeclaration {
     }
 }
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+/// Before, the state of the operator over the first stream was inside of the broadcast state.
+pub(super) const OTHER_VERSION: &str = "version of a broadcast state, which is not version 2";
 
 /// Runs an operator over the first stream, and calls its function with the records of the broadcast stream.
 pub struct BroadcastOperator<Op, A, B> {
@@ -327,24 +339,31 @@ impl<A, B, Op: TakesBroadcast<A, B>> BroadcastOperator<Op, A, B> {
         Self { operator, run: Batch::default(), broadcast: PhantomData }
     }
 
-    /// Restores the broadcast state from what [`Operator::snapshot`] wrote, if it is in there, and returns the snapshot of the
-    /// operator over the first stream.
-    fn restore<'s>(&mut self, snapshot: &'s [u8]) -> Result<&'s [u8], StateError> {
-        let mut input = Reader::new(snapshot);
+    /// Returns the broadcast state as bytes, in the first subtask alone: a version byte, the fingerprint of its type, and its value.
+    fn written(&self, context: &OperatorContext) -> Result<Vec<u8>, TaskError> {
+        let mut bytes = Vec::new();
+        if context.subtask() == 0 {
+            bytes.push(VERSION);
+            fingerprint::<Op::Broadcast>().encode(&mut bytes);
+            self.operator.broadcast().encode(&mut bytes);
+        }
+        check_written().map_err(|error| context.codec_error(error))?;
+        Ok(bytes)
+    }
+
+    /// Restores the broadcast state from what [`BroadcastOperator::written`] returned.
+    fn restore(&mut self, written: &[u8]) -> Result<(), StateError> {
+        let mut input = Reader::new(written);
         if input.byte()? != VERSION {
-            return Err(CodecError::Invalid { what: "version of a broadcast state" }.into());
+            return Err(CodecError::Invalid { what: OTHER_VERSION }.into());
         }
-        let length = input.count()?;
-        let operator = input.take(length)?;
-        if bool::decode(&mut input)? {
-            let (written, declared) = (String::decode(&mut input)?, fingerprint::<Op::Broadcast>());
-            if written != declared {
-                return Err(StateError::Schema { name: "broadcast".to_owned(), written, declared });
-            }
-            *self.operator.broadcast_mut() = Op::Broadcast::decode(&mut input)?;
+        let (written, declared) = (String::decode(&mut input)?, fingerprint::<Op::Broadcast>());
+        if written != declared {
+            return Err(StateError::Schema { name: "broadcast".to_owned(), written, declared });
         }
+        *self.operator.broadcast_mut() = Op::Broadcast::decode(&mut input)?;
         input.finish()?;
-        Ok(operator)
+        Ok(())
     }
 }
 
@@ -382,14 +401,17 @@ where
     type Out = Op::Out;
 
     fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
-        let mut own = Vec::new();
-        while let Some(snapshot) = context.next_snapshot()? {
-            let part = self.restore(&snapshot).map_err(|error| failed(context, error))?;
-            if !part.is_empty() {
-                own.push(part.to_vec());
+        if self.operator.beside().is_none() {
+            while let Some(snapshot) = context.next_snapshot()? {
+                self.restore(&snapshot).map_err(|error| failed(context, error))?;
             }
         }
-        self.operator.open(&context.restoring(own))
+        self.operator.open(context)?;
+        let beside = self.operator.beside().map(std::mem::take).unwrap_or_default();
+        if beside.is_empty() {
+            return Ok(());
+        }
+        self.restore(&beside).map_err(|error| failed(context, error))
     }
 
     fn process(
@@ -451,25 +473,36 @@ where
         self.operator.state_bytes()
     }
 
-    /// Writes the version, the varint length and the bytes of the snapshot of the operator over the first stream, and a flag
-    /// that says whether the broadcast state follows, as its fingerprint and value.
+    fn begin_snapshot(
+        &mut self,
+        checkpoint: u64,
+        context: &OperatorContext,
+    ) -> Result<bool, TaskError> {
+        let written = self.written(context)?;
+        let Some(beside) = self.operator.beside() else { return Ok(false) };
+        *beside = written;
+        self.operator.begin_snapshot(checkpoint, context)
+    }
+
+    fn write_snapshot(
+        &mut self,
+        slice: &mut Slice<'_>,
+        context: &OperatorContext,
+    ) -> Result<bool, TaskError> {
+        self.operator.write_snapshot(slice, context)
+    }
+
     fn snapshot(
         &mut self,
         checkpoint: u64,
         context: &OperatorContext,
     ) -> Result<Option<Vec<u8>>, TaskError> {
-        let own = self.operator.snapshot(checkpoint, context)?.unwrap_or_default();
-        let mut bytes = vec![VERSION];
-        write_len(own.len(), &mut bytes);
-        bytes.extend_from_slice(&own);
-        let first = context.subtask() == 0;
-        first.encode(&mut bytes);
-        if first {
-            fingerprint::<Op::Broadcast>().encode(&mut bytes);
-            self.operator.broadcast().encode(&mut bytes);
-        }
-        check_written().map_err(|error| context.codec_error(error))?;
-        Ok(Some(bytes))
+        let written = self.written(context)?;
+        let Some(beside) = self.operator.beside() else {
+            return Ok((!written.is_empty()).then_some(written));
+        };
+        *beside = written;
+        self.operator.snapshot(checkpoint, context)
     }
 
     fn close(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
@@ -585,6 +618,34 @@ mod tests {
                 assert_eq!(*restored.operator.broadcast(), BTreeMap::from([(1, 10), (2, 20)]));
             }
         }
+    }
+
+    #[test]
+    fn the_fixture_of_broadcast_state_is_read_and_written_alike_also_while_records_come() {
+        let bytes = crate::state::fixtures::fixture("broadcast.bin", &with_two_limits());
+        let context = OperatorContext::for_tests(0, 1);
+        for sliced in [false, true] {
+            let mut after = opened(0, 1, vec![bytes.clone()]).unwrap();
+            assert_eq!(*after.operator.broadcast(), BTreeMap::from([(1, 10), (2, 20)]));
+            let seen = |key| after.state(&key).copied().flatten();
+            assert_eq!([7, 8, 9].map(seen), [Some(1), Some(2), Some(2)]);
+            if !sliced {
+                assert_eq!(after.snapshot(1, &context).unwrap(), Some(bytes.clone()));
+                continue;
+            }
+            assert!(after.begin_snapshot(1, &context).unwrap());
+            after.operator.broadcast_mut().insert(3, 30);
+            let mut slice = Slice::whole();
+            assert!(after.write_snapshot(&mut slice, &context).unwrap());
+            assert_eq!(slice.chunks.len(), 1);
+            assert_eq!(slice.chunks[0].bytes, bytes, "with the broadcast state at the barrier");
+        }
+    }
+
+    #[test]
+    fn broadcast_state_of_the_first_format_is_refused_and_its_version_named() {
+        let refused = opened(0, 1, vec![vec![1, 0, 0]]).map(drop).unwrap_err().to_string();
+        assert!(refused.contains("broadcast state, which is not version 2"), "{refused}");
     }
 
     #[test]

@@ -4,7 +4,7 @@ mod inspect;
 pub(super) mod snapshots;
 
 pub use inspect::InspectKeyed;
-use snapshots::before_state;
+use snapshots::{WRITTEN_AT_ONCE, before_state, write_timers};
 
 use super::{
     BoxError, Collector, Flow, KeySelector, Metrics, Operator, OperatorContext, OperatorMail,
@@ -162,6 +162,8 @@ where
     /// Timers that were due when they were restored have not all fired: no record comes before.
     restored_due: bool,
     finished: bool,
+    /// What an operator around this one writes into its snapshot, or has found there.
+    pub(super) beside: Vec<u8>,
 }
 
 /// The state that the function `F` keeps of each key.
@@ -198,6 +200,7 @@ where
             due_left: false,
             restored_due: false,
             finished: false,
+            beside: Vec::new(),
         }
     }
 }
@@ -432,7 +435,7 @@ where
     }
 
     fn full(&self) -> bool {
-        self.resident.full() || self.restored_due
+        self.resident.full() || self.timers.waits_for_storage() || self.restored_due
     }
 
     fn state_bytes(&self) -> Option<u64> {
@@ -444,7 +447,8 @@ where
         _checkpoint: u64,
         context: &OperatorContext,
     ) -> Result<Option<Vec<u8>>, TaskError> {
-        let mut bytes = before_state(&self.timers, self.watermark, context)?;
+        let beside = std::mem::take(&mut self.beside);
+        let mut bytes = before_state(Some(&self.timers), self.watermark, &beside, context)?;
         bytes.append(&mut self.resident.snapshot(context)?);
         Ok(Some(bytes))
     }
@@ -454,9 +458,15 @@ where
         _checkpoint: u64,
         context: &OperatorContext,
     ) -> Result<bool, TaskError> {
-        let first = before_state(&self.timers, self.watermark, context)?;
-        let none = before_state(&Timers::<S::Key>::default(), i64::MIN, context)?;
-        Ok(self.resident.begin_snapshot(first, none))
+        let few = self.timers.len() <= WRITTEN_AT_ONCE;
+        let (timers, beside) = (few.then_some(&self.timers), std::mem::take(&mut self.beside));
+        let first = before_state(timers, self.watermark, &beside, context)?;
+        let none = before_state::<S::Key>(None, i64::MIN, &[], context)?;
+        let begun = self.resident.begin_snapshot(first, none);
+        if begun && !few {
+            self.timers.begin_snapshot();
+        }
+        Ok(begun)
     }
 
     fn write_snapshot(
@@ -464,7 +474,14 @@ where
         slice: &mut Slice<'_>,
         context: &OperatorContext,
     ) -> Result<bool, TaskError> {
-        self.resident.write_snapshot(slice, context)
+        let Self { timers, resident, .. } = self;
+        let timers = timers.write_snapshot(slice, |timers, chunk| {
+            write_timers(timers, chunk);
+            resident.write_empty(chunk);
+        });
+        let timers = timers.map_err(|error| context.codec_error(error))?;
+        // Also takes out the chunks of state that has changed while the timers were written.
+        Ok(resident.write_snapshot(slice, context)? && timers)
     }
 
     fn close(&mut self, _context: &OperatorContext) -> Result<(), TaskError> {

@@ -2,12 +2,15 @@
 //!
 //! Nothing here may read a clock or fire a timer: the operator takes out the timers that are due.
 
+mod writing;
+
 use crate::{
     state::{KeyAddress, KeyGroups},
     types::{CodecError, Key, Reader, write_len, write_zigzag},
 };
 use hashbrown::HashTable;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Range};
+use writing::{Chunks, Writing};
 
 /// The clock that a timer goes by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,22 +119,29 @@ impl<K: Key> TimerService<'_, K> {
 pub(super) struct Timers<K> {
     pub(super) event: Queue<K>,
     pub(super) processing: Queue<K>,
+    chunks: Chunks,
 }
 
 impl<K> Default for Timers<K> {
     fn default() -> Self {
-        Self { event: Queue::default(), processing: Queue::default() }
+        Self { event: Queue::default(), processing: Queue::default(), chunks: Chunks::default() }
     }
 }
 
 impl<K> Timers<K> {
     /// Returns the bytes that the timers take; the heap of their keys does not count.
     pub(super) fn memory_bytes(&self) -> u64 {
-        self.event.memory_bytes() + self.processing.memory_bytes()
+        let queues = self.event.memory_bytes() + self.processing.memory_bytes();
+        queues + self.chunks.memory_bytes()
     }
 }
 
 impl<K: Key> Timers<K> {
+    /// Returns the number of timers.
+    pub(super) fn len(&self) -> usize {
+        self.event.len() + self.processing.len()
+    }
+
     /// Appends all timers: for each clock a varint count, then the moment (zigzag) and the key of each timer.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         for queue in [&self.event, &self.processing] {
@@ -172,11 +182,13 @@ impl<K: Key> Timers<K> {
 pub(super) struct Queue<K> {
     moments: BTreeMap<i64, Slot<K>>,
     len: usize,
+    /// The snapshot that is being written.
+    writing: Option<Box<Writing>>,
 }
 
 impl<K> Default for Queue<K> {
     fn default() -> Self {
-        Self { moments: BTreeMap::new(), len: 0 }
+        Self { moments: BTreeMap::new(), len: 0, writing: None }
     }
 }
 
@@ -204,32 +216,42 @@ impl<K> Queue<K> {
     pub(super) fn first(&self) -> Option<i64> {
         self.moments.first_key_value().map(|(moment, _)| *moment)
     }
+}
 
+impl<K: Key> Queue<K> {
     /// Removes and returns the next timer that is due at `now`: earlier moments first, then in the order of setting. Returns
     /// `None` if none is due.
     pub(super) fn pop_due(&mut self, now: i64) -> Option<(i64, KeyAddress, K)> {
         let mut slot = self.moments.first_entry().filter(|slot| *slot.key() <= now)?;
         let moment = *slot.key();
         let popped = slot.get_mut().pop();
-        if slot.get().live == 0 {
+        let is_last = slot.get().live == 0;
+        if is_last {
             slot.remove();
         }
-        let (at, key) = popped?;
+        let (place, at, key) = popped?;
         self.len -= 1;
+        if let Some(writing) = &mut self.writing {
+            writing.gone((moment, place), &key, is_last);
+        }
         Some((moment, at, key))
     }
-}
 
-impl<K: Key> Queue<K> {
     fn set(&mut self, moment: i64, at: KeyAddress, key: &K) {
+        self.before_insert(moment);
         self.len += usize::from(self.moments.entry(moment).or_default().insert(at, key));
     }
 
     fn delete(&mut self, moment: i64, at: KeyAddress, key: &K) {
         let Some(slot) = self.moments.get_mut(&moment) else { return };
-        self.len -= usize::from(slot.remove(at, key));
-        if slot.live == 0 {
+        let Some(place) = slot.remove(at, key) else { return };
+        self.len -= 1;
+        let is_last = slot.live == 0;
+        if is_last {
             self.moments.remove(&moment);
+        }
+        if let Some(writing) = &mut self.writing {
+            writing.gone((moment, place), key, is_last);
         }
     }
 }
@@ -256,7 +278,8 @@ impl<K> Default for Slot<K> {
 }
 
 impl<K> Slot<K> {
-    fn pop(&mut self) -> Option<(KeyAddress, K)> {
+    /// Removes and returns the first timer, with its place.
+    fn pop(&mut self) -> Option<(usize, KeyAddress, K)> {
         while let Some(place) = self.keys.get_mut(self.fired) {
             let number = self.fired;
             self.fired += 1;
@@ -265,9 +288,19 @@ impl<K> Slot<K> {
             if let Ok(indexed) = self.index.find_entry(at.hash, |place| *place == number) {
                 indexed.remove();
             }
-            return Some((at, key));
+            return Some((number, at, key));
         }
         None
+    }
+
+    /// Returns the keys of the timers in these places.
+    fn in_places(&self, places: Range<usize>) -> impl Iterator<Item = &K> {
+        self.keys.get(places).unwrap_or_default().iter().flatten().map(|(_, key)| key)
+    }
+
+    /// Returns true if the next timer that is added moves the others to other places.
+    fn moves_at_insert(&self) -> bool {
+        self.keys.len() > 2 * self.live
     }
 }
 
@@ -287,7 +320,7 @@ impl<K: Key> Slot<K> {
         if self.find(at, key).is_some() {
             return false;
         }
-        if self.keys.len() > 2 * self.live {
+        if self.moves_at_insert() {
             self.compact();
         }
         self.keys.push(Some((at, key.clone())));
@@ -321,9 +354,9 @@ impl<K: Key> Slot<K> {
         }
     }
 
-    /// Removes the key's timer. Returns false if the key has none.
-    fn remove(&mut self, at: KeyAddress, key: &K) -> bool {
-        let Some(found) = self.find(at, key) else { return false };
+    /// Removes the key's timer and returns the place that it had; `None` if the key has none.
+    fn remove(&mut self, at: KeyAddress, key: &K) -> Option<usize> {
+        let found = self.find(at, key)?;
         if let Ok(indexed) = self.index.find_entry(at.hash, |place| *place == found) {
             indexed.remove();
         }
@@ -331,7 +364,7 @@ impl<K: Key> Slot<K> {
             *place = None;
         }
         self.live -= 1;
-        true
+        Some(found)
     }
 }
 

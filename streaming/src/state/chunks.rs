@@ -11,7 +11,7 @@ use std::{
 };
 
 /// The size in bytes from which a chunk is full. A chunk ends after the entry that fills it.
-pub(super) const CHUNK_BYTES: usize = 256 << 10;
+pub(crate) const CHUNK_BYTES: usize = 256 << 10;
 /// The memory that a new chunk gets, so that a last entry of 1 KiB does not move it.
 const CHUNK_CAPACITY: usize = CHUNK_BYTES + (8 << 10);
 /// The number of chunks of one operator that may wait for their storage before slices end; empty ones are kept up to this number.
@@ -22,11 +22,11 @@ const RESERVE_MAX: usize = 256;
 /// The part of the state that the chunks beyond [`POOLED`] may take in memory: a sixteenth.
 const RESERVE_PART: usize = 16;
 /// The work of looking at one entry, in bytes of encoding that take as long: an entry is often not in the cache.
-pub(super) const ENTRY_WORK: usize = 64;
+pub(crate) const ENTRY_WORK: usize = 64;
 
 /// The chunks of one operator. Clones share them.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Pool(Arc<Shared>);
+pub(crate) struct Pool(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
@@ -41,7 +41,7 @@ struct Shared {
 impl Pool {
     /// Allocates and touches the memory of all chunks, because pages that are touched for the first time in a slice would prolong
     /// it.
-    pub(super) fn prepare(&self) {
+    pub(crate) fn prepare(&self) {
         let mut free = lock(&self.0.free);
         while free.len() < POOLED {
             // Not zero, because zeroed memory is mapped and not touched.
@@ -52,35 +52,35 @@ impl Pool {
     }
 
     /// Returns an empty chunk; a new one if none is left.
-    pub(super) fn take(&self) -> Vec<u8> {
+    pub(crate) fn take(&self) -> Vec<u8> {
         lock(&self.0.free).pop().unwrap_or_else(|| Vec::with_capacity(CHUNK_CAPACITY))
     }
 
     /// Returns a full chunk as bytes. When these are dropped, its memory comes back.
-    pub(super) fn full(&self, bytes: Vec<u8>) -> Bytes {
+    pub(crate) fn full(&self, bytes: Vec<u8>) -> Bytes {
         self.0.out.fetch_add(1, Ordering::Relaxed);
         Bytes::from_owner(Full { bytes, pool: self.0.clone() })
     }
 
     /// Sets how many chunks may wait while records come, for state of about so many bytes.
-    pub(super) fn reserve_for(&self, state_bytes: usize) {
+    pub(crate) fn reserve_for(&self, state_bytes: usize) {
         let reserve = (state_bytes / RESERVE_PART / CHUNK_BYTES).min(RESERVE_MAX);
         self.0.reserve.store(reserve, Ordering::Relaxed);
     }
 
     /// Returns true if so many chunks wait for their storage that no more should be made without need.
-    pub(super) fn is_used_up(&self) -> bool {
+    pub(crate) fn is_used_up(&self) -> bool {
         self.0.out.load(Ordering::Relaxed) >= POOLED
     }
 
     /// Returns true if so many chunks wait for their storage that no more should be made at all.
-    pub(super) fn is_overdrawn(&self) -> bool {
+    pub(crate) fn is_overdrawn(&self) -> bool {
         let most = POOLED + self.0.reserve.load(Ordering::Relaxed);
         self.0.out.load(Ordering::Relaxed) >= most
     }
 
     /// Returns about how many bytes the chunks take.
-    pub(super) fn memory_bytes(&self) -> u64 {
+    pub(crate) fn memory_bytes(&self) -> u64 {
         let chunks = lock(&self.0.free).len() + self.0.out.load(Ordering::Relaxed);
         (chunks * CHUNK_CAPACITY) as u64
     }
@@ -153,7 +153,7 @@ impl<'a> Slice<'a> {
     }
 
     /// Records that the work cannot go on until the host has stored a chunk.
-    pub(super) fn wait(&mut self) {
+    pub(crate) fn wait(&mut self) {
         self.waits = true;
     }
 

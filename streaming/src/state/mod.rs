@@ -22,6 +22,7 @@ mod writing;
 
 pub use backend::{Fetch, Free, Place, StateBackend, StateError, Taken};
 pub use chunks::Slice;
+pub(crate) use chunks::{CHUNK_BYTES, ENTRY_WORK, Pool};
 pub use derive::{OperatorState, State};
 pub use fields::{Aggregate, AggregatingState, ListState, MapState, Reduce, ReducingState};
 pub use key_groups::{KeyAddress, KeyGroups, channel_of_group, default_max_parallelism, key_group};
@@ -30,11 +31,11 @@ pub use operator::{
     write_operator_state,
 };
 pub use row::{FieldRows, Kept, Row, RowReader, RowWriter, Single, State, StateField};
-pub(crate) use snapshot::read_next;
-pub(crate) use snapshot::write_head;
+pub(crate) use snapshot::{END, read_entries, read_next, write_head};
 pub use snapshot::{read_snapshot, write_snapshot};
-pub(crate) use table::part_bits;
+pub(crate) use table::{PlaceInTable, part_bits};
 pub use table::{Table, Vacant};
+pub(crate) use writing::Output;
 
 pub use model::graph::StateDeclaration;
 

@@ -22,7 +22,7 @@ const VERSION: u8 = 3;
 /// The version whose entries are in groups.
 const IN_GROUPS: u8 = 2;
 /// The byte after the last entry.
-pub(super) const END: u8 = 0;
+pub(crate) const END: u8 = 0;
 
 /// Returns a snapshot of all state in a backend, group by group. `fields` are the fields that the backend's values
 /// have.
@@ -38,7 +38,7 @@ pub fn write_snapshot<K: Key, V: Kept>(
     write_head::<K>(fields, &mut out);
     for group in groups.owned.clone() {
         backend.for_each(group, &mut |key, state| {
-            write_entry(group, key, state, &mut rows, &mut out);
+            write_entry(group, key, |rows| state.write(rows), &mut rows, &mut out);
         })?;
     }
     out.push(END);
@@ -53,17 +53,17 @@ pub(crate) fn write_head<K: Key>(fields: &[StateDeclaration], out: &mut Vec<u8>)
     write_fields(fields, out);
 }
 
-/// Appends an entry of a snapshot. `rows` is empty before and after.
-pub(super) fn write_entry<K: Key, V: Kept>(
+/// Appends an entry of a snapshot, whose rows `state` writes. `rows` is empty before and after.
+pub(super) fn write_entry<K: Key>(
     group: u32,
     key: &K,
-    state: &V,
+    state: impl FnOnce(&mut RowWriter),
     rows: &mut RowWriter,
     out: &mut Vec<u8>,
 ) {
     write_varint(u64::from(group) + 1, out);
     key.encode(out);
-    state.write(rows);
+    state(rows);
     rows.finish(out);
 }
 
@@ -93,6 +93,24 @@ pub(crate) fn read_next<K: Key, V: Kept>(
     groups: &KeyGroups,
     fields: &[StateDeclaration],
 ) -> Result<(), StateError> {
+    read_entries(input, groups, fields, |at, key, rows| {
+        let state = V::read(rows)?;
+        // A key whose fields were all dropped has no state left.
+        if V::holds_nothing(&state) {
+            return Ok(());
+        }
+        backend.restore(at, key, state)
+    })
+}
+
+/// Reads the next snapshot of the input, and calls `each` with every entry whose key group `groups` owns; `each` reads all rows.
+/// Fails as [`read_snapshot`] does.
+pub(crate) fn read_entries<K: Key>(
+    input: &mut Reader<'_>,
+    groups: &KeyGroups,
+    fields: &[StateDeclaration],
+    mut each: impl FnMut(KeyAddress, K, &mut RowReader<'_, '_>) -> Result<(), StateError>,
+) -> Result<(), StateError> {
     let version = input.byte()?;
     if version != VERSION && version != IN_GROUPS {
         return Err(CodecError::Invalid { what: "version of a snapshot" }.into());
@@ -103,11 +121,16 @@ pub(crate) fn read_next<K: Key, V: Kept>(
     }
     let places = matching(&read_fields(input)?, fields)?;
     let mut entry = |group: u32, input: &mut Reader<'_>| {
-        let (at, key, state) = read_entry(group, &places, groups, input)?;
-        // A key whose fields were all dropped has no state left.
-        if groups.owned.contains(&group) && !V::holds_nothing(&state) {
-            backend.restore(at, key, state)?;
+        let key = K::decode(input)?;
+        let at = groups.address(&key);
+        if at.group != group {
+            return Err(CodecError::Invalid { what: "key group" }.into());
         }
+        let mut rows = RowReader::new(input, &places)?;
+        if groups.owned.contains(&group) {
+            return each(at, key, &mut rows);
+        }
+        while rows.next()?.is_some() {}
         Ok::<_, StateError>(())
     };
     if version == IN_GROUPS {
@@ -124,21 +147,6 @@ pub(crate) fn read_next<K: Key, V: Kept>(
         }
     }
     Ok(())
-}
-
-fn read_entry<K: Key, V: Kept>(
-    group: u32,
-    places: &[Option<usize>],
-    groups: &KeyGroups,
-    input: &mut Reader<'_>,
-) -> Result<(KeyAddress, K, V), CodecError> {
-    let key = K::decode(input)?;
-    let state = V::read(&mut RowReader::new(input, places)?)?;
-    let at = groups.address(&key);
-    if at.group != group {
-        return Err(CodecError::Invalid { what: "key group" });
-    }
-    Ok((at, key, state))
 }
 
 pub(super) fn write_fields(fields: &[StateDeclaration], out: &mut Vec<u8>) {

@@ -4,7 +4,8 @@
 use super::{
     Free, Kept, KeyAddress, KeyGroups, Place, Slice, StateBackend, StateError, Taken,
     ahead::Places,
-    writing::{Marks, Writing},
+    row::RowWriter,
+    writing::{Marks, Output, Written},
 };
 use crate::types::{Key, key_hash};
 use hashbrown::{
@@ -35,8 +36,10 @@ pub struct Table<K, V> {
     places: Places,
     /// True while a snapshot is being written.
     is_writing: bool,
-    /// The snapshot that is being written, or the memory for the next one; `None` before the first one of small state.
-    writing: Option<Box<Writing>>,
+    /// What of it is written, or the memory for that; `None` before the first snapshot of small state.
+    written: Option<Box<Written>>,
+    /// The chunks of the table's own snapshots; `None` as above, or if several tables share an output.
+    output: Option<Box<Output>>,
 }
 
 impl<K, V> Default for Table<K, V> {
@@ -54,7 +57,8 @@ impl<K, V> Table<K, V> {
             range,
             places: Places::default(),
             is_writing: false,
-            writing: None,
+            written: None,
+            output: None,
         }
     }
 
@@ -66,7 +70,25 @@ impl<K, V> Table<K, V> {
     /// Returns the bytes that the hash tables take, and the memory for snapshots that are written while the job runs.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let tables: u64 = self.parts.iter().map(|part| part.allocation_size() as u64).sum();
-        tables + self.writing.as_ref().map_or(0, |writing| writing.memory_bytes())
+        let written = self.written.as_ref().map_or(0, |written| written.memory_bytes());
+        tables + written + self.output.as_ref().map_or(0, |output| output.memory_bytes())
+    }
+
+    /// Begins the snapshot of the present entries. The caller has begun it in an [`Output`], which several tables share, and passes
+    /// that to every access until it calls [`Table::end_writing`].
+    pub(crate) fn begin_writing(&mut self) {
+        self.written.get_or_insert_default().begin(&self.parts);
+        self.is_writing = true;
+    }
+
+    /// Ends a snapshot all of whose entries are written.
+    pub(crate) fn end_writing(&mut self) {
+        self.is_writing = false;
+    }
+
+    /// Returns true while a snapshot is being written.
+    pub(crate) fn is_writing(&self) -> bool {
+        self.is_writing
     }
 
     #[cold]
@@ -122,9 +144,14 @@ impl<K: Key, V> Table<K, V> {
         Ok(self.part(at)?.entry(at.hash, |(key, _)| same(key), |(key, _)| key_hash(key)))
     }
 
-    /// Prepares for [`Table::fetch_ahead`]. Returns true if the tables are larger than the processor's caches.
-    pub(crate) fn reads_ahead(&mut self) -> bool {
-        self.places.find(&self.parts, |_, _| {})
+    /// Prepares for [`Table::fetch_ahead`]. Returns true if the tables are larger than the processor's caches. `output` is that of the
+    /// table's snapshots, whose memory is allocated and touched when the state grows, not when a barrier comes.
+    pub(crate) fn reads_ahead(&mut self, output: &mut Output) -> bool {
+        let Self { places, parts, written, .. } = self;
+        places.find(parts, |number, buckets| {
+            output.prepare();
+            written.get_or_insert_default().resize(number, buckets);
+        })
     }
 
     /// Asks the processor to load the place of a key into its cache; valid after [`Table::reads_ahead`] returned true.
@@ -140,49 +167,85 @@ impl<K: Key, V> Table<K, V> {
         found.map(|(_, value)| value)
     }
 
-    /// Removes a key and returns its value; `None` if the key has none or is not owned.
+    /// Removes a key and returns its value; `None` if the key has none or is not owned. Must not be called while a snapshot is being
+    /// written.
     pub fn remove(&mut self, at: KeyAddress, key: &K) -> Option<V> {
         let found = self.part(at).ok()?.find_entry(at.hash, |(stored, _)| stored == key);
         Some(found.ok()?.remove().0.1)
     }
-}
 
-impl<K: Key, V: Kept> Table<K, V> {
-    /// Returns the place of a key while a snapshot is being written: its old value is written first. The place of a table that is
-    /// written out is as any other.
+    /// As [`StateBackend::place`], for a table that shares the output of its snapshots. `rows` writes a value to it.
+    #[inline]
+    pub(crate) fn place_with(
+        &mut self,
+        at: KeyAddress,
+        same: impl FnMut(&K) -> bool,
+        output: &mut Output,
+        rows: impl Fn(&V, &mut RowWriter),
+    ) -> Result<PlaceInTable<'_, K, V>, StateError> {
+        if self.is_writing {
+            return self.place_while_writing(at, same, Some(output), rows);
+        }
+        Ok(match self.entry(at, same)? {
+            Entry::Occupied(taken) => Place::Taken(taken),
+            Entry::Vacant(entry) => Place::Free(Vacant { entry, marks: None }),
+        })
+    }
+
+    /// Returns the place of a key while a snapshot is being written: its old value is written first, to `output` or to the table's
+    /// own. The place of a hash table that is written out is as any other.
     #[cold]
     fn place_while_writing(
         &mut self,
         at: KeyAddress,
         mut same: impl FnMut(&K) -> bool,
+        output: Option<&mut Output>,
+        rows: impl Fn(&V, &mut RowWriter),
     ) -> Result<PlaceInTable<'_, K, V>, StateError> {
         let number = self.place_of_part(at);
         if number >= self.parts.len() {
             self.make_parts();
         }
-        let Self { parts, writing, .. } = self;
+        let Self { parts, written, output: own, .. } = self;
         let part = parts.get_mut(number);
         let part = part.ok_or_else(|| Self::not_owned(&self.range, at.group))?;
-        let access = match writing {
-            Some(writing) => writing.access(number, at.group, part)?,
-            None => None,
+        let output = output.or(own.as_deref_mut());
+        let Some((written, output)) = written.as_deref_mut().zip(output) else {
+            return Ok(match part.entry(at.hash, |(key, _)| same(key), |(key, _)| key_hash(key)) {
+                Entry::Occupied(taken) => Place::Taken(taken),
+                Entry::Vacant(entry) => Place::Free(Vacant { entry, marks: None }),
+            });
         };
+        let marks = written.access((number, at.group), part, output, &rows)?;
         let entry = part.entry(at.hash, |(key, _)| same(key), |(key, _)| key_hash(key));
-        Ok(match (entry, access) {
-            (Entry::Occupied(taken), Some(mut access)) => {
-                access.write_first(taken.bucket_index(), at.group, taken.get())?;
+        Ok(match (entry, marks) {
+            (Entry::Occupied(taken), Some(marks)) => {
+                let (key, value) = taken.get();
+                let of = (at.group, key);
+                marks.write_first(taken.bucket_index(), of, output, |to| rows(value, to))?;
                 Place::Taken(taken)
             }
             (Entry::Occupied(taken), None) => Place::Taken(taken),
-            (Entry::Vacant(entry), access) => {
-                Place::Free(Vacant { entry, marks: access.map(|access| access.marks) })
-            }
+            (Entry::Vacant(entry), marks) => Place::Free(Vacant { entry, marks }),
         })
+    }
+
+    /// Writes entries of the hash table `part` to `output` until the slice ends. Returns true if the hash table is written out.
+    pub(crate) fn write_part(
+        &mut self,
+        part: usize,
+        output: &mut Output,
+        slice: &mut Slice<'_>,
+        rows: impl Fn(&V, &mut RowWriter),
+    ) -> bool {
+        let of = (part, group_of(part, self.range.owned.start, self.part_bits));
+        let written = self.written.as_mut().filter(|_| self.is_writing);
+        written.is_none_or(|written| written.write_one(&self.parts, of, output, slice, rows))
     }
 }
 
 /// The place of a key in a table.
-type PlaceInTable<'a, K, V> = Place<OccupiedEntry<'a, (K, V)>, Vacant<'a, K, V>>;
+pub(crate) type PlaceInTable<'a, K, V> = Place<OccupiedEntry<'a, (K, V)>, Vacant<'a, K, V>>;
 
 /// The place of a key that has no state.
 #[derive(Debug)]
@@ -234,7 +297,7 @@ impl<K: Key, V: Kept> StateBackend<K, V> for Table<K, V> {
         same: impl FnMut(&K) -> bool,
     ) -> Result<Place<Self::Taken<'_>, Self::Free<'_>>, StateError> {
         if self.is_writing {
-            return self.place_while_writing(at, same);
+            return self.place_while_writing(at, same, None, V::write);
         }
         Ok(match self.entry(at, same)? {
             Entry::Occupied(taken) => Place::Taken(taken),
@@ -243,15 +306,10 @@ impl<K: Key, V: Kept> StateBackend<K, V> for Table<K, V> {
     }
 
     fn reads_ahead(&mut self) -> bool {
-        let Self { places, parts, writing, .. } = self;
-        // The memory for snapshots is allocated and touched when the state grows, not when a barrier comes.
+        let Self { places, parts, written, output, .. } = self;
         places.find(parts, |number, buckets| {
-            let writing = writing.get_or_insert_with(|| {
-                let mut writing = Box::<Writing>::default();
-                writing.prepare();
-                writing
-            });
-            writing.resize(number, buckets);
+            output.get_or_insert_default().prepare();
+            written.get_or_insert_default().resize(number, buckets);
         })
     }
 
@@ -276,32 +334,44 @@ impl<K: Key, V: Kept> StateBackend<K, V> for Table<K, V> {
     }
 
     fn begin_snapshot(&mut self, first: &[u8], head: &[u8]) -> bool {
-        self.writing.get_or_insert_default().begin(&self.parts, first, head);
-        self.is_writing = true;
+        let entries: usize = self.parts.iter().map(HashTable::len).sum();
+        // An estimate without what entries own elsewhere.
+        let estimate = entries * size_of::<(K, V)>();
+        self.output.get_or_insert_default().begin(first, head, estimate);
+        self.begin_writing();
+        if let Some(written) = &mut self.written {
+            written.put_in_order(&self.parts);
+        }
         true
     }
 
     fn write_snapshot(&mut self, slice: &mut Slice<'_>) -> Result<bool, StateError> {
         let (first, bits) = (self.range.owned.start, self.part_bits);
-        let Some(writing) = self.writing.as_mut().filter(|_| self.is_writing) else {
+        let Self { parts, written, output, .. } = self;
+        let Some((written, output)) =
+            written.as_mut().zip(output.as_mut()).filter(|_| self.is_writing)
+        else {
             return Ok(true);
         };
-        let done = writing.advance(&self.parts, |part| group_of(part, first, bits), slice)?;
+        let done = output.advance(slice, |output, slice| {
+            written.write(parts, |part| group_of(part, first, bits), output, slice, V::write)
+        })?;
         self.is_writing = !done;
         Ok(done)
     }
 
     fn waits_for_storage(&self) -> bool {
-        self.is_writing && self.writing.as_ref().is_some_and(|writing| writing.waits())
+        self.is_writing && self.output.as_ref().is_some_and(|output| output.is_overdrawn())
     }
 
     /// Removes the entries of the last hash table that has any.
     fn take_part(&mut self) -> Result<Option<Vec<(K, V)>>, StateError> {
         if self.is_writing
-            && let Some(writing) = &mut self.writing
+            && let (Some(written), Some(output)) = (&mut self.written, &mut self.output)
         {
             let (first, bits) = (self.range.owned.start, self.part_bits);
-            writing.write_all(&self.parts, |part| group_of(part, first, bits));
+            let group = |part| group_of(part, first, bits);
+            written.write_all(&self.parts, group, output, V::write);
         }
         while let Some(part) = self.parts.last_mut() {
             if !part.is_empty() {

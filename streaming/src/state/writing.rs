@@ -1,4 +1,5 @@
-//! A snapshot of the in-memory backend that is written while records change the state.
+//! A snapshot of in-memory tables that is written while records change the state: of one table, or of several that share an
+//! [`Output`], as those of a window's panes.
 //!
 //! A bitmap for each hash table says which entries are written already; all entries before the writer's place in a table are
 //! written too. A barrier therefore only clears the bitmaps: 125 KiB for a million buckets. Three rules keep the snapshot equal
@@ -13,7 +14,7 @@
 //! because it is about to change goes into chunks of its own, of any key group; the other chunks have the groups of a few tables.
 
 use super::{
-    Kept, StateError,
+    StateError,
     chunks::{CHUNK_BYTES, ENTRY_WORK, Pool, Slice},
     row::RowWriter,
     snapshot::{END, write_entry},
@@ -29,15 +30,14 @@ const NEAR_GROWTH: usize = 16;
 /// The number of empty or written buckets that are passed over between two looks at the slice.
 const LOOK: usize = 256;
 
-/// The snapshot that is being written, or the memory for the next one.
+/// How far the hash tables of one [`Table`](super::Table) are written.
 #[derive(Debug, Default)]
-pub(super) struct Writing {
+pub(super) struct Written {
     marks: Vec<Marks>,
     /// The numbers of the tables, in the order in which they are written; empty if no snapshot is being written.
     order: Vec<usize>,
     /// The place in `order` of the table at work.
     turn: usize,
-    output: Output,
 }
 
 /// The entries of one hash table that are written.
@@ -49,9 +49,9 @@ pub(super) struct Marks {
     next: usize,
 }
 
-/// The encoded part of the snapshot that was not handed over.
+/// The encoded part of the snapshot that was not handed over, and the memory for the next one.
 #[derive(Debug, Default)]
-struct Output {
+pub(crate) struct Output {
     rows: RowWriter,
     /// The chunk with entries in the order of the tables.
     ordered: OpenChunk,
@@ -65,6 +65,8 @@ struct Output {
     stored: bool,
     /// The bytes of all chunks of the snapshot.
     bytes: usize,
+    /// True once the memory for the snapshots of large state is allocated.
+    is_prepared: bool,
 }
 
 /// A chunk that is not full.
@@ -110,8 +112,59 @@ impl Marks {
 }
 
 impl Output {
-    /// Writes an entry, and returns how much work that was.
-    fn entry<K: Key, V: Kept>(&mut self, turn: Turn, group: u32, (key, value): &(K, V)) -> usize {
+    /// Allocates and touches the memory for the snapshots of large state, the first time.
+    pub(super) fn prepare(&mut self) {
+        if !std::mem::replace(&mut self.is_prepared, true) {
+            self.pool.prepare();
+        }
+    }
+
+    /// Begins a snapshot. `first` is what precedes the entries in the first chunk, `head` in the others. `estimate` is about how many
+    /// bytes the state takes, for the first snapshot: the size of the last one is known to the byte.
+    pub(crate) fn begin(&mut self, first: &[u8], head: &[u8], estimate: usize) {
+        let before = std::mem::take(&mut self.bytes);
+        self.pool.reserve_for(before.max(estimate));
+        self.head = head.to_vec();
+        self.ordered.bytes = self.pool.take();
+        self.ordered.bytes.extend_from_slice(first);
+        // What only the first chunk has may be of any key group: every subtask of a rescaled job must read it.
+        self.ordered.groups = (first == head).then(Vec::new);
+    }
+
+    /// Writes entries to the chunks as `write` says, which returns true if the snapshot is complete, and moves the chunks that became
+    /// full to the slice.
+    pub(crate) fn advance(
+        &mut self,
+        slice: &mut Slice<'_>,
+        write: impl FnOnce(&mut Self, &mut Slice<'_>) -> bool,
+    ) -> Result<bool, StateError> {
+        self.stored = slice.stored;
+        let done = write(self, slice);
+        if done {
+            self.end_chunk(Turn::Ordered);
+            self.end_chunk(Turn::Early);
+        }
+        slice.chunks.append(&mut self.full);
+        check_written()?;
+        Ok(done)
+    }
+
+    /// Runs `write` with chunks that need not wait for their storage: the operator takes no more records if there are too many.
+    fn without_waiting<R>(&mut self, write: impl FnOnce(&mut Self) -> R) -> R {
+        let stored = std::mem::replace(&mut self.stored, false);
+        let result = write(self);
+        self.stored = stored;
+        result
+    }
+
+    /// Writes an entry whose rows `value` writes, and returns how much work that was.
+    fn entry<K: Key>(
+        &mut self,
+        turn: Turn,
+        group: u32,
+        key: &K,
+        value: impl FnOnce(&mut RowWriter),
+    ) -> usize {
         let chunk = match turn {
             Turn::Ordered => &mut self.ordered,
             Turn::Early => &mut self.early,
@@ -156,14 +209,19 @@ impl Output {
     fn waits(&self) -> bool {
         self.stored && self.pool.is_used_up()
     }
-}
 
-impl Writing {
-    /// Allocates and touches the memory for the snapshots of large state.
-    pub(super) fn prepare(&mut self) {
-        self.output.pool.prepare();
+    /// Returns true if more chunks wait for their storage than should. No more records should come then, because they make more.
+    pub(crate) fn is_overdrawn(&self) -> bool {
+        self.stored && self.pool.is_overdrawn()
     }
 
+    /// Returns about how many bytes the chunks take.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.pool.memory_bytes()
+    }
+}
+
+impl Written {
     /// Makes room for the marks of a table that has so many buckets.
     pub(super) fn resize(&mut self, table: usize, buckets: usize) {
         if self.marks.len() <= table {
@@ -174,9 +232,8 @@ impl Writing {
         }
     }
 
-    /// Begins the snapshot of the present contents of the tables. `first` is what precedes the entries in the first chunk, `head` in
-    /// the others.
-    pub(super) fn begin<T>(&mut self, tables: &[HashTable<T>], first: &[u8], head: &[u8]) {
+    /// Begins a snapshot of the present contents of the tables.
+    pub(super) fn begin<T>(&mut self, tables: &[HashTable<T>]) {
         self.marks.truncate(tables.len());
         for (number, table) in tables.iter().enumerate() {
             self.resize(number, table.num_buckets());
@@ -185,6 +242,10 @@ impl Writing {
             marks.written.fill(0);
             marks.next = 0;
         }
+    }
+
+    /// Chooses the order for [`Written::write`], after [`Written::begin`].
+    pub(super) fn put_in_order<T>(&mut self, tables: &[HashTable<T>]) {
         self.order.clear();
         self.order.extend(0..tables.len());
         // Tables in the order of their key groups make chunks with few groups.
@@ -197,79 +258,46 @@ impl Writing {
             }
         });
         self.turn = 0;
-        let entries: usize = tables.iter().map(HashTable::len).sum();
-        let output = &mut self.output;
-        // The size of the last snapshot is known to the byte; the first one is estimated, without what entries own elsewhere.
-        let before = std::mem::take(&mut output.bytes);
-        output.pool.reserve_for(before.max(entries * size_of::<T>()));
-        output.head = head.to_vec();
-        output.ordered.bytes = output.pool.take();
-        output.ordered.bytes.extend_from_slice(first);
-        // What only the first chunk has may be of any key group: every subtask of a rescaled job must read it.
-        output.ordered.groups = (first == head).then(Vec::new);
     }
 
-    /// Returns true if more chunks wait for their storage than should. No more records should come then, because they make more.
-    pub(super) fn waits(&self) -> bool {
-        self.output.stored && self.output.pool.is_overdrawn()
-    }
-
-    /// Returns the bytes that the marks and chunks take.
+    /// Returns the bytes that the marks take.
     pub(super) fn memory_bytes(&self) -> u64 {
         let marks = self.marks.iter().map(|marks| marks.written.capacity() * size_of::<u64>());
-        marks.sum::<usize>() as u64 + self.output.pool.memory_bytes()
+        marks.sum::<usize>() as u64
     }
 
     /// Prepares a table for an access: writes all of its entries if a new entry would make it grow. Returns the marks of the table,
-    /// `None` if all of its entries are written.
-    pub(super) fn access<K: Key, V: Kept>(
-        &mut self,
-        number: usize,
-        group: u32,
+    /// `None` if all of its entries are written. `rows` writes a value.
+    pub(super) fn access<'a, K: Key, V>(
+        &'a mut self,
+        (number, group): (usize, u32),
         table: &HashTable<(K, V)>,
-    ) -> Result<Option<Access<'_>>, StateError> {
-        let Self { marks, output, .. } = self;
-        let Some(marks) = marks.get_mut(number).filter(|marks| !marks.is_written_out()) else {
+        output: &mut Output,
+        rows: impl Fn(&V, &mut RowWriter),
+    ) -> Result<Option<&'a mut Marks>, StateError> {
+        let Some(marks) = self.marks.get_mut(number).filter(|marks| !marks.is_written_out()) else {
             return Ok(None);
         };
         if table.len() == table.capacity() {
-            // The chunks that this takes may be more than should wait: the operator takes no more records then.
-            let stored = std::mem::replace(&mut output.stored, false);
-            write_table(marks, output, group, table, &mut Slice::whole());
-            output.stored = stored;
+            output.without_waiting(|output| {
+                write_table(marks, output, group, table, &mut Slice::whole(), rows)
+            });
             return check_written().map(|()| None).map_err(StateError::from);
         }
-        Ok(Some(Access { marks, output }))
+        Ok(Some(marks))
     }
 
-    /// Writes entries until the slice ends. Returns true if the snapshot is complete.
-    pub(super) fn advance<K: Key, V: Kept>(
+    /// Writes entries in the chosen order until the slice ends. Returns true if all tables are written out.
+    pub(super) fn write<K: Key, V>(
         &mut self,
         tables: &[HashTable<(K, V)>],
         group: impl Fn(usize) -> u32,
+        output: &mut Output,
         slice: &mut Slice<'_>,
-    ) -> Result<bool, StateError> {
-        self.output.stored = slice.stored;
-        let done = self.write(tables, group, slice);
-        if done {
-            self.output.end_chunk(Turn::Ordered);
-            self.output.end_chunk(Turn::Early);
-        }
-        slice.chunks.append(&mut self.output.full);
-        check_written()?;
-        Ok(done)
-    }
-
-    fn write<K: Key, V: Kept>(
-        &mut self,
-        tables: &[HashTable<(K, V)>],
-        group: impl Fn(usize) -> u32,
-        slice: &mut Slice<'_>,
+        rows: impl Fn(&V, &mut RowWriter),
     ) -> bool {
         while let Some(number) = self.order.get(self.turn).copied() {
-            if let (Some(marks), Some(table)) = (self.marks.get_mut(number), tables.get(number))
-                && !write_table(marks, &mut self.output, group(number), table, slice)
-            {
+            if !self.write_one(tables, (number, group(number)), output, slice, &rows) {
                 return false;
             }
             self.turn += 1;
@@ -277,25 +305,43 @@ impl Writing {
         true
     }
 
-    /// Writes all entries that are left; the chunks stay here until they are asked for.
-    pub(super) fn write_all<K: Key, V: Kept>(
+    /// Writes entries of one table until the slice ends. Returns true if the table is written out.
+    pub(super) fn write_one<K: Key, V>(
+        &mut self,
+        tables: &[HashTable<(K, V)>],
+        (number, group): (usize, u32),
+        output: &mut Output,
+        slice: &mut Slice<'_>,
+        rows: impl Fn(&V, &mut RowWriter),
+    ) -> bool {
+        match (self.marks.get_mut(number), tables.get(number)) {
+            (Some(marks), Some(table)) => write_table(marks, output, group, table, slice, rows),
+            _ => true,
+        }
+    }
+
+    /// Writes all entries that are left; the chunks stay in the output until they are asked for.
+    pub(super) fn write_all<K: Key, V>(
         &mut self,
         tables: &[HashTable<(K, V)>],
         group: impl Fn(usize) -> u32,
+        output: &mut Output,
+        rows: impl Fn(&V, &mut RowWriter),
     ) {
-        let stored = std::mem::replace(&mut self.output.stored, false);
-        self.write(tables, group, &mut Slice::whole());
-        self.output.stored = stored;
+        output.without_waiting(|output| {
+            self.write(tables, group, output, &mut Slice::whole(), rows);
+        });
     }
 }
 
 /// Writes entries of a table until the slice ends. Returns true if the table is written out.
-fn write_table<K: Key, V: Kept>(
+fn write_table<K: Key, V>(
     marks: &mut Marks,
     output: &mut Output,
     group: u32,
     table: &HashTable<(K, V)>,
     slice: &mut Slice<'_>,
+    rows: impl Fn(&V, &mut RowWriter),
 ) -> bool {
     let buckets = if marks.is_written_out() { 0 } else { table.num_buckets() };
     let mut passed_over = 0;
@@ -308,7 +354,10 @@ fn write_table<K: Key, V: Kept>(
         let written = marks.is_written(bucket);
         marks.next += 1;
         let goes_on = match table.get_bucket(bucket) {
-            Some(entry) if !written => slice.goes_on(output.entry(Turn::Ordered, group, entry)),
+            Some((key, value)) if !written => {
+                let work = output.entry(Turn::Ordered, group, key, |writer| rows(value, writer));
+                slice.goes_on(work)
+            }
             _ => {
                 passed_over += 1;
                 passed_over % LOOK != 0 || slice.goes_on(LOOK)
@@ -322,25 +371,20 @@ fn write_table<K: Key, V: Kept>(
     true
 }
 
-/// The access to a table that is not written out.
-pub(super) struct Access<'a> {
-    pub(super) marks: &'a mut Marks,
-    output: &'a mut Output,
-}
-
-impl Access<'_> {
+impl Marks {
     /// Writes an entry before it is changed, unless it is written already.
-    pub(super) fn write_first<K: Key, V: Kept>(
+    pub(super) fn write_first<K: Key>(
         &mut self,
         bucket: usize,
-        group: u32,
-        entry: &(K, V),
+        (group, key): (u32, &K),
+        output: &mut Output,
+        rows: impl FnOnce(&mut RowWriter),
     ) -> Result<(), StateError> {
-        if self.marks.is_written(bucket) {
+        if self.is_written(bucket) {
             return Ok(());
         }
-        self.output.entry(Turn::Early, group, entry);
-        self.marks.mark(bucket);
+        output.entry(Turn::Early, group, key, rows);
+        self.mark(bucket);
         Ok(check_written()?)
     }
 }

@@ -7,7 +7,7 @@ use crate::{
     operators::{OperatorContext, OperatorMail, Timer},
     seam::TaskError,
     state::{
-        Kept, KeyAddress, KeyGroups, Slice, StateBackend, StateError, Table, read_next,
+        END, Kept, KeyAddress, KeyGroups, Slice, StateBackend, StateError, Table, read_next,
         read_snapshot, write_head, write_snapshot,
     },
     types::{Key, Reader},
@@ -335,6 +335,12 @@ impl<K: Key, V: Kept, T, B: StateBackend<K, V>> Resident<K, V, T, B> {
         write_head::<K>(&self.fields, &mut before);
         self.writing = self.backend.begin_snapshot(&first, &before);
         self.writing
+    }
+
+    /// Appends a snapshot without entries.
+    pub(in crate::operators) fn write_empty(&self, out: &mut Vec<u8>) {
+        write_head::<K>(&self.fields, out);
+        out.push(END);
     }
 
     /// Writes a slice of the snapshot that was begun. Returns true if it is complete.

@@ -587,3 +587,48 @@ fn a_function_over_a_backend_that_fetches_is_interrupted_after_the_record_at_wor
     running.link.resume().unwrap();
     assert_eq!(seen(&running)[5..], [11, 12, 13]);
 }
+
+/// Sets a timer for each number, and emits the number when it fires.
+#[derive(Clone)]
+struct Alarms;
+
+impl KeyedProcessFunction<u64, u64> for Alarms {
+    type State = Option<u64>;
+    type Out = u64;
+    fn process(
+        &mut self,
+        n: u64,
+        _: &mut Option<u64>,
+        ctx: &mut Context<'_, u64>,
+        _: &mut Collector<u64>,
+    ) -> Result<(), BoxError> {
+        ctx.timers().event_time(n as i64 % 50);
+        Ok(())
+    }
+    fn on_timer(
+        &mut self,
+        _: Timer,
+        _: &mut Option<u64>,
+        ctx: &mut Context<'_, u64>,
+        out: &mut Collector<u64>,
+    ) -> Result<(), BoxError> {
+        out.collect(*ctx.key());
+        Ok(())
+    }
+}
+
+#[test]
+fn more_timers_than_are_written_at_the_barrier_fire_once_at_another_parallelism() {
+    let alarms = || crate::testing::keyed_by_value(|n: &u64| *n, Alarms);
+    let mut before = alarms().open().unwrap();
+    (0..5_000).for_each(|n| before.push(n).unwrap());
+    let snapshot = before.snapshot().unwrap();
+    let mut fired = Vec::new();
+    for subtask in 0..2 {
+        let mut after = alarms().subtask(subtask, 2).restore(snapshot.clone()).open().unwrap();
+        after.watermark(i64::MAX).unwrap();
+        fired.append(&mut after.output());
+    }
+    fired.sort_unstable();
+    assert_eq!(fired, (0..5_000).collect::<Vec<_>>());
+}

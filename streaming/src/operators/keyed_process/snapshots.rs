@@ -3,7 +3,7 @@
 
 use super::{KeyedOperator, KeyedProcessFunction};
 use crate::{
-    operators::{KeySelector, OperatorContext, timers::Timers},
+    operators::{KeySelector, OperatorContext, broadcast::OTHER_VERSION, timers::Timers},
     seam::TaskError,
     state::StateBackend,
     types::{CodecError, Key, Reader, check_written, write_len, write_zigzag},
@@ -39,10 +39,14 @@ where
                 let watermark = timers.zigzag().map_err(wrong)?;
                 self.watermark = match self.watermark {
                     i64::MIN => watermark,
+                    _ if watermark == i64::MIN => self.watermark,
                     least => least.min(watermark),
                 };
+                let beside = timers.take(timers.remaining()).map_err(wrong)?;
+                if !beside.is_empty() {
+                    self.beside = beside.to_vec();
+                }
             }
-            timers.finish().map_err(wrong)?;
             if input.remaining() == 0 {
                 return Ok(());
             }
@@ -50,21 +54,36 @@ where
     }
 }
 
-/// Returns the beginning of a snapshot with these timers: what [`parts_of`] expects before the state. `watermark` is `i64::MIN`
+/// The most timers that are written at the barrier, which is less work than the smallest slice. More of them are written while
+/// records come.
+pub(super) const WRITTEN_AT_ONCE: usize = 1_024;
+
+/// Appends what [`parts_of`] expects before the state: encoded timers, with the watermark behind them if there is one.
+pub(super) fn write_timers(timers: &[u8], out: &mut Vec<u8>) {
+    out.push(0);
+    write_len(timers.len(), out);
+    out.extend_from_slice(timers);
+}
+
+/// Returns the beginning of a snapshot with these timers, or with none, and what is `beside` the state. `watermark` is `i64::MIN`
 /// before the first one.
 pub(super) fn before_state<K: Key>(
-    timers: &Timers<K>,
+    timers: Option<&Timers<K>>,
     watermark: i64,
+    beside: &[u8],
     context: &OperatorContext,
 ) -> Result<Vec<u8>, TaskError> {
-    let (mut written, mut bytes) = (Vec::new(), vec![0]);
-    timers.write(&mut written);
-    if watermark > i64::MIN {
+    let (mut written, mut bytes) = (Vec::new(), Vec::new());
+    match timers {
+        Some(timers) => timers.write(&mut written),
+        None => Timers::<K>::default().write(&mut written),
+    }
+    if watermark > i64::MIN || !beside.is_empty() {
         write_zigzag(watermark, &mut written);
+        written.extend_from_slice(beside);
     }
     check_written().map_err(|error| context.codec_error(error))?;
-    write_len(written.len(), &mut bytes);
-    bytes.append(&mut written);
+    write_timers(&written, &mut bytes);
     Ok(bytes)
 }
 
@@ -75,6 +94,10 @@ pub(in crate::operators) fn parts_of<'a>(
     input: &mut Reader<'a>,
 ) -> Result<(Option<&'a [u8]>, Reader<'a>), CodecError> {
     let length = input.count()?;
+    if length == 1 {
+        // No state is so short.
+        return Err(CodecError::Invalid { what: OTHER_VERSION });
+    }
     let state = if length > 0 { Some(input.take(length)?) } else { None };
     let length = if length > 0 { input.remaining() } else { input.count()? };
     Ok((state, Reader::new(input.take(length)?)))

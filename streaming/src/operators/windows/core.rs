@@ -4,8 +4,8 @@
 use super::{
     WindowFolding,
     late::Lateness,
-    panes::Panes,
-    restored::Restored,
+    panes::{OpenPane, Panes},
+    restored::{Restored, other_version},
     slices::{Pane, Slices},
     store::WindowStore,
 };
@@ -14,14 +14,14 @@ use crate::{
     operators::{Collector, Flow, KeySelector, Keyed, OperatorContext, keyed::failed},
     seam::TaskError,
     state::{
-        KeyAddress, KeyGroups, Single, StateDeclaration, StateField, Table, part_bits,
-        read_snapshot, write_snapshot,
+        Free, KeyAddress, KeyGroups, MapState, Place, Single, Slice, StateDeclaration, StateError,
+        StateField, Taken, part_bits, read_entries, write_head,
     },
-    types::{CodecError, Reader, Record, write_len, write_zigzag},
+    types::{Reader, Record, write_zigzag},
 };
-use hashbrown::hash_table::Entry;
 
-const VERSION: u8 = 1;
+/// Version byte of the state. The state of sessions has another one, so that neither is read as the other.
+const VERSION: u8 = 3;
 
 /// A window that is being fired, and how far the firing got when the output was full.
 #[derive(Debug, Clone, Copy)]
@@ -52,9 +52,9 @@ pub struct WindowCore<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>> {
 }
 
 impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>> WindowCore<T, S, F> {
-    /// Returns the declaration of the keyed state.
+    /// Returns the declaration of the keyed state: a map from the number of a pane to the kept value.
     pub(super) fn declare() -> Vec<StateDeclaration> {
-        vec![<Option<F::Kept> as StateField>::declare("window-contents")]
+        vec![MapState::<i64, F::Kept>::declare("window-contents")]
     }
 
     /// Makes empty windows, which take no records before they are opened. `lateness` says what happens to late records.
@@ -92,18 +92,18 @@ impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>> WindowCore<T, S,
         context: &OperatorContext,
     ) -> Result<(), TaskError> {
         let Self { panes, folding, groups, .. } = self;
-        let table = panes.table(pane);
-        if table.reads_ahead() {
+        let mut pane = panes.open(pane);
+        if pane.reads_ahead() {
             return batch.try_each_ahead(
-                table,
-                |table, record| {
+                &mut pane,
+                |pane, record| {
                     let held = selector.hold(record);
                     let at = groups.address(selector.key(record, &held));
-                    table.fetch_ahead(at);
+                    pane.fetch_ahead(at);
                     (at, held)
                 },
-                |table, (at, held), record, _| {
-                    add(table, folding, at, Keyed::with_held(selector, record, held), context)?;
+                |pane, (at, held), record, _| {
+                    add(pane, folding, at, Keyed::with_held(selector, record, held), context)?;
                     Ok(out.goes_on())
                 },
             );
@@ -111,7 +111,7 @@ impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>> WindowCore<T, S,
         batch.try_each_while(|record, _| {
             let record = Keyed::new(selector, record);
             let at = groups.address(record.key());
-            add(table, folding, at, record, context)?;
+            add(&mut pane, folding, at, record, context)?;
             Ok(out.goes_on())
         })
     }
@@ -140,10 +140,10 @@ impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>> WindowCore<T, S,
         }
         let fired = pane.windows.start.max(open)..pane.windows.end.min(due);
         if fired.is_empty() {
-            return add(self.panes.table(pane), &mut self.folding, at, record, context);
+            return add(&mut self.panes.open(pane), &mut self.folding, at, record, context);
         }
         let key = record.key().clone();
-        add(self.panes.table(pane), &mut self.folding, at, record, context)?;
+        add(&mut self.panes.open(pane), &mut self.folding, at, record, context)?;
         for number in fired {
             let Self { panes, folding, slices, .. } = self;
             let kept = panes.collect_key((slices, number), (at, &key), folding);
@@ -177,8 +177,7 @@ impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>> WindowCore<T, S,
         let Self { folding, slices, panes, restored, rest, groups, .. } = self;
         let window = slices.window(number);
         out.set_time(window.last());
-        let bits = part_bits(groups);
-        let parts = groups.owned.len() << bits;
+        let (bits, parts) = (part_bits(groups), panes.parts());
         loop {
             while let Some((key, kept)) = rest.pop() {
                 let emitted = folding.emit(key, window, kept, out);
@@ -206,11 +205,16 @@ impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>> WindowCore<T, S,
         }
     }
 
-    fn restore(&mut self, bytes: &[u8], context: &OperatorContext) -> Result<(), TaskError> {
+    /// Restores the next part of a state. Parts follow each other in any order.
+    fn restore(
+        &mut self,
+        input: &mut Reader<'_>,
+        context: &OperatorContext,
+    ) -> Result<(), TaskError> {
         let codec = |error| context.codec_error(error);
-        let mut input = Reader::new(bytes);
-        if input.byte().map_err(codec)? != VERSION {
-            return Err(codec(CodecError::Invalid { what: "version of a window's state" }));
+        let version = input.byte().map_err(codec)?;
+        if version != VERSION {
+            return Err(other_version(version, VERSION, context));
         }
         let mut written = [0; 3];
         for part in &mut written {
@@ -227,17 +231,32 @@ impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>> WindowCore<T, S,
                 text(self.slices.parts()),
             )));
         }
-        self.restored.read(&self.groups, &mut input).map_err(codec)?;
-        let panes = input.count().map_err(codec)?;
-        for _ in 0..panes {
-            let number = input.zigzag().map_err(codec)?;
-            let length = input.count().map_err(codec)?;
-            let table = input.take(length).map_err(codec)?;
-            let pane = self.slices.pane(number);
-            read_snapshot(table, self.panes.table(&pane), &self.groups, &self.fields)
-                .map_err(|error| failed(context, error))?;
+        self.restored.read(&self.groups, input).map_err(codec)?;
+        self.restore_panes(input).map_err(|error| failed(context, error))
+    }
+
+    fn restore_panes(&mut self, input: &mut Reader<'_>) -> Result<(), StateError> {
+        let Self { panes, slices, groups, fields, .. } = self;
+        read_entries(input, groups, fields, |at, key: S::Key, rows| {
+            while let Some((_, row)) = rows.next()? {
+                let pane = slices.pane(row.entry()?);
+                panes.open(&pane).restore(at, key.clone(), row.value()?)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Returns what precedes the entries in the state: a version byte, size, slide and offset, the watermarks of the key groups, and
+    /// the head of a snapshot of keyed state. All chunks but the first have the watermarks of no key group.
+    fn head(&self, has_watermarks: bool) -> Vec<u8> {
+        let mut bytes = vec![VERSION];
+        self.slices.parts().iter().for_each(|ms| write_zigzag(*ms, &mut bytes));
+        match has_watermarks {
+            true => self.restored.write(&self.groups, self.watermark, &mut bytes),
+            false => Restored::write_none(&mut bytes),
         }
-        input.finish().map_err(codec)
+        write_head::<S::Key>(&self.fields, &mut bytes);
+        bytes
     }
 }
 
@@ -258,7 +277,11 @@ where
         );
         self.panes = Panes::new(self.groups.clone());
         while let Some(bytes) = context.next_snapshot()? {
-            self.restore(&bytes, context)?;
+            let mut input = Reader::new(&bytes);
+            self.restore(&mut input, context)?;
+            while input.remaining() > 0 {
+                self.restore(&mut input, context)?;
+            }
         }
         Ok(())
     }
@@ -324,23 +347,21 @@ where
         self.panes.memory_bytes()
     }
 
-    /// Returns the state: a version byte; size, slide and offset; the watermarks of the key groups; then a varint count of
-    /// panes, and for each pane its number and the length and bytes of its table.
-    fn snapshot(&mut self, context: &OperatorContext) -> Result<Vec<u8>, TaskError> {
-        let mut bytes = vec![VERSION];
-        self.slices.parts().iter().for_each(|ms| write_zigzag(*ms, &mut bytes));
-        self.restored.write(&self.groups, self.watermark, &mut bytes);
-        write_len(self.panes.len(), &mut bytes);
-        let Self { panes, groups, fields, .. } = self;
-        let written = panes.each(|pane, table| {
-            let table = write_snapshot(table, groups, fields)?;
-            write_zigzag(pane.number, &mut bytes);
-            write_len(table.len(), &mut bytes);
-            bytes.extend_from_slice(&table);
-            Ok(())
-        });
-        written.map_err(|error| failed(context, error))?;
-        Ok(bytes)
+    fn begin_snapshot(&mut self) {
+        let (first, head) = (self.head(true), self.head(false));
+        self.panes.begin_snapshot(&first, &head);
+    }
+
+    fn write_snapshot(
+        &mut self,
+        slice: &mut Slice<'_>,
+        context: &OperatorContext,
+    ) -> Result<bool, TaskError> {
+        self.panes.write_snapshot(slice).map_err(|error| failed(context, error))
+    }
+
+    fn waits_for_storage(&self) -> bool {
+        self.panes.waits_for_storage()
     }
 
     fn late_records(&self) -> u64 {
@@ -351,18 +372,18 @@ where
 /// Adds a record to the kept value of its key.
 #[inline(always)]
 fn add<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>>(
-    table: &mut Table<S::Key, Single<F::Kept>>,
+    pane: &mut OpenPane<'_, S::Key, F::Kept>,
     folding: &mut F,
     at: KeyAddress,
     record: Keyed<'_, T, S>,
     context: &OperatorContext,
 ) -> Result<(), TaskError> {
-    let place = table.entry(at, |key| key == record.key());
+    let place = pane.place(at, |key| key == record.key());
     match place.map_err(|error| failed(context, error))? {
-        Entry::Occupied(mut taken) => folding.add(&mut taken.get_mut().1.0, record.into_record()),
-        Entry::Vacant(free) => {
+        Place::Taken(mut place) => folding.add(&mut place.entry().1.0, record.into_record()),
+        Place::Free(place) => {
             let (key, record) = record.into_both();
-            free.insert((key, Single(folding.first(record))));
+            place.insert(key, Single(folding.first(record)));
         }
     }
     Ok(())

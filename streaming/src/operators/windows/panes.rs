@@ -1,25 +1,32 @@
-//! Tables of the panes that have records, ordered by time.
+//! Tables of the panes that have records, ordered by time, and their snapshot.
 //!
 //! The table of a pane is looked up once for consecutive records of that pane. A window is assembled from its panes one part (a
 //! share of the key groups) at a time, so that a large window does not hold up the task.
+//!
+//! A snapshot is written while records come, as that of any [`Table`]. A barrier only counts it: a pane begins to record what is
+//! written when it is touched or when the writer comes to it. What a window takes from a pane that is not written is cloned, and a
+//! pane that is dropped is written first. The writer goes from part to part and not from pane to pane, so that the chunks have few
+//! key groups, however many panes there are.
 
 use super::{
     WindowFolding,
     slices::{Pane, Slices, clamp},
 };
 use crate::{
-    state::{KeyAddress, KeyGroups, Single, Table},
-    types::{Key, Record, key_hash},
+    state::{
+        ENTRY_WORK, KeyAddress, KeyGroups, Output, PlaceInTable, RowWriter, Single, Slice,
+        StateBackend, StateError, Table, part_bits,
+    },
+    types::{FlottType, Key, Record, key_hash},
 };
 use hashbrown::{HashTable, hash_table::Entry};
 use std::{collections::BTreeMap, ops::Bound};
 
-/// The kept values of all keys in one pane.
-pub(super) type PaneTable<K, A> = Table<K, Single<A>>;
-
 struct Slot<K, A> {
     pane: Pane,
-    table: PaneTable<K, A>,
+    table: Table<K, Single<A>>,
+    /// The number of the last snapshot that this pane has begun, or that it came after.
+    snapshot: u64,
 }
 
 /// The panes of one operator's subtask.
@@ -27,7 +34,7 @@ pub(super) struct Panes<K, A> {
     /// Panes that have records, by number.
     slots: BTreeMap<i64, Slot<K, A>>,
     /// The emptied table of a dropped pane, whose memory the next new pane uses.
-    spare: Option<PaneTable<K, A>>,
+    spare: Option<Table<K, Single<A>>>,
     /// The merged values of a part of a window that is being collected; empty between two parts.
     merged: HashTable<(K, A)>,
     /// The values of the pane at work that are not merged yet; empty between two parts.
@@ -35,6 +42,84 @@ pub(super) struct Panes<K, A> {
     /// Number of the last pane whose values the part at work has taken; `None` between two parts.
     taken: Option<i64>,
     groups: KeyGroups,
+    /// The number of snapshots that were begun.
+    snapshots: u64,
+    writing: Option<Writer>,
+    /// Panes that were dropped before they were written.
+    leaving: Vec<Slot<K, A>>,
+    output: Output,
+}
+
+/// The place of the writer of a snapshot: all parts before `part` are written, and of that part the panes before `pane`.
+struct Writer {
+    part: usize,
+    pane: Bound<i64>,
+}
+
+/// One pane, whose entries can be changed while a snapshot is being written.
+pub(super) struct OpenPane<'a, K, A> {
+    number: i64,
+    table: &'a mut Table<K, Single<A>>,
+    output: &'a mut Output,
+}
+
+impl<K: Key, A: Record> OpenPane<'_, K, A> {
+    /// Prepares for [`OpenPane::fetch_ahead`]. Returns true if the table is larger than the processor's caches.
+    pub(super) fn reads_ahead(&mut self) -> bool {
+        self.table.reads_ahead(self.output)
+    }
+
+    /// Asks the processor to load the place of a key into its cache; valid after [`OpenPane::reads_ahead`] returned true.
+    #[inline]
+    pub(super) fn fetch_ahead(&self, at: KeyAddress) {
+        self.table.fetch_ahead(at);
+    }
+
+    /// Returns the place of a key; see [`StateBackend::place`].
+    #[inline]
+    pub(super) fn place(
+        &mut self,
+        at: KeyAddress,
+        same: impl FnMut(&K) -> bool,
+    ) -> Result<PlaceInTable<'_, K, Single<A>>, StateError> {
+        let number = self.number;
+        self.table.place_with(at, same, self.output, |kept, rows| write_row(number, kept, rows))
+    }
+
+    /// Stores a restored value of a key.
+    pub(super) fn restore(&mut self, at: KeyAddress, key: K, kept: A) -> Result<(), StateError>
+    where
+        A: FlottType,
+    {
+        StateBackend::restore(self.table, at, key, Single(kept))
+    }
+}
+
+/// Writes the value that a pane keeps of a key: a row whose entry is the pane's number.
+fn write_row<A: FlottType>(pane: i64, Single(kept): &Single<A>, rows: &mut RowWriter) {
+    rows.fields(0).row(|entry| pane.encode(entry), |value| kept.encode(value));
+}
+
+impl<K: Key, A: Record> Slot<K, A> {
+    /// Makes the pane record what is written of it, if it does not yet.
+    #[inline]
+    fn begin(&mut self, snapshots: u64) {
+        if self.snapshot != snapshots {
+            self.snapshot = snapshots;
+            self.table.begin_writing();
+        }
+    }
+
+    /// Returns true if the snapshot that is being written may need entries of the pane.
+    fn is_needed(&self, snapshots: u64) -> bool {
+        self.snapshot != snapshots || self.table.is_writing()
+    }
+
+    /// Writes entries of one part until the slice ends. Returns true if the part is written.
+    fn write(&mut self, part: usize, output: &mut Output, slice: &mut Slice<'_>) -> bool {
+        let number = self.pane.number;
+        self.table.write_part(part, output, slice, |kept, rows| write_row(number, kept, rows))
+    }
 }
 
 impl<K: Key, A: Record> Panes<K, A> {
@@ -47,13 +132,23 @@ impl<K: Key, A: Record> Panes<K, A> {
             unmerged: Vec::new(),
             taken: None,
             groups,
+            snapshots: 0,
+            writing: None,
+            leaving: Vec::new(),
+            output: Output::default(),
         }
     }
 
-    /// Returns the bytes that the tables of all panes take.
+    /// Returns the number of parts that a pane has.
+    pub(super) fn parts(&self) -> usize {
+        self.groups.owned.len() << part_bits(&self.groups)
+    }
+
+    /// Returns the bytes that the tables of all panes take, with the memory for snapshots.
     pub(super) fn memory_bytes(&self) -> u64 {
-        let tables = self.slots.values().map(|slot| &slot.table).chain(&self.spare);
-        tables.map(PaneTable::memory_bytes).sum()
+        let slots = self.slots.values().chain(&self.leaving).map(|slot| &slot.table);
+        let tables: u64 = slots.chain(&self.spare).map(Table::memory_bytes).sum();
+        tables + self.output.memory_bytes()
     }
 
     /// Returns the number of the first window at or after `from` that has records; `None` if there is none.
@@ -64,28 +159,71 @@ impl<K: Key, A: Record> Panes<K, A> {
         windows.filter(|windows| windows.end > from).map(|windows| windows.start.max(from))
     }
 
-    /// Returns the table of a pane; makes the table if the pane has none.
+    /// Returns a pane; makes its table if it has none.
     #[inline]
-    pub(super) fn table(&mut self, pane: &Pane) -> &mut PaneTable<K, A> {
-        let Self { slots, spare, groups, .. } = self;
+    pub(super) fn open(&mut self, pane: &Pane) -> OpenPane<'_, K, A> {
+        let Self { slots, spare, groups, snapshots, output, .. } = self;
         let slot = slots.entry(pane.number).or_insert_with(|| {
             let table = spare.take().unwrap_or_else(|| Table::new(groups.clone()));
-            Slot { pane: pane.clone(), table }
+            Slot { pane: pane.clone(), table, snapshot: *snapshots }
         });
-        &mut slot.table
+        slot.begin(*snapshots);
+        OpenPane { number: pane.number, table: &mut slot.table, output }
     }
 
-    /// Calls `each` with every pane and its table, in the order of time, until it returns an error.
-    pub(super) fn each<E>(
-        &mut self,
-        mut each: impl FnMut(&Pane, &mut PaneTable<K, A>) -> Result<(), E>,
-    ) -> Result<(), E> {
-        self.slots.values_mut().try_for_each(|slot| each(&slot.pane, &mut slot.table))
+    /// Begins the snapshot of the present panes; see [`Output::begin`].
+    pub(super) fn begin_snapshot(&mut self, first: &[u8], head: &[u8]) {
+        // The first snapshot has no estimate: to count all entries of all panes would take time at the barrier.
+        self.output.begin(first, head, 0);
+        self.snapshots += 1;
+        self.writing = Some(Writer { part: 0, pane: Bound::Unbounded });
     }
 
-    /// Returns the number of panes that have a table.
-    pub(super) fn len(&self) -> usize {
-        self.slots.len()
+    /// Writes a slice of the snapshot. Returns true if the snapshot is complete.
+    pub(super) fn write_snapshot(&mut self, slice: &mut Slice<'_>) -> Result<bool, StateError> {
+        let mut output = std::mem::take(&mut self.output);
+        let done = output.advance(slice, |output, slice| self.write(output, slice));
+        self.output = output;
+        if done == Ok(true) {
+            self.writing = None;
+            self.slots.values_mut().for_each(|slot| slot.table.end_writing());
+        }
+        done
+    }
+
+    fn write(&mut self, output: &mut Output, slice: &mut Slice<'_>) -> bool {
+        let parts = self.parts();
+        while let Some(mut slot) = self.leaving.pop() {
+            slot.begin(self.snapshots);
+            // What is written already is passed over.
+            if !(0..parts).all(|part| slot.write(part, output, slice)) {
+                self.leaving.push(slot);
+                return false;
+            }
+            self.recycle(slot.table);
+        }
+        let Self { writing: Some(writer), slots, snapshots, .. } = self else { return true };
+        while writer.part < parts {
+            let mut rest = slots.range_mut((writer.pane, Bound::Unbounded));
+            let Some((number, slot)) = rest.next() else {
+                *writer = Writer { part: writer.part + 1, pane: Bound::Unbounded };
+                continue;
+            };
+            slot.begin(*snapshots);
+            if !slot.write(writer.part, output, slice) {
+                return false;
+            }
+            writer.pane = Bound::Excluded(*number);
+            if !slice.goes_on(ENTRY_WORK) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Returns true while so many chunks of a snapshot wait for their storage that no more records should come.
+    pub(super) fn waits_for_storage(&self) -> bool {
+        self.writing.is_some() && self.output.is_overdrawn()
     }
 
     /// Drops the panes all of whose windows have numbers below `open`. Keeps one emptied table for the next new pane.
@@ -93,11 +231,21 @@ impl<K: Key, A: Record> Panes<K, A> {
         while let Some(first) =
             self.slots.first_entry().filter(|first| first.get().pane.windows.end <= open)
         {
-            let Slot { mut table, .. } = first.remove();
-            if self.spare.is_none() {
-                table.parts_mut().iter_mut().for_each(|part| hand_out(part, true, |_, _| {}));
-                self.spare = Some(table);
+            let slot = first.remove();
+            if slot.is_needed(self.snapshots) {
+                self.leaving.push(slot);
+            } else {
+                self.recycle(slot.table);
             }
+        }
+    }
+
+    /// Keeps the emptied table of a dropped pane, unless there is one already.
+    fn recycle(&mut self, mut table: Table<K, Single<A>>) {
+        if self.spare.is_none() {
+            table.end_writing();
+            table.parts_mut().iter_mut().for_each(|part| hand_out(part, true, |_, _| {}));
+            self.spare = Some(table);
         }
     }
 
@@ -115,10 +263,12 @@ impl<K: Key, A: Record> Panes<K, A> {
         goes_on: impl Fn() -> bool,
     ) -> bool {
         let (first, last) = range_of(slices, window);
+        let snapshots = self.snapshots;
         let Self { slots, merged, unmerged, taken, .. } = self;
         let begin = taken.map_or(Bound::Included(first), Bound::Excluded);
         let mut panes = slots.range_mut((begin, Bound::Included(last))).filter_map(|(_, slot)| {
-            let gives = last_use && slot.pane.windows.end <= window + 1;
+            let is_last = last_use && slot.pane.windows.end <= window + 1;
+            let gives = is_last && !slot.is_needed(snapshots);
             let table = slot.table.parts_mut().get_mut(part).filter(|table| !table.is_empty())?;
             Some((slot.pane.number, table, gives))
         });

@@ -11,6 +11,7 @@ use crate::{
         alarm::{Alarm, clock},
     },
     seam::{StreamEvent, TaskError},
+    state::Slice,
 };
 
 /// Groups the records of each key by windows of processing time, and emits the results of a window once the machine's clock has
@@ -132,11 +133,24 @@ where
         Some(self.store.memory_bytes())
     }
 
-    fn snapshot(
+    fn full(&self) -> bool {
+        self.store.waits_for_storage()
+    }
+
+    fn begin_snapshot(
         &mut self,
         _checkpoint: u64,
+        _context: &OperatorContext,
+    ) -> Result<bool, TaskError> {
+        self.store.begin_snapshot();
+        Ok(true)
+    }
+
+    fn write_snapshot(
+        &mut self,
+        slice: &mut Slice<'_>,
         context: &OperatorContext,
-    ) -> Result<Option<Vec<u8>>, TaskError> {
-        self.store.snapshot(context).map(Some)
+    ) -> Result<bool, TaskError> {
+        self.store.write_snapshot(slice, context)
     }
 }

@@ -2,6 +2,8 @@
 //! and can have different watermarks, until the operator's own watermark has passed all of them.
 
 use crate::{
+    operators::OperatorContext,
+    seam::TaskError,
     state::KeyGroups,
     types::{CodecError, Reader, write_varint, write_zigzag},
 };
@@ -47,6 +49,12 @@ impl Restored {
         }
     }
 
+    /// Appends the watermarks of no key group.
+    pub(super) fn write_none(out: &mut Vec<u8>) {
+        write_varint(0, out);
+        write_varint(0, out);
+    }
+
     /// Reads what [`Restored::write`] of some subtask wrote; groups that this subtask does not own are skipped.
     pub(super) fn read(
         &mut self,
@@ -78,4 +86,12 @@ impl Restored {
         self.passed(i64::MIN);
         Ok(())
     }
+}
+
+/// Returns the failure of the task for the state of windows in another version of the format.
+pub(super) fn other_version(written: u8, read: u8, context: &OperatorContext) -> TaskError {
+    TaskError::Deployment(format!(
+        "operator '{}': cannot restore its state, which has version {written} of the format of windows; those of the program are in version {read}; restore with the program that wrote the state, or give the operator another uid",
+        context.name(),
+    ))
 }

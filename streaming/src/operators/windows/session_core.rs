@@ -5,7 +5,10 @@
 //! longer does not change the queue: the key is then looked at too early, and queued again for the session's new end.
 
 use super::{
-    SessionGap, TimeWindow, WindowFolding, late::Lateness, restored::Restored, sessions::Sessions,
+    SessionGap, TimeWindow, WindowFolding,
+    late::Lateness,
+    restored::{Restored, other_version},
+    sessions::Sessions,
     store::WindowStore,
 };
 use crate::{
@@ -13,11 +16,11 @@ use crate::{
     operators::{Collector, Flow, KeySelector, Keyed, OperatorContext, keyed::failed},
     seam::TaskError,
     state::{
-        KeyAddress, KeyGroups, StateDeclaration, StateError, Table, read_snapshot, write_snapshot,
+        Free, KeyAddress, KeyGroups, Place, Slice, StateBackend, StateDeclaration, Table, Taken,
+        read_next, write_head,
     },
-    types::{CodecError, Key, Reader, Record},
+    types::{Key, Reader, Record},
 };
-use hashbrown::hash_table::Entry;
 use std::collections::BTreeMap;
 
 /// Version byte of the state. The state of tumbling and sliding windows has another one, so that neither is read as the other.
@@ -124,43 +127,34 @@ impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>, G: SessionGap<T>
         let watermark = passed(&self.restored, &self.groups, at.group, self.watermark);
         let Self { folding, lateness, table, queue, .. } = self;
         let is_late = lateness.end(window.last()) <= watermark;
-        let place = table.entry(at, |key| key == record.key());
-        let (entry, touching, session) = match place.map_err(|error| failed(context, error))? {
-            Entry::Occupied(taken) => {
-                let entry = taken.into_mut();
-                let touching = entry.1.touching(window);
+        let place = table.place(at, |key| key == record.key());
+        match place.map_err(|error| failed(context, error))? {
+            Place::Taken(mut place) => {
+                let (key, sessions) = place.entry();
+                let touching = sessions.touching(window);
                 if is_late && touching.is_empty() {
                     lateness.take_late(record.into_record(), time, watermark, out);
                     return Ok(());
                 }
-                let session = entry.1.add(touching.clone(), window, record.into_record(), folding);
-                (entry, touching, session)
+                let number = touching.start;
+                let session = sessions.add(touching, window, record.into_record(), folding);
+                let mut taken = Taking { folding, lateness, queue, watermark, out, context };
+                taken.grown((at, key), sessions, (number, session))
             }
-            Entry::Vacant(_) if is_late => {
+            Place::Free(_) if is_late => {
                 lateness.take_late(record.into_record(), time, watermark, out);
-                return Ok(());
+                Ok(())
             }
-            Entry::Vacant(free) => {
+            Place::Free(place) => {
                 let (key, record) = record.into_both();
-                let entry = free.insert((key, Sessions::default())).into_mut();
-                let session = entry.1.add(0..0, window, record, folding);
-                (entry, 0..0, session)
-            }
-        };
-        let (key, sessions) = entry;
-        let mut moment = session.last();
-        if moment <= watermark {
-            moment = lateness.end(moment);
-            if let Some(kept) = sessions.kept(touching.start).cloned() {
-                out.set_time(session.last());
-                let emitted = folding.emit(key.clone(), session, kept, out);
-                emitted.map_err(|error| context.user_error(error))?;
+                let mut sessions = Sessions::default();
+                let session = sessions.add(0..0, window, record, folding);
+                let mut taken = Taking { folding, lateness, queue, watermark, out, context };
+                taken.grown((at, &key), &mut sessions, (0, session))?;
+                place.insert(key, sessions);
+                Ok(())
             }
         }
-        if sessions.looked_at.is_none_or(|earlier| moment < earlier) {
-            queue.look_at(moment, at, key, sessions);
-        }
-        Ok(())
     }
 
     /// Handles a queue entry: emits the key's session that ends at `moment`, discards its sessions that were kept long enough,
@@ -172,18 +166,18 @@ impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>, G: SessionGap<T>
         out: &mut Collector<F::Out>,
         context: &OperatorContext,
     ) -> Result<(), TaskError> {
-        let place = self.table.entry(at, |stored| *stored == key);
-        let Entry::Occupied(mut taken) = place.map_err(|error| failed(context, error))? else {
+        let place = self.table.place(at, |stored| *stored == key);
+        let Place::Taken(mut place) = place.map_err(|error| failed(context, error))? else {
             return Ok(());
         };
-        let sessions = &mut taken.get_mut().1;
+        let (_, sessions) = Taken::<S::Key, _>::entry(&mut place);
         if sessions.looked_at != Some(moment) {
             return Ok(());
         }
         let ended = sessions.pass(moment, self.lateness.ms);
         match sessions.next(moment, self.lateness.ms) {
             Some(next) => self.queue.look_at(next, at, &key, sessions),
-            None => drop(taken.remove()),
+            None => Taken::<S::Key, _>::remove(place),
         }
         let Some((window, kept)) = ended else { return Ok(()) };
         out.set_time(window.last());
@@ -191,15 +185,20 @@ impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>, G: SessionGap<T>
         emitted.map_err(|error| context.user_error(error))
     }
 
-    /// Adds the state that [`WindowStore::snapshot`] of some subtask returned, as far as this subtask owns its key groups.
-    fn restore(&mut self, bytes: &[u8]) -> Result<(), StateError> {
-        let mut input = Reader::new(bytes);
-        if input.byte()? != VERSION {
-            return Err(CodecError::Invalid { what: "version of the state of sessions" }.into());
+    /// Restores the next part of a state, as far as this subtask owns its key groups. Parts follow each other in any order.
+    fn restore(
+        &mut self,
+        input: &mut Reader<'_>,
+        context: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        let codec = |error| context.codec_error(error);
+        let version = input.byte().map_err(codec)?;
+        if version != VERSION {
+            return Err(other_version(version, VERSION, context));
         }
-        self.restored.read(&self.groups, &mut input)?;
-        let table = input.take(input.remaining())?;
-        read_snapshot(table, &mut self.table, &self.groups, &self.fields)
+        self.restored.read(&self.groups, input).map_err(codec)?;
+        read_next(input, &mut self.table, &self.groups, &self.fields)
+            .map_err(|error| failed(context, error))
     }
 
     /// Queues all restored keys, and discards the sessions that have ended and that the allowed lateness, if it is shorter now,
@@ -217,6 +216,42 @@ impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>, G: SessionGap<T>
                 !sessions.is_empty()
             });
         }
+    }
+}
+
+/// What becomes of a session that has taken a record.
+struct Taking<'a, T, F, K, Out> {
+    folding: &'a mut F,
+    lateness: &'a Lateness<T>,
+    queue: &'a mut Queue<K>,
+    watermark: i64,
+    out: &'a mut Collector<Out>,
+    context: &'a OperatorContext,
+}
+
+impl<T, F: WindowFolding<K, T>, K: Key> Taking<'_, T, F, K, F::Out> {
+    /// Emits the key's session of that number if it was fired already, and queues the key if it has to be looked at earlier than
+    /// before.
+    #[inline]
+    fn grown(
+        &mut self,
+        (at, key): (KeyAddress, &K),
+        sessions: &mut Sessions<F::Kept>,
+        (number, session): (usize, TimeWindow),
+    ) -> Result<(), TaskError> {
+        let mut moment = session.last();
+        if moment <= self.watermark {
+            moment = self.lateness.end(moment);
+            if let Some(kept) = sessions.kept(number).cloned() {
+                self.out.set_time(session.last());
+                let emitted = self.folding.emit(key.clone(), session, kept, self.out);
+                emitted.map_err(|error| self.context.user_error(error))?;
+            }
+        }
+        if sessions.looked_at.is_none_or(|earlier| moment < earlier) {
+            self.queue.look_at(moment, at, key, sessions);
+        }
+        Ok(())
     }
 }
 
@@ -245,7 +280,11 @@ where
         );
         self.table = Table::new(self.groups.clone());
         while let Some(bytes) = context.next_snapshot()? {
-            self.restore(&bytes).map_err(|error| failed(context, error))?;
+            let mut input = Reader::new(&bytes);
+            self.restore(&mut input, context)?;
+            while input.remaining() > 0 {
+                self.restore(&mut input, context)?;
+            }
         }
         self.queue_restored();
         Ok(())
@@ -259,6 +298,8 @@ where
         out: &mut Collector<F::Out>,
         context: &OperatorContext,
     ) -> Result<(), TaskError> {
+        // Allocates the memory for snapshots when the table has grown.
+        StateBackend::reads_ahead(&mut self.table);
         batch.try_each_while(|record, time| {
             self.add_one(Keyed::new(selector, record), time, out, context)?;
             Ok(out.goes_on())
@@ -294,13 +335,27 @@ where
         self.table.memory_bytes() + self.queue.memory_bytes()
     }
 
-    /// Returns the state: a version byte, the watermarks of the key groups, then the table of sessions.
-    fn snapshot(&mut self, context: &OperatorContext) -> Result<Vec<u8>, TaskError> {
-        let mut bytes = vec![VERSION];
-        self.restored.write(&self.groups, self.watermark, &mut bytes);
-        let table = write_snapshot(&mut self.table, &self.groups, &self.fields);
-        bytes.extend_from_slice(&table.map_err(|error| failed(context, error))?);
-        Ok(bytes)
+    /// Begins the state: a version byte, the watermarks of the key groups, in the first chunk only, and a snapshot of keyed state.
+    fn begin_snapshot(&mut self) {
+        let (mut first, mut head) = (vec![VERSION], vec![VERSION]);
+        self.restored.write(&self.groups, self.watermark, &mut first);
+        Restored::write_none(&mut head);
+        for bytes in [&mut first, &mut head] {
+            write_head::<S::Key>(&self.fields, bytes);
+        }
+        self.table.begin_snapshot(&first, &head);
+    }
+
+    fn write_snapshot(
+        &mut self,
+        slice: &mut Slice<'_>,
+        context: &OperatorContext,
+    ) -> Result<bool, TaskError> {
+        self.table.write_snapshot(slice).map_err(|error| failed(context, error))
+    }
+
+    fn waits_for_storage(&self) -> bool {
+        self.table.waits_for_storage()
     }
 
     fn late_records(&self) -> u64 {

@@ -4,6 +4,7 @@ use crate::{
     batch::Batch,
     operators::{Collector, Flow, OperatorContext},
     seam::TaskError,
+    state::Slice,
     types::Record,
 };
 
@@ -60,11 +61,22 @@ pub trait WindowStore<T, S>: Send + 'static {
     /// Returns the bytes of memory that the windows' tables take; the heap of keys and kept values does not count.
     fn memory_bytes(&self) -> u64;
 
-    /// Returns the state as bytes for a checkpoint.
+    /// Begins the snapshot of the present state, which is written while records come. No other one is being written.
+    fn begin_snapshot(&mut self);
+
+    /// Writes a slice of the snapshot that was begun, as [`Operator::write_snapshot`](crate::operators::Operator::write_snapshot) does.
+    /// Returns true if the snapshot is complete.
     ///
     /// # Errors
     /// Returns an error if a value cannot be encoded.
-    fn snapshot(&mut self, context: &OperatorContext) -> Result<Vec<u8>, TaskError>;
+    fn write_snapshot(
+        &mut self,
+        slice: &mut Slice<'_>,
+        context: &OperatorContext,
+    ) -> Result<bool, TaskError>;
+
+    /// Returns true while so many chunks of a snapshot wait for their storage that no more records should come.
+    fn waits_for_storage(&self) -> bool;
 
     /// Returns how many records were dropped since the subtask started because they came after the end of the allowed lateness.
     fn late_records(&self) -> u64;

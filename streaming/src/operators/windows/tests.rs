@@ -10,8 +10,8 @@ use crate::{
         BoxError, ByReference, Collector, Consumer, Flow, Operator, OperatorContext, OperatorMail,
         SideOutputs,
     },
-    seam::{Barrier, Interrupt, StreamEvent, TaskError},
-    state::{KeyGroups, channel_of_group},
+    seam::{Barrier, Interrupt, StateChunk, StreamEvent, TaskError},
+    state::{KeyGroups, Slice, channel_of_group},
     time::WatermarkStrategy,
 };
 use proptest::prelude::*;
@@ -108,6 +108,9 @@ struct Subtask<Op: Operator<Record, Out = (u8, i64, i64, Vec<u32>)>> {
     out: Collector<Op::Out>,
     context: OperatorContext,
     seen: Arc<Mutex<Vec<Shown>>>,
+    /// The chunks of the snapshot that was begun last, and whether they are all.
+    chunks: Vec<StateChunk>,
+    complete: bool,
 }
 
 impl<Op: Operator<Record, Out = (u8, i64, i64, Vec<u32>)>> Subtask<Op> {
@@ -135,7 +138,8 @@ impl<Op: Operator<Record, Out = (u8, i64, i64, Vec<u32>)>> Subtask<Op> {
         context = context.restoring(restore.to_vec());
         let out =
             Collector::new(Box::new(Gather(Arc::clone(&seen))), SideOutputs::default(), interrupt);
-        let mut subtask = Self { operator, out, context, seen };
+        let chunks = Vec::new();
+        let mut subtask = Self { operator, out, context, seen, chunks, complete: true };
         subtask.operator.open(&subtask.context).unwrap();
         subtask
     }
@@ -161,16 +165,44 @@ impl<Op: Operator<Record, Out = (u8, i64, i64, Vec<u32>)>> Subtask<Op> {
         self.shown()
     }
 
-    fn snapshot(&mut self) -> Vec<u8> {
+    /// Begins a snapshot.
+    fn barrier(&mut self) {
         let barrier = Barrier { checkpoint: 1, triggered_ms: 0, last: false };
         assert_eq!(self.event(StreamEvent::Barrier(barrier)), []);
-        self.operator.snapshot(1, &self.context).unwrap().unwrap()
+        assert!(self.operator.begin_snapshot(1, &self.context).unwrap());
+        self.chunks.clear();
+        self.complete = false;
+    }
+
+    /// Writes a slice of the snapshot, unless it is complete.
+    fn slice(&mut self, work: usize) {
+        if !self.complete {
+            let mut slice = Slice::new(work, work, &|| true);
+            self.complete = self.operator.write_snapshot(&mut slice, &self.context).unwrap();
+            self.chunks.append(&mut slice.chunks);
+        }
+    }
+
+    fn snapshot(&mut self) -> Vec<u8> {
+        self.barrier();
+        self.slice(usize::MAX);
+        assert!(self.complete);
+        self.chunks.iter().map(|chunk| &chunk.bytes[..]).collect::<Vec<_>>().concat()
     }
 
     fn shown(&mut self) -> Vec<Shown> {
         self.out.flush().unwrap();
         std::mem::take(&mut *self.seen.lock().unwrap())
     }
+}
+
+/// Returns the bytes of the chunks that a subtask must read, as the index tells.
+fn chunks_of((subtask, of): (u32, u32), chunks: &[StateChunk]) -> Vec<Vec<u8>> {
+    let owned = KeyGroups::of_subtask(subtask, of, 128).owned;
+    let has = |chunk: &&StateChunk| {
+        chunk.groups.as_ref().is_none_or(|groups| groups.iter().any(|group| owned.contains(group)))
+    };
+    chunks.iter().filter(has).map(|chunk| chunk.bytes.to_vec()).collect()
 }
 
 /// The subtask that a key belongs to.
@@ -185,7 +217,9 @@ enum Act {
     Batch(Vec<(u8, i64)>),
     /// The watermark of one subtask advances.
     Watermark(usize, i64),
-    /// All subtasks write their state and are started again, that many.
+    /// All subtasks begin a snapshot, and write a slice of so much work after each of the next acts.
+    Barrier(usize),
+    /// All subtasks are started again, that many, from the snapshot that they have begun, or from the present state.
     Rescale(u32),
 }
 
@@ -200,8 +234,10 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
         let batch = prop::collection::vec((0_u8..6, moment()), 1..12).prop_map(Act::Batch);
         let watermark =
             (any::<usize>(), moment()).prop_map(|(subtask, ms)| Act::Watermark(subtask, ms));
+        let barrier = (1_usize..400).prop_map(Act::Barrier);
         let rescale = (1_u32..4).prop_map(Act::Rescale);
-        prop::collection::vec(prop_oneof![6 => batch, 6 => watermark, 1 => rescale], 1..40)
+        let act = prop_oneof![6 => batch, 6 => watermark, 1 => barrier, 1 => rescale];
+        prop::collection::vec(act, 1..40)
     })
 }
 
@@ -219,6 +255,7 @@ trait Reference {
 }
 
 /// Tumbling and sliding windows.
+#[derive(Clone)]
 struct Model {
     size: i64,
     slide: i64,
@@ -285,12 +322,13 @@ fn sorted(mut shown: Vec<Shown>) -> Vec<Shown> {
     shown
 }
 
-/// Windows over a store, and what stands for it.
+/// Windows over a store, and what stands for it. Whatever happens while a snapshot is being written: what is restored from it goes on
+/// as the model at the barrier does.
 fn check<W: WindowStore<Record, ByFirst, Out = (u8, i64, i64, Vec<u32>)>>(
     acts: &[Act],
     interrupted: bool,
     store: impl Fn() -> W,
-    model: &mut impl Reference,
+    model: &mut (impl Reference + Clone),
 ) -> Result<(), TestCaseError> {
     let subtask = |number, of, restore: &[Vec<u8>]| {
         let operator = EventTimeWindows::new(by_first(), store());
@@ -298,8 +336,12 @@ fn check<W: WindowStore<Record, ByFirst, Out = (u8, i64, i64, Vec<u32>)>>(
     };
     let mut subtasks = vec![subtask(0, 1, &[])];
     let (mut number, mut late) = (0, 0);
+    let mut begun = None;
     let end =
         [Act::Watermark(0, i64::MAX), Act::Watermark(1, i64::MAX), Act::Watermark(2, i64::MAX)];
+    let late_in = |subtasks: &[Subtask<EventTimeWindows<ByFirst, W>>]| {
+        subtasks.iter().map(|subtask| subtask.operator.late_records::<Record>()).sum::<u64>()
+    };
     for act in acts.iter().chain(&end) {
         let parallelism = subtasks.len() as u32;
         let (mut shown, mut expected) = (Vec::new(), Vec::new());
@@ -327,16 +369,34 @@ fn check<W: WindowStore<Record, ByFirst, Out = (u8, i64, i64, Vec<u32>)>>(
                     expected.extend(model.advance(key, *ms));
                 }
             }
-            Act::Rescale(to) => {
-                let restore: Vec<_> = subtasks.iter_mut().map(Subtask::snapshot).collect();
-                late += subtasks.iter().map(|s| s.operator.late_records::<Record>()).sum::<u64>();
-                subtasks = (0..*to).map(|number| subtask(number, *to, &restore)).collect();
+            Act::Barrier(work) => {
+                // The next barrier waits for the snapshot.
+                subtasks.iter_mut().for_each(|subtask| subtask.slice(usize::MAX));
+                subtasks.iter_mut().for_each(Subtask::barrier);
+                begun = Some((*work, model.clone(), late + late_in(&subtasks)));
             }
+            Act::Rescale(to) => {
+                late += late_in(&subtasks);
+                match begun.take() {
+                    Some((_, at_barrier, late_then)) => (*model, late) = (at_barrier, late_then),
+                    None => subtasks.iter_mut().for_each(Subtask::barrier),
+                }
+                subtasks.iter_mut().for_each(|subtask| subtask.slice(usize::MAX));
+                let chunks = subtasks.into_iter().flat_map(|subtask| subtask.chunks);
+                let mut chunks: Vec<_> = chunks.collect();
+                if number % 2 == 0 {
+                    chunks.reverse();
+                }
+                let restored = |n| subtask(n, *to, &chunks_of((n, *to), &chunks));
+                subtasks = (0..*to).map(restored).collect();
+            }
+        }
+        if let Some((work, ..)) = begun {
+            subtasks.iter_mut().for_each(|subtask| subtask.slice(work));
         }
         prop_assert_eq!(sorted(shown), sorted(expected), "after {:?}", act);
     }
-    late += subtasks.iter().map(|s| s.operator.late_records::<Record>()).sum::<u64>();
-    prop_assert_eq!(late, model.late());
+    prop_assert_eq!(late + late_in(&subtasks), model.late());
     Ok(())
 }
 
@@ -394,8 +454,70 @@ where
 
 #[test]
 fn the_fixtures_of_windows_and_sessions_are_read_and_written_alike() {
-    check_fixture("windows.bin", || windows(Slices::new(10, 4, 1), 5));
+    check_fixture("windows-3.bin", || windows(Slices::new(10, 4, 1), 5));
     check_fixture("sessions.bin", || EventTimeWindows::new(by_first(), sessions::core(|_| 10, 5)));
+}
+
+#[test]
+fn state_in_the_first_format_of_windows_is_refused_and_its_version_named() {
+    let context = OperatorContext::for_tests(0, 1);
+    let context = context.restoring(vec![crate::state::fixtures::fixture("windows.bin", &[])]);
+    let refused = windows(Slices::new(10, 4, 1), 5).open(&context).unwrap_err().to_string();
+    assert!(refused.contains("has version 1") && refused.contains("in version 3"), "{refused}");
+}
+
+/// Sliding windows with 700 records of each of 256 keys in each of three panes, and the number of their records.
+fn many_records() -> (Subtask<Windows>, usize) {
+    let mut subtask = Subtask::new(windows(Slices::new(30, 10, 0), 0), (0, 1), &[], false);
+    let mut records = Vec::new();
+    for number in 0..700 {
+        for pane in 0..3 {
+            let of_key = |key| (key, number << 10 | u32::from(key), pane * 10 + 5);
+            records.extend((0..=u8::MAX).map(of_key));
+        }
+    }
+    subtask.batch(&records);
+    (subtask, records.len())
+}
+
+#[test]
+fn chunks_of_panes_have_few_key_groups_and_a_subtask_reads_those_alone_that_may_have_its_own() {
+    let (mut before, records) = many_records();
+    before.snapshot();
+    let listed: Vec<_> = before.chunks.iter().filter_map(|chunk| chunk.groups.as_ref()).collect();
+    assert!(listed.len() > 6 && before.chunks.len() - listed.len() == 1, "{}", listed.len());
+    assert!(listed.iter().all(|groups| groups.len() < 24), "{listed:?}");
+    let mut restored = 0;
+    for subtask in 0..4 {
+        let own = chunks_of((subtask, 4), &before.chunks);
+        assert!(own.len() < before.chunks.len() / 2 + 2, "{} chunks", own.len());
+        let operator = windows(Slices::new(30, 10, 0), 0);
+        let mut after = Subtask::new(operator, (subtask, 4), &own, false);
+        let fired = after.event(StreamEvent::Watermark(i64::MAX));
+        restored += fired.iter().map(|((.., numbers), _)| numbers.len()).sum::<usize>();
+    }
+    // Each pane is in three windows.
+    assert_eq!(restored, 3 * records);
+}
+
+#[test]
+fn a_storage_that_is_too_slow_stops_the_records_of_windows_and_what_fires_is_still_written() {
+    let (mut subtask, records) = many_records();
+    subtask.barrier();
+    let mut slice = Slice::whole();
+    slice.stored = true;
+    assert!(!subtask.operator.write_snapshot(&mut slice, &subtask.context).unwrap());
+    assert!(slice.waits() && subtask.operator.full(), "eight chunks wait");
+    // A watermark that was under way drops all panes.
+    let fired = subtask.event(StreamEvent::Watermark(i64::MAX));
+    assert_eq!(fired.iter().map(|((.., numbers), _)| numbers.len()).sum::<usize>(), 3 * records);
+    subtask.chunks.append(&mut slice.chunks);
+    subtask.slice(usize::MAX);
+    assert!(subtask.complete && !subtask.operator.full());
+    let chunks = chunks_of((0, 1), &subtask.chunks);
+    let mut after = Subtask::new(windows(Slices::new(30, 10, 0), 0), (0, 1), &chunks, false);
+    let again = after.event(StreamEvent::Watermark(i64::MAX));
+    assert!(sorted(fired) == sorted(again));
 }
 
 #[test]

@@ -7,6 +7,7 @@ use crate::operators::windows::session_core::SessionCore;
 type Merged = (i64, i64, BTreeSet<u32>);
 
 /// Flink's merging windows.
+#[derive(Clone)]
 pub(super) struct Sessions {
     pub(super) gap: fn(u32) -> i64,
     pub(super) lateness: i64,
