@@ -10,6 +10,7 @@ use model::{
     AllocationId, CheckpointBarrier, ClusterId, Devices, ExecutionAttemptId, JobGraph, JobId,
     JobMasterId, MemorySize, OperatorId, ProcessSession, ProgramRef,
 };
+use platform::TlsPem;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -95,6 +96,9 @@ pub struct StartHost {
     /// A key derived from cluster secret and job id, for data connections between hosts of this job.
     #[serde(with = "serde_bytes")]
     pub data_key: Vec<u8>,
+    /// Certificate, key and authority for data connections; `None` if the cluster's connections do not use TLS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_tls: Option<TlsPem>,
     /// Bind address of the data port, and the host name that is advertised.
     pub data_bind: String,
     /// Advertised host name.

@@ -18,7 +18,7 @@ use crate::{
 use dashmap::DashMap;
 use hashbrown::DefaultHashBuilder;
 use model::{ClusterId, Fence, JobId};
-use platform::{BoxListener, BoxStream, Platform, Secret};
+use platform::{BoxListener, BoxStream, Platform, Secret, Tls};
 use std::{
     collections::BTreeMap,
     fmt, io,
@@ -222,6 +222,11 @@ impl RpcService {
     /// derived from the cluster secret, so that a host never sees that one.
     pub fn job_key(&self, job: JobId) -> Secret {
         self.0.options.credentials.secret.for_job(job)
+    }
+
+    /// Returns the TLS settings of this process's connections; `None` without TLS.
+    pub fn tls(&self) -> Option<&Tls> {
+        self.0.options.tls.as_ref()
     }
 
     /// Returns a receiver of findings about other processes from now on. A receiver that falls

@@ -12,6 +12,7 @@ use crate::{
 };
 use platform::{
     BoxListener, BoxStream, HandshakeError, Identity, Introduction,
+    auth::Party,
     handshake::{self, Peer},
 };
 use std::{
@@ -61,6 +62,12 @@ impl Inner {
         Introduction { node, incarnation: self.incarnation }
     }
 
+    /// Returns what this process shows to a peer; pipes inside a process have no TLS.
+    fn party<'a>(&'a self, introduction: &'a Introduction, over_local: bool) -> Party<'a> {
+        let tls = self.options.tls.as_ref().filter(|_| !over_local);
+        Party { credentials: &self.options.credentials, introduction, tls }
+    }
+
     /// Connects to a process and has it prove itself.
     pub(crate) async fn dial(
         self: &Arc<Self>,
@@ -79,16 +86,9 @@ impl Inner {
         let stream = within(options.connect_timeout, net.connect(node.host(), port))
             .await
             .map_err(|error| lost(error.to_string()))?;
-        let proved = async {
-            let mut stream = match &options.tls {
-                Some(tls) if !node.is_local() => tls.connect(stream, node.host()).await?,
-                _ => stream,
-            };
-            let me = self.introduction(node.is_local());
-            let nonce = self.platform.random_bytes();
-            let peer = handshake::connect(&mut stream, &options.credentials, &me, nonce).await?;
-            Ok((stream, peer))
-        };
+        let introduction = self.introduction(node.is_local());
+        let party = self.party(&introduction, node.is_local());
+        let proved = party.dial(&self.platform, stream, node.host());
         let (stream, peer) = tokio::time::timeout(options.handshake_timeout, proved)
             .await
             .map_err(|_| lost("the peer did not answer the handshake".to_owned()))?
@@ -135,16 +135,9 @@ impl Inner {
     async fn greet(self: Arc<Self>, stream: BoxStream, from: String) {
         let options = &self.options;
         let over_local = self.node.is_local();
-        let proved = async {
-            let mut stream = match &options.tls {
-                Some(tls) if !over_local => tls.accept(stream).await?,
-                _ => stream,
-            };
-            let me = self.introduction(over_local);
-            let nonce = self.platform.random_bytes();
-            let peer = handshake::accept(&mut stream, &options.credentials, &me, nonce).await?;
-            Ok::<_, HandshakeError>((stream, peer))
-        };
+        let introduction = self.introduction(over_local);
+        let party = self.party(&introduction, over_local);
+        let proved = party.accept(&self.platform, stream);
         match tokio::time::timeout(options.handshake_timeout, proved).await {
             Ok(Ok((stream, peer))) => {
                 let node = match peer.identity {
@@ -165,8 +158,10 @@ impl Inner {
             }
             Ok(Err(error)) => {
                 // Others scan ports, or have gone.
-                let stranger =
-                    matches!(error, HandshakeError::Io(_) | HandshakeError::Malformed(_));
+                let stranger = matches!(
+                    error,
+                    HandshakeError::Io(_) | HandshakeError::Malformed(_) | HandshakeError::Tls(_)
+                );
                 self.tell_refused(&from, &error.to_string(), !stranger);
             }
             Err(_) => self.tell_refused(&from, "it did not prove itself in time", false),
@@ -258,13 +253,14 @@ fn refused(node: &NodeAddress, error: HandshakeError) -> FabricError {
         HandshakeError::WrongSecret | HandshakeError::OtherJob => {
             FabricError::Forbidden { why: format!("{node}: {error}") }
         }
-        HandshakeError::Io(_) | HandshakeError::Malformed(_) | HandshakeError::Unproved => {
-            FabricError::Unreachable {
-                peer: node.clone(),
-                executed: Executed::No,
-                why: error.to_string(),
-            }
-        }
+        HandshakeError::Io(_)
+        | HandshakeError::Tls(_)
+        | HandshakeError::Malformed(_)
+        | HandshakeError::Unproved => FabricError::Unreachable {
+            peer: node.clone(),
+            executed: Executed::No,
+            why: error.to_string(),
+        },
     }
 }
 

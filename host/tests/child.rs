@@ -17,6 +17,10 @@ use common::{programs, *};
 use gateways::{CallError, program_host::*};
 use host::launch::{self, ExitCause, LaunchError, LaunchSpec, LaunchedHost};
 use model::{ExecutionState as S, JobId, ProcessSession};
+use platform::{
+    Platform,
+    testing::{Authority, Wiretap},
+};
 use std::{
     collections::BTreeMap,
     future::Future,
@@ -24,6 +28,7 @@ use std::{
     path::{Path, PathBuf},
     pin::Pin,
     process::ExitCode,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -51,6 +56,7 @@ tests!(
     a_launch_without_descriptors_left_is_told_apart_and_leaves_none_open,
     nothing_of_the_parents_environment_reaches_the_host,
     another_data_key_fails_the_tasks_and_names_the_peer,
+    no_record_crosses_the_wire_in_clear_with_tls,
     a_panic_in_a_child_is_a_failed_task_and_not_a_dead_process,
 );
 
@@ -460,6 +466,40 @@ async fn another_data_key_fails_the_tasks_and_names_the_peer() {
     assert!(cause.message.contains("handshake"), "{cause}");
     let named = [&a, &b].iter().any(|c| cause.message.contains(c.host.data_address.as_str()));
     assert!(named, "{cause}");
+}
+
+async fn no_record_crosses_the_wire_in_clear_with_tls() {
+    let words: Vec<String> = (0..40).map(|n| format!("a-secret-word-{n:04}")).collect();
+    for tls in [None, Some(Authority::new().issue(&["127.0.0.1"]))] {
+        // Every data connection has one end in this process, whichever of the two hosts dials.
+        let wire = Wiretap::default();
+        let platform = Platform::production_on(Arc::new(wire.clone()));
+        let mut cluster = Cluster::start_on(platform).await;
+        let (_, coordinators) = cluster.in_process(&programs::entry()).await;
+        let (_, mut a) = cluster.in_process(&programs::entry()).await;
+        let mut b = launch(&cluster).await;
+        let start = StartHost { data_tls: tls.clone(), ..cluster.start_host(&[]) };
+        a.data_address = a.gateway.ask(start.clone()).await.unwrap().data_address;
+        b.start(start).await;
+        let text = text(cluster.tmp.path(), "text", &words.join(" ").repeat(100));
+        let graph = cluster.build(&coordinators, 4, &["words", &text]).await;
+        let attempts = deploy(&graph, &[&a, &b.host], 0).await;
+        cluster.all(S::Finished, attempts.len()).await;
+        assert!(wire.len() > 1_000, "{} bytes crossed the wire", wire.len());
+        let in_clear = words.iter().filter(|word| wire.saw(word.as_bytes())).count();
+        assert_eq!(in_clear > 0, tls.is_none(), "{in_clear} words are on the wire in clear");
+        let Some(tls) = tls else { continue };
+        let line = tls.key.lines().nth(1).unwrap().as_bytes();
+        let process = PathBuf::from(format!("/proc/{}", b.pid));
+        for place in ["environ", "cmdline"].map(|file| process.join(file)) {
+            let bytes = std::fs::read(&place).unwrap();
+            assert!(!bytes.windows(line.len()).any(|w| w == line), "{}", place.display());
+        }
+        for log in ["out", "err"].map(|file| b.logs.join(file)) {
+            let bytes = std::fs::read(&log).unwrap();
+            assert!(!bytes.windows(line.len()).any(|w| w == line), "{}", log.display());
+        }
+    }
 }
 
 async fn a_panic_in_a_child_is_a_failed_task_and_not_a_dead_process() {

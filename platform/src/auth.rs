@@ -1,72 +1,61 @@
-//! Authenticated streams where both ends hold one key and nothing else is to be said: data ports.
-//! Time-outs are the caller's.
+//! Opens authenticated connections, for the fabric and for data ports: TLS first where the cluster uses it, then the
+//! handshake. Must never hand out a stream whose peer has not proved itself. Time-outs are the caller's.
 
 use crate::{
-    BoxStream, Platform,
-    handshake::{self, Credentials, HandshakeError, Identity, Introduction},
+    BoxStream, Platform, Tls,
+    handshake::{self, Credentials, HandshakeError, Introduction, Peer},
 };
-use model::{ClusterId, JobId};
 
-pub use crate::handshake::Secret;
-
-/// The reason why the peer is not trusted.
-pub type AuthError = HandshakeError;
-
-fn parties(key: &Secret) -> (Credentials, Introduction) {
-    let credentials = Credentials {
-        cluster: ClusterId::new("data"),
-        // The key is the job's already; the job's name adds nothing to the proof.
-        identity: Identity::Host(JobId(0)),
-        secret: key.clone(),
-    };
-    let introduction = Introduction { node: String::new(), incarnation: 0 };
-    (credentials, introduction)
+/// What one process shows to every peer.
+#[derive(Debug, Clone, Copy)]
+pub struct Party<'a> {
+    /// The secret that it proves to know, and its identity.
+    pub credentials: &'a Credentials,
+    /// Its address and incarnation.
+    pub introduction: &'a Introduction,
+    /// Its certificate; `None` for connections without TLS. Both sides must have one, or neither.
+    pub tls: Option<&'a Tls>,
 }
 
-/// Authenticates the stream as the side that connected. The returned stream leads to a process that
-/// knows the key.
-pub async fn dial(
-    platform: &Platform,
-    mut stream: BoxStream,
-    key: &Secret,
-) -> Result<BoxStream, AuthError> {
-    let (mine, me) = parties(key);
-    handshake::connect(&mut stream, &mine, &me, platform.random_bytes()).await?;
-    Ok(stream)
-}
+impl Party<'_> {
+    /// Authenticates the peer of a connection that this process opened to `host`, which the peer's certificate must name. Returns the
+    /// stream to go on with.
+    ///
+    /// # Errors
+    /// Returns [`HandshakeError::Tls`] if only one side uses TLS or a certificate is refused, and the handshake's own
+    /// errors after that.
+    pub async fn dial(
+        &self,
+        platform: &Platform,
+        stream: BoxStream,
+        host: &str,
+    ) -> Result<(BoxStream, Peer), HandshakeError> {
+        let mut stream = match self.tls {
+            Some(tls) => tls.connect(stream, host).await?,
+            None => stream,
+        };
+        let nonce = platform.random_bytes();
+        let peer =
+            handshake::connect(&mut stream, self.credentials, self.introduction, nonce).await?;
+        Ok((stream, peer))
+    }
 
-/// Authenticates the stream as the side that accepted.
-pub async fn accept(
-    platform: &Platform,
-    mut stream: BoxStream,
-    key: &Secret,
-) -> Result<BoxStream, AuthError> {
-    let (mine, me) = parties(key);
-    handshake::accept(&mut stream, &mine, &me, platform.random_bytes()).await?;
-    Ok(stream)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-
-    #[tokio::test]
-    async fn equal_keys_open_a_stream_and_others_do_not() {
-        let platform = Platform::production();
-        let right = Secret::new([1; 32]);
-        let wrong = Secret::new([2; 32]);
-        for (key, opens) in [(&right, true), (&wrong, false)] {
-            let (a, b) = tokio::io::duplex(4096);
-            let (a, b) =
-                tokio::join!(async { dial(&platform, BoxStream::new(a), key).await }, async {
-                    accept(&platform, BoxStream::new(b), &right).await
-                },);
-            assert_eq!((a.is_ok(), b.is_ok()), (opens, opens));
-            if let (Ok(mut a), Ok(mut b)) = (a, b) {
-                a.write_all(b"x").await.unwrap();
-                assert_eq!(b.read_u8().await.unwrap(), b'x');
-            }
-        }
+    /// Authenticates the peer of a connection that this process accepted. Returns the stream to go on with.
+    ///
+    /// # Errors
+    /// As [`Party::dial`].
+    pub async fn accept(
+        &self,
+        platform: &Platform,
+        stream: BoxStream,
+    ) -> Result<(BoxStream, Peer), HandshakeError> {
+        let mut stream = match self.tls {
+            Some(tls) => tls.accept(stream).await?,
+            None => stream,
+        };
+        let nonce = platform.random_bytes();
+        let peer =
+            handshake::accept(&mut stream, self.credentials, self.introduction, nonce).await?;
+        Ok((stream, peer))
     }
 }

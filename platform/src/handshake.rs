@@ -4,6 +4,7 @@
 //! It must never allocate for an unproved peer more than one bounded greeting, never answer one with
 //! anything but its own greeting, and never accept a proof twice: both sides' fresh nonces are in it.
 
+use crate::tls::TlsRefusal;
 use hmac::{Hmac, Mac};
 use model::{ClusterId, JobId};
 use sha2::{Digest, Sha256};
@@ -123,8 +124,11 @@ pub struct Peer {
 pub enum HandshakeError {
     /// The stream failed or ended.
     #[error("the connection was lost during the handshake: {0}")]
-    Io(#[from] io::Error),
-    /// The bytes are not this protocol.
+    Io(#[source] io::Error),
+    /// The two sides do not agree on TLS, or one refuses the other's certificate.
+    #[error("TLS: {0}")]
+    Tls(#[from] TlsRefusal),
+    /// Not our protocol at all.
     #[error("the peer does not speak this protocol: {0}")]
     Malformed(&'static str),
     /// Versions that can't be talked between.
@@ -154,6 +158,16 @@ pub enum HandshakeError {
     /// A host of another job, or one that is not wanted here.
     #[error("the peer is a program host of another job")]
     OtherJob,
+}
+
+impl From<io::Error> for HandshakeError {
+    fn from(error: io::Error) -> Self {
+        // A TLS peer may refuse this process's certificate as late as at the first read.
+        match TlsRefusal::of(&error) {
+            Some(refusal) => Self::Tls(refusal),
+            None => Self::Io(error),
+        }
+    }
 }
 
 /// A greeting as it is on the wire.
@@ -401,7 +415,7 @@ pub async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
     // It checks first, and closes without a word.
     stream.read_exact(&mut claimed).await.map_err(|error| match error.kind() {
         io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => HandshakeError::Unproved,
-        _ => HandshakeError::Io(error),
+        _ => HandshakeError::from(error),
     })?;
     proving(&secret, Role::Client, &client, &server)
         .verify_slice(&claimed)

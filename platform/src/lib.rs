@@ -9,6 +9,8 @@ mod lanes;
 pub mod net;
 mod ports;
 mod tcp;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod tls;
 #[cfg(feature = "simulation")]
 pub mod turmoil_net;
@@ -18,7 +20,7 @@ pub use handshake::{Credentials, HandshakeError, Identity, Introduction, Secret}
 pub use lanes::{Lane, LaneEnded, LaneHandle, after_this_turn};
 pub use net::{BoxListener, BoxStream, Listener, Network};
 pub use ports::{ParsePortsError, PortSpec};
-pub use tls::{Tls, TlsError};
+pub use tls::{Tls, TlsError, TlsPem, TlsRefusal};
 
 use entropy::Entropy;
 use inproc::InProcessNetwork;

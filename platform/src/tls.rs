@@ -1,13 +1,14 @@
 //! Mutual TLS 1.3 under the handshake, as a setting. Every process shows a certificate of the cluster's
-//! own authority, and wants one from its peer.
+//! own authority, and wants one from its peer. Must never print a key.
 
 use crate::net::BoxStream;
+use serde::{Deserialize, Serialize};
 use std::{fmt, io, sync::Arc};
 use thiserror::Error;
 use tokio_rustls::{
     TlsAcceptor, TlsConnector,
     rustls::{
-        ClientConfig, RootCertStore, ServerConfig,
+        self, ClientConfig, RootCertStore, ServerConfig,
         crypto::ring,
         pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
         server::WebPkiClientVerifier,
@@ -15,11 +16,30 @@ use tokio_rustls::{
     },
 };
 
-/// A process's certificate and the authority that it trusts.
+/// The PEM texts behind `security.ssl.internal.*`. A TaskManager hands them to its program hosts over their inherited
+/// sockets; they belong in no argument, environment variable or log.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TlsPem {
+    /// Certificates of the authority that signs the certificates of the cluster's processes.
+    pub authority: String,
+    /// This process's certificate chain.
+    pub chain: String,
+    /// This process's private key.
+    pub key: String,
+}
+
+impl fmt::Debug for TlsPem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TlsPem(…)")
+    }
+}
+
+/// A process's certificate and the authority that it trusts. Clones share both.
 #[derive(Clone)]
 pub struct Tls {
     connector: TlsConnector,
     acceptor: TlsAcceptor,
+    pem: Arc<TlsPem>,
 }
 
 impl fmt::Debug for Tls {
@@ -30,49 +50,97 @@ impl fmt::Debug for Tls {
 
 /// The reason why the TLS settings can't be used.
 #[derive(Debug, Error)]
-#[error("TLS settings can't be used: {what}: {why}")]
+#[error("TLS settings can't be used: {option}: {why}")]
 pub struct TlsError {
-    what: &'static str,
+    option: &'static str,
     why: String,
 }
 
+/// The reason why a peer and this process do not agree on TLS; names the option to look at.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum TlsRefusal {
+    /// The peer's bytes are not TLS.
+    #[error(
+        "the peer does not use TLS, this process does; security.ssl.internal.enabled must be the same on all processes"
+    )]
+    Plain,
+    /// This process refuses the peer's certificate.
+    #[error(
+        "the peer's certificate is refused ({0}); it must be signed by an authority in security.ssl.internal.ca and name the peer's host"
+    )]
+    Certificate(String),
+    /// The peer has ended the TLS handshake with an alert.
+    #[error(
+        "the peer refuses this process's certificate (alert {0}); security.ssl.internal.cert must be signed by an authority in the peer's security.ssl.internal.ca"
+    )]
+    Alert(String),
+    /// Any other violation of the protocol.
+    #[error("{0} (see security.ssl.internal.enabled)")]
+    Other(String),
+}
+
+impl TlsRefusal {
+    /// Returns the refusal behind an error of a TLS stream; `None` if the stream itself failed.
+    pub(crate) fn of(error: &io::Error) -> Option<Self> {
+        let error = error.get_ref()?.downcast_ref::<rustls::Error>()?;
+        Some(match error {
+            rustls::Error::InvalidMessage(_) => Self::Plain,
+            rustls::Error::InvalidCertificate(why) => Self::Certificate(why.to_string()),
+            rustls::Error::NoCertificatesPresented => Self::Certificate("it shows none".to_owned()),
+            rustls::Error::AlertReceived(alert) => Self::Alert(format!("{alert:?}")),
+            other => Self::Other(other.to_string()),
+        })
+    }
+}
+
 impl Tls {
-    /// Reads the settings from PEM texts: the authority's certificates, this process's chain, its
-    /// private key.
-    pub fn new(authority: &[u8], chain: &[u8], key: &[u8]) -> Result<Self, TlsError> {
-        fn wrong<E: fmt::Display>(what: &'static str) -> impl Fn(E) -> TlsError {
-            move |why| TlsError { what, why: why.to_string() }
+    /// Reads the certificates and the key.
+    ///
+    /// # Errors
+    /// Returns an error that names the option whose text is wrong.
+    pub fn new(pem: TlsPem) -> Result<Self, TlsError> {
+        const AUTHORITY: &str = "security.ssl.internal.ca";
+        const CHAIN: &str = "security.ssl.internal.cert";
+        const KEY: &str = "security.ssl.internal.key";
+        fn wrong<E: fmt::Display>(option: &'static str) -> impl Fn(E) -> TlsError {
+            move |why| TlsError { option, why: why.to_string() }
         }
         let mut roots = RootCertStore::empty();
-        for certificate in CertificateDer::pem_slice_iter(authority) {
-            let certificate = certificate.map_err(wrong("authority"))?;
-            roots.add(certificate).map_err(wrong("authority"))?;
+        for certificate in CertificateDer::pem_slice_iter(pem.authority.as_bytes()) {
+            let certificate = certificate.map_err(wrong(AUTHORITY))?;
+            roots.add(certificate).map_err(wrong(AUTHORITY))?;
         }
         let roots = Arc::new(roots);
-        let chain: Vec<_> = CertificateDer::pem_slice_iter(chain)
+        let chain: Vec<_> = CertificateDer::pem_slice_iter(pem.chain.as_bytes())
             .collect::<Result<_, _>>()
-            .map_err(wrong("certificate"))?;
-        let key = PrivateKeyDer::from_pem_slice(key).map_err(wrong("key"))?;
+            .map_err(wrong(CHAIN))?;
+        let key = PrivateKeyDer::from_pem_slice(pem.key.as_bytes()).map_err(wrong(KEY))?;
         let provider = Arc::new(ring::default_provider());
         let client = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&[&TLS13])
-            .map_err(wrong("versions"))?
+            .map_err(wrong(CHAIN))?
             .with_root_certificates(Arc::clone(&roots))
             .with_client_auth_cert(chain.clone(), key.clone_key())
-            .map_err(wrong("certificate"))?;
+            .map_err(wrong(CHAIN))?;
         let verifier = WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(&provider))
             .build()
-            .map_err(wrong("authority"))?;
+            .map_err(wrong(AUTHORITY))?;
         let server = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&TLS13])
-            .map_err(wrong("versions"))?
+            .map_err(wrong(CHAIN))?
             .with_client_cert_verifier(verifier)
             .with_single_cert(chain, key)
-            .map_err(wrong("certificate"))?;
+            .map_err(wrong(CHAIN))?;
         Ok(Self {
             connector: TlsConnector::from(Arc::new(client)),
             acceptor: TlsAcceptor::from(Arc::new(server)),
+            pem: Arc::new(pem),
         })
+    }
+
+    /// Returns the texts that these settings were read from, to be handed to a program host.
+    pub fn pem(&self) -> &TlsPem {
+        &self.pem
     }
 
     /// Does the TLS handshake as the side that opened the connection; `host` must be named in the
@@ -80,7 +148,7 @@ impl Tls {
     pub async fn connect(&self, stream: BoxStream, host: &str) -> io::Result<BoxStream> {
         let name = ServerName::try_from(host.to_owned())
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-        let stream = self.connector.connect(name, stream).await?;
+        let stream = self.connector.connect(name, stream).await.map_err(closed)?;
         Ok(BoxStream::new(stream))
     }
 
@@ -90,34 +158,53 @@ impl Tls {
     }
 }
 
+/// A process without TLS closes a connection that begins with TLS, and cannot say why.
+fn closed(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => io::Error::new(
+            error.kind(),
+            "the peer closed the connection when TLS began: it has ended, is overloaded, or does not use TLS \
+             (security.ssl.internal.enabled)",
+        ),
+        _ => error,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        Credentials, HandshakeError, Identity, Introduction, Platform, Secret, auth::Party,
+        testing::Authority,
+    };
+    use model::ClusterId;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-    /// A new authority and a certificate of it for `localhost`.
-    fn settings() -> (String, String, String) {
-        let authority_key = rcgen::KeyPair::generate().unwrap();
-        let mut params = rcgen::CertificateParams::new(Vec::new()).unwrap();
-        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-        let authority = params.self_signed(&authority_key).unwrap();
-        let issuer = rcgen::Issuer::new(params, authority_key);
-        let key = rcgen::KeyPair::generate().unwrap();
-        let certificate = rcgen::CertificateParams::new(vec!["localhost".to_owned()])
-            .unwrap()
-            .signed_by(&key, &issuer)
-            .unwrap();
-        (authority.pem(), certificate.pem(), key.serialize_pem())
+    fn tls(host: &str) -> Tls {
+        Tls::new(Authority::new().issue(&[host])).unwrap()
     }
 
-    fn tls(authority: &str, certificate: &str, key: &str) -> Tls {
-        Tls::new(authority.as_bytes(), certificate.as_bytes(), key.as_bytes()).unwrap()
+    /// Has two processes of one cluster authenticate each other; returns the errors of the dialling and the accepting side.
+    async fn meet(client: Option<&Tls>, server: Option<&Tls>) -> [Option<String>; 2] {
+        let platform = Platform::production();
+        let credentials = Credentials {
+            cluster: ClusterId::new("c"),
+            identity: Identity::Cluster,
+            secret: Secret::new([3; 32]),
+        };
+        let introduction = Introduction { node: "a:1".to_owned(), incarnation: 1 };
+        let party = |tls| Party { credentials: &credentials, introduction: &introduction, tls };
+        let (a, b) = tokio::io::duplex(4096);
+        let (client, server) = (party(client), party(server));
+        let text = |met: Result<_, HandshakeError>| met.err().map(|error| error.to_string());
+        let dialled = async { text(client.dial(&platform, BoxStream::new(a), "localhost").await) };
+        let accepted = async { text(server.accept(&platform, BoxStream::new(b)).await) };
+        tokio::join!(dialled, accepted).into()
     }
 
     #[tokio::test]
     async fn both_sides_show_certificates_of_one_authority() {
-        let (authority, certificate, key) = settings();
-        let tls = tls(&authority, &certificate, &key);
+        let tls = tls("localhost");
         let (a, b) = tokio::io::duplex(4096);
         let (client, server) = tokio::join!(
             tls.connect(BoxStream::new(a), "localhost"),
@@ -129,19 +216,50 @@ mod tests {
         let mut text = [0; 5];
         server.read_exact(&mut text).await.unwrap();
         assert_eq!(&text, b"hello");
+        assert_eq!(meet(Some(&tls), Some(&tls)).await, [None, None]);
     }
 
     #[tokio::test]
     async fn a_stranger_is_refused() {
-        let (authority, certificate, key) = settings();
-        let ours = tls(&authority, &certificate, &key);
-        let (_, stranger, stranger_key) = settings();
-        let theirs = tls(&authority, &stranger, &stranger_key);
-        let (a, b) = tokio::io::duplex(4096);
-        let (_, server) = tokio::join!(
-            theirs.connect(BoxStream::new(a), "localhost"),
-            ours.accept(BoxStream::new(b))
-        );
-        assert!(server.is_err());
+        let ours = Authority::new().issue(&["localhost"]);
+        let mut theirs = Authority::new().issue(&["localhost"]);
+        // The stranger accepts this process's certificate, so that only its own one is refused.
+        theirs.authority.clone_from(&ours.authority);
+        let (ours, theirs) = (Tls::new(ours).unwrap(), Tls::new(theirs).unwrap());
+        let [client, server] = meet(Some(&theirs), Some(&ours)).await;
+        assert!(server.unwrap().contains("security.ssl.internal.ca"));
+        assert!(client.unwrap().contains("security.ssl.internal.cert"));
+        let [client, _] = meet(Some(&ours), Some(&theirs)).await;
+        let client = client.unwrap();
+        assert!(client.contains("the peer's certificate is refused"), "{client}");
+        assert!(client.contains("security.ssl.internal.ca"), "{client}");
+    }
+
+    #[tokio::test]
+    async fn a_certificate_for_another_host_is_refused_by_the_side_that_dials() {
+        let other = tls("elsewhere");
+        let [client, _] = meet(Some(&other), Some(&other)).await;
+        assert!(client.unwrap().contains("name the peer's host"));
+    }
+
+    #[tokio::test]
+    async fn a_peer_without_tls_is_refused_and_both_sides_name_the_option() {
+        let tls = tls("localhost");
+        for (client, server) in [(Some(&tls), None), (None, Some(&tls))] {
+            for error in meet(client, server).await {
+                let error = error.unwrap();
+                assert!(error.contains("security.ssl.internal.enabled"), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_key_is_printed_and_a_wrong_text_is_named_by_its_option() {
+        let pem = Authority::new().issue(&["localhost"]);
+        assert!(!format!("{pem:?}").contains("KEY"), "{pem:?}");
+        let error = Tls::new(TlsPem { key: "none".to_owned(), ..pem.clone() }).unwrap_err();
+        assert!(error.to_string().contains("security.ssl.internal.key"), "{error}");
+        let error = Tls::new(TlsPem { authority: String::new(), ..pem }).unwrap_err();
+        assert!(error.to_string().contains("security.ssl.internal.ca"), "{error}");
     }
 }

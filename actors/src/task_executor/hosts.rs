@@ -373,6 +373,7 @@ impl TaskExecutor {
             job_id,
             cluster_id: settings.cluster_id.clone(),
             data_key: (self.deps.data_key)(job_id).to_vec(),
+            data_tls: self.services.rpc.tls().map(|tls| tls.pem().clone()),
             data_bind: settings.data_bind.clone(),
             data_host: settings.data_host.clone(),
             data_ports: settings.data_ports.clone(),

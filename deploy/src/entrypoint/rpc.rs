@@ -6,8 +6,7 @@ use conf::{Opt, Options, Ports, jobmanager, rpc, security, taskmanager};
 use gateways::{ListenOptions, RpcOptions, RpcService, RpcStartError};
 use model::ClusterId;
 use platform::handshake::{Credentials, Identity, Secret};
-use platform::tls::Tls;
-use platform::{Platform, PortSpec};
+use platform::{Platform, PortSpec, Tls, TlsPem};
 use std::path::PathBuf;
 
 /// Binds a JobManager's port.
@@ -111,20 +110,21 @@ fn tls(options: &Options) -> Result<Option<Tls>, StartError> {
     if !options.get(&security::SSL_INTERNAL_ENABLED) {
         return Ok(None);
     }
-    let authority = pem(options, &security::SSL_INTERNAL_CA)?;
-    let chain = pem(options, &security::SSL_INTERNAL_CERT)?;
-    let key = pem(options, &security::SSL_INTERNAL_KEY)?;
-    let tls = Tls::new(&authority, &chain, &key).map_err(|e| StartError::Invalid(e.to_string()))?;
-    Ok(Some(tls))
+    let pem = TlsPem {
+        authority: pem(options, &security::SSL_INTERNAL_CA)?,
+        chain: pem(options, &security::SSL_INTERNAL_CERT)?,
+        key: pem(options, &security::SSL_INTERNAL_KEY)?,
+    };
+    Tls::new(pem).map(Some).map_err(|e| StartError::Invalid(e.to_string()))
 }
 
-fn pem(options: &Options, option: &Opt<Option<PathBuf>>) -> Result<Vec<u8>, StartError> {
+fn pem(options: &Options, option: &Opt<Option<PathBuf>>) -> Result<String, StartError> {
     let Some(path) = options.get(option) else {
         return Err(StartError::Invalid(format!(
             "security.ssl.internal.enabled is set: {} is missing",
             option.key()
         )));
     };
-    std::fs::read(&path)
+    std::fs::read_to_string(&path)
         .map_err(|e| StartError::storage(format!("{} {}", option.key(), path.display()), e))
 }

@@ -3,7 +3,7 @@
 use crate::fixture::*;
 use gateways::{FabricError, NodeAddress, Principal, RpcOptions, RpcService, RpcStartError};
 use model::{ClusterId, JobId};
-use platform::{Platform, PortSpec, Tls, inproc::InProcessNetwork};
+use platform::{Platform, PortSpec, Tls, TlsPem, inproc::InProcessNetwork, testing::Authority};
 use std::{sync::Arc, time::Duration};
 
 fn tcp_options(tls: Option<Tls>) -> RpcOptions {
@@ -54,40 +54,26 @@ fn a_busy_port_is_an_error_and_the_next_of_a_range_is_taken() {
     });
 }
 
-fn certificates() -> (String, impl Fn() -> (String, String)) {
-    let authority_key = rcgen::KeyPair::generate().unwrap();
-    let mut params = rcgen::CertificateParams::new(Vec::new()).unwrap();
-    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-    let authority = params.self_signed(&authority_key).unwrap().pem();
-    let issuer = rcgen::Issuer::new(params, authority_key);
-    let issue = move || {
-        let key = rcgen::KeyPair::generate().unwrap();
-        let names = vec!["localhost".to_owned()];
-        let certificate = rcgen::CertificateParams::new(names).unwrap();
-        let certificate = certificate.signed_by(&key, &issuer).unwrap();
-        (certificate.pem(), key.serialize_pem())
-    };
-    (authority, issue)
-}
-
-fn tls(authority: &str, (chain, key): (String, String)) -> Tls {
-    Tls::new(authority.as_bytes(), chain.as_bytes(), key.as_bytes()).unwrap()
+fn tls(authority: &Authority) -> Tls {
+    Tls::new(authority.issue(&["localhost"])).unwrap()
 }
 
 #[test]
 fn calls_cross_mutual_tls_and_strangers_to_the_authority_do_not() {
     real(|| async {
-        let (authority, issue) = certificates();
-        let server = tcp_service(Some(tls(&authority, issue()))).await;
-        let client = tcp_service(Some(tls(&authority, issue()))).await;
+        let authority = Authority::new();
+        let server = tcp_service(Some(tls(&authority))).await;
+        let client = tcp_service(Some(tls(&authority))).await;
         let pair = Pair::of(server, client);
         let bytes = vec![5; 3 << 20];
         let echoed = pair.remote.ask(Echo { bytes: bytes.clone() }).await.unwrap();
         assert!(echoed.as_ref() == bytes);
         assert_eq!(pair.remote.ask(Count {}).await, Ok(0));
 
-        let (_, stranger) = certificates();
-        for stranger in [Some(tls(&authority, stranger())), None] {
+        // It accepts the server's certificate, so that only its own one is refused.
+        let ours = authority.issue(&["localhost"]).authority;
+        let stranger = TlsPem { authority: ours, ..Authority::new().issue(&["localhost"]) };
+        for stranger in [Some(Tls::new(stranger).unwrap()), None] {
             let plain = stranger.is_none();
             let client = tcp_service(stranger).await;
             let remote = client.gateway::<TestGateway>(&pair.server.address_of("test"), session(1));

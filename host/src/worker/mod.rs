@@ -16,7 +16,7 @@ use gateways::{
     task_executor::{DeployError, TaskExecutorGateway},
 };
 use model::{AllocationId, ExecutionAttemptId, JobGraph, JobId, JobMasterId, parse_duration};
-use platform::{Credentials, Identity, Platform, PortSpec, Secret};
+use platform::{Credentials, Identity, Platform, PortSpec, Secret, Tls};
 use reports::{ReportingEnded, Reports, report};
 use std::{
     collections::BTreeMap,
@@ -276,11 +276,15 @@ async fn bind(
         identity: Identity::Host(start.job_id),
         secret: Secret::new(start.data_key.clone()),
     };
+    let tls = start.data_tls.clone().map(Tls::new).transpose();
+    let tls = tls.map_err(|e| BuildError::Invalid(e.to_string()))?;
     let platform = platform.clone();
     let (bind, host) = (start.data_bind.clone(), start.data_host.clone());
     // Bound on the data runtime, because a socket belongs to the runtime that polls it.
     let bound = runtime
-        .spawn(async move { DataPort::bind(&platform, &bind, &host, &ports, credentials).await })
+        .spawn(
+            async move { DataPort::bind(&platform, &bind, &host, &ports, credentials, tls).await },
+        )
         .await;
     match bound {
         Ok(Ok(port)) => Ok(port),

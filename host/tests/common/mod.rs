@@ -152,7 +152,10 @@ pub struct Cluster {
 
 impl Cluster {
     pub async fn start() -> Self {
-        let platform = Platform::production();
+        Self::start_on(Platform::production()).await
+    }
+
+    pub async fn start_on(platform: Platform) -> Self {
         let options = RpcOptions {
             // A port, so that children can tell its name from their own.
             listen: Some(ListenOptions {
@@ -224,6 +227,7 @@ impl Cluster {
             job_id: JOB,
             cluster_id: ClusterId::new("test"),
             data_key: KEY.to_vec(),
+            data_tls: None,
             data_bind: "127.0.0.1".to_owned(),
             data_host: "127.0.0.1".to_owned(),
             data_ports: "0".to_owned(),

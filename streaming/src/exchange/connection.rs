@@ -186,6 +186,10 @@ impl Connection {
         };
         let why = match ended {
             Ok(()) => Ended::Closed.to_string(),
+            // A process that dies does not end TLS in order.
+            Err(Ended::Io(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                Ended::Closed.to_string()
+            }
             Err(ended) => ended.to_string(),
         };
         self.lose(&why);
@@ -242,6 +246,8 @@ impl Connection {
                 continue;
             }
             write.write_all(&bytes).await?;
+            // TLS may keep the last part until it is flushed; nothing is written again before there is more to send.
+            write.flush().await?;
             bytes.clear();
             bytes.shrink_to(2 * WRITE_BYTES);
         }

@@ -1,5 +1,6 @@
 //! The data port and the connections to other task processes: one per pair, whichever side dials. A peer that does not prove
-//! that it has the job's key must not be able to do anything but make this process close the connection.
+//! that it has the job's key, and where the cluster uses TLS a certificate of its authority, must not be able to do anything but
+//! make this process close the connection.
 
 use super::{Connection, Shared};
 use crate::lock;
@@ -8,8 +9,8 @@ use futures::{
     future::{BoxFuture, Shared as SharedFuture},
 };
 use platform::{
-    BoxListener, BoxStream, Credentials, HandshakeError, Introduction, Platform, PortSpec,
-    handshake,
+    BoxListener, BoxStream, Credentials, HandshakeError, Introduction, Platform, PortSpec, Tls,
+    auth::Party,
 };
 use std::{
     collections::BTreeMap,
@@ -20,7 +21,7 @@ use std::{
 use thiserror::Error;
 use tokio::sync::{Semaphore, watch};
 
-/// Maximum duration of a handshake, and of establishing a TCP connection.
+/// Maximum duration of a handshake, that of TLS included, and of establishing a TCP connection.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(5);
 /// Maximum number of incoming handshakes at the same time.
 const HANDSHAKES_MAX: usize = 64;
@@ -40,6 +41,7 @@ struct Me {
     platform: Platform,
     credentials: Credentials,
     introduction: Introduction,
+    tls: Option<Tls>,
 }
 
 /// The reason why a data port cannot be opened.
@@ -59,7 +61,8 @@ pub enum DataPortError {
 
 impl DataPort {
     /// Binds the first free port of `ports` on `bind_host`; other processes connect to `advertised_host`. `credentials` contain the
-    /// job's key, which both sides of a connection prove to have.
+    /// job's key, which both sides of a connection prove to have. With `tls` all connections of the exchange use TLS: the
+    /// certificate must name `advertised_host`, and peers without a certificate of the same authority are refused.
     ///
     /// # Errors
     /// Returns [`DataPortError::Bind`] if none of the ports can be bound.
@@ -69,6 +72,7 @@ impl DataPort {
         advertised_host: &str,
         ports: &PortSpec,
         credentials: Credentials,
+        tls: Option<Tls>,
     ) -> Result<Self, DataPortError> {
         let mut last = io::Error::other("no port is given");
         for port in ports.iter() {
@@ -76,7 +80,7 @@ impl DataPort {
                 Ok(listener) => {
                     let node = format!("{advertised_host}:{}", listener.local_port());
                     let introduction = Introduction { node, incarnation: platform.random_u128() };
-                    let me = Me { platform: platform.clone(), credentials, introduction };
+                    let me = Me { platform: platform.clone(), credentials, introduction, tls };
                     return Ok(Self { listener, me });
                 }
                 Err(error) => last = error,
@@ -284,7 +288,7 @@ async fn serve(
     let Some(me) = &alive.peers.me else {
         return;
     };
-    match prove(stream, me, false).await {
+    match me.prove(stream, None).await {
         Ok((stream, peer)) => {
             drop(permit);
             let connection = Connection::new(peer);
@@ -307,6 +311,7 @@ async fn run(connection: Arc<Connection>, stream: BoxStream, shared: Weak<Shared
 async fn dial(shared: Weak<Shared>, address: String) -> Result<Arc<Connection>, String> {
     let ended = || "the exchange of this process ended".to_owned();
     let limit = shared.upgrade().ok_or_else(ended)?.options.connect_timeout;
+    let mut last = None;
     let tries = async {
         let mut pause = RETRY_FIRST;
         loop {
@@ -323,6 +328,7 @@ async fn dial(shared: Weak<Shared>, address: String) -> Result<Arc<Connection>, 
                 Err(error) if error.is_final() => return Err(error.to_string()),
                 Err(error) => {
                     tracing::debug!(%address, %error, "data port does not answer yet");
+                    last = Some(error);
                     drop(alive);
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(RETRY_LAST);
@@ -332,7 +338,11 @@ async fn dial(shared: Weak<Shared>, address: String) -> Result<Arc<Connection>, 
     };
     match tokio::time::timeout(limit, tries).await {
         Ok(result) => result,
-        Err(_) => Err(format!("it did not answer within {} s", limit.as_secs())),
+        Err(_) => {
+            let last = last.map(|error| format!("; the last attempt: {error}"));
+            let last = last.unwrap_or_default();
+            Err(format!("it did not answer within {} s{last}", limit.as_secs()))
+        }
     }
 }
 
@@ -347,7 +357,7 @@ async fn try_dial(shared: &Shared, address: &str) -> Result<(BoxStream, String),
     let stream = tokio::time::timeout(HANDSHAKE_LIMIT, me.platform.net().connect(host, port))
         .await
         .map_err(|_| NoConnection::Slow)??;
-    let (stream, said) = prove(stream, me, true).await?;
+    let (stream, said) = me.prove(stream, Some(host)).await?;
     if said == address {
         return Ok((stream, said));
     }
@@ -361,24 +371,31 @@ fn split(address: &str) -> Option<(&str, u16)> {
     Some((host, port.parse().ok()?))
 }
 
-/// Performs the handshake: both sides prove that they have the job's key. Returns the stream and the peer's data address.
-async fn prove(
-    mut stream: BoxStream,
-    me: &Me,
-    dialled: bool,
-) -> Result<(BoxStream, String), NoConnection> {
-    let nonce = me.platform.random_bytes();
-    let proving = async {
-        if dialled {
-            handshake::connect(&mut stream, &me.credentials, &me.introduction, nonce).await
-        } else {
-            handshake::accept(&mut stream, &me.credentials, &me.introduction, nonce).await
+impl Me {
+    /// Performs the handshake, over TLS where the cluster uses it: both sides prove that they have the job's key. `host` is the
+    /// host that this process has dialled, `None` if the peer has dialled. Returns the stream and the peer's data address.
+    async fn prove(
+        &self,
+        stream: BoxStream,
+        host: Option<&str>,
+    ) -> Result<(BoxStream, String), NoConnection> {
+        let party = Party {
+            credentials: &self.credentials,
+            introduction: &self.introduction,
+            tls: self.tls.as_ref(),
+        };
+        let proving = async {
+            match host {
+                Some(host) => party.dial(&self.platform, stream, host).await,
+                None => party.accept(&self.platform, stream).await,
+            }
+        };
+        let (stream, peer) = tokio::time::timeout(HANDSHAKE_LIMIT, proving)
+            .await
+            .map_err(|_| NoConnection::Slow)??;
+        match peer.node {
+            Some(node) => Ok((stream, node)),
+            None => Err(NoConnection::Wrong("it has no data port of its own".to_owned())),
         }
-    };
-    let peer =
-        tokio::time::timeout(HANDSHAKE_LIMIT, proving).await.map_err(|_| NoConnection::Slow)??;
-    match peer.node {
-        Some(node) => Ok((stream, node)),
-        None => Err(NoConnection::Wrong("it has no data port of its own".to_owned())),
     }
 }

@@ -3,6 +3,7 @@
 
 mod credits;
 mod debloat;
+mod tls;
 
 use super::*;
 use crate::{
@@ -104,6 +105,15 @@ fn remote_with(
     options: ExchangeOptions,
     key: &[u8],
 ) -> Exchange {
+    remote_over(runtime, options, key, None)
+}
+
+fn remote_over(
+    runtime: &tokio::runtime::Runtime,
+    options: ExchangeOptions,
+    key: &[u8],
+    tls: Option<platform::Tls>,
+) -> Exchange {
     let port = runtime
         .block_on(DataPort::bind(
             &platform::Platform::production(),
@@ -111,6 +121,7 @@ fn remote_with(
             "127.0.0.1",
             &platform::PortSpec::any(),
             credentials(key),
+            tls,
         ))
         .unwrap();
     Exchange::new(options, Some(port), runtime.handle().clone())

@@ -22,8 +22,7 @@ use deploy::components::{
 };
 use gateways::{RpcOptions, RpcService};
 use model::{ClusterId, MemorySize, ResourceId, WorkerResourceSpec};
-use platform::auth::Secret;
-use platform::{Platform, SIMULATION_EPOCH_MS};
+use platform::{Platform, SIMULATION_EPOCH_MS, Secret};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
