@@ -12,7 +12,7 @@ choices! {
         FixedDelay = "fixed-delay" | "fixeddelay",
         /// Restarts after growing pauses.
         ExponentialDelay = "exponential-delay" | "exponentialdelay",
-        /// While failures are rarer than a rate.
+        /// Restarts while failures are rarer than a rate.
         FailureRate = "failure-rate" | "failurerate",
     }
 }
