@@ -391,7 +391,7 @@ mod tests {
         };
         store.remove(&id(&kept)).unwrap();
         assert_eq!(*told.lock().unwrap(), [[hash].into(), [hash].into(), [hash].into()]);
-        // Removed by somebody else, which is found out when it is asked for.
+        // The file was removed by another process, which is noticed when it is asked for.
         std::fs::remove_file(&again.path).unwrap();
         assert!(store.find(&id(&again)).is_err());
         assert_eq!(told.lock().unwrap().last(), Some(&BTreeSet::new()));
@@ -404,7 +404,7 @@ mod tests {
         let kept = store.store("mute", 8, chunks(&[b"ours"])).await.unwrap();
         assert!(store.list().unwrap()[0].entry.is_empty());
         let id = kept.path.file_name().unwrap().to_str().unwrap().to_owned();
-        // Whatever somebody wrote there.
+        // A file that another process wrote there.
         std::fs::write(folder.path().join(format!("{JOBS_PREFIX}{:032x}", 8)), "{").unwrap();
         assert!(store.list().unwrap()[0].entry.is_empty());
         store.remove(&id).unwrap();

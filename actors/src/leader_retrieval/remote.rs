@@ -48,7 +48,7 @@ impl LeaderNode {
         {
             return;
         }
-        // Fixed, or nobody will say any more.
+        // The address is fixed, or the record's sender is gone.
         futures::future::pending().await
     }
 }

@@ -68,7 +68,7 @@ impl Handler<Leave> for TaskExecutor {
             goodbyes.push(said.boxed());
         }
         let hosts = self.end_all_hosts();
-        // Tasks end first: nobody is told that they have before they have.
+        // Tasks end first: a peer must not hear that they have ended before they have.
         let all = async move {
             hosts.await;
             futures::future::join_all(goodbyes).await;

@@ -159,7 +159,7 @@ impl TaskExecutor {
         let launched =
             launching.into_actor(self).map(move |launched, executor, ctx| match launched {
                 Ok(Some(address)) => executor.host_launched(job, launch, address, within, ctx),
-                // Ended meanwhile: who ended it sees to the rest.
+                // The host was ended meanwhile: the code that ended it does the rest.
                 Ok(None) => {}
                 Err(cause) => executor.host_failed(job, launch, cause, ctx),
             });

@@ -152,7 +152,7 @@ impl JobCore {
         let refused = match answer {
             Ok(refused) => refused,
             Err(cause) => {
-                // It may have been executed: what runs there must not go on.
+                // The call may have been executed: tasks that run there must be cancelled.
                 let live = attempts.iter().copied().filter(|a| self.is_live_on(a, resource));
                 let live: Vec<_> = live.collect();
                 self.cancel_on(resource, live.clone());
@@ -266,8 +266,8 @@ impl JobCore {
         }
         self.end_waiting(starved, now);
         resume.retain(|region| matches!(self.phase(*region), Phase::Resting { .. }));
-        // While a checkpoint's pointer is being written, nobody knows which checkpoint is the newest: the regions start again
-        // when the outcome is known.
+        // While a checkpoint's pointer is being written, it is unknown which checkpoint is the
+        // newest: the regions start again when the outcome is known.
         if self.is_live() && !resume.is_empty() && !self.checkpoints.is_persisting() {
             self.resume(&resume, now);
         }

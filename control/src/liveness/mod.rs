@@ -180,8 +180,9 @@ impl Liveness {
         let passed = now.saturating_sub(self.ticked_at);
         self.ticked_at = now;
         let expected = self.limits.interval.saturating_mul(2);
-        // A watcher that was itself stopped has heard nobody and may blame nobody for it: the time it did
-        // not run does not count. The watched side counts it, since others may have given up on it.
+        // A watcher that was stopped itself has heard no peer and must not blame any: the time in
+        // which it did not run does not count. The watched side counts that time, since others may
+        // have given up on it.
         if self.role == Role::Watching && passed > expected {
             self.heard_at = self.heard_at.saturating_add(passed.saturating_sub(expected)).min(now);
         }

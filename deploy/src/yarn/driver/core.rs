@@ -252,7 +252,7 @@ impl Core {
         let Some(worker) = self.workers.get_mut(&id) else { return Vec::new() };
         match worker.stage {
             Stage::Launching { .. } => {
-                // A node forgets to end a container that it is told to stop before it has accepted it.
+                // A node forgets to end a container if it is asked to before it has accepted it.
                 worker.stage = Stage::Launching { release: true };
                 Vec::new()
             }
