@@ -61,9 +61,9 @@ pub(crate) enum RequestFailure {
 
 /// A way to the coordinators of one job.
 pub(crate) trait Coordinators {
-    /// The operators that collect.
+    /// Asks for the operators that collect results.
     fn collecting(&self) -> impl Future<Output = Result<Vec<String>, RequestFailure>>;
-    /// One request and its answer.
+    /// Sends one request and returns its answer.
     fn request(
         &self,
         operator: &str,
@@ -134,7 +134,7 @@ impl<C: Coordinators> ResultReader<C> {
         }
     }
 
-    /// One look; whether anything came.
+    /// Fetches results once. Returns true if anything came.
     async fn advance(&mut self, cursor: &mut Cursor) -> Result<bool, ResultsError> {
         let request = CollectRequest { offset: cursor.offset, max_bytes: CHUNK_BYTES };
         let failed = |why: String| ResultsError::Unread { operator: cursor.operator.clone(), why };
@@ -215,7 +215,7 @@ pub(crate) fn write_line(out: &mut impl Write, line: &[u8]) -> io::Result<()> {
     }
 }
 
-/// The operators of a graph whose results a client reads.
+/// Returns the operators of a graph whose results a client reads.
 pub(crate) fn collecting_operators(graph: &JobGraph) -> Vec<OperatorId> {
     graph.nodes.iter().filter(|node| node.kind == COLLECTING).map(|node| node.operator_id).collect()
 }

@@ -113,7 +113,7 @@ impl ReplyTo {
 pub(crate) trait Serving: Send + Sync {
     /// Hands the message to its actor.
     fn start(self: Arc<Self>);
-    /// The deadline has passed: answer so, unless answered already.
+    /// Answers that the deadline has passed, unless the call is answered already.
     fn expire(&self);
     /// Records that the caller has stopped waiting: a call that is still in the mailbox is not run.
     fn abandon(&self);
@@ -125,7 +125,7 @@ pub(crate) trait Place: Send {
     fn fill(&mut self, bytes: &[u8]) -> Result<(), FabricError>;
     /// Puts the message into the mailbox. To be polled before anything else is sent there.
     fn send(&mut self, to: &dyn Target, caller: Caller);
-    /// The answer; `None`: the handler let go of the call without one.
+    /// Polls the answer; `None` means that the handler dropped the call without one.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Outcome>>;
     /// Lets go of the message, wherever it is.
     fn clear(&mut self);

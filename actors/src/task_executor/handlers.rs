@@ -336,7 +336,7 @@ impl Handler<Ask<ReportTaskStates>> for TaskExecutor {
     }
 }
 
-/// A host speaks for its own job alone.
+/// Returns true if the caller may act for the job: a host may do so for its own job only.
 pub(super) fn is_of_job(principal: Principal, job: JobId) -> bool {
     match principal {
         Principal::Local | Principal::Cluster => true,

@@ -80,8 +80,8 @@ impl JobCore {
         self.settle(now);
     }
 
-    /// Regions failed together, for one cause: one decision of the restart strategy. Regions that are
-    /// stopped already are left alone.
+    /// Fails regions together for one cause, which is one decision of the restart strategy. Regions
+    /// that are stopped already are left alone.
     pub(super) fn fail_regions(
         &mut self,
         regions: &[RegionIndex],

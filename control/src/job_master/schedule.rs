@@ -104,8 +104,8 @@ impl JobCore {
         matches!(self.coordinators_of(region), Coordinators::Absent | Coordinators::Up)
     }
 
-    /// The first slot of a region that nothing serves, as a place in its list. The cursor makes repeated
-    /// looks cost only what has come since.
+    /// Returns the first unserved slot of a region, as an index into its list. The cursor makes
+    /// repeated searches cost only what has come since.
     fn first_unserved(&mut self, region: RegionIndex) -> Option<usize> {
         let pool = &self.pool;
         let state = self.states.get_mut(region.0 as usize)?;
@@ -274,7 +274,8 @@ impl JobCore {
         self.advance_checkpoints(now);
     }
 
-    /// Regions have waited for slots for too long, unless they have all after all, or the job gets on without.
+    /// Fails regions that have waited for slots for too long, unless they have all slots by now or
+    /// the job makes progress without them.
     fn end_waiting(&mut self, mut starved: Vec<RegionIndex>, now: Now) {
         starved.retain(|region| self.first_unserved(*region).is_some());
         if starved.is_empty() {
@@ -293,7 +294,7 @@ impl JobCore {
         }
     }
 
-    /// Regions start again with new attempts.
+    /// Restarts regions with new attempts.
     fn resume(&mut self, regions: &[RegionIndex], now: Now) {
         for region in regions {
             self.finishing.remove(region);

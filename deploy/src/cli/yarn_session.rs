@@ -47,7 +47,7 @@ pub(super) async fn yarn_session(context: &Context, args: YarnSession) -> Outcom
     attend(context, &descriptor, bound).await
 }
 
-/// The options that the arguments stand for, over the others.
+/// Returns the context with the options that the arguments stand for, over the others.
 fn with_options(context: &Context, args: &YarnSession) -> Result<Context, Failure> {
     let memory = |text: &String| match text.chars().all(|c| c.is_ascii_digit()) {
         // Flink's unit.

@@ -457,7 +457,7 @@ fn mib(bytes: i64) -> String {
     format!("{mib:.1} MiB")
 }
 
-/// The local files that go into staging.
+/// Returns the local files that go into staging.
 fn uploads(options: &Options, request: &Request) -> Result<Vec<Upload>, YarnFailure> {
     let mut uploads = Vec::new();
     if request.kind.ships_flott() {

@@ -145,7 +145,7 @@ impl Snapshots {
         Ok(())
     }
 
-    /// An attempt has ended: what it has begun to store is given up.
+    /// Gives up what an attempt that has ended began to store.
     pub(crate) fn ended(&self, attempt: ExecutionAttemptId) {
         self.uploads.ended(attempt);
     }

@@ -23,7 +23,7 @@ async fn check_job(state: &State, job: &str) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// The address under which the client has reached this endpoint, with another path.
+/// Returns the address under which the client has reached this endpoint, with another path.
 fn here(request: &HttpRequest, path: &str) -> String {
     let reached = request.connection_info();
     format!("{}://{}{path}", reached.scheme(), reached.host())
