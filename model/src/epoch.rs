@@ -1,4 +1,4 @@
-//! Leader sessions: ordered epochs with a nonce, one distinct type per component (invariant I-4).
+//! Leader sessions: ordered epochs with a nonce, one distinct type per component.
 //!
 //! A token never changes during an actor's life: a new leadership is a new actor.
 

@@ -1,5 +1,5 @@
 //! Decides when a peer counts as dead, when silence is a reason to end one's own work, and when an actor
-//! of this process is stuck (invariant I-8).
+//! of this process is stuck.
 //!
 //! Times are durations since some fixed start. Nothing here sends, waits or reads a clock; nothing here
 //! decides what a lost peer means.
