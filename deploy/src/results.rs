@@ -50,8 +50,9 @@ impl ResultsError {
 /// The reason why one request has no answer.
 #[derive(Debug)]
 pub(crate) enum RequestFailure {
-    /// The answer says that the coordinators do not run now, because the job waits for slots or restarts. The reader
-    /// asks again until the job has ended; whoever waits for the job's end stops the reader then.
+    /// The answer says that the coordinators do not run now, because the job waits for slots or
+    /// restarts. The reader asks again until the job has ended; the caller that waits for the job's
+    /// end stops the reader then.
     NotNow,
     /// No answer came. The reader asks again a limited number of times.
     Transient(String),

@@ -1,5 +1,6 @@
-//! Calls under way: the one allocation that links a message in an actor's mailbox with whoever waits
-//! for its answer. It must never hold a lock while an actor or a socket is asked for something.
+//! Calls under way: the one allocation that links a message in an actor's mailbox with the caller
+//! that waits for its answer. This module must never hold a lock while an actor or a socket is
+//! asked for something.
 //!
 //! A served call has no task of its own: the reply channel's waker itself encodes the answer and hands
 //! it on, on the thread where the handler answered.

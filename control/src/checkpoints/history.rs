@@ -1,4 +1,4 @@
-//! The report of a job's checkpoints, for people. Nothing here decides anything.
+//! The report of a job's checkpoints, for users. Nothing here decides anything.
 
 use super::CheckpointConfig;
 use crate::execution_graph::TaskIndex;

@@ -52,7 +52,7 @@ pub(super) struct Waiting<'a> {
     pub following: LocalBoxFuture<'a, std::convert::Infallible>,
     /// Signals that the process receives, in order.
     pub signals: LocalBoxStream<'a, Signal>,
-    /// Reads a line from the keyboard; `None`: nobody is there to be asked.
+    /// Reads a line from the keyboard; `None` if there is no terminal.
     pub keyboard: Option<Box<dyn Fn() -> LocalBoxFuture<'static, Line>>>,
     /// Sends the request to cancel the job.
     pub cancel: Box<dyn Fn() -> LocalBoxFuture<'a, Result<(), ClientError>> + 'a>,

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// Pause between two questions.
 const PAUSE: Duration = Duration::from_secs(1);
-/// A job that has waited for slots for so many questions has something to say.
+/// Number of questions in a row that must find a job waiting for slots before that is noted.
 const PATIENCE: u32 = 3;
 
 /// Says what happens to the job, until it is dropped.

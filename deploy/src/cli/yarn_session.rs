@@ -14,7 +14,7 @@ use serde_json::json;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Between two looks at a session that somebody waits for.
+/// Pause between two looks at a session that a command waits for.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 pub(super) async fn yarn_session(context: &Context, args: YarnSession) -> Outcome {

@@ -251,7 +251,7 @@ fn joined(mut chunks: Vec<Bytes>) -> Bytes {
     state.into()
 }
 
-/// Repeats a call until it is answered, or nobody waits for the answer any more.
+/// Repeats a call until it is answered, or its answer is not needed any more.
 async fn tell(parent: &Remote<TaskExecutorGateway>, answer: ForwardCheckpointAnswer) {
     let mut pause = RETRY_FIRST;
     loop {

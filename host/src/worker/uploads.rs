@@ -46,7 +46,7 @@ enum Step {
 pub(crate) struct Target {
     pub(crate) directory: CheckpointDirectory,
     pub(crate) job_id: JobId,
-    /// State of up to so many bytes becomes an inline handle.
+    /// Largest size in bytes of state that becomes an inline handle.
     pub(crate) inline_max: u64,
 }
 
