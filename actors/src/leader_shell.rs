@@ -74,7 +74,7 @@ pub enum Death {
     Ignore,
 }
 
-/// Starts a shell on the work lane. If the shell itself dies, the process ends (I-9).
+/// Starts a shell on the work lane. If the shell itself dies, the process ends.
 ///
 /// # Errors
 /// [`LaneEnded`] if the lane has ended.

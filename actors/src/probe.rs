@@ -222,7 +222,7 @@ impl Fact {
 
 /// Watches facts of the control plane in tests.
 pub trait Probe: Send + Sync + fmt::Debug {
-    /// A fact, in the order in which facts of one thread happen.
+    /// Notes a fact. Facts of one thread come in the order in which they happen.
     fn note(&self, fact: Fact);
     /// Returns true if the probe wants [`Fact::TaskState`]. Each JobMaster asks once.
     fn watches_tasks(&self) -> bool {

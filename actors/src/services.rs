@@ -232,7 +232,8 @@ pub trait LeaderElection: Send + Sync {
     /// Dropping the returned contention withdraws, and takes back what was published.
     fn contend(&self, component: Component, contender: Recipient<Leadership>) -> Contention;
 
-    /// The component answers at `leader.address`: publish that, if its session still leads.
+    /// Confirms that the component answers at `leader.address`: the election publishes the address
+    /// if the session still leads.
     fn confirm(
         &self,
         component: Component,

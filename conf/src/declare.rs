@@ -34,7 +34,7 @@ pub struct Family<T: 'static> {
 }
 
 impl<T> Family<T> {
-    /// The name inside `key`, where `key` belongs to this family.
+    /// Returns the name inside `key`, `None` if `key` does not belong to this family.
     pub(crate) fn name_in<'k>(&self, key: &'k str) -> Option<&'k str> {
         key.strip_prefix(self.prefix)?.strip_suffix(self.suffix).filter(|name| !name.is_empty())
     }
@@ -48,11 +48,11 @@ pub trait Declaration: Sync {
     fn doc(&self) -> &'static str;
     /// The values that the option takes, as a phrase that completes "it takes …".
     fn kind(&self) -> String;
-    /// The default's text, where there is one.
+    /// Returns the default as text, `None` if there is none.
     fn default_text(&self) -> Option<String>;
-    /// Names that mean the same, of Flink or of older versions.
+    /// Returns other accepted names, of Flink or of older versions.
     fn other_names(&self) -> &'static [&'static str];
-    /// The option whose value is taken where this one is not set.
+    /// Returns the option whose value counts if this one is not set.
     fn falls_back(&self) -> Option<&'static str>;
     /// Returns true if its value is to be masked wherever it is shown.
     fn is_secret(&self) -> bool;

@@ -71,7 +71,7 @@ impl Layer {
         Ok(())
     }
 
-    /// The options among environment variables.
+    /// Reads the options among environment variables.
     pub(crate) fn from_environment(env: &BTreeMap<String, String>) -> Result<Self, ConfError> {
         let mut layer = Self::default();
         for (variable, text) in env {
@@ -89,7 +89,7 @@ impl Layer {
     }
 }
 
-/// The environment variable that sets the option `key`.
+/// Returns the environment variable that sets the option `key`.
 pub(crate) fn variable(key: &str) -> String {
     let letter = |c: char| match c {
         c if c.is_ascii_alphanumeric() => c.to_ascii_uppercase(),
@@ -99,7 +99,7 @@ pub(crate) fn variable(key: &str) -> String {
     format!("{VARIABLE_PREFIX}{name}")
 }
 
-/// The key that a variable sets. A name with dots in it is taken as it stands.
+/// Returns the key that a variable sets. A name with dots in it is used as it is.
 fn key_of(variable_name: &str, rest: &str) -> String {
     static BY_VARIABLE: LazyLock<BTreeMap<String, &'static str>> =
         LazyLock::new(|| names().map(|name| (variable(name), name)).collect());
@@ -123,7 +123,7 @@ fn is_service_link(rest: &str, text: &str) -> bool {
         || protocols.iter().any(|p| stem.unwrap_or(rest).ends_with(p))
 }
 
-/// The own name of the option that `key` names, if it takes `text`.
+/// Checks that the option named by `key` accepts `text`, and returns the option's own name.
 pub(crate) fn check<'k>(key: &'k str, text: &str, place: &str) -> Result<&'k str, ConfError> {
     if key.starts_with(USER_PREFIX) {
         return Ok(key);

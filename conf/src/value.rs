@@ -12,7 +12,7 @@ pub trait OptionValue: Sized + 'static {
     /// Parses the text as it stands in a file, a variable or on the command line; `None` if it is
     /// not such a value.
     fn parse(text: &str) -> Option<Self>;
-    /// Back to text that [`OptionValue::parse`] takes; `None` for "not set".
+    /// Returns a text that [`OptionValue::parse`] accepts; `None` for "not set".
     fn show(&self) -> Option<String>;
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct Setting {
     pub(crate) place: String,
 }
 
-/// The settings of the YAML text `text`, in the order they stand in; `name` is the file's name.
+/// Returns the settings of the YAML text `text`, in their order; `name` is the file's name.
 ///
 /// A key without a value (`key:`) is not set.
 pub(crate) fn parse(name: &str, text: &str) -> Result<Vec<Setting>, ConfError> {
@@ -61,7 +61,7 @@ pub fn to_yaml<'a>(settings: impl IntoIterator<Item = (&'a str, &'a str)>) -> St
     text
 }
 
-/// A double-quoted scalar; what YAML or a terminal could take for something else is escaped.
+/// Appends a double-quoted scalar; characters that YAML or a terminal could misread are escaped.
 fn put_quoted(scalar: &str, text: &mut String) {
     text.push('"');
     for letter in scalar.chars() {
@@ -122,7 +122,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The full key that waits for a value.
+    /// Returns the full key that waits for a value.
     fn pending(&mut self) -> Result<String, String> {
         match self.levels.last_mut() {
             Some(Level::Mapping { key }) => {
@@ -171,7 +171,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// The dotted key of the innermost mapping's `key`.
+    /// Returns the dotted key of the innermost mapping's `key`.
     fn full(&self, key: &str) -> String {
         let mut full = String::new();
         for level in self.levels.iter().rev().skip(1).rev() {

@@ -7,7 +7,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::{Uid, User, getuid};
 use std::fmt::Write;
 
-/// Text of the environment, one fact a line.
+/// Describes the environment as text, one fact a line.
 pub(crate) fn describe(role: &str, options: &Options) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: String| {
@@ -90,7 +90,8 @@ fn user() -> String {
     }
 }
 
-/// The binary and its subcommand; arguments may hold the user's secrets and are counted only.
+/// Returns the binary and its subcommand; arguments may hold the user's secrets and are only
+/// counted.
 fn command() -> String {
     let binary = show(std::env::current_exe());
     let more = std::env::args().len().saturating_sub(2);

@@ -48,7 +48,7 @@ fn anonymous_bytes(pid: u32) -> u64 {
     field_bytes(&status, "RssAnon:").unwrap_or(0)
 }
 
-/// The processes that this one's threads have started.
+/// Returns the processes that this one's threads have started.
 fn children(tasks: &Path) -> Vec<u32> {
     let Ok(threads) = std::fs::read_dir(tasks) else { return Vec::new() };
     threads
@@ -60,7 +60,7 @@ fn children(tasks: &Path) -> Vec<u32> {
         .collect()
 }
 
-/// A line such as `MemTotal:  16384 kB`, in bytes.
+/// Reads a line such as `MemTotal:  16384 kB`, in bytes.
 fn field_bytes(text: &str, field: &str) -> Option<u64> {
     let rest = text.lines().find_map(|line| line.strip_prefix(field))?;
     let mut words = rest.split_whitespace();

@@ -46,7 +46,7 @@ pub(crate) fn prune(log: &LogPlace, hosts: &Path, jobs_max: u32) {
     }
 }
 
-/// The jobs whose hosts have a folder: its name begins with the job.
+/// Returns the jobs whose hosts have a folder: its name begins with the job.
 fn running(hosts: &Path) -> BTreeSet<JobId> {
     let entries = std::fs::read_dir(hosts).into_iter().flatten().flatten();
     entries

@@ -3,8 +3,8 @@
 use conf::{Options, jobmanager, taskmanager};
 use std::net::{IpAddr, Ipv4Addr, ToSocketAddrs, UdpSocket};
 
-/// The host name or address that a TaskManager tells others: as configured, else the one of the interface
-/// that leads to the JobManager.
+/// Returns the host name or address that a TaskManager publishes: as configured, else the one of
+/// the interface that leads to the JobManager.
 pub(crate) fn of_taskmanager(options: &Options) -> String {
     if let Some(host) = options.get(&taskmanager::HOST) {
         return host;
@@ -18,7 +18,7 @@ pub(crate) fn of_taskmanager(options: &Options) -> String {
     route_to(&jobmanager, port).map_or_else(name, |ip| ip.to_string())
 }
 
-/// This machine's name.
+/// Returns the name of this machine.
 pub(crate) fn name() -> String {
     nix::unistd::gethostname()
         .ok()
@@ -27,7 +27,7 @@ pub(crate) fn name() -> String {
         .unwrap_or_else(|| "localhost".to_owned())
 }
 
-/// The local address of the interface that leads to `host`. Nothing is sent.
+/// Returns the local address of the interface that leads to `host`. Sends nothing.
 fn route_to(host: &str, port: u16) -> Option<IpAddr> {
     let target = (host, port.max(1)).to_socket_addrs().ok()?.next()?;
     let any = if target.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
@@ -36,7 +36,7 @@ fn route_to(host: &str, port: u16) -> Option<IpAddr> {
     Some(socket.local_addr().ok()?.ip())
 }
 
-/// The address that a bind option names.
+/// Resolves the address that a bind option names.
 pub(crate) fn bind_address(host: &str) -> std::io::Result<IpAddr> {
     if let Ok(ip) = host.parse() {
         return Ok(ip);

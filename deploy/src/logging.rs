@@ -23,7 +23,7 @@ pub(crate) struct LogPlace {
 }
 
 impl LogPlace {
-    /// Folder of the log files.
+    /// Returns the folder of the log files; `None` for standard error.
     pub(crate) fn folder(&self) -> Option<PathBuf> {
         let parent = self.file.as_ref()?.parent()?;
         if parent.as_os_str().is_empty() {
@@ -37,7 +37,7 @@ impl LogPlace {
         let name = self.file_name()?;
         Some(name.strip_suffix(".log").unwrap_or(&name).to_owned())
     }
-    /// Name of this process's file.
+    /// Returns the name of this process's log file.
     pub(crate) fn file_name(&self) -> Option<String> {
         Some(self.file.as_ref()?.file_name()?.to_string_lossy().into_owned())
     }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// Names the file, as the scripts do.
 const FILE_VARIABLE: &str = "FLOTT_PID_FILE";
 
-/// This process is about to end.
+/// Removes this process's id from the file, because the process is about to end.
 pub(crate) fn leave() {
     let Some(file) = std::env::var_os(FILE_VARIABLE).map(PathBuf::from) else {
         return;

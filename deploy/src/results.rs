@@ -50,8 +50,9 @@ impl ResultsError {
 /// The reason why one request has no answer.
 #[derive(Debug)]
 pub(crate) enum RequestFailure {
-    /// The answer says that the coordinators do not run now, because the job waits for slots or restarts. The reader
-    /// asks again until the job has ended; whoever waits for the job's end stops the reader then.
+    /// The answer says that the coordinators do not run now, because the job waits for slots or
+    /// restarts. The reader asks again until the job has ended; the caller that waits for the job's
+    /// end stops the reader then.
     NotNow,
     /// No answer came. The reader asks again a limited number of times.
     Transient(String),
@@ -61,9 +62,9 @@ pub(crate) enum RequestFailure {
 
 /// A way to the coordinators of one job.
 pub(crate) trait Coordinators {
-    /// The operators that collect.
+    /// Asks for the operators that collect results.
     fn collecting(&self) -> impl Future<Output = Result<Vec<String>, RequestFailure>>;
-    /// One request and its answer.
+    /// Sends one request and returns its answer.
     fn request(
         &self,
         operator: &str,
@@ -134,7 +135,7 @@ impl<C: Coordinators> ResultReader<C> {
         }
     }
 
-    /// One look; whether anything came.
+    /// Fetches results once. Returns true if anything came.
     async fn advance(&mut self, cursor: &mut Cursor) -> Result<bool, ResultsError> {
         let request = CollectRequest { offset: cursor.offset, max_bytes: CHUNK_BYTES };
         let failed = |why: String| ResultsError::Unread { operator: cursor.operator.clone(), why };
@@ -215,7 +216,7 @@ pub(crate) fn write_line(out: &mut impl Write, line: &[u8]) -> io::Result<()> {
     }
 }
 
-/// The operators of a graph whose results a client reads.
+/// Returns the operators of a graph whose results a client reads.
 pub(crate) fn collecting_operators(graph: &JobGraph) -> Vec<OperatorId> {
     graph.nodes.iter().filter(|node| node.kind == COLLECTING).map(|node| node.operator_id).collect()
 }

@@ -96,7 +96,7 @@ fn become_program(program: &Path) -> Failure {
     Failure::start(format!("'{}' cannot be started: {error}", program.display()))
 }
 
-/// The arguments without `--program PATH`, up to `--`.
+/// Returns the arguments without `--program PATH`, up to `--`.
 fn without_program(arguments: impl Iterator<Item = String>) -> Vec<String> {
     let mut kept = Vec::new();
     let (mut skip, mut rest) = (false, false);
@@ -114,7 +114,7 @@ fn without_program(arguments: impl Iterator<Item = String>) -> Vec<String> {
     kept
 }
 
-/// `flott jobmanager`, or a program in that role.
+/// Runs `flott jobmanager`, or a program in that role.
 pub(crate) fn jobmanager(
     common: &Common,
     args: JobManager,
@@ -251,8 +251,8 @@ fn own_submission(
     })
 }
 
-/// The id of an application's job: with high availability the same after every restart, so that the job is
-/// found again; else a new one.
+/// Returns the id of an application's job: with high availability the same after every restart, so
+/// that the job is found again; otherwise a new one.
 fn fixed_job_id(options: &Options) -> JobId {
     if options.get(&ha::TYPE) == HaType::None {
         return JobId(Platform::production().random_u128());
@@ -265,8 +265,9 @@ fn fixed_job_id(options: &Options) -> JobId {
     JobId(u128::from_be_bytes(bytes))
 }
 
-/// Whoever started this process waits for the line. For people it is a note: standard output may be that
-/// of a job.
+/// Prints the addresses for the process that started this one and waits for them: with `json` as a
+/// line on standard output, otherwise as a note on standard error, since standard output may be
+/// that of a job.
 fn show_ready(json: bool, ready: &ReadyAddresses) {
     if json {
         // A starter that does not listen is not waited for.
@@ -276,7 +277,7 @@ fn show_ready(json: bool, ready: &ReadyAddresses) {
     }
 }
 
-/// The same of a TaskManager.
+/// Prints the same line for a TaskManager.
 fn show_taskmanager_ready(json: bool, rpc: &str) {
     if json {
         let _ = cli::show(&json!({ "rpc": rpc }).to_string());
@@ -285,7 +286,7 @@ fn show_taskmanager_ready(json: bool, rpc: &str) {
     }
 }
 
-/// `flott taskmanager`, or a program in that role.
+/// Runs `flott taskmanager`, or a program in that role.
 pub(crate) fn taskmanager(
     common: &Common,
     args: TaskManager,

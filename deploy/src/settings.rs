@@ -58,13 +58,13 @@ pub(crate) fn load(
     Options::load(&LoadSources::from_process(config_dir, overrides))
 }
 
-/// The folder of `flott.yaml`, `masters` and `workers`, where one is named.
+/// Returns the folder of `flott.yaml`, `masters` and `workers`, `None` if none is named.
 pub(crate) fn config_folder(config_dir: Option<PathBuf>) -> Option<PathBuf> {
     LoadSources::from_process(config_dir, Vec::new()).directory()
 }
 
-/// The options that a job's submission carries: those of `-D` on the command line that are not about this
-/// client itself.
+/// Returns the options that a job's submission carries: those of `-D` on the command line that are
+/// not about this client itself.
 pub(crate) fn job_options(
     overrides: &[(String, String)],
 ) -> std::collections::BTreeMap<String, String> {

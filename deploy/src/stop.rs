@@ -60,7 +60,7 @@ impl StopTrigger {
         }
     }
 
-    /// The first trigger, once there is one.
+    /// Waits for the first trigger and returns it.
     pub(crate) async fn pulled(&self) -> Stop {
         match self.first.subscribe().some().await {
             Ok(stop) => stop,

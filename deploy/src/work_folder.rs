@@ -43,7 +43,7 @@ impl WorkFolder {
         &self.path
     }
 
-    /// A folder in it, made if absent.
+    /// Returns a folder in it, which is made if absent.
     pub(crate) fn sub(&self, name: &str) -> io::Result<PathBuf> {
         let path = self.path.join(name);
         std::fs::create_dir_all(&path)?;

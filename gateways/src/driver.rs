@@ -257,7 +257,8 @@ impl Driver {
         self.incoming.call(&from, to, endpoint, body);
     }
 
-    /// The first frame of a long body. One that can't be taken is answered; its chunks are skipped.
+    /// Begins a long body with its first frame. A body that can't be accepted is answered with an
+    /// error; its chunks are skipped.
     fn begin(&mut self, frame: &Frame<'_>, ask: Option<&AskHeader<'_>>) {
         let total = frame.total.unwrap_or(0);
         let bytes = usize::try_from(total).unwrap_or(usize::MAX);

@@ -43,7 +43,7 @@ pub(crate) trait Target: Send + Sync {
     fn connected(&self) -> bool;
     /// Returns itself as `Any`, for a caller in this process that knows the type.
     fn as_any(&self) -> &dyn Any;
-    /// An empty place for a message.
+    /// Returns an empty place for a message.
     fn place(&self) -> Box<dyn Place>;
     /// Keeps an empty place for another message.
     fn keep(&self, place: Box<dyn Place>);
@@ -185,7 +185,7 @@ struct Counts {
 }
 
 impl Counts {
-    /// Calls that wait for their handlers.
+    /// Returns the number of calls that wait for their handlers.
     fn waiting(&self) -> u64 {
         let entered = self.entered.load(Ordering::Relaxed);
         let waiting = entered.saturating_sub(self.started.load(Ordering::Relaxed));
@@ -293,14 +293,14 @@ impl Registered {
         self.targets.first().is_some_and(|t| t.connected())
     }
 
-    /// A call that it answers, and where that stands among all.
+    /// Returns the target of a call with its index, `None` if the endpoint does not answer it.
     pub(crate) fn target(&self, call: u32) -> Option<(usize, &dyn Target)> {
         let index = self.ids.iter().position(|id| *id == call)?;
         Some((index, &**self.targets.get(index)?))
     }
 
-    /// The one place where a call is let in: principal, fence, liveness, bounds. `call` is one of its targets, and
-    /// came then.
+    /// Admits a call, the one place where this is decided: principal, fence, liveness, bounds.
+    /// `call` is the index of its target; the call arrived at the given moment.
     pub(crate) fn admit(
         self: &Arc<Self>,
         principal: Principal,
@@ -411,7 +411,8 @@ impl Admitted {
         self.number.load(Ordering::Relaxed)
     }
 
-    /// The handler let go of the caller: it has had its turn, or is unwinding in it.
+    /// Records that the handler dropped the caller: the call has had its turn, or is unwinding in
+    /// it.
     pub(crate) fn released(&self, panicking: bool) {
         let nanos = u64::try_from(self.at.elapsed().as_nanos()).unwrap_or(u64::MAX - 1);
         self.began.store(nanos + 1, Ordering::Relaxed);
@@ -421,7 +422,7 @@ impl Admitted {
         }
     }
 
-    /// The reply was dropped by a thread that unwinds.
+    /// Records that the reply was dropped by a thread that unwinds.
     pub(crate) fn note_panic(&self) {
         self.panicked.store(true, Ordering::Relaxed);
         self.registered.panicked.store(true, Ordering::Relaxed);
@@ -437,7 +438,7 @@ impl Admitted {
         format!("{} ({})", self.registered.name, self.call)
     }
 
-    /// The call's deadline has passed.
+    /// Makes the error of a call whose deadline has passed.
     pub(crate) fn deadline_exceeded(&self) -> FabricError {
         let age = self.at.elapsed();
         let queued = match self.began.load(Ordering::Relaxed) {
@@ -452,7 +453,7 @@ impl Admitted {
         }
     }
 
-    /// The handler let go of the call without an answer.
+    /// Makes the error of a call whose handler dropped it without an answer.
     pub(crate) fn unanswered(&self) -> FabricError {
         let alive = self.registered.connected();
         if !alive {

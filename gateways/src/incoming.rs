@@ -54,7 +54,7 @@ impl Incoming {
         self.bytes = bytes;
     }
 
-    /// A call of the peer, for this read's end.
+    /// Takes in a call of the peer; it is handed on at the end of this read.
     pub(crate) fn call(&mut self, from: &Origin<'_>, to: To, endpoint: &str, body: Cow<'_, [u8]>) {
         let registered = match self.last.take_if(|last| last.name == endpoint) {
             Some(last) => last,
@@ -267,7 +267,7 @@ impl Origin<'_> {
         }
     }
 
-    /// A call that its endpoint lets in; one that it does not is answered.
+    /// Prepares a call that its endpoint admits; a call that is refused is answered.
     fn prepare(&self, to: &To, endpoint: &Arc<Registered>, body: &[u8]) -> Option<Asked> {
         let prepared = self.admit(to, endpoint).and_then(|(target, admitted)| {
             ServeSlot::prepare(target, body, (to.context, admitted), self.reply(to.id))

@@ -117,12 +117,12 @@ impl Peers {
         Arc::clone(&self.0.entry(node.clone()).or_default())
     }
 
-    /// The open connection to a process.
+    /// Returns the open connection to a process, `None` if there is none.
     pub(crate) fn up(&self, node: &NodeAddress) -> Option<Arc<Connection>> {
         self.0.get(node)?.up()
     }
 
-    /// A connection is about to be made by other means than dialling.
+    /// Records that a connection is about to be made by other means than dialling.
     pub(crate) fn expect(&self, node: &NodeAddress) {
         self.peer(node).set(State::Connecting);
     }
@@ -148,8 +148,9 @@ impl Peers {
         self.0.len()
     }
 
-    /// A process has connected (or was connected to): calls to it go this way from now on, unless another
-    /// connection to the same incarnation is open. Returns a connection to a former incarnation.
+    /// Records that a process has connected (or was connected to): calls to it use this connection
+    /// from now on, unless another one to the same incarnation is open. Returns a connection to a
+    /// former incarnation.
     pub(crate) fn connected(&self, connection: &Arc<Connection>) -> Option<Arc<Connection>> {
         let node = connection.peer.node.as_ref()?;
         let peer = self.peer(node);
@@ -189,8 +190,8 @@ impl Peers {
 }
 
 impl Inner {
-    /// The open connection to a process, or a new one. Within a back-off the last failure is returned at
-    /// once. Without a time-out: the caller has one.
+    /// Returns the open connection to a process, or makes a new one. Within a back-off the last
+    /// failure is returned at once. Has no time-out of its own: the caller sets one.
     pub(crate) async fn connect(
         self: &Arc<Self>,
         node: &NodeAddress,
@@ -244,7 +245,7 @@ impl Inner {
         });
     }
 
-    /// The connection's task has ended.
+    /// Records that the connection's task has ended.
     pub(crate) fn connection_ended(self: &Arc<Self>, connection: &Arc<Connection>) {
         self.forget_connection(connection.number);
         let was_in_use = self.peers.disconnected(connection);
@@ -285,7 +286,7 @@ impl Inner {
         self.emit(PeerEvent::Confirmed { node, cause });
     }
 
-    /// The peer said goodbye: no more calls go to it.
+    /// Records that the peer said goodbye: no more calls are sent to it.
     pub(crate) fn peer_left(&self, connection: &Arc<Connection>) {
         tracing::debug!(peer = %connection.peer.label, "peer is shutting down");
         connection.pending.close_new(FabricError::Unreachable {

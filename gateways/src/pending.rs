@@ -118,7 +118,8 @@ impl Pending {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A slot for a call, of whose answer this waker tells; `Ok(None)`: there are `max` of them already.
+    /// Reserves a slot for a call, whose answer wakes this waker. Returns `Ok(None)` if `max` calls
+    /// wait already.
     pub(crate) fn reserve(
         &self,
         deadline: Instant,

@@ -244,7 +244,8 @@ impl Shared {
     }
 }
 
-/// The test mode: as [`ask_local`], but through bytes like a call from elsewhere.
+/// Makes a call like [`ask_local`], but through bytes like a call from another process (the test
+/// mode).
 async fn ask_in_bytes(
     target: &dyn Target,
     bytes: &[u8],

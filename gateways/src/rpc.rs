@@ -110,7 +110,7 @@ impl Inner {
         if self.is_stopping() { Err(FabricError::ShuttingDown) } else { Ok(()) }
     }
 
-    /// The endpoint of this process under a name.
+    /// Returns the endpoint that this process serves under a name.
     pub(crate) fn find(&self, name: &str) -> Result<Arc<Registered>, FabricError> {
         match self.endpoints.get(name) {
             Some(registered) => Ok(Arc::clone(&registered)),

@@ -92,7 +92,7 @@ impl Sample<'_> {
             None => format!("{:x}", self.number()),
         }
     }
-    /// `expected` is what the type says of itself: ids and hashes say how long they are.
+    /// Makes up bytes. `expected` is the type's own description: ids and hashes name their length.
     fn bytes(&mut self, expected: &str) -> Vec<u8> {
         let said = expected.rsplit_once("of length ").and_then(|(_, len)| len.parse().ok());
         let len = said.filter(|_| self.careful).unwrap_or_else(|| self.below(40)).min(64);

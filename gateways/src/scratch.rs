@@ -12,12 +12,13 @@ thread_local! {
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// This thread's buffer, empty. A second one that is taken before it is given back is simply a new one.
+/// Takes this thread's buffer, empty. If it is taken already, returns a new one.
 pub(crate) fn take() -> Vec<u8> {
     SCRATCH.with_borrow_mut(std::mem::take)
 }
 
-/// This thread's buffer, empty, if it has not grown beyond so many bytes; else a new one.
+/// Takes this thread's buffer, empty, if it has not grown beyond that number of bytes; otherwise
+/// returns a new one.
 pub(crate) fn take_up_to(bytes: usize) -> Vec<u8> {
     let buffer = take();
     if buffer.capacity() <= bytes {

@@ -1,5 +1,6 @@
-//! Calls under way: the one allocation that links a message in an actor's mailbox with whoever waits
-//! for its answer. It must never hold a lock while an actor or a socket is asked for something.
+//! Calls under way: the one allocation that links a message in an actor's mailbox with the caller
+//! that waits for its answer. This module must never hold a lock while an actor or a socket is
+//! asked for something.
 //!
 //! A served call has no task of its own: the reply channel's waker itself encodes the answer and hands
 //! it on, on the thread where the handler answered.
@@ -113,7 +114,7 @@ impl ReplyTo {
 pub(crate) trait Serving: Send + Sync {
     /// Hands the message to its actor.
     fn start(self: Arc<Self>);
-    /// The deadline has passed: answer so, unless answered already.
+    /// Answers that the deadline has passed, unless the call is answered already.
     fn expire(&self);
     /// Records that the caller has stopped waiting: a call that is still in the mailbox is not run.
     fn abandon(&self);
@@ -125,7 +126,7 @@ pub(crate) trait Place: Send {
     fn fill(&mut self, bytes: &[u8]) -> Result<(), FabricError>;
     /// Puts the message into the mailbox. To be polled before anything else is sent there.
     fn send(&mut self, to: &dyn Target, caller: Caller);
-    /// The answer; `None`: the handler let go of the call without one.
+    /// Polls the answer; `None` means that the handler dropped the call without one.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Outcome>>;
     /// Lets go of the message, wherever it is.
     fn clear(&mut self);

@@ -168,7 +168,7 @@ impl Served {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Calls that are not answered yet.
+    /// Returns the number of calls that are not answered yet.
     pub(crate) fn len(&self) -> usize {
         self.table().len()
     }
@@ -182,7 +182,7 @@ impl Served {
         }
     }
 
-    /// A batch waits for its lane from now on.
+    /// Queues a batch that waits for its lane.
     pub(crate) fn queue(&self, calls: Calls) -> Arc<Batch> {
         let (live, bytes) = (calls.live(), calls.bytes());
         let batch = Arc::new(Batch::new(calls));
@@ -228,7 +228,7 @@ impl Served {
         true
     }
 
-    /// A call has its answer; whether it was the last one.
+    /// Records that a call has its answer. Returns true if it was the last one under way.
     pub(crate) fn answered(&self, id: u64) -> bool {
         let mut table = self.table();
         let answered = table.asked.remove(&id);
@@ -260,7 +260,7 @@ impl Served {
         expired
     }
 
-    /// No more calls: what there is, in order, is given up.
+    /// Refuses further calls, and gives up those that are under way, in order.
     pub(crate) fn close(&self) {
         let mut table = self.table();
         table.closed = true;

@@ -108,7 +108,7 @@ fn bucket_of(value: u64) -> usize {
     ((u64::from(power) + 1) * SUB + sub) as usize
 }
 
-/// The largest value of a bucket.
+/// Returns the largest value of a bucket.
 fn upper_of(bucket: usize) -> u64 {
     let bucket = bucket as u64;
     if bucket < SUB {

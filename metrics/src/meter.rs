@@ -50,7 +50,7 @@ impl Meter {
             false => events as f64 / time.as_secs_f64(),
         }
     }
-    /// `elapsed` has passed since the last tick.
+    /// Updates the rate after `elapsed` has passed since the last tick.
     pub(crate) fn tick(&self, elapsed: Duration) {
         let count = self.count();
         let mut past = self.past();

@@ -112,7 +112,8 @@ impl Registry {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The metric of this name; made, or made anew where the name was of another kind.
+    /// Returns the metric of this name. It is made if there is none, or if the name belongs to a
+    /// metric of another kind.
     fn get_or_insert<T: Clone + Default>(
         &self,
         name: String,

@@ -1,4 +1,4 @@
-//! Leader sessions: ordered epochs with a nonce, one distinct type per component (invariant I-4).
+//! Leader sessions: ordered epochs with a nonce, one distinct type per component.
 //!
 //! A token never changes during an actor's life: a new leadership is a new actor.
 
@@ -41,7 +41,7 @@ impl fmt::Debug for LeaderSession {
 pub trait Fence: Copy + Eq + Ord + fmt::Debug + fmt::Display + Send + Sync + 'static {
     /// Makes the fence from the session that the wire carries.
     fn from_session(session: LeaderSession) -> Self;
-    /// The session that the wire carries.
+    /// Returns the session that the wire carries.
     fn session(self) -> LeaderSession;
 }
 

@@ -326,7 +326,7 @@ fn proving(secret: &Secret, role: Role, client: &[u8], server: &[u8]) -> Hmac<Sh
 }
 
 impl Credentials {
-    /// The secret that this process shares with a peer of that identity.
+    /// Returns the secret that this process shares with a peer of that identity.
     fn shared_with(&self, theirs: Identity) -> Result<Secret, HandshakeError> {
         match (self.identity, theirs) {
             (Identity::Cluster, Identity::Host(job)) => Ok(self.secret.for_job(job)),
@@ -472,7 +472,8 @@ async fn write_greeting<S: AsyncWrite + Unpin>(
 const TLS_ALERT: [u8; 2] = [0x15, 3];
 const TLS_HANDSHAKE: [u8; 2] = [0x16, 3];
 
-/// A greeting with its length. Reads not one byte more: what follows belongs to others.
+/// Reads a greeting with its length, and not one byte more: the next bytes belong to another
+/// reader.
 async fn read_greeting<S: AsyncRead + Unpin>(stream: &mut S) -> Result<Vec<u8>, HandshakeError> {
     let mut length = [0; 2];
     stream.read_exact(&mut length).await?;

@@ -136,7 +136,7 @@ pub trait Listener: Send + fmt::Debug {
     /// Waits for the next connection. Returns its stream, and the peer's address as text for log
     /// lines.
     fn accept(&mut self) -> BoxFuture<'_, io::Result<(BoxStream, String)>>;
-    /// The bound port, also where 0 was asked for.
+    /// Returns the bound port, also if 0 was asked for.
     fn local_port(&self) -> u16;
 }
 

@@ -5,7 +5,7 @@ use futures::future::BoxFuture;
 use std::{io, os::fd::AsFd, time::Duration};
 use tokio::net::{TcpListener, TcpStream};
 
-/// A connection whose peer's machine is gone is noticed by the system after about so long in silence.
+/// Silence after which the system probes a connection, to notice that the peer's machine is gone.
 const KEEP_ALIVE_AFTER: Duration = Duration::from_secs(15);
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 4096;

@@ -206,10 +206,12 @@ pub fn is_from(addresses: &[IpAddr], asked: &Asked<'_>) -> bool {
     asked.peer.is_some_and(|peer| addresses.iter().any(|a| a.to_canonical() == peer.to_canonical()))
 }
 
-/// Reads are for everybody who may use the proxy; programs are for nobody there, because a program that makes its plan
-/// runs, and the proxy is known by its address alone. Changes are for the owner, and must be what no page of another site
-/// can make the owner's browser send: the proxy forwards neither `Referer` nor headers of one's own, and browsers send no
-/// `Origin` with a GET, but none sends this content type to another site without asking it first.
+/// Decides about a request through the proxy. Reads are allowed for everybody who may use the
+/// proxy. Programs are refused, because a program that makes its plan runs, and the proxy is known
+/// by its address alone. Changes are allowed for the owner, and only in a form that no page of
+/// another site can make the owner's browser send: the proxy forwards neither `Referer` nor headers
+/// of one's own, and browsers send no `Origin` with a GET, but none sends this content type to
+/// another site without asking it first.
 fn through_proxy(proxy: &WebProxy, asked: &Asked<'_>) -> Result<(), Refused> {
     let reads = matches!(asked.method, "GET" | "HEAD");
     if !reads && asked.method != "PUT" {

@@ -1,4 +1,4 @@
-//! The decision, request by request and for requests that nobody thought of.
+//! Tests the decision, request by request and for drawn requests.
 
 use super::*;
 use futures::FutureExt;

@@ -194,7 +194,7 @@ impl Incoming {
 
     /// Returns true if all of it was read; what is left may still come, or never.
     pub(crate) fn is_read(&self) -> bool {
-        // Somebody who found what was sought does not look for the end.
+        // A reader that has found what it looks for does not read to the end.
         self.ended.get() || matches!(self.next().now_or_never(), Some(None))
     }
 

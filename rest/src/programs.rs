@@ -25,8 +25,8 @@ pub trait ProgramChecker: Send + Sync {
     /// Checks a file without executing it. The error is the reason why it is refused; the client
     /// sees it, so it names no path of this machine.
     fn check(&self, path: &Path) -> Result<(), String>;
-    /// The names of the program's jobs, from the program itself: it is started for that, in a bounded time. Or why
-    /// they can't be known.
+    /// Starts the program, for a bounded time, and returns the names of its jobs. The error is the
+    /// reason why they can't be known.
     fn jobs(&self, path: PathBuf) -> BoxFuture<'static, Result<Vec<String>, String>>;
 }
 
@@ -134,13 +134,13 @@ impl ProgramStore {
         tokio::fs::write(&file, bytes).await.map_err(fail)
     }
 
-    /// The file with the names of the jobs of a program by its id.
+    /// Returns the file with the job names of the program of that id.
     fn jobs_file(&self, id: &str) -> Option<PathBuf> {
         let (unique, _) = id.split_once(ID_SEPARATOR)?;
         Some(self.folder.join(format!("{JOBS_PREFIX}{unique}")))
     }
 
-    /// Empty where they are not known.
+    /// Returns the job names of the program of that id; empty if they are not known.
     fn jobs_of(&self, id: &str) -> Vec<String> {
         let file = self.jobs_file(id).and_then(|path| std::fs::File::open(path).ok());
         let Some(file) = file else { return Vec::new() };
@@ -159,7 +159,7 @@ impl ProgramStore {
         Ok(content)
     }
 
-    /// A file has that content, or is not here any more.
+    /// Records the content of a file, or with `None` that it does not exist any more.
     fn note(&self, path: &Path, content: Option<Content>) {
         let mut contents = self.contents();
         match content {
@@ -391,7 +391,7 @@ mod tests {
         };
         store.remove(&id(&kept)).unwrap();
         assert_eq!(*told.lock().unwrap(), [[hash].into(), [hash].into(), [hash].into()]);
-        // Removed by somebody else, which is found out when it is asked for.
+        // The file was removed by another process, which is noticed when it is asked for.
         std::fs::remove_file(&again.path).unwrap();
         assert!(store.find(&id(&again)).is_err());
         assert_eq!(told.lock().unwrap().last(), Some(&BTreeSet::new()));
@@ -404,7 +404,7 @@ mod tests {
         let kept = store.store("mute", 8, chunks(&[b"ours"])).await.unwrap();
         assert!(store.list().unwrap()[0].entry.is_empty());
         let id = kept.path.file_name().unwrap().to_str().unwrap().to_owned();
-        // Whatever somebody wrote there.
+        // A file that another process wrote there.
         std::fs::write(folder.path().join(format!("{JOBS_PREFIX}{:032x}", 8)), "{").unwrap();
         assert!(store.list().unwrap()[0].entry.is_empty());
         store.remove(&id).unwrap();

@@ -95,8 +95,8 @@ impl RestServer {
         .max_connections(connections_max)
         .client_request_timeout(HEAD_WITHIN)
         .client_disconnect_timeout(LINGER_WITHIN)
-        // The deadline above is of a connection's first head alone: whoever sent a second one slowly would
-        // keep one of the few connections for ever.
+        // The deadline above is for a connection's first head only: a client that sent a second one
+        // slowly would keep one of the few connections for ever.
         .keep_alive(KeepAlive::Disabled)
         .shutdown_timeout(SHUTDOWN_WITHIN_S)
         .disable_signals()

@@ -126,8 +126,8 @@ impl RestServices {
     }
 }
 
-/// The MetricQueryService of the process that this endpoint lives in: its process-wide endpoints share
-/// one fence, that of its BlobServer.
+/// Returns the gateway of the MetricQueryService of this endpoint's own process: its process-wide
+/// endpoints share one fence, that of its BlobServer.
 pub(crate) fn metric_query_of(
     rpc: &RpcService,
     blobs: &Remote<BlobServerGateway>,

@@ -72,7 +72,8 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// The table; a panic elsewhere while it was held leaves it usable (every change is one step).
+    /// Locks the table. A panic of another thread that held it leaves it usable, because every
+    /// change is one step.
     pub(super) fn lock(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }

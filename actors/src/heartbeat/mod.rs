@@ -1,4 +1,4 @@
-//! The heartbeat service of a process (invariant I-8): an actor on a lane of its own that sends the beats
+//! The heartbeat service of a process: an actor on a lane of its own that sends the beats
 //! of the pairs in its table, answers those of others, and watches the turns of this process's actors.
 //!
 //! It decides nothing: it reports (party, lost) to the owner of a pair. The one thing that it ends is

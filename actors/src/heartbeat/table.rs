@@ -112,7 +112,7 @@ impl Pair {
         Some(beat.map_or(latest, |due_at| due_at.min(latest)))
     }
 
-    /// The beat whose time has come, if it has.
+    /// Returns the beat that is due at `now`, if there is one.
     fn due(&mut self, now: Duration, interval: Duration, rpc: &RpcService) -> Option<Addressed> {
         let (address, session) = self.beats_to.as_ref()?;
         if self.in_flight || self.liveness.is_over() || self.due_at > now {
@@ -319,7 +319,7 @@ impl Table {
         }
     }
 
-    /// A beat of a pair came to its end.
+    /// Records the outcome of a pair's beat.
     pub(super) fn settle(&mut self, id: u64, now: Duration, outcome: Outcome) {
         let Some(pair) = self.pairs.get_mut(&id) else {
             return;
@@ -336,7 +336,7 @@ impl Table {
         self.plan(id, now);
     }
 
-    /// A beat of a peer came in.
+    /// Takes in a peer's beat and returns the reply.
     pub(super) fn receive(&mut self, now: Duration, beat: Beat) -> BeatReply {
         let key = (beat.to, beat.from);
         let known = self.by_parties.get(&key).and_then(|id| Some((*id, self.pairs.get_mut(id)?)));
@@ -354,7 +354,7 @@ impl Table {
         reply
     }
 
-    /// The fabric found a process dead.
+    /// Records that the fabric found a process dead.
     pub(super) fn confirmed(&mut self, now: Duration, node: &NodeAddress, why: &str) {
         let mut ended = Vec::new();
         for (id, pair) in self.pairs.iter_mut().filter(|(_, pair)| pair.node == *node) {

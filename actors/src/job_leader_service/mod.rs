@@ -139,7 +139,7 @@ pub(crate) fn pauses(options: &conf::Options) -> Pauses {
     }
 }
 
-/// Every value of a leader's watch, the present one first.
+/// Returns a stream of every value of a leader's watch, the present one first.
 pub(crate) fn leaders(
     receiver: watch::Receiver<Option<LeaderInformation>>,
 ) -> impl stream::Stream<Item = Option<LeaderInformation>> {

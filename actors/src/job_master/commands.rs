@@ -206,7 +206,7 @@ impl Handler<DeployAnswered> for JobMaster {
     fn handle(&mut self, answered: DeployAnswered, ctx: &mut Context<Self>) {
         let DeployAnswered { resource, data_address, attempts, answer } = answered;
         if let Some(link) = self.task_managers.get_mut(&resource) {
-            // A host that has taken one deployment has the graph; after a failure nobody knows.
+            // A host that has taken one deployment has the graph; after a failure that is unknown.
             link.graph_at = answer.is_ok().then_some(data_address);
         }
         let now = self.now();

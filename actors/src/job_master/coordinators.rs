@@ -79,7 +79,7 @@ impl JobMaster {
         });
     }
 
-    /// Every task has finished: coordinators publish.
+    /// Makes the coordinators publish, because every task has finished.
     pub(super) fn publish_results(&mut self, round: u64, ctx: &mut Context<Self>) {
         let gateway = self.host.as_ref().map(|host| host.gateway.clone());
         let addr = ctx.address();
@@ -105,7 +105,7 @@ impl JobMaster {
         });
     }
 
-    /// The job ends without results.
+    /// Tells the coordinators that the job ends without results.
     pub(super) fn abandon_results(&self) {
         if let Some(host) = &self.host {
             // A hint that may be lost: the Dispatcher ends the host with the job.

@@ -172,7 +172,7 @@ impl JobMaster {
         &self.deps.services.rpc
     }
 
-    /// This JobMaster as one side of a heartbeat pair.
+    /// Returns this JobMaster as one side of a heartbeat pair.
     fn party(&self) -> Party {
         Party::JobMaster { job_id: self.job_id(), session: self.session() }
     }
@@ -192,7 +192,7 @@ impl JobMaster {
         self.asked
     }
 
-    /// The end of every turn: what the core wants done is done, and the timer set for its next wish.
+    /// Ends a turn: carries out the core's commands and sets the timer for its next deadline.
     fn turn(&mut self, ctx: &mut Context<Self>) {
         self.note_tasks();
         let commands = self.core.take_commands();

@@ -116,7 +116,8 @@ impl JobMaster {
         });
     }
 
-    /// The ResourceManager that the JobMaster is registered at, if it is, is obeyed no more.
+    /// Notes to the probe that the JobMaster stops obeying the ResourceManager that it is
+    /// registered at, if there is one.
     fn note_left(&self) {
         if let Some(connected) = &self.resource_manager.connected {
             self.deps.services.probe.note(Fact::LeaderLeft {

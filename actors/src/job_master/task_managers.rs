@@ -100,7 +100,8 @@ impl JobMaster {
         self.task_managers.get(resource).filter(|link| link.instance_id == instance)
     }
 
-    /// The next beats tell a TaskExecutor what the job believes to hold there.
+    /// Updates the payload that heartbeats carry to a TaskExecutor: what the job believes to hold
+    /// there.
     pub(super) fn publish_holdings(&self, resource: &ResourceId) {
         if let Some(link) = self.task_managers.get(resource) {
             let (allocations, attempts) = self.core.holdings(resource);
@@ -108,7 +109,7 @@ impl JobMaster {
         }
     }
 
-    /// A connection is over; what ran there has failed.
+    /// Removes a connection that is lost; the tasks that ran there have failed.
     pub(super) fn lose_task_manager(
         &mut self,
         resource: &ResourceId,
@@ -143,8 +144,8 @@ impl JobMaster {
         }
     }
 
-    /// All connections end. With `free`, slots go back to the ResourceManager; without, they are kept for
-    /// the next JobMaster for a while.
+    /// Ends all connections. If `free` is true, slots go back to the ResourceManager; otherwise
+    /// TaskExecutors keep them for the next JobMaster for a while.
     pub(super) fn disconnect_task_managers(&mut self, cause: &FailureCause, free: bool) {
         for (resource, link) in std::mem::take(&mut self.task_managers) {
             if free {

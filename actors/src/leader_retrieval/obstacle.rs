@@ -34,7 +34,8 @@ pub(super) enum Reaction {
 }
 
 impl Obstacle {
-    /// A question could not be put, or was refused.
+    /// Records that a question could not be sent, or was refused, at `now` (monotonic). Returns
+    /// what to do.
     pub(super) fn met(&mut self, now: Duration, error: &FabricError) -> Reaction {
         let why = error.to_string();
         let refused =

@@ -48,7 +48,7 @@ impl LeaderNode {
         {
             return;
         }
-        // Fixed, or nobody will say any more.
+        // The address is fixed, or the record's sender is gone.
         futures::future::pending().await
     }
 }
@@ -150,7 +150,7 @@ impl Inner {
         self.obstacle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A question was not answered.
+    /// Handles a question without an answer: logs it, or gives up.
     fn met(&self, address: &EndpointAddress, error: &CallError<Never>) {
         let CallError::Fabric(error) = error else { return };
         let reaction = self.obstacle().met(self.platform.now(), error);

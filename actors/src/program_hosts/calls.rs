@@ -170,7 +170,7 @@ impl ProgramHosts {
         let exit = entry.exit.subscribe();
         match &mut entry.state {
             State::Launching { .. } => {
-                // Dropping the entry gives the launch up and answers who waits for it.
+                // Dropping the entry gives the launch up and answers its waiting callers.
                 let cause = "released while it started".to_owned();
                 self.forget(job, HostExit { cause, released: true });
                 Box::pin(async {})

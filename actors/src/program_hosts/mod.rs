@@ -38,9 +38,9 @@ pub const ENDPOINT: &str = "program_hosts";
 pub struct HostsDeps {
     /// Services of the process: platform, RPC and metrics.
     pub services: ProcessServices,
-    /// Starts program hosts as child processes, or in this process in tests.
+    /// Launcher by which program hosts are started.
     pub launcher: Arc<dyn ProgramHostLauncher>,
-    /// Finds the program file for a key, from the blob cache if it can.
+    /// Source of program files by key.
     pub programs: Arc<dyn Programs>,
     /// Side of the jobs that the hosts of this process serve.
     pub side: HostSide,

@@ -66,6 +66,6 @@ pub trait ResourceManagerDriver: Send + Sync + fmt::Debug {
         diagnostics: Option<String>,
     ) -> BoxFuture<'static, Result<(), DriverError>>;
 
-    /// Disconnects. Workers stay. No event comes afterwards.
+    /// Disconnects. Workers continue. No event comes afterwards.
     fn terminate(&self) -> BoxFuture<'static, ()>;
 }

@@ -46,7 +46,7 @@ impl Handler<Ask<RegisterTaskExecutor>> for ResourceManagerActor {
             };
         for command in commands {
             if let Command::CloseTaskExecutor { instance_id, .. } = &command {
-                // It knows that it has registered again: there is nobody to tell.
+                // The TaskExecutor knows that it has registered again: no message is needed.
                 self.workers.remove(instance_id);
             }
             self.obey(vec![command]);
@@ -139,7 +139,7 @@ impl Handler<Ask<DisconnectTaskExecutor>> for ResourceManagerActor {
 
     fn handle(&mut self, ask: Ask<DisconnectTaskExecutor>, _: &mut Context<Self>) -> Self::Result {
         let DisconnectTaskExecutor { instance_id, cause, .. } = ask.body;
-        // It is the one that leaves: there is nobody to tell.
+        // The TaskExecutor itself leaves: no message is needed.
         self.workers.remove(&instance_id);
         let commands = self.core.disconnect(instance_id, cause.to_string());
         self.obey(commands);

@@ -68,7 +68,7 @@ impl Handler<Leave> for TaskExecutor {
             goodbyes.push(said.boxed());
         }
         let hosts = self.end_all_hosts();
-        // Tasks end first: nobody is told that they have before they have.
+        // Tasks end first: a peer must not hear that they have ended before they have.
         let all = async move {
             hosts.await;
             futures::future::join_all(goodbyes).await;
@@ -336,7 +336,7 @@ impl Handler<Ask<ReportTaskStates>> for TaskExecutor {
     }
 }
 
-/// A host speaks for its own job alone.
+/// Returns true if the caller may act for the job: a host may do so for its own job only.
 pub(super) fn is_of_job(principal: Principal, job: JobId) -> bool {
     match principal {
         Principal::Local | Principal::Cluster => true,

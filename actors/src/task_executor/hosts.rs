@@ -121,7 +121,7 @@ impl RunningHost {
     }
 }
 
-/// The name of the endpoint that the hosts of a job report to.
+/// Returns the name of the endpoint that the hosts of a job report to.
 pub(super) fn endpoint_for(job: JobId) -> String {
     format!("{}/{job}", super::ENDPOINT)
 }
@@ -159,7 +159,7 @@ impl TaskExecutor {
         let launched =
             launching.into_actor(self).map(move |launched, executor, ctx| match launched {
                 Ok(Some(address)) => executor.host_launched(job, launch, address, within, ctx),
-                // Ended meanwhile: who ended it sees to the rest.
+                // The host was ended meanwhile: the code that ended it does the rest.
                 Ok(None) => {}
                 Err(cause) => executor.host_failed(job, launch, cause, ctx),
             });
@@ -229,7 +229,7 @@ impl TaskExecutor {
         self.step(Event::HostUp { job, launch }, ctx);
     }
 
-    /// A launch failed: what there is of it is ended before the core hears of it.
+    /// Handles a failed launch: ends what was started of it before the core hears of the failure.
     fn host_failed(
         &mut self,
         job: JobId,
@@ -252,7 +252,7 @@ impl TaskExecutor {
         ctx.spawn(released);
     }
 
-    /// The host has ended, by itself or not.
+    /// Handles the end of a host, whether it ended by itself or not.
     fn host_gone(&mut self, job: JobId, launch: u64, cause: FailureCause, ctx: &mut Context<Self>) {
         if self.hosts.get(&job).is_some_and(|h| h.launch == launch) {
             let failed = self.hosts.remove(&job).and_then(|host| host.failed);

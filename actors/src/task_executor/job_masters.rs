@@ -194,7 +194,8 @@ impl TaskExecutor {
         ctx.spawn(answered);
     }
 
-    /// A call to a JobMaster failed: tried again, unless it says that this process is a stranger to it.
+    /// Handles a failed call to a JobMaster: it is repeated, unless the error says that this
+    /// process is unknown there.
     fn call_failed<C: Call<Error = JobMasterError>>(
         &mut self,
         job: JobId,

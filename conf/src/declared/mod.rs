@@ -61,13 +61,14 @@ static BY_NAME: LazyLock<BTreeMap<&'static str, &'static dyn Declaration>> = Laz
         .collect()
 });
 
-/// The option that `key` names, by its own name, another accepted one, or as a family's member.
+/// Returns the option that `key` names: by its own name, another accepted one, or as a family's
+/// member.
 pub(crate) fn find(key: &str) -> Option<&'static dyn Declaration> {
     let family = || declarations().find(|d| d.is_family() && d.owns(key));
     BY_NAME.get(key).copied().or_else(family)
 }
 
-/// Every name that is accepted, families aside.
+/// Returns every accepted name, except those of families.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     BY_NAME.keys().copied()
 }

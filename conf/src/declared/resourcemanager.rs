@@ -14,7 +14,7 @@ options! {
     /// On YARN and Kubernetes: time after which a TaskManager without any used slot is released.
     TASKMANAGER_TIMEOUT: Duration = "resourcemanager.taskmanager-timeout" => Duration::from_secs(30),
         must be_longer_than_zero;
-    /// A job without a leading JobMaster for so long is removed and its slots freed.
+    /// Time without a leading JobMaster after which a job is removed and its slots are freed.
     JOB_TIMEOUT: Duration = "resourcemanager.job.timeout" => Duration::from_secs(300), must be_longer_than_zero;
     /// On YARN and Kubernetes: the pause before a worker that failed to start is asked for again; it doubles, capped
     /// at 32 times.

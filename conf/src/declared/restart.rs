@@ -4,7 +4,7 @@ use crate::{declare::options, value::choices};
 use std::time::Duration;
 
 choices! {
-    /// Whether and when a failed job is started again.
+    /// The strategy that decides whether and when a failed job is restarted.
     pub enum Strategy {
         /// Never restarts the job: the first failure is final.
         None = "none" | "off" | "disable",
@@ -12,16 +12,16 @@ choices! {
         FixedDelay = "fixed-delay" | "fixeddelay",
         /// Restarts after growing pauses.
         ExponentialDelay = "exponential-delay" | "exponentialdelay",
-        /// While failures are rarer than a rate.
+        /// Restarts while failures are rarer than a rate.
         FailureRate = "failure-rate" | "failurerate",
     }
 }
 
 options! {
-    /// Whether and when a failed job is started again: `none`, `fixed-delay`, `exponential-delay` or
-    /// `failure-rate`. Where it is not set, what the cluster did to a job (a lost TaskManager, a killed process)
-    /// is mended up to 10 times in a row with pauses from 0.2 s on; an error of the program, or too few slots
-    /// from the start, ends it.
+    /// Decides whether and when a failed job is restarted: `none`, `fixed-delay`,
+    /// `exponential-delay` or `failure-rate`. If it is not set, failures that the cluster caused (a
+    /// lost TaskManager, a killed process) are restarted up to 10 times in a row with pauses from
+    /// 0.2 s on; an error of the program, or too few slots from the start, fails the job at once.
     STRATEGY: Option<Strategy> = "restart-strategy.type" => None, other ["restart-strategy"];
     /// Number of restarts before the job fails.
     FIXED_DELAY_ATTEMPTS: u32 = "restart-strategy.fixed-delay.attempts" => 1;

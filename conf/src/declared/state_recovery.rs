@@ -20,8 +20,9 @@ options! {
     /// on the command line.
     IGNORE_UNCLAIMED_STATE: bool = "execution.state-recovery.ignore-unclaimed-state" => false,
         other ["execution.savepoint.ignore-unclaimed-state"];
-    /// The owner of the savepoint after the job was started: `NO_CLAIM` (it is the user's, who may delete it once the first
-    /// checkpoint of the job is complete) or `CLAIM` (the job deletes it then). `--claim-mode` on the command line.
+    /// The owner of the savepoint after the job was started: `NO_CLAIM` (the user, who may delete
+    /// it once the first checkpoint of the job is complete) or `CLAIM` (the job, which deletes it
+    /// then). `--claim-mode` on the command line.
     CLAIM_MODE: ClaimMode = "execution.state-recovery.claim-mode" => ClaimMode::NoClaim,
         other ["execution.savepoint-restore-mode"];
 }

@@ -60,7 +60,7 @@ options! {
     CPU_CORES: Option<f64> = "taskmanager.cpu.cores" => None, must be_cores;
     /// A name for this TaskManager that outlives its process; made from its host and process where it is not set.
     RESOURCE_ID: Option<String> = "taskmanager.resource-id" => None;
-    /// A TaskManager that is not registered at a ResourceManager for so long ends.
+    /// Time after which a TaskManager that is not registered at a ResourceManager ends.
     REGISTRATION_TIMEOUT: Duration = "taskmanager.registration.timeout" => Duration::from_secs(300),
         other ["taskmanager.maxRegistrationDuration"], must be_longer_than_zero;
     /// The pause before a failed registration is tried again; it doubles up to `cluster.registration.max-timeout`.
@@ -72,10 +72,11 @@ options! {
     /// The pause after a registration was refused, before it is tried once more.
     REFUSED_REGISTRATION_DELAY: Duration = "cluster.registration.refused-registration-delay" =>
         Duration::from_secs(30), must be_longer_than_zero;
-    /// User code that does not return so long after its task was cancelled costs its process.
+    /// Time after the cancellation of a task within which user code must return; otherwise its
+    /// process is killed.
     CANCELLATION_TIMEOUT: Duration = "task.cancellation.timeout" => Duration::from_secs(10),
         must be_longer_than_zero;
-    /// A slot that was allocated to a job but holds no task for so long is freed.
+    /// Time after which a slot that was allocated to a job but holds no task is freed.
     SLOT_TIMEOUT: Duration = "taskmanager.slot.timeout" => Duration::from_secs(10), must be_longer_than_zero;
     /// Maximum time from the start of a program host to its first answer.
     HOST_START_TIMEOUT: Duration = "taskmanager.program-host.start-timeout" => Duration::from_secs(30),

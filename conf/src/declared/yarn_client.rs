@@ -22,7 +22,8 @@ options! {
     /// `yarn.resourcemanager.am.max-attempts` of the cluster. If it is not set: 1 without high
     /// availability, 2 with it.
     ATTEMPTS: Option<NonZeroU32> = "yarn.application-attempts" => None;
-    /// An end of the JobManager that is longer ago does not count as one of `yarn.application-attempts`.
+    /// Age above which an end of the JobManager does not count as one of
+    /// `yarn.application-attempts`.
     ATTEMPTS_INTERVAL: Duration = "yarn.application-attempt-failures-validity-interval" => Duration::from_secs(10);
     /// The application that a command is about: a session to submit to. The session file says which where it is not set.
     APPLICATION_ID: Option<String> = "yarn.application.id" => None;
@@ -36,9 +37,10 @@ options! {
     SHIP_FILES: List = "yarn.ship-files" => List::default(), other ["yarn.ship-directories"];
     /// Archives (`.zip`, `.tar`, `.tar.gz`, `.tgz`, `.jar`) that every container gets unpacked; `env.shipped(name)` is the folder.
     SHIP_ARCHIVES: List = "yarn.ship-archives" => List::default();
-    /// Directories on the staging directory's file system in which `flott` and programs are kept by their hash for all
-    /// applications: what one of them holds is not uploaded again, and nodes keep it. New files go into the first. Who may
-    /// write there decides what others run. Nothing is ever removed from them.
+    /// Directories on the staging directory's file system in which `flott` and programs are kept by
+    /// their hash for all applications: a file that one of them holds is not uploaded again, and
+    /// nodes keep it. New files go into the first. A user who may write there decides what others
+    /// run. Nothing is ever removed from them.
     PROVIDED_DIRS: List = "yarn.provided.lib.dirs" => List::default();
     /// Replication factor of the uploaded files; the file system's default if it is not set.
     FILE_REPLICATION: Option<NonZeroU32> = "yarn.file-replication" => None;

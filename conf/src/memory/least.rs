@@ -27,7 +27,7 @@ pub(super) struct Least<M: 'static> {
     pub(super) peak: fn(&Options, &str) -> Option<MemorySize>,
 }
 
-/// `error` with the least total that will do, if it is about one that is too little.
+/// Adds the smallest total that suffices to `error`, if the error is that a total is too small.
 pub(super) fn least<M>(options: &Options, error: MemoryError, model: &Least<M>) -> MemoryError {
     let MemoryError::TooLittle { option, given, parts, .. } = error else {
         return error;
@@ -52,7 +52,8 @@ pub(super) fn least<M>(options: &Options, error: MemoryError, model: &Least<M>) 
     MemoryError::TooLittle { option, given, parts, least }
 }
 
-/// The totals with and without overhead where the one that is set is too little for the other one.
+/// Finds the totals with and without overhead if the one that is set is too small for the other
+/// one.
 fn both<M>(options: &Options, given: MemorySize, model: &Least<M>) -> Option<(Vec<Part>, M)> {
     let alone = options.with_value(model.process, &None);
     let (flink, memory) = search(&alone, given, model.flink, model)?;
@@ -62,7 +63,8 @@ fn both<M>(options: &Options, given: MemorySize, model: &Least<M>) -> Option<(Ve
     Some((vec![(model.flink.key(), flink), (model.process.key(), process)], memory))
 }
 
-/// The least value of `option` above `from` that the model takes, in whole MiB where one is taken.
+/// Finds the smallest value of `option` above `from` that the model accepts, in whole MiB if
+/// possible.
 fn search<M>(
     options: &Options,
     from: MemorySize,
@@ -89,8 +91,8 @@ fn search<M>(
     None
 }
 
-/// The first size above `below`, up to `end`, for which `enough` holds; it holds for `end` and from the first one
-/// on.
+/// Finds the first size above `below`, up to `end`, for which `enough` holds; `enough` must hold
+/// for `end` and from the first one on.
 pub(super) fn first(
     below: MemorySize,
     end: MemorySize,

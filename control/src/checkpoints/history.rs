@@ -1,4 +1,4 @@
-//! The report of a job's checkpoints, for people. Nothing here decides anything.
+//! The report of a job's checkpoints, for users. Nothing here decides anything.
 
 use super::CheckpointConfig;
 use crate::execution_graph::TaskIndex;
@@ -72,7 +72,8 @@ impl History {
         self.report.restored = Some(restored);
     }
 
-    /// A checkpoint begins. `finished`: the parts of subtasks that have finished before.
+    /// Records that a checkpoint begins. `finished` are the parts of subtasks that have finished
+    /// before.
     pub(super) fn begin(
         &mut self,
         (now, now_unix_ms): (Duration, u64),
@@ -112,7 +113,7 @@ impl History {
         }
     }
 
-    /// A subtask has acknowledged the pending checkpoint.
+    /// Records that a subtask has acknowledged the pending checkpoint.
     pub(super) fn acknowledged(&mut self, now: Duration, task: TaskIndex, part: &SubtaskSnapshot) {
         let at = self.unix_ms(now);
         self.add_part(task, part, Some(at));
@@ -130,7 +131,7 @@ impl History {
         }
     }
 
-    /// The pending checkpoint is complete; `bytes` is the size of its state.
+    /// Records that the pending checkpoint is complete; `bytes` is the size of its state.
     pub(super) fn completed(&mut self, now: Duration, bytes: u64, path: Option<String>) {
         let ended_ms = self.unix_ms(now);
         let Some(stats) = self.report.history.front_mut() else { return };
@@ -151,7 +152,7 @@ impl History {
         self.report.counts.in_progress -= 1;
     }
 
-    /// The pending checkpoint will never be complete.
+    /// Records that the pending checkpoint has failed.
     pub(super) fn failed(&mut self, now: Duration, why: &str) {
         let ended_ms = self.unix_ms(now);
         let Some(stats) = self.report.history.front_mut() else { return };
@@ -163,7 +164,7 @@ impl History {
         self.report.counts.in_progress -= 1;
     }
 
-    /// A complete checkpoint was replaced by newer ones and is deleted.
+    /// Records that a complete checkpoint was replaced by newer ones and is deleted.
     pub(super) fn discarded(&mut self, checkpoint: u64) {
         let listed = self.report.history.iter_mut().chain(&mut self.report.latest_completed);
         for stats in listed.filter(|stats| stats.checkpoint == checkpoint) {

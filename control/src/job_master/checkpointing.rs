@@ -400,7 +400,7 @@ impl JobCore {
             .collect()
     }
 
-    /// Subtasks were lost: no checkpoint that needs them can become complete.
+    /// Aborts the pending checkpoint because subtasks that it needs were lost.
     pub(super) fn abort_checkpoint(&mut self, why: &str, now: Now) {
         self.checkpoints.tasks_lost(now.mono, why);
         self.do_checkpoint_steps(now);
@@ -478,7 +478,7 @@ impl JobCore {
     }
 }
 
-/// The operators of a graph whose commits have to wait for a checkpoint.
+/// Returns the operators of a graph whose commits have to wait for a checkpoint.
 pub(super) fn commits(graph: &model::JobGraph) -> bool {
     graph.nodes.iter().any(|node| node.commits)
 }

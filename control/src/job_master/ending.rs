@@ -7,8 +7,8 @@ use crate::scheduler::RegionIndex;
 use model::{FailureCause, JobStatus};
 
 impl JobCore {
-    /// Whatever changed: stopped regions whose tasks have ended rest, and the job ends if nothing is left
-    /// to do.
+    /// Settles the job after any change: stopped regions whose tasks have ended rest, and the job
+    /// ends if nothing is left to do.
     pub(super) fn settle(&mut self, now: Now) {
         match self.status() {
             JobStatus::Running | JobStatus::Restarting => {
@@ -51,7 +51,7 @@ impl JobCore {
         }
     }
 
-    /// A shared slot none of whose tasks runs may serve something else.
+    /// Lets the slot of a shared slot serve something else, if none of its tasks runs.
     fn release_if_idle(&mut self, slot: crate::scheduler::SharedSlot) {
         let mut tasks = self.plan.tasks_in(&self.exec, slot);
         let idle = tasks.all(|t| self.exec.task(t).is_none_or(|task| task.state.is_terminal()));
@@ -60,7 +60,8 @@ impl JobCore {
         }
     }
 
-    /// Every task has finished. Coordinators publish what the job made; only then it is FINISHED.
+    /// Starts publishing, because every task has finished: the job is FINISHED only when its
+    /// coordinators have published.
     fn publish(&mut self, now: Now) {
         if self.coordinated.is_empty() {
             self.end(JobStatus::Finished, now);

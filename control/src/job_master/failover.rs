@@ -80,8 +80,8 @@ impl JobCore {
         self.settle(now);
     }
 
-    /// Regions failed together, for one cause: one decision of the restart strategy. Regions that are
-    /// stopped already are left alone.
+    /// Fails regions together for one cause, which is one decision of the restart strategy. Regions
+    /// that are stopped already are left alone.
     pub(super) fn fail_regions(
         &mut self,
         regions: &[RegionIndex],
@@ -218,7 +218,8 @@ impl JobCore {
     /// report may be repeated until it is answered, and arrive when the coordinators have been started anew.
     pub fn coordinator_reported(&mut self, now: Now, round: u64, cause: FailureCause) {
         match self.region_of_round(round) {
-            // The other coordinators have been told, or are being told, that the job has ended: they serve nobody any more.
+            // The other coordinators have been notified, or are being notified, that the job has
+            // ended: no task needs them any more.
             Some(_) if self.publishing => self.coordinator_host_lost(now, cause),
             Some(region) => self.coordinators_failed(now, &[region], cause),
             None => {}

@@ -77,7 +77,7 @@ impl JobCore {
         self.plan.tasks_in(&self.exec, slot).any(live)
     }
 
-    /// A region's slots in which everything has finished.
+    /// Returns a region's slots in which everything has finished.
     fn finished_slots(&self, region: RegionIndex) -> Vec<SharedSlot> {
         let finished = |index| {
             let state = self.exec.task(index).map(|task| task.state);
@@ -88,7 +88,8 @@ impl JobCore {
         slots.unwrap_or_default().iter().copied().filter(all).collect()
     }
 
-    /// Regions that have finished and hold slots still: they were the last ones, and others are to run again.
+    /// Retires regions that have finished and still hold slots, because other regions are to run
+    /// again.
     pub(super) fn retire_finished(&mut self, now: Now) {
         let over = |region: &RegionIndex| {
             let state = self.states.get(region.0 as usize);
@@ -148,8 +149,8 @@ impl JobCore {
         idle
     }
 
-    /// Regions that wait and hold a part each: idle slots of the later ones complete the earlier ones, which are
-    /// deployed.
+    /// Moves idle slots of later waiting regions to earlier ones, and deploys those that are
+    /// complete then.
     pub(super) fn gather(&mut self, now: Now) {
         let idle = self.idle().into_iter();
         let mut idle: IdleSlots = idle

@@ -213,7 +213,7 @@ impl JobCore {
         }
     }
 
-    /// Tasks that were deployed into slots of a TaskExecutor.
+    /// Returns the tasks that were deployed into slots of a TaskExecutor.
     fn tasks_on(&self, resource: &ResourceId) -> Vec<TaskIndex> {
         let mut tasks = Vec::new();
         for (allocation, slot) in self.pool.slots_on(resource) {

@@ -181,7 +181,7 @@ impl JobCore {
         self.settle(now);
     }
 
-    /// The checkpoint of a savepoint is complete.
+    /// Records that the checkpoint of a savepoint is complete.
     pub(super) fn savepoint_complete(&mut self, checkpoint: u64) {
         match self.savepoints.running.take() {
             Some((number, request)) if number == checkpoint => {
@@ -198,7 +198,7 @@ impl JobCore {
         }
     }
 
-    /// The checkpoint of a savepoint will never be complete.
+    /// Records that the checkpoint of a savepoint will never be complete.
     pub(super) fn savepoint_aborted(&mut self, checkpoint: u64, why: &str) {
         match self.savepoints.running.take() {
             Some((number, request)) if number == checkpoint => {
@@ -208,7 +208,8 @@ impl JobCore {
         }
     }
 
-    /// Tasks of the job have failed, or the job ends otherwise than by a stop: no savepoint that waits is taken.
+    /// Answers waiting savepoints, and a stop that has not finished, with an error: tasks of the
+    /// job have failed, or the job ends otherwise than by a stop.
     pub(super) fn abort_savepoints(&mut self, why: &str) {
         for Waiting { request, .. } in std::mem::take(&mut self.savepoints.waiting) {
             self.savepoint_ended(&request, Err(why.to_owned()));
@@ -222,7 +223,7 @@ impl JobCore {
         }
     }
 
-    /// The job has finished: a stop is done.
+    /// Answers a stop, because the job has finished.
     pub(super) fn answer_stop(&mut self) {
         if let Some(request) = self.savepoints.stopped.take() {
             self.savepoint_ended(&request, Ok(()));

@@ -104,8 +104,8 @@ impl JobCore {
         matches!(self.coordinators_of(region), Coordinators::Absent | Coordinators::Up)
     }
 
-    /// The first slot of a region that nothing serves, as a place in its list. The cursor makes repeated
-    /// looks cost only what has come since.
+    /// Returns the first unserved slot of a region, as an index into its list. The cursor makes
+    /// repeated searches cost only what has come since.
     fn first_unserved(&mut self, region: RegionIndex) -> Option<usize> {
         let pool = &self.pool;
         let state = self.states.get_mut(region.0 as usize)?;
@@ -152,7 +152,7 @@ impl JobCore {
         let refused = match answer {
             Ok(refused) => refused,
             Err(cause) => {
-                // It may have been executed: what runs there must not go on.
+                // The call may have been executed: tasks that run there must be cancelled.
                 let live = attempts.iter().copied().filter(|a| self.is_live_on(a, resource));
                 let live: Vec<_> = live.collect();
                 self.cancel_on(resource, live.clone());
@@ -266,15 +266,16 @@ impl JobCore {
         }
         self.end_waiting(starved, now);
         resume.retain(|region| matches!(self.phase(*region), Phase::Resting { .. }));
-        // While a checkpoint's pointer is being written, nobody knows which checkpoint is the newest: the regions start again
-        // when the outcome is known.
+        // While a checkpoint's pointer is being written, it is unknown which checkpoint is the
+        // newest: the regions start again when the outcome is known.
         if self.is_live() && !resume.is_empty() && !self.checkpoints.is_persisting() {
             self.resume(&resume, now);
         }
         self.advance_checkpoints(now);
     }
 
-    /// Regions have waited for slots for too long, unless they have all after all, or the job gets on without.
+    /// Fails regions that have waited for slots for too long, unless they have all slots by now or
+    /// the job makes progress without them.
     fn end_waiting(&mut self, mut starved: Vec<RegionIndex>, now: Now) {
         starved.retain(|region| self.first_unserved(*region).is_some());
         if starved.is_empty() {
@@ -293,7 +294,7 @@ impl JobCore {
         }
     }
 
-    /// Regions start again with new attempts.
+    /// Restarts regions with new attempts.
     fn resume(&mut self, regions: &[RegionIndex], now: Now) {
         for region in regions {
             self.finishing.remove(region);

@@ -186,7 +186,7 @@ impl JobCore {
         }
     }
 
-    /// Regions that wait and miss slots.
+    /// Returns the regions that wait and lack slots.
     pub(super) fn starving(&self) -> Vec<RegionIndex> {
         let all = self.regions.iter().map(|(index, _)| index);
         all.filter(|region| self.misses_slots(*region)).collect()

@@ -1,5 +1,5 @@
 //! Decides when a peer counts as dead, when silence is a reason to end one's own work, and when an actor
-//! of this process is stuck (invariant I-8).
+//! of this process is stuck.
 //!
 //! Times are durations since some fixed start. Nothing here sends, waits or reads a clock; nothing here
 //! decides what a lost peer means.
@@ -180,8 +180,9 @@ impl Liveness {
         let passed = now.saturating_sub(self.ticked_at);
         self.ticked_at = now;
         let expected = self.limits.interval.saturating_mul(2);
-        // A watcher that was itself stopped has heard nobody and may blame nobody for it: the time it did
-        // not run does not count. The watched side counts it, since others may have given up on it.
+        // A watcher that was stopped itself has heard no peer and must not blame any: the time in
+        // which it did not run does not count. The watched side counts that time, since others may
+        // have given up on it.
         if self.role == Role::Watching && passed > expected {
             self.heard_at = self.heard_at.saturating_add(passed.saturating_sub(expected)).min(now);
         }

@@ -237,8 +237,9 @@ impl ResourceManager {
         Ok((instance_id, commands))
     }
 
-    /// Records a slot report. Returns `None` if the sender is not registered under this incarnation, otherwise true if
-    /// this is its first report: then the SlotManager must be told of the worker.
+    /// Records a slot report. Returns `None` if the sender is not registered under this
+    /// incarnation, otherwise true if this is its first report: then the worker must be added to
+    /// the SlotManager.
     pub fn reported(&mut self, resource_id: &ResourceId, instance_id: InstanceId) -> Option<bool> {
         let worker = self.registered.get_mut(resource_id)?;
         if worker.instance_id != instance_id {

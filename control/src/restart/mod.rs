@@ -181,7 +181,7 @@ impl RestartStrategy {
     }
 }
 
-/// `initial × multiplier^n`, at most `max`, moved by up to ± jitter; never above `max`.
+/// Returns `initial × multiplier^n`, at most `max`, moved by up to ± jitter; never above `max`.
 fn grown(
     initial: Duration,
     max: Duration,

@@ -1,6 +1,6 @@
-//! Slot sharing: one subtask of each vertex of a group per slot. Shared slot *i* of a group holds subtask
-//! *i* of every vertex of the group that has so many. It must never put two subtasks of one vertex into
-//! one slot.
+//! Slot sharing: one subtask of each vertex of a group per slot. Shared slot *i* of a group holds
+//! subtask *i* of every vertex of the group with more than *i* subtasks. This module must never put
+//! two subtasks of one vertex into one slot.
 
 use crate::execution_graph::{ExecutionGraph, TaskIndex};
 use model::{MemorySize, ResourceProfile};

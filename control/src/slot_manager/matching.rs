@@ -89,7 +89,7 @@ pub fn workers_for(unmet: &[ResourceRequirement], worker: &WorkerResourceSpec) -
     needed
 }
 
-/// `worker`, cut into the most slots that each fulfil `profile`.
+/// Returns `worker`, cut into as many slots as possible that each fulfil `profile`.
 fn spec_for(profile: &ResourceProfile, worker: &WorkerResourceSpec) -> Option<WorkerResourceSpec> {
     (1..=worker.slots.max(1)).rev().find_map(|slots| {
         let spec = WorkerResourceSpec { slots, ..worker.clone() };

@@ -276,7 +276,7 @@ fn three_jobs(needs: [u32; 3]) -> SlotManager {
     sm
 }
 
-/// The job frees so many of its slots.
+/// Makes the job free that number of its slots.
 fn give_way(sm: &mut SlotManager, now: Duration, job_id: JobId, slots: usize) {
     let held: Vec<_> = sm.workers().held_by(job_id).map(|(i, n, s)| (i, n, s.state)).collect();
     for (instance, index, state) in held.into_iter().take(slots) {

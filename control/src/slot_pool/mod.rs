@@ -208,9 +208,10 @@ impl SlotPool {
         Some(served)
     }
 
-    /// The shared slot that a slot of this profile serves best, and the one that is served with it: that
-    /// of the most demanding group that it can serve and that misses one; else it takes over from an idle
-    /// slot that can serve a group it can't.
+    /// Finds the shared slot that a slot of this profile is to serve, and the one that gets a slot
+    /// by this. Both are the same missing slot of the most demanding group that the slot can serve,
+    /// if there is one. Otherwise an idle slot is moved to a missing shared slot that only it can
+    /// serve, and the new slot takes its place. Returns `None` if the slot is of no use.
     fn find_use(
         &mut self,
         plan: &SlotPlan,
@@ -225,7 +226,8 @@ impl SlotPool {
         self.exchange(plan, profile)
     }
 
-    /// The first missing shared slot of the most demanding group that a slot of this profile can serve.
+    /// Returns the first missing shared slot of the most demanding group that a slot of this
+    /// profile can serve.
     fn missing_for(&self, profile: &ResourceProfile) -> Option<SharedSlot> {
         let mut groups = self.by_demand.iter().filter_map(|g| self.groups.get(*g));
         let group = groups.find(|g| !g.missing.is_empty() && profile.fulfils(&g.profile))?;

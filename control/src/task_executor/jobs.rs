@@ -238,7 +238,8 @@ impl TaskExecutor {
         self.close_if_done(id);
     }
 
-    /// I-8: what this process runs for a job must have ended before its JobMaster may take it for dead.
+    /// Ends everything that this process runs for a job, before the job's JobMaster may declare
+    /// this process dead.
     fn fence(&mut self, now: Duration, id: JobId, master: JobMasterId) {
         let job = self.jobs.get(&id).filter(|job| job.is_connected_to(master));
         if job.is_none_or(|job| job.running().next().is_none()) {

@@ -89,7 +89,7 @@ pub enum Command {
     /// Cancel a job
     #[command(after_help = CANCEL_EXAMPLES)]
     Cancel(Cancel),
-    /// Take a savepoint of a job, which goes on, or delete one
+    /// Take a savepoint of a job, which continues, or delete one
     #[command(after_help = SAVEPOINT_EXAMPLES)]
     Savepoint(Savepoint),
     /// Stop a job with a savepoint
@@ -188,7 +188,7 @@ Examples:
   flott block-node --unblock node-3 node-4
 
 TaskManagers on a blocked node get no new slots, and on YARN and Kubernetes no TaskManager is started there. Tasks that
-run there go on. A block that ends later stands as it is; --unblock ends it, and forgets that TaskManagers failed to
+run there continue. A block that ends later stands as it is; --unblock ends it, and forgets that TaskManagers failed to
 start on the node. Blocks are forgotten when another JobManager takes over.";
 
 const JOBMANAGER_EXAMPLES: &str = "\

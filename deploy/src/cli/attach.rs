@@ -70,7 +70,7 @@ async fn notes(
     }
 }
 
-/// A line of a result.
+/// Prints a line of a result.
 fn print_result(json: bool, line: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     if !json {

@@ -52,7 +52,7 @@ pub(super) struct Waiting<'a> {
     pub following: LocalBoxFuture<'a, std::convert::Infallible>,
     /// Signals that the process receives, in order.
     pub signals: LocalBoxStream<'a, Signal>,
-    /// Reads a line from the keyboard; `None`: nobody is there to be asked.
+    /// Reads a line from the keyboard; `None` if there is no terminal.
     pub keyboard: Option<Box<dyn Fn() -> LocalBoxFuture<'static, Line>>>,
     /// Sends the request to cancel the job.
     pub cancel: Box<dyn Fn() -> LocalBoxFuture<'a, Result<(), ClientError>> + 'a>,
@@ -146,7 +146,7 @@ pub(super) async fn attend<'a>(waiting: &mut Waiting<'a>) -> End {
 }
 
 impl<'a> State<'a> {
-    /// The second Ctrl-C does not wait for an answer to the first.
+    /// Handles a signal. The second Ctrl-C does not wait for an answer to the first.
     fn signalled(&mut self, signal: Option<Signal>, waiting: &Waiting<'a>) -> Option<End> {
         if self.finished.is_some() {
             return Some(End::Interrupted);
@@ -180,7 +180,8 @@ impl<'a> State<'a> {
         }
     }
 
-    /// A job that finished has all its results ready: the reader comes to their end by itself.
+    /// Handles the end of the job. A job that finished has all its results ready: the reader
+    /// reaches their end by itself.
     fn ended(&mut self, end: End) -> Option<End> {
         let finished =
             matches!(&end, End::Ended(result) if result.application_status == "SUCCEEDED");

@@ -9,7 +9,7 @@ use rest::client::{ClientError, ClientTimeouts, RestClient};
 use std::path::Path;
 use std::time::Duration;
 
-/// A client of the endpoint that `-m` names, or the options.
+/// Makes a client of the endpoint that `-m` or the options name.
 pub(crate) fn connect(context: &Context, cluster: &ClusterArgs) -> Result<RestClient, Failure> {
     let options = &context.options;
     let default_port = options.get(&rest_options::PORT).first();

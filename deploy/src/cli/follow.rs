@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// Pause between two questions.
 const PAUSE: Duration = Duration::from_secs(1);
-/// A job that has waited for slots for so many questions has something to say.
+/// Number of questions in a row that must find a job waiting for slots before that is noted.
 const PATIENCE: u32 = 3;
 
 /// Says what happens to the job, until it is dropped.
@@ -50,7 +50,7 @@ struct Printed {
 }
 
 impl Printed {
-    /// Something to say of tasks that wait for slots; once for each wait.
+    /// Returns a note about tasks that wait for slots, once for each wait.
     fn tasks(&mut self, line: &JobOverview) -> Option<String> {
         let count = |state: &str| line.tasks.get(state).copied().unwrap_or(0);
         let (waiting, total) = (count("scheduled"), count("total"));
@@ -64,8 +64,8 @@ impl Printed {
         })
     }
 
-    /// The failures that came since the last time, oldest first. The one that ends the job is reported as
-    /// its end.
+    /// Returns notes about the failures since the last call, oldest first. The failure that ends
+    /// the job is reported as its end.
     fn failures(&mut self, state: &str, newest_first: &[ExceptionEntry]) -> Vec<String> {
         if matches!(state, "FAILING" | "FAILED") {
             return Vec::new();

@@ -143,7 +143,7 @@ fn program_environment(
     Ok(env)
 }
 
-/// A service of this command alone: a host calls its parent by an address with a port.
+/// Starts an RPC service for this command alone: a host calls its parent by an address with a port.
 async fn start_rpc(platform: &Platform) -> Result<RpcService, Failure> {
     let identity = private_identity(platform);
     let settings = RpcOptions {

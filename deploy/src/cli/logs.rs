@@ -91,7 +91,7 @@ pub(crate) struct LogOutput {
 }
 
 impl LogOutput {
-    /// The one process whose files are wanted; `None`: all.
+    /// Returns the one process whose files are wanted; `None`: all.
     pub(crate) fn process(&self) -> Option<&str> {
         self.process.as_deref()
     }
@@ -155,7 +155,7 @@ impl LogOutput {
 
 #[cfg(feature = "yarn")]
 impl LogOutput {
-    /// The name of the files that are wanted; `None`: all.
+    /// Returns the name of the files that are wanted; `None`: all.
     pub(crate) fn file(&self) -> Option<&str> {
         self.file.as_deref()
     }

@@ -115,12 +115,12 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     }
 }
 
-/// Text for standard output, outside of the command line's own commands.
+/// Prints text on standard output, outside of the command line's own commands.
 pub(crate) fn show(text: &str) -> Result<(), Failure> {
     Ok(Printer::new(args::Output::Text).raw(text)?)
 }
 
-/// A note for people, outside of the command line's own commands.
+/// Prints a note on standard error, outside of the command line's own commands.
 pub(crate) fn note(text: &str) {
     Printer::new(args::Output::Text).note(text);
 }
@@ -141,7 +141,7 @@ pub(crate) fn finish(output: args::Output, outcome: Outcome) -> Exit {
     }
 }
 
-/// A failure outside of the command line's own commands.
+/// Prints a failure on standard error, outside of the command line's own commands.
 pub(crate) fn complain(text: &str) {
     Printer::new(args::Output::Text).error(text);
 }
@@ -226,7 +226,8 @@ fn make_secret(context: &Context) -> Outcome {
     Ok(Exit::Success)
 }
 
-/// The value of an option as the scripts need it: as set, else its default, else nothing.
+/// Prints the value of an option as the scripts need it: the set value, else its default, else
+/// nothing.
 fn get_option(context: &Context, key: &str) -> Outcome {
     let text = roles::option_text(&context.options, key)
         .ok_or_else(|| Failure::usage(format!("unknown option '{key}'")))?;

@@ -24,7 +24,7 @@ impl Printer {
         self.json
     }
 
-    /// A result: one JSON value, or text for people.
+    /// Prints a result: one JSON value, or text for users.
     pub(crate) fn value(
         self,
         value: &impl Serialize,
@@ -33,12 +33,12 @@ impl Printer {
         if self.json { self.raw(&serde_json::to_string(value)?) } else { self.raw(&text()) }
     }
 
-    /// A line of results as it is.
+    /// Prints a line of results as it is.
     pub(crate) fn raw(self, line: &str) -> io::Result<()> {
         write_line(&mut io::stdout().lock(), line.trim_end_matches('\n').as_bytes())
     }
 
-    /// A note for people.
+    /// Prints a note for users on standard error.
     pub(crate) fn note(self, text: &str) {
         // Standard error may be closed; there is nobody to tell then.
         let _ = writeln!(io::stderr().lock(), "{text}");
@@ -95,7 +95,7 @@ pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     lines.join("\n")
 }
 
-/// `2026-11-21 15:04:05` in UTC.
+/// Formats Unix milliseconds as `2026-11-21 15:04:05` in UTC.
 pub(crate) fn utc(unix_ms: i64) -> String {
     if unix_ms < 0 {
         return "-".to_owned();
@@ -121,7 +121,7 @@ pub(crate) fn utc(unix_ms: i64) -> String {
     )
 }
 
-/// `1 h 2 min`, `3.4 s`, `56 ms`.
+/// Formats milliseconds as `1 h 2 min`, `3.4 s`, `56 ms`.
 pub(crate) fn duration(ms: i64) -> String {
     match ms {
         i64::MIN..0 => "-".to_owned(),

@@ -45,7 +45,8 @@ pub(super) async fn run(context: &Context, args: Run) -> Outcome {
     attach::attach(context, &client, &job, bound).await
 }
 
-/// Whether the job is to be cancelled when this client goes away. Checks the options that have no meaning, too.
+/// Returns true if the job is to be cancelled when this client goes away. Refuses options that have
+/// no meaning.
 fn bound(context: &Context, args: &Run) -> Result<bool, Failure> {
     // Flink's -sae reads as -s with the value 'ae'.
     let short = args.recovery.is_exit_flag();
@@ -77,7 +78,7 @@ pub(super) fn refuse(refused: &Refused) -> Result<(), Failure> {
     }
 }
 
-/// The program's path, checked without executing it.
+/// Returns the path of the program, checked without executing it.
 pub(super) fn local_program(args: &ProgramArgs) -> Result<PathBuf, Failure> {
     let program = args.program();
     programs::check_file(&program)
@@ -106,7 +107,8 @@ fn request(context: &Context, args: &ProgramArgs, job_id: Option<JobId>) -> JarR
     }
 }
 
-/// A word about each option on the command line that a running cluster can't follow any more.
+/// Returns a note about each option on the command line that a running cluster can't follow any
+/// more.
 fn without_effect(overrides: &[(String, String)]) -> Vec<String> {
     let carried = settings::job_options(overrides).into_keys();
     carried

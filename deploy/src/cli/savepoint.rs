@@ -116,7 +116,7 @@ fn job_id(text: &str) -> Result<String, Failure> {
     text.parse::<JobId>().map(|job| job.to_string()).map_err(Failure::usage)
 }
 
-/// A relative path would mean a directory of the JobManager's process.
+/// Refuses a relative path, which would mean a directory of the JobManager's process.
 fn check_directory(directory: Option<&str>) -> Result<(), Failure> {
     match directory {
         Some(text) if !text.starts_with('/') && !text.contains(":/") => {

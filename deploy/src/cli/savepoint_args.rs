@@ -7,14 +7,14 @@ use conf::{Declaration, state_recovery};
 
 pub(super) const SAVEPOINT_EXAMPLES: &str = "\
 Examples:
-  flott savepoint 5f3c1c1e2f4b4d0e9a7b6c5d4e3f2a1b /data/savepoints   the job goes on
+  flott savepoint 5f3c1c1e2f4b4d0e9a7b6c5d4e3f2a1b /data/savepoints   the job continues
   flott savepoint 5f3c1c1e2f4b4d0e9a7b6c5d4e3f2a1b                    into execution.checkpointing.savepoint-dir
   flott savepoint dispose /data/savepoints/savepoint-5f3c1c-0a1b2c3d4e5f
   flott savepoint --output json JOBID DIR | jq -r .savepoint";
 
 pub(super) const STOP_EXAMPLES: &str = "\
 Examples:
-  flott stop -p /data/savepoints 5f3c1c1e2f4b4d0e9a7b6c5d4e3f2a1b     to go on later
+  flott stop -p /data/savepoints 5f3c1c1e2f4b4d0e9a7b6c5d4e3f2a1b     to continue later
   flott stop --drain 5f3c1c1e2f4b4d0e9a7b6c5d4e3f2a1b                 for good: windows emit what they hold
   flott cancel 5f3c1c1e2f4b4d0e9a7b6c5d4e3f2a1b                       without a savepoint";
 

@@ -14,7 +14,7 @@ use serde_json::json;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Between two looks at a session that somebody waits for.
+/// Pause between two looks at a session that a command waits for.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 pub(super) async fn yarn_session(context: &Context, args: YarnSession) -> Outcome {
@@ -47,7 +47,7 @@ pub(super) async fn yarn_session(context: &Context, args: YarnSession) -> Outcom
     attend(context, &descriptor, bound).await
 }
 
-/// The options that the arguments stand for, over the others.
+/// Returns the context with the options that the arguments stand for, over the others.
 fn with_options(context: &Context, args: &YarnSession) -> Result<Context, Failure> {
     let memory = |text: &String| match text.chars().all(|c| c.is_ascii_digit()) {
         // Flink's unit.

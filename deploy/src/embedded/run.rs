@@ -101,7 +101,7 @@ async fn run_graph(entry: ProgramEntry, options: Options, graph: JobGraph) -> Ou
     outcome
 }
 
-/// Slots that a job needs: one subtask of each vertex of a group shares one.
+/// Returns the number of slots that a job needs: one subtask of each vertex of a group shares one.
 fn slots(graph: &JobGraph) -> u32 {
     let mut groups: BTreeMap<&str, u32> = BTreeMap::new();
     for vertex in &graph.vertices {

@@ -105,7 +105,8 @@ pub(crate) async fn run(process: JobManagerProcess) -> Result<Exit, StartError> 
     Ok(running.shut_down(stop, within).await)
 }
 
-/// A job whose results did not come out has not done what it was for, whatever its state says.
+/// Changes the exit of a job whose results could not be delivered: it has not done its work,
+/// whatever its state.
 fn with_results(stop: Stop, printed: Option<Result<(), Exit>>) -> Stop {
     match printed {
         Some(Ok(())) => stop,
@@ -251,7 +252,7 @@ fn base_parts(platform: &Platform, rpc: &RpcService, options: &Arc<conf::Options
     )
 }
 
-/// The mode of a cluster that runs one job only.
+/// Returns the name of the mode if the cluster runs one job only.
 fn single_job(mode: &ClusterMode) -> Option<&'static str> {
     match mode {
         ClusterMode::Session => None,
@@ -340,7 +341,7 @@ impl Running {
     }
 }
 
-/// The ports that were bound, where others look for them.
+/// Returns the options with the bound ports, where others look for them.
 fn written_back(options: Options, rpc: &RpcService, rest: u16) -> Options {
     let mut options = options;
     if let Some(port) = rpc.node().port() {

@@ -78,7 +78,7 @@ fn port_spec(ports: &Ports) -> Result<PortSpec, StartError> {
         .map_err(|e: platform::ParsePortsError| StartError::Invalid(e.to_string()))
 }
 
-/// All settings of a process's fabric.
+/// Collects all settings of a process's RPC service.
 fn settings(
     options: &Options,
     listen: Option<ListenOptions>,
@@ -105,7 +105,7 @@ fn settings(
     Ok(settings)
 }
 
-/// TLS between the processes of the cluster, if it is switched on.
+/// Reads the TLS settings between the processes of the cluster; `None` if TLS is switched off.
 fn tls(options: &Options) -> Result<Option<Tls>, StartError> {
     if !options.get(&security::SSL_INTERNAL_ENABLED) {
         return Ok(None);

@@ -165,7 +165,7 @@ impl Running {
     }
 }
 
-/// The key of a job's data connections.
+/// Returns the key of a job's data connections.
 pub(crate) fn job_key(rpc: &RpcService, job: JobId) -> [u8; 32] {
     let secret = rpc.job_key(job);
     let mut key = [0; 32];
@@ -197,7 +197,7 @@ fn sub(work: &WorkFolder, name: &str) -> Result<PathBuf, StartError> {
     work.sub(name).map_err(|e| StartError::storage(name, e))
 }
 
-/// A JobManager that does not take this process will not do so later.
+/// Ends the process if the JobManager refuses it, because it will not accept it later.
 fn watch_refusals(refusing: RemoteRetrieval, fatal: FatalErrorHandler) {
     tokio::task::spawn_local(async move {
         let why = refusing.refused().await;

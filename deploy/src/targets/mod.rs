@@ -157,7 +157,7 @@ pub(crate) struct Application {
 pub(crate) struct Deployed {
     /// The description of the cluster for `--output json`.
     pub(crate) value: Value,
-    /// The description of the cluster for people.
+    /// The description of the cluster, as text for users.
     pub(crate) text: String,
     /// A client of the cluster, where the command that started it waits for its job.
     pub(crate) client: Option<RestClient>,

@@ -185,7 +185,7 @@ async fn has_ended(
     Ok(ended.unwrap_or_else(|_| !jobmanager.lives()))
 }
 
-/// The process that a script speaks of: "started taskmanager on node-1 (pid 123, log /…)".
+/// Reads the process id from a script's line: "started taskmanager on node-1 (pid 123, log /…)".
 fn pid_in(line: &str) -> Option<u32> {
     let (_, rest) = line.split_once("(pid ")?;
     rest.split([',', ')']).next()?.parse().ok()
@@ -206,7 +206,8 @@ impl fmt::Display for Started {
     }
 }
 
-/// The folder of the scripts: as named, else beside this binary, else of the source tree it was built in.
+/// Finds the folder of the scripts: as named, else beside this binary, else of the source tree it
+/// was built in.
 fn scripts_folder() -> Result<PathBuf, Failure> {
     let named = std::env::var_os(BIN_VARIABLE).map(PathBuf::from);
     let beside = std::env::current_exe().ok().and_then(|exe| exe.parent().map(Path::to_owned));
@@ -222,7 +223,7 @@ fn scripts_folder() -> Result<PathBuf, Failure> {
         })
 }
 
-/// The hosts of `conf/workers`, one a line.
+/// Reads the hosts of `conf/workers`, one a line.
 fn workers(context: &Context) -> Result<Vec<String>, Failure> {
     let Some(folder) = settings::config_folder(context.common.config_dir.clone()) else {
         return Ok(vec!["localhost".to_owned()]);
@@ -251,7 +252,7 @@ fn definitions(context: &Context) -> Result<String, Failure> {
     Ok(conf::to_yaml(options.iter().map(|(key, value)| (key.as_str(), value.as_str()))))
 }
 
-/// The arguments that go with [`definitions`].
+/// Returns the arguments that go with [`definitions`].
 fn definition_arguments(definitions: &str) -> &'static [&'static str] {
     if definitions.is_empty() { &[] } else { &["--define-file", settings::STANDARD_INPUT] }
 }
@@ -305,7 +306,7 @@ fn start_taskmanager(
     Ok(pid)
 }
 
-/// One that has ended meanwhile is fine.
+/// Stops a TaskManager; one that has ended meanwhile is not an error.
 fn stop_taskmanager(
     context: &Context,
     bin: &Path,
@@ -317,7 +318,7 @@ fn stop_taskmanager(
     succeed(context, taskmanager(context, bin, host, &arguments), "", |_| false)
 }
 
-/// The script of TaskManagers on a host.
+/// Makes the call of the script of TaskManagers on a host.
 fn taskmanager(context: &Context, bin: &Path, host: &str, arguments: &[String]) -> Command {
     let script_path = bin.join(TASKMANAGER);
     let local = matches!(host, "localhost" | "127.0.0.1" | "::1");
@@ -378,7 +379,7 @@ fn succeed(
     Err(Failure::new(exit, format!("{name} failed: {status}")))
 }
 
-/// A word as a remote shell takes it literally.
+/// Quotes a word so that a remote shell takes it literally.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }

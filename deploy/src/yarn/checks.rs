@@ -62,8 +62,8 @@ impl Containers {
         }
     }
 
-    /// Whether each container may be asked for and fits on some node that takes containers. Returns warnings: what the
-    /// cluster could hold, and cannot hold now.
+    /// Checks that each container may be requested and fits on some node that takes containers.
+    /// Returns warnings about what the cluster could hold, and cannot hold now.
     ///
     /// # Errors
     /// A container larger than YARN allows, or than any node.

@@ -61,7 +61,7 @@ fn check_directory(named: Option<(&str, &Path)>) -> Result<(), YarnFailure> {
     Ok(())
 }
 
-/// Whether some file says where the ResourceManager is.
+/// Checks that some file names the ResourceManager.
 fn check_sources(conf: &Configuration, directory: &Path) -> Result<(), YarnFailure> {
     let directory = directory.display();
     if conf.sources().iter().all(|source| *source == "defaults") {

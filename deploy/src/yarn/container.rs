@@ -112,7 +112,7 @@ impl Container {
         })
     }
 
-    /// The application's id, which is the cluster's.
+    /// Returns the application's id, which is the cluster's.
     pub(crate) fn application(&self) -> String {
         self.id
             .app_attempt_id
@@ -121,7 +121,7 @@ impl Container {
             .to_string()
     }
 
-    /// The number of the attempt, from 1: the epoch of its leaders.
+    /// Returns the number of the attempt, from 1: the epoch of its leaders.
     pub(crate) fn attempt(&self) -> u64 {
         let attempt = self.id.app_attempt_id.map_or(0, |attempt| attempt.attempt_id());
         u64::try_from(attempt).unwrap_or(0)
@@ -174,8 +174,9 @@ impl Container {
             .with_value(&taskmanager::RESOURCE_ID, &Some(self.id.to_string()))
     }
 
-    /// The interface to bind: as configured, unless nobody on another node would reach it; all of them by default.
-    /// Where the node itself is called by a name of the loopback interface, there are no other nodes.
+    /// Returns the interface to bind: as configured, unless no other node could reach it; all of
+    /// them by default. If the node itself is called by a name of the loopback interface, there are
+    /// no other nodes.
     fn bind(&self, configured: Option<String>) -> String {
         match configured {
             _ if is_loopback(&self.host) => "localhost".to_owned(),
@@ -221,8 +222,8 @@ impl Container {
         Ok(Some(BearerToken::new(text.trim())?))
     }
 
-    /// Makes, below the working directory, what program hosts find Hadoop by: a folder with the configuration, and a
-    /// token file without any secret of the cluster.
+    /// Makes, below the working directory, the files by which program hosts find Hadoop: a folder
+    /// with the configuration, and a token file without any secret of the cluster.
     pub(crate) fn prepare_hosts(&self) -> Result<(), ContainerError> {
         let folder = self.host_conf_folder();
         let failed = |path: &Path, error: std::io::Error| ContainerError::File {
@@ -249,12 +250,12 @@ impl Container {
         Ok(())
     }
 
-    /// Folder of the configuration for program hosts.
+    /// Returns the folder of the configuration for program hosts.
     pub(crate) fn host_conf_folder(&self) -> PathBuf {
         self.work.join(HADOOP_CONF_FOLDER)
     }
 
-    /// Token file for program hosts.
+    /// Returns the token file for program hosts.
     pub(crate) fn host_token_file(&self) -> PathBuf {
         self.work.join("host-tokens")
     }

@@ -40,7 +40,7 @@ const ARRIVED_WITHIN: Duration = Duration::from_secs(1);
 const SWEEP_WITHIN: Duration = Duration::from_secs(5);
 /// A staging directory that is older belongs to no submission that is under way.
 const UNKNOWN_AFTER_MS: u64 = 3_600_000;
-/// An application that has waited for so long is worth a word.
+/// Time after which a waiting application is noted.
 const SLOW_AFTER: Duration = Duration::from_secs(60);
 
 /// An application that is to be deployed.
@@ -457,7 +457,7 @@ fn mib(bytes: i64) -> String {
     format!("{mib:.1} MiB")
 }
 
-/// The local files that go into staging.
+/// Returns the local files that go into staging.
 fn uploads(options: &Options, request: &Request) -> Result<Vec<Upload>, YarnFailure> {
     let mut uploads = Vec::new();
     if request.kind.ships_flott() {

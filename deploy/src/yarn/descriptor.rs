@@ -156,7 +156,7 @@ impl<'a> YarnDescriptor<'a> {
         Ok(Deployed { value, text, client, application: Some(id.to_string()) })
     }
 
-    /// A client of the application's JobManager, with its token.
+    /// Makes a client of the application's JobManager, with its token.
     fn client(
         &self,
         id: ApplicationId,
@@ -176,7 +176,7 @@ impl<'a> YarnDescriptor<'a> {
         ended
     }
 
-    /// The application that this command is about.
+    /// Returns the application that this command is about.
     fn named(&self) -> Result<ApplicationId, YarnFailure> {
         let options = &self.context.options;
         if let Some(text) = options.get(&yarn_client::APPLICATION_ID) {
@@ -354,7 +354,7 @@ async fn report_if_known(
     }
 }
 
-/// Whether a program can be the JobManager of an application on YARN.
+/// Checks that a program can be the JobManager of an application on YARN.
 fn check_features(note: ProgramNote, program: &Path) -> Result<(), YarnFailure> {
     if note.features & program_note::ON_YARN != 0 {
         return Ok(());

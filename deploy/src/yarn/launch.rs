@@ -58,7 +58,7 @@ pub(crate) enum ClusterKind {
 }
 
 impl ClusterKind {
-    /// The command of the JobManager's container.
+    /// Returns the command of the JobManager's container.
     fn command(self) -> String {
         let role = match self {
             Self::Session => format!("./{FLOTT_FILE} jobmanager --mode session"),

@@ -55,7 +55,7 @@ impl TokenFile {
         entries.flatten().filter_map(of).take(NOTED_MAX).collect()
     }
 
-    /// The path, for people.
+    /// Returns the path in a form for messages.
     pub(super) fn display(&self) -> std::path::Display<'_> {
         self.path.display()
     }
@@ -123,7 +123,7 @@ impl SessionFile {
         Self(folder(options).join(NAME))
     }
 
-    /// The path, for people.
+    /// Returns the path in a form for messages.
     pub(super) fn display(&self) -> std::path::Display<'_> {
         self.0.display()
     }

@@ -160,7 +160,7 @@ impl Staging {
         })
     }
 
-    /// The directory's URL.
+    /// Returns the URL of the directory.
     pub(super) fn url(&self) -> String {
         format!("{}{}", self.file_system, self.path)
     }
@@ -255,7 +255,7 @@ impl Staging {
         status.map_err(|error| self.failure(&format!("look at {name} in"), &error))
     }
 
-    /// The file that nodes have to find, for this application alone.
+    /// Describes the file that nodes have to find, for this application alone.
     fn launch_file(&self, name: &str, status: &FileStatus, archive: bool) -> LaunchFile {
         LaunchFile {
             name: name.to_owned(),
@@ -300,7 +300,7 @@ impl Staging {
     }
 }
 
-/// The file system and the path that the folder of all applications is below.
+/// Returns the file system, and the path that the folder of all applications is below.
 fn base(
     conf: &Configuration,
     login: &Login,

@@ -25,7 +25,7 @@ pub(super) fn sentence(report: &ApplicationReport) -> Option<String> {
     })
 }
 
-/// The steps on the way to the JobManager's container.
+/// Returns the sentence for a step on the way to the JobManager's container.
 fn accepted(text: &str) -> Option<String> {
     let is = |part: &str| text.contains(part);
     Some(if is("waiting for AM container to Register") {
@@ -43,7 +43,7 @@ fn accepted(text: &str) -> Option<String> {
     })
 }
 
-/// YARN's own reason behind `Details :`, on one line.
+/// Returns YARN's own reason after `Details :`, on one line.
 fn details(text: &str) -> String {
     let found = text.split_once("Details :").map(|(_, rest)| rest.trim());
     found
@@ -52,7 +52,7 @@ fn details(text: &str) -> String {
         .unwrap_or_default()
 }
 
-/// YARN's text as a reason.
+/// Returns YARN's text as a reason.
 fn why(text: &str) -> String {
     match text {
         "" | "N/A" => String::new(),

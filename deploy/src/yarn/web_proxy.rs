@@ -119,7 +119,7 @@ impl Known {
     }
 }
 
-/// The addresses of a host; `None` where they are not known in time.
+/// Looks up the addresses of a host; `None` if they are not known in time.
 async fn look_up(host: &str) -> Option<Vec<IpAddr>> {
     let looked = tokio::time::timeout(LOOKUP_WITHIN, tokio::net::lookup_host((host, 0))).await;
     let why = match looked {

@@ -48,7 +48,7 @@ pub struct Panic {}
 /// Panics in the future that it returns: its actor lives on.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PanicLater {}
-/// Holds the actor's turn (not the thread) for so long.
+/// Holds the actor's turn (not the thread) for that time.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Block {
     pub ms: u64,

@@ -102,7 +102,7 @@ fn a_full_mailbox_is_overloaded_remotely_at_once() {
     });
 }
 
-/// The test gateway of somebody whose messages look otherwise.
+/// A test gateway whose messages look otherwise.
 mod otherwise {
     use gateways::{Never, gateway};
     use serde::{Deserialize, Serialize};

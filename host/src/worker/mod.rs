@@ -232,7 +232,7 @@ impl Worker {
         self.tasks.deliver(attempts, mail);
     }
 
-    /// A checkpoint was aborted: what these attempts still write for it is dropped.
+    /// Drops what these attempts still write for a checkpoint that was aborted.
     pub(crate) fn checkpoint_aborted(&self, attempts: &[ExecutionAttemptId], checkpoint: u64) {
         self.uploads.aborted(attempts, checkpoint);
     }

@@ -145,7 +145,7 @@ impl Snapshots {
         Ok(())
     }
 
-    /// An attempt has ended: what it has begun to store is given up.
+    /// Gives up what an attempt that has ended began to store.
     pub(crate) fn ended(&self, attempt: ExecutionAttemptId) {
         self.uploads.ended(attempt);
     }
@@ -251,7 +251,7 @@ fn joined(mut chunks: Vec<Bytes>) -> Bytes {
     state.into()
 }
 
-/// Repeats a call until it is answered, or nobody waits for the answer any more.
+/// Repeats a call until it is answered, or its answer is not needed any more.
 async fn tell(parent: &Remote<TaskExecutorGateway>, answer: ForwardCheckpointAnswer) {
     let mut pause = RETRY_FIRST;
     loop {

@@ -50,7 +50,7 @@ pub struct Target {
     pub directory: CheckpointDirectory,
     /// The job that the state belongs to.
     pub job_id: JobId,
-    /// State of up to so many bytes becomes an inline handle.
+    /// Largest size in bytes of state that becomes an inline handle.
     pub inline_max: u64,
 }
 
@@ -92,8 +92,8 @@ impl Uploads {
         self.open().remove(&key)
     }
 
-    /// The checkpoint is not taken any more: the chunks that these attempts still write for it are dropped, so that none of them waits
-    /// for the store.
+    /// Drops the chunks that these attempts still write for a checkpoint that is not taken any
+    /// more, so that none of them waits for the store.
     pub(crate) fn aborted(&self, attempts: &[ExecutionAttemptId], of: u64) {
         for ((attempt, checkpoint, _), upload) in self.open().iter() {
             if *checkpoint == of && attempts.contains(attempt) {
@@ -102,7 +102,7 @@ impl Uploads {
         }
     }
 
-    /// An attempt has ended: its uploads end, and nobody refers to what they have stored.
+    /// Ends the uploads of an attempt that has ended; nothing refers to what they have stored.
     pub(crate) fn ended(&self, of: ExecutionAttemptId) {
         self.open().retain(|(attempt, ..), _| *attempt != of);
     }

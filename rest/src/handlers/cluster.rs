@@ -84,7 +84,7 @@ async fn metrics(state: State, request: HttpRequest) -> Answer {
     ok(&query_metrics(&state, &local, request.query_string()).await?)
 }
 
-/// Names of all metrics, or values of those that `get` names.
+/// Answers with the names of all metrics, or with the values of those that `get` names.
 pub(super) async fn query_metrics(
     state: &State,
     gateway: &Remote<MetricQueryGateway>,

@@ -88,7 +88,8 @@ async fn exceptions(state: State, job: Path<String>, request: HttpRequest) -> An
     ok(&render::job_exceptions(&details, max))
 }
 
-/// `?wait=MS` (ours) answers when the job has ended, at the latest after so many milliseconds.
+/// Answers with the result of a job. With `?wait=MS` (not Flink's) the answer comes when the job
+/// has ended, at the latest after that many milliseconds.
 async fn execution_result(state: State, job: Path<String>, request: HttpRequest) -> Answer {
     let pairs = decode::query_pairs(request.query_string())?;
     let wait_ms = number(&pairs, "wait")?.unwrap_or(0).min(WAIT_MS_MAX);
@@ -152,8 +153,8 @@ async fn yarn_stop(state: State, job: Path<String>) -> Answer {
     super::savepoints::stop_job(&state, &job, decode::SavepointRequest::default(), false).await
 }
 
-/// A GET that changes something exists only where a token, or the proxy's cookie, is asked for: any page could make a
-/// browser send it.
+/// Refuses a GET that changes something on an endpoint without access rules (a token, or the
+/// proxy's cookie): there any page could make a browser send it.
 fn check_protected(state: &State) -> Result<(), ApiError> {
     match state.settings.access {
         Some(_) => Ok(()),
@@ -170,7 +171,7 @@ pub(super) fn check_cancel_allowed(state: &State) -> Result<(), ApiError> {
     }
 }
 
-/// A beat binds a job to its client; when the beats stop, the job is cancelled.
+/// Binds a job to its client for a time; when the beats stop, the job is cancelled.
 async fn client_heartbeat(state: State, job: Path<String>, body: Bytes) -> Answer {
     check_cancel_allowed(&state)?;
     let job_id = decode::job_id(&job)?;

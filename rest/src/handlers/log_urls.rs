@@ -1,5 +1,6 @@
-//! `log-url` of the JobManager and of TaskManagers: where people read their log files. On YARN that is a page of the
-//! NodeManager, which outlives the process; otherwise a path of this endpoint. No file is read here.
+//! Serves `log-url` of the JobManager and of TaskManagers: the page on which users read their log
+//! files. On YARN that is a page of the NodeManager, which outlives the process; otherwise a path
+//! of this endpoint. No file is read here.
 
 use super::taskmanagers::one;
 use super::{Answer, State, ok, on, resource};
@@ -23,7 +24,7 @@ async fn check_job(state: &State, job: &str) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// The address under which the client has reached this endpoint, with another path.
+/// Returns the address under which the client has reached this endpoint, with another path.
 fn here(request: &HttpRequest, path: &str) -> String {
     let reached = request.connection_info();
     format!("{}://{}{path}", reached.scheme(), reached.host())

@@ -16,12 +16,12 @@ use tokio::io::AsyncReadExt;
 const CHUNK_BYTES: usize = 1 << 16;
 const CONTENT_TYPE: &str = "text/plain; charset=utf-8";
 
-/// A process that logs to its console only.
+/// Makes the error of a process that logs to its console only.
 pub(super) fn none_here() -> ApiError {
     ApiError::not_found("this process has no log files: it logs to its console")
 }
 
-/// The log files of a folder, by name.
+/// Lists the log files of a folder, by name.
 pub(super) async fn list(folder: Option<&Path>) -> Result<LogList, ApiError> {
     let Some(folder) = folder else {
         return Ok(LogList::default());
@@ -48,7 +48,8 @@ pub(super) async fn list(folder: Option<&Path>) -> Result<LogList, ApiError> {
     Ok(LogList { logs })
 }
 
-/// A folder of logs also holds process ids and the cluster's secret: only logs are shown.
+/// Returns true for log files: a folder of logs also holds process ids and the cluster's secret,
+/// which are not shown.
 fn is_log(name: &str) -> bool {
     name.ends_with(".log") || name.ends_with(".out") || name.contains(".log.")
 }
@@ -65,7 +66,7 @@ fn open(path: &Path) -> std::io::Result<(File, u64)> {
     Ok((file, meta.len()))
 }
 
-/// One log file, as long as it is when it is opened.
+/// Serves one log file, up to its length at the time it is opened.
 pub(super) async fn serve(folder: Option<&Path>, name: &str) -> Answer {
     let folder = folder.ok_or_else(none_here)?;
     let name = decode::plain_file_name(name)?;
@@ -87,7 +88,7 @@ pub(super) async fn serve(folder: Option<&Path>, name: &str) -> Answer {
     Ok(HttpResponse::Ok().content_type(CONTENT_TYPE).streaming(body))
 }
 
-/// A response from chunks that another process sends.
+/// Makes a response from chunks that another process sends.
 pub(super) fn streamed<S>(body: S) -> Answer
 where
     S: futures::Stream<Item = Result<bytes::Bytes, ApiError>> + 'static,

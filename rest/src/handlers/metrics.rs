@@ -68,7 +68,8 @@ async fn of_subtask(
     ok(&metrics.ok_or_else(|| absent(&details, &format!("subtask {number} of vertex {id}")))?)
 }
 
-/// `subtasks=0,2-4` names the subtasks, `agg=min,max,avg,sum` what is made of their values: all of it where it is absent.
+/// Aggregates metrics over subtasks: `subtasks=0,2-4` selects the subtasks, `agg=min,max,avg,sum`
+/// the aggregations; each is complete if it is absent.
 async fn aggregated(state: State, path: Path<(String, String)>, request: HttpRequest) -> Answer {
     let pairs = decode::query_pairs(request.query_string())?;
     let ranges = list(&pairs, "subtasks").map(|parts| parts.into_iter().map(range).collect());
@@ -94,7 +95,7 @@ async fn aggregated(state: State, path: Path<(String, String)>, request: HttpReq
     ok(&metrics)
 }
 
-/// The first and the last number of `3` or `1-4`.
+/// Reads the first and the last number of `3` or `1-4`.
 fn range(text: &str) -> Result<(u32, u32), ApiError> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     let number = |text: &str| {

@@ -23,12 +23,12 @@ pub(crate) type State = Data<RestServices>;
 /// The result of a handler.
 pub(crate) type Answer = Result<HttpResponse, ApiError>;
 
-/// 200 with a body.
+/// Answers with status 200 and a body.
 pub(crate) fn ok(body: &impl Serialize) -> Answer {
     Ok(HttpResponse::Ok().json(body))
 }
 
-/// All paths, as they stand at `/` and at `/v1/`.
+/// Registers all paths, as they stand at `/` and at `/v1/`.
 pub(crate) fn routes(config: &mut ServiceConfig) {
     checkpoints::routes(config);
     cluster::routes(config);
@@ -41,7 +41,7 @@ pub(crate) fn routes(config: &mut ServiceConfig) {
     taskmanagers::routes(config);
 }
 
-/// A path with its methods; other methods are answered 405 with the ones that exist.
+/// Makes a path with its methods; other methods are answered with 405 and the ones that exist.
 pub(crate) fn resource<const N: usize>(
     path: &str,
     methods: [(Method, actix_web::Route); N],

@@ -119,7 +119,8 @@ async fn stdout(state: State, id: Path<String>) -> Answer {
     serve_by_suffix(&state, &id, ".out").await
 }
 
-/// The TaskManager's own file is the one whose name says so; hosts of jobs have files of their own.
+/// Serves the TaskManager's own log file, the one with that suffix in its name; hosts of jobs have
+/// files of their own.
 async fn serve_by_suffix(state: &State, id: &str, suffix: &str) -> Answer {
     let files =
         executor(state, id).await?.ask_within(RequestLogs {}, state.settings.answer_within).await?;

@@ -114,9 +114,9 @@ pub struct TaskManagerMetrics {
 pub struct GarbageCollectorInfo {
     /// Name meant for people; not unique.
     pub name: String,
-    /// Number of garbage collections; always 0.
+    /// Number of garbage collections.
     pub count: u64,
-    /// Time spent in garbage collections, in milliseconds; always 0.
+    /// Time spent in garbage collections, in milliseconds.
     pub time: u64,
 }
 

@@ -119,8 +119,8 @@ pub fn job_details(job: &JobDetails, now_ms: u64) -> JobDetailsInfo {
     }
 }
 
-/// The time of the answer: details of a job that has ended were made at its end, while clients draw their time lines
-/// up to now.
+/// Returns the time of the answer: details of a job that has ended were made at its end, while
+/// clients draw their time lines up to now.
 fn now_of(job: &JobDetails, now_ms: u64) -> u64 {
     if job.end_ms.is_some() { now_ms.max(job.now_ms) } else { job.now_ms }
 }
@@ -170,7 +170,7 @@ fn vertex_info(vertex: &JobVertex, subtasks: &[SubtaskDetails], now_ms: u64) -> 
     }
 }
 
-/// The state of a vertex from those of its subtasks: Flink's order of precedence.
+/// Derives the state of a vertex from those of its subtasks, by Flink's order of precedence.
 fn aggregate_state(subtasks: &[SubtaskDetails]) -> ExecutionState {
     let any = |state| subtasks.iter().any(|s| s.state == state);
     for state in [

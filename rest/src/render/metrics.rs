@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The names of the metrics wanted; `None`: all names, without values.
 pub type Wanted<'a> = Option<BTreeSet<&'a str>>;
 
-/// All metrics of one subtask, by name.
+/// Returns all metrics of one subtask, by name.
 fn all_of(subtask: &SubtaskDetails) -> BTreeMap<&str, i128> {
     let io = &subtask.io;
     let own = [

@@ -14,7 +14,7 @@ pub use jobs::{
 pub use metrics::{Wanted, aggregated_metrics, subtask_metrics, vertex_metrics};
 pub use taskmanagers::{task_manager, task_manager_details};
 
-/// Unix milliseconds as Flink's signed number.
+/// Converts Unix milliseconds to Flink's signed number.
 fn millis(ms: u64) -> i64 {
     i64::try_from(ms).unwrap_or(i64::MAX)
 }

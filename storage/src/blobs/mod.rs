@@ -2,7 +2,7 @@
 //!
 //! A blob's name is the SHA-256 of its content, so a reader can check the content by the name alone. Content that
 //! several jobs use is stored once and removed with its last reference. Every call returns a future at once, and only
-//! the future waits for the storage, so that no actor's thread waits (I-12). A store must never give out content that
+//! the future waits for the storage, so that no actor's thread waits. A store must never give out content that
 //! it has not verified in this process, and never read a clock: the BlobServer decides when a transient blob has
 //! expired.
 

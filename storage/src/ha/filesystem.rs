@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Records of so many earlier epochs are kept, for people.
+/// Number of earlier epochs whose records are kept, for users.
 const EPOCHS_KEPT: u64 = 3;
 /// Upper limit of valid epochs, which no election reaches by counting. A higher one was not made by an election and is
 /// ignored, because no epoch above it would be left to claim.

@@ -1,7 +1,7 @@
 //! Object stores: small named byte strings that survive a process, opened from a URI.
 //!
-//! Every call returns a future at once, and only the future waits for the storage, so that no actor's thread waits
-//! (I-12). A read returns exactly the bytes that were written, or an error that names the object.
+//! Every call returns a future at once, and only the future waits for the storage, so that no actor's thread waits.
+//! A read returns exactly the bytes that were written, or an error that names the object.
 //! [`ObjectStore::put_new`] is create-if-absent, the one conditional call that local files, S3 and HDFS share; fencing
 //! is built on it alone. A store must never interpret the bytes that it keeps.
 

@@ -114,8 +114,8 @@ pub(super) struct Core {
 }
 
 impl Core {
-    /// The workers that a ResourceManager which begins to lead takes over. Requests of the one before are forgotten
-    /// by [`Event::Detached`].
+    /// Returns the workers that a ResourceManager which begins to lead takes over. The requests of
+    /// the former one are forgotten by [`Event::Detached`].
     pub(super) fn workers(&self) -> Vec<RecoveredWorker> {
         let there = self.workers.iter().filter(|(_, worker)| {
             matches!(worker.stage, Stage::Running | Stage::Launching { release: false })
@@ -177,7 +177,8 @@ impl Core {
         }
     }
 
-    /// The total of a size. It is said anew with every change, and so puts right what crossed a grant on its way.
+    /// Returns the command that asks YARN for the total of a size. It is repeated with every
+    /// change, which corrects a total that crossed a grant on its way.
     fn ask(&self, priority: i32) -> Vec<Command> {
         let count = self.open.get(&priority).map_or(0, BTreeSet::len);
         let count = u32::try_from(count).unwrap_or(u32::MAX);
@@ -252,7 +253,7 @@ impl Core {
         let Some(worker) = self.workers.get_mut(&id) else { return Vec::new() };
         match worker.stage {
             Stage::Launching { .. } => {
-                // A node forgets to end a container that it is told to stop before it has accepted it.
+                // A node forgets to end a container if it is asked to before it has accepted it.
                 worker.stage = Stage::Launching { release: true };
                 Vec::new()
             }

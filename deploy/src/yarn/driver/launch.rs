@@ -117,8 +117,8 @@ impl LaunchPlan {
     }
 }
 
-/// The tokens of the application without that which makes its bearer the ApplicationMaster, and the cluster's secret
-/// without that of REST.
+/// Returns the tokens of the application without the one that makes its bearer the
+/// ApplicationMaster, and the cluster's secret without that of REST.
 fn for_taskmanagers(all: &Credentials) -> Credentials {
     let mut credentials = Credentials::new();
     for (alias, token) in all.tokens().filter(|(_, token)| token.kind() != kinds::AM_RM) {
@@ -130,7 +130,8 @@ fn for_taskmanagers(all: &Credentials) -> Credentials {
     credentials
 }
 
-/// The options that make a TaskManager exactly what was asked for, whatever its `flott.yaml` says of sizes.
+/// Returns the options that make a TaskManager of exactly the requested size, whatever sizes its
+/// `flott.yaml` has.
 fn sizes(spec: &WorkerResourceSpec, parts: &TaskManagerMemory) -> Vec<(String, String)> {
     let bytes = |size: MemorySize| format!("{}b", size.0);
     let total = parts.total();

@@ -176,7 +176,7 @@ impl ResourceManagerDriver for YarnDriver {
     }
 }
 
-/// The status that YARN shows.
+/// Converts the outcome to the status that YARN shows.
 fn final_status(status: ApplicationStatus) -> FinalApplicationStatus {
     match status {
         ApplicationStatus::Succeeded => FinalApplicationStatus::Succeeded,

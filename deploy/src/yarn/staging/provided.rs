@@ -10,7 +10,7 @@ use hdfs_native::HdfsError;
 use hdfs_native::client::FileStatus;
 use rest::programs::{Content, ContentHasher};
 
-/// Everybody may read a file of the cache and nobody change it.
+/// Mode of a file of the cache: every user may read it, none may change it.
 const SHARED_FILE_MODE: u32 = 0o444;
 const SHARED_FOLDER_MODE: u32 = 0o755;
 const OTHERS_READ: u16 = 0o004;
