@@ -19,6 +19,29 @@ pub(crate) const AHEAD: usize = 16;
 ///
 /// Times are a column of their own (milliseconds since 1970). The column may end early: the records behind its end have
 /// no time. A batch of a stream without times so has an empty column that nothing is ever written to.
+///
+/// ```
+/// use streaming::batch::{Batch, NO_TIME, OwnedParts};
+///
+/// let mut batch = Batch::with_times(vec!["a", "b"], vec![1_000, 2_000]);
+/// batch.push("c", NO_TIME);
+/// batch.append(&mut Batch::from(vec!["d"]));
+/// assert_eq!((batch.len(), batch.times().len()), (4, 3), "the last record has no time");
+///
+/// let mut copies = Batch::with_capacity(4);
+/// copies.append_copies(&batch);
+/// copies.stamp(|_, time| if time == NO_TIME { 3_000 } else { time });
+/// let mut seen = Vec::new();
+/// copies.look_each(|record, time| seen.push((*record, time)));
+/// assert_eq!(seen, [("a", 1_000), ("b", 2_000), ("c", 3_000), ("d", 3_000)]);
+///
+/// let rest = copies.split_off(3);
+/// assert_eq!((copies.len(), rest.into_parts()), (3, (vec!["d"], vec![3_000])));
+/// let mut parts = OwnedParts::from(copies);
+/// let mut two = Batch::default();
+/// parts.take_into(2, &mut two);
+/// assert_eq!((two.records(), parts.is_empty()), (&["a", "b"][..], false));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch<T> {
     records: Vec<T>,
