@@ -265,7 +265,7 @@ impl<A: Record, B: Record> ConnectedStreams<A, B> {
     ///                 Either::Right(text) => text.len() as u64,
     ///             };
     ///             out.push(length, time);
-    ///             Ok(out.goes_on())
+    ///             Ok(out.should_continue())
     ///         })
     ///     }
     /// }

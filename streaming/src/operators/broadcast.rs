@@ -420,7 +420,7 @@ where
                 }
                 out.set_time(time);
                 operator.take(record, out).map_err(|error| context.user_error(error))?;
-                Ok(run.is_empty() && out.goes_on())
+                Ok(run.is_empty() && out.should_continue())
             }
         })?;
         if !run.is_empty() {

@@ -169,7 +169,7 @@ pub trait Operator<In>: Send {
     fn open(&mut self, _context: &OperatorContext) -> Result<(), TaskError> {
         Ok(())
     }
-    /// Works on a batch until it is empty, or until [`Collector::goes_on`] is false: records that are left in the batch then
+    /// Works on a batch until it is empty, or until [`Collector::should_continue`] is false: records that are left in the batch then
     /// are handed in again.
     ///
     /// # Errors

@@ -66,10 +66,10 @@ impl<T: Record> Collector<T> {
         }
     }
 
-    /// Returns whether an operator goes on with the next record of its batch. If not, it leaves the other records where they
-    /// are and is handed them again. It is asked behind a record, never before the first one.
+    /// Returns true if an operator continues with the next record of its batch. If not, the operator leaves the other records in the
+    /// batch, and is called with them again. An operator asks after a record, never before the first one.
     #[inline]
-    pub fn goes_on(&self) -> bool {
+    pub fn should_continue(&self) -> bool {
         !self.stopped && !self.interrupt.is_raised()
     }
 
@@ -160,7 +160,7 @@ impl<T: Record> Collector<T> {
             buffer.extend_mapped(from, weighed, part);
             drop(next);
             self.send_if_full();
-            if !self.goes_on() {
+            if !self.should_continue() {
                 break;
             }
         }

@@ -101,7 +101,7 @@ where
         batch.try_each_while(|record, time| {
             let made = (self.function)(record).map_err(|error| context.user_error(error.into()))?;
             out.push(made, time);
-            Ok(out.goes_on())
+            Ok(out.should_continue())
         })
     }
 }
@@ -162,7 +162,7 @@ where
             if (self.function)(&record).map_err(|error| context.user_error(error.into()))? {
                 out.push(record, time);
             }
-            Ok(out.goes_on())
+            Ok(out.should_continue())
         })
     }
 }
@@ -225,7 +225,7 @@ where
         batch.try_each_while(|record, time| {
             out.set_time(time);
             (self.function)(record, out);
-            Ok(out.goes_on())
+            Ok(out.should_continue())
         })
     }
 }
@@ -260,7 +260,7 @@ where
         batch.try_each_while(|record, time| {
             out.set_time(time);
             (self.function)(record, out).map_err(|error| context.user_error(error.into()))?;
-            Ok(out.goes_on())
+            Ok(out.should_continue())
         })
     }
 }

@@ -83,7 +83,7 @@ impl<T: Record> ReaderOutput<T> {
     /// Returns true if the rest of the chain takes nothing more for now, or if the step should end. A reader that emits many
     /// records in one call should then return and continue in the next call.
     pub fn is_stopped(&self) -> bool {
-        !self.left.is_empty() || !self.out.goes_on()
+        !self.left.is_empty() || !self.out.should_continue()
     }
 
     /// Emits the records of one poll, at most as many as a batch may have.
@@ -183,7 +183,7 @@ impl<T: Record> ReaderOutput<T> {
         {
             self.perform(left);
             self.out.flush()?;
-            if !self.out.goes_on() {
+            if !self.out.should_continue() {
                 break;
             }
         }
