@@ -40,17 +40,21 @@ done
 
 masters="$(hosts_of masters)"
 [ -n "$masters" ] || die "$FLOTT_CONF_DIR/masters names no host"
+rest_port="$("$FLOTT_BINARY" get-option rest.port "$@")" || exit
 bound=()
 for master in $masters; do
     host="${master%%:*}"
+    # The port that conf/masters names counts, unless flott.yaml or the command line says another one: clients dial rest.port.
+    named=""
+    if [ "$master" != "$host" ] && [ "$rest_port" = 8081 ]; then
+        named="${master#*:}"
+    fi
     arguments=()
-    if [ "$(echo "$masters" | wc -l)" -gt 1 ] || ! is_local "$host"; then
-        arguments+=("$host")
-        [ "$master" = "$host" ] || arguments+=("${master#*:}")
-    elif [ "$master" != "$host" ]; then
-        # The port that conf/masters names counts, unless flott.yaml or the command line says another one.
-        port="$("$FLOTT_BINARY" get-option rest.port "$@")" || exit
-        [ "$port" != 8081 ] || arguments+=("$host" "${master#*:}")
+    if [ -n "$named" ] || [ "$(echo "$masters" | wc -l)" -gt 1 ] || ! is_local "$host"; then
+        arguments+=("$host" ${named:+"$named"})
+    fi
+    if [ -n "$named" ] && [ "$named" != "$rest_port" ]; then
+        echo "REST of $host is on port $named, as conf/masters says: set rest.port to it, or give clients -m $host:$named"
     fi
     said="$(on_host "$host" jobmanager.sh start "${arguments[@]+"${arguments[@]}"}" "$@")" || failed $?
     [ -z "$said" ] || echo "$said"

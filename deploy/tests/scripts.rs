@@ -157,6 +157,38 @@ fn taskmanagers_are_told_which_port_of_a_range_was_free() {
 }
 
 #[test]
+fn the_port_in_masters_counts_where_rest_port_has_its_default() {
+    for (masters, rest_port, expected) in [
+        ("localhost:9000", "8081", Some("--host localhost --webui-port 9000")),
+        ("localhost:9000", "7000", None),
+        ("localhost", "8081", None),
+        // Where there are several, each is told its host; the port follows the same rule.
+        ("localhost:9000\n127.0.0.1:9001", "8081", Some("--host localhost --webui-port 9000")),
+        ("localhost:9000\n127.0.0.1:9001", "7000", Some("--host localhost\n")),
+    ] {
+        let place = Place::new();
+        let conf = place.0.path().join("conf");
+        std::fs::create_dir(&conf).unwrap();
+        std::fs::write(conf.join("masters"), masters).unwrap();
+        std::fs::write(conf.join("workers"), "").unwrap();
+        let mut start = place.command("start-cluster.sh", "session", &[]);
+        start.env("FLOTT_CONF_DIR", &conf).env("FAKE_REST_PORT", rest_port);
+        let started = out(&start.output().unwrap());
+        let called = place.called();
+        let first = called.lines().find(|line| line.starts_with("jobmanager")).unwrap();
+        match expected {
+            Some(words) => assert!(format!("{first}\n").contains(words), "{masters}: {first}"),
+            None => assert!(!first.contains("--host"), "{masters}: {first}"),
+        }
+        let warned = started.contains("give clients -m localhost:9000");
+        assert_eq!(warned, masters.contains("9000") && rest_port == "8081", "{started}");
+        let mut stop = place.command("stop-cluster.sh", "session", &[]);
+        stop.env("FLOTT_CONF_DIR", &conf).output().unwrap();
+        assert!(!place.has_pid_file("jobmanager"));
+    }
+}
+
+#[test]
 fn an_application_is_started_once_its_job_is_submitted_and_says_where_results_go() {
     let place = Place::new();
     let started = place.run("standalone-job.sh", "application", &["start", "--program", "/p"]);

@@ -218,6 +218,7 @@ fn of_enum(
     let mut decode = Vec::new();
     let mut hash = Vec::new();
     let mut weight = Vec::new();
+    let columns = columns_of_variants(krate, &name, variants);
     for (place, (ident, fields)) in variants.iter().enumerate() {
         let tag = Literal::u64_unsuffixed(place as u64);
         let Parts { pattern, bindings, names, types, make, .. } =
@@ -268,6 +269,93 @@ fn of_enum(
         }
         fn weight(&self) -> usize {
             match self { #(#weight)* }
+        }
+        #columns
+    }
+}
+
+/// The most fields of an enum, of all variants together, that are encoded by columns: each column is a pass over all values, also
+/// over those of the other variants.
+const ENUM_COLUMNS_MAX: usize = 8;
+
+/// Returns the functions that encode a batch of an enum as a column of variants, and one column per field with the values of its
+/// variant. An enum of many fields gets none.
+fn columns_of_variants(
+    krate: &TokenStream,
+    name: &str,
+    variants: &[(&Ident, &Fields)],
+) -> TokenStream {
+    let fields: usize = variants.iter().map(|(_, fields)| fields.len()).sum();
+    if fields > ENUM_COLUMNS_MAX {
+        return TokenStream::new();
+    }
+    let mut tags = Vec::new();
+    let mut encode = Vec::new();
+    let mut decode = Vec::new();
+    let mut make = Vec::new();
+    for (place, (ident, fields)) in variants.iter().enumerate() {
+        let tag = Literal::u64_unsuffixed(place as u64);
+        let Parts { pattern, bindings, bound, types, .. } =
+            parts(krate, &quote!(Self::#ident), fields);
+        let columns: Vec<_> =
+            (0..fields.len()).map(|field| format_ident!("column_{place}_{field}")).collect();
+        tags.push(quote!(#pattern => #tag,));
+        encode.push(quote! {
+            #(<#types as #krate::FlottType>::encode_column(
+                ::std::iter::Iterator::filter_map(
+                    ::std::clone::Clone::clone(&values),
+                    |value| match value {
+                        #pattern => ::std::option::Option::Some(#bindings),
+                        _ => ::std::option::Option::None,
+                    },
+                ),
+                out,
+            );)*
+        });
+        decode.push(quote! {
+            let count = variants.iter().filter(|variant| **variant == #tag).count();
+            #(let mut #columns = ::std::iter::IntoIterator::into_iter(
+                <#types as #krate::FlottType>::decode_column(count, input)?,
+            );)*
+        });
+        make.push(quote! {
+            #tag => {
+                #(let #bindings = ::std::iter::Iterator::next(&mut #columns).ok_or(wrong)?;)*
+                #bound
+            }
+        });
+    }
+    quote! {
+        #[allow(unused_variables, unreachable_patterns)]
+        fn encode_column<'column, Values>(values: Values, out: &mut ::std::vec::Vec<u8>)
+        where
+            Values: ::std::iter::Iterator<Item = &'column Self> + ::std::clone::Clone,
+        {
+            #krate::write_variants(
+                ::std::iter::Iterator::map(
+                    ::std::clone::Clone::clone(&values),
+                    |value| match value { #(#tags)* },
+                ),
+                out,
+            );
+            #(#encode)*
+        }
+        #[allow(unused_variables)]
+        fn decode_column(
+            count: usize,
+            input: &mut #krate::Reader<'_>,
+        ) -> ::std::result::Result<::std::vec::Vec<Self>, #krate::CodecError> {
+            let wrong = #krate::CodecError::Invalid { what: #name };
+            let variants = #krate::read_variants(count, input)?;
+            #(#decode)*
+            let mut values = ::std::vec::Vec::with_capacity(variants.len());
+            for variant in variants {
+                values.push(match variant {
+                    #(#make)*
+                    _ => return ::std::result::Result::Err(wrong),
+                });
+            }
+            ::std::result::Result::Ok(values)
         }
     }
 }

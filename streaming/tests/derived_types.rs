@@ -58,6 +58,67 @@ fn derived_values_decode_to_what_was_encoded() {
     round_trip(&Event::<u64>::Closed);
 }
 
+fn column<T: FlottType>(values: &[T]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    T::encode_column(values.iter(), &mut bytes);
+    bytes
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, FlottType)]
+#[flott(crate = streaming)]
+enum Colour {
+    Red,
+    Green,
+    Blue,
+}
+
+#[derive(Debug, Clone, PartialEq, FlottType)]
+#[flott(crate = streaming)]
+enum Wide {
+    Many(u8, u8, u8, u8, u8),
+    More { a: u8, b: u8, c: u8, d: u8 },
+}
+
+#[test]
+fn the_columns_of_an_enum_keep_the_order_of_its_values() {
+    let events: Vec<Event<Option<u64>>> = (0..300)
+        .map(|n| match n % 4 {
+            0 => Event::Opened { by: format!("user {n}") },
+            1 => Event::Changed(Some(n), Marker),
+            2 => Event::Changed(None, Marker),
+            _ => Event::Closed,
+        })
+        .collect();
+    let bytes = column(&events);
+    let back = Event::<Option<u64>>::decode_column(300, &mut Reader::new(&bytes)).unwrap();
+    assert_eq!(back, events);
+    for end in [0, 8, 9, 308, bytes.len() - 1] {
+        let cut = Event::<Option<u64>>::decode_column(300, &mut Reader::new(&bytes[..end]));
+        assert!(cut.is_err(), "{end}");
+    }
+    let none: Vec<Event<u64>> = Vec::new();
+    assert_eq!(Event::decode_column(0, &mut Reader::new(&column(&none))).unwrap(), none);
+}
+
+#[test]
+fn an_enum_without_fields_takes_one_byte_per_record() {
+    let colours = [Colour::Red, Colour::Blue, Colour::Green].repeat(100);
+    let mut bytes = column(&colours);
+    assert_eq!(bytes.len(), 309);
+    assert_eq!(Colour::decode_column(300, &mut Reader::new(&bytes)).unwrap(), colours);
+    *bytes.last_mut().unwrap() = 3;
+    assert!(Colour::decode_column(300, &mut Reader::new(&bytes)).is_err(), "no such colour");
+}
+
+#[test]
+fn enums_of_many_fields_and_of_none_come_back_from_their_columns() {
+    round_trip(&Wide::Many(1, 2, 3, 4, 5));
+    round_trip(&Wide::More { a: 1, b: 2, c: 3, d: 4 });
+    for colour in [Colour::Red, Colour::Green, Colour::Blue] {
+        round_trip(&colour);
+    }
+}
+
 #[test]
 fn an_unknown_variant_is_an_error() {
     assert!(decode_one::<Event<u64>>(&[3]).is_err());

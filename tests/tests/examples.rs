@@ -10,7 +10,10 @@
 
 mod common;
 
+use common::visits::{committed, write_visits};
 use common::{Cluster, bin, output_lines, repository_text};
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
 use std::{
     collections::BTreeMap,
@@ -37,7 +40,7 @@ fn input(folder: &Path, name: &str, lines: u64, line: impl Fn(u64) -> String) ->
     path
 }
 
-/// The arguments of each example; `{out}` stands for a file that it writes.
+/// The arguments of each example; `{out}` stands for a file or folder that it writes. The name of a program's job follows a space.
 fn examples(folder: &Path) -> BTreeMap<&'static str, Vec<String>> {
     let text = repository_text();
     let payments = input(folder, "payments", 5_000, |i| {
@@ -67,6 +70,11 @@ fn examples(folder: &Path) -> BTreeMap<&'static str, Vec<String>> {
         let reading = |i| format!("{} {}", begins + i * 2_000, number(i, 100));
         input(&logs, &format!("s{sensor}.log"), 5_000, reading);
     }
+    // The lengths of the lines that begin with the same character differ, so that one of these lines is the longest.
+    let lines = input(folder, "lines", 20 * 251, |i| {
+        let first = char::from_u32(0x430 + u32::try_from(i % 20).unwrap()).unwrap();
+        format!("{first}{}", "x".repeat((i / 20 * 7_919 % 251) as usize))
+    });
     let path = |path: PathBuf| path.to_str().unwrap().to_owned();
     let of = |args: &[(&str, String)]| {
         args.iter().flat_map(|(name, value)| [format!("--{name}"), value.clone()]).collect()
@@ -80,6 +88,9 @@ fn examples(folder: &Path) -> BTreeMap<&'static str, Vec<String>> {
         ("top_words", of(&[("input", path(words)), ("most", "3".into())])),
         ("sensor_logs", of(&[("input", path(logs))])),
         ("broadcast_rules", of(&[("readings", path(readings)), ("limits", path(limits))])),
+        ("line_lengths lengths", of(&[("input", path(lines.clone()))])),
+        ("line_lengths longest", of(&[("input", path(lines))])),
+        ("visits", of(&[("input", path(folder.join("visits"))), ("output", "{out}".into())])),
     ])
 }
 
@@ -106,31 +117,50 @@ fn assert_same(name: &str, results: &Results, expected: &Results) {
 fn examples_give_the_same_over_two_taskmanagers_as_in_one_process() {
     let cluster = Cluster::start(&[("taskmanager.numberOfTaskSlots", "1")], 2);
     let folder = cluster.folder.path().to_owned();
+    let visits = write_visits(&folder.join("visits"), &mut ChaCha8Rng::seed_from_u64(1));
     for (name, args) in examples(&folder) {
+        let (program, job) = match name.split_once(' ') {
+            Some((program, job)) => (program, Some(job)),
+            None => (name, None),
+        };
         let results = |how: &str, command: &dyn Fn(&[&str]) -> std::process::Output| -> Results {
             let out = folder.join(format!("{name}-{how}"));
             let args: Vec<String> =
                 args.iter().map(|arg| arg.replace("{out}", out.to_str().unwrap())).collect();
             let ran = command(&args.iter().map(String::as_str).collect::<Vec<_>>());
             assert!(ran.status.success(), "{name} {how}: {}", String::from_utf8_lossy(&ran.stderr));
-            (sorted(&ran.stdout), if out.exists() { output_lines(&out) } else { Vec::new() })
+            let written = match out.is_dir() {
+                true => committed(&out),
+                false if out.exists() => output_lines(&out),
+                false => Vec::new(),
+            };
+            (sorted(&ran.stdout), written)
         };
         let embedded = |serialized: &str, args: &[&str]| {
-            let mut command = Command::new(bin(name));
+            let mut command = Command::new(bin(program));
             command.args(args).env_remove("FLOTT_CONF_DIR");
+            command.envs(job.map(|job| ("FLOTT_PIPELINE_ENTRY", job)));
             command.env("FLOTT_EXCHANGE_FORCE_SERIALIZATION", serialized);
             command.env("FLOTT_PARALLELISM_DEFAULT", "2").output().unwrap()
         };
-        let program = bin(name);
-        let program = program.to_str().unwrap();
         let expected = results("embedded", &|args| embedded("false", args));
-        let lines = (expected.0.len(), expected.1.len());
-        assert!(lines.0 > 10, "{name}: {lines:?} lines");
-        assert_eq!(lines.1, if name == "late_clicks" { 200 } else { 0 }, "{name}");
+        match name {
+            "visits" => assert_same(name, &expected, &(Vec::new(), visits.clone())),
+            _ => assert!(expected.0.len() > 10, "{name}: {} lines", expected.0.len()),
+        }
+        let written = match name {
+            "visits" => visits.len(),
+            "late_clicks" => 200,
+            _ => 0,
+        };
+        assert_eq!(expected.1.len(), written, "{name}");
         let serialized = results("serialized", &|args| embedded("true", args));
         assert_same(name, &serialized, &expected);
         let distributed = results("distributed", &|args| {
-            cluster.flott(&["run", "-p", "2"], &[&[program], args].concat())
+            let program = bin(program);
+            let mut run = vec!["run", "-p", "2"];
+            run.extend(job.into_iter().flat_map(|job| ["--job", job]));
+            cluster.flott(&run, &[&[program.to_str().unwrap()], args].concat())
         });
         assert_same(name, &distributed, &expected);
         if name == "fraud_detection" {

@@ -9,6 +9,7 @@ fi
 case "$1" in
     get-option)
         [ "$2" != env.log.max ] || echo 2
+        [ "$2" != rest.port ] || echo "${FAKE_REST_PORT:-}"
         exit 0
         ;;
     make-secret) exit 0 ;;

@@ -58,6 +58,10 @@ impl KeyedBroadcastProcessFunction<String, Point, Point> for AboveLimit {
     type Broadcast = BTreeMap<(String, i64), u64>;
     type Out = (String, i64, u64, u64);
 
+    fn create_broadcast(&self) -> BTreeMap<(String, i64), u64> {
+        BTreeMap::new()
+    }
+
     fn process(
         &mut self,
         reading: Point,

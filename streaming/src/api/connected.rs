@@ -265,7 +265,7 @@ impl<A: Record, B: Record> ConnectedStreams<A, B> {
     ///                 Either::Right(text) => text.len() as u64,
     ///             };
     ///             out.push(length, time);
-    ///             Ok(out.goes_on())
+    ///             Ok(out.should_continue())
     ///         })
     ///     }
     /// }
@@ -380,6 +380,9 @@ impl<A: Record, B: Record> BroadcastConnectedStream<A, B> {
     /// impl BroadcastProcessFunction<String, String> for Without {
     ///     type Broadcast = BTreeSet<String>;
     ///     type Out = String;
+    ///     fn create_broadcast(&self) -> BTreeSet<String> {
+    ///         BTreeSet::new()
+    ///     }
     ///     fn process(
     ///         &mut self,
     ///         word: String,
@@ -412,7 +415,10 @@ impl<A: Record, B: Record> BroadcastConnectedStream<A, B> {
         let env = &self.first.env;
         let inputs = either(Inputs::of(&self.first.above), Inputs::of(&self.second.above));
         let pending = env.builder.borrow_mut().add_operator(spec, inputs, move || {
-            BroadcastOperator::new(Process::new(Reading::new(function.clone())))
+            BroadcastOperator::new(Process::new(Reading::new(
+                function.clone(),
+                F::create_broadcast,
+            )))
         });
         env.stream(pending)
     }
@@ -429,7 +435,7 @@ impl<A: Record, S: KeySelector<A>, B: Record> KeyedBroadcastConnectedStream<A, S
         let make = {
             let fields = fields.clone();
             move || {
-                let function = Reading::new(function.clone());
+                let function = Reading::new(function.clone(), F::create_broadcast);
                 let keyed = KeyedOperator::new(selector.clone(), function, fields.clone());
                 BroadcastOperator::<_, A, B>::new(keyed)
             }

@@ -69,7 +69,7 @@ impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
     ///             if self.0.insert(record) {
     ///                 out.push(record, time);
     ///             }
-    ///             Ok(out.goes_on())
+    ///             Ok(out.should_continue())
     ///         })
     ///     }
     /// }

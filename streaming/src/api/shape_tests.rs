@@ -264,6 +264,9 @@ impl KeyedBroadcastProcessFunction<u64, u64, (u64, u64)> for Above {
     type State = Option<u64>;
     type Broadcast = BTreeMap<u64, u64>;
     type Out = (u64, u64);
+    fn create_broadcast(&self) -> BTreeMap<u64, u64> {
+        BTreeMap::new()
+    }
     fn process(
         &mut self,
         record: u64,
@@ -305,6 +308,9 @@ struct Known(u64);
 impl BroadcastProcessFunction<u64, (u64, u64)> for Known {
     type Broadcast = BTreeMap<u64, u64>;
     type Out = u64;
+    fn create_broadcast(&self) -> BTreeMap<u64, u64> {
+        BTreeMap::new()
+    }
     fn process(
         &mut self,
         _record: u64,

@@ -174,7 +174,7 @@ impl<T: Record> Stream<T> {
     ///             if self.0.replace(record) != Some(record) {
     ///                 out.push(record, time);
     ///             }
-    ///             Ok(out.goes_on())
+    ///             Ok(out.should_continue())
     ///         })
     ///     }
     /// }

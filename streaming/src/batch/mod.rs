@@ -19,6 +19,29 @@ pub(crate) const AHEAD: usize = 16;
 ///
 /// Times are a column of their own (milliseconds since 1970). The column may end early: the records behind its end have
 /// no time. A batch of a stream without times so has an empty column that nothing is ever written to.
+///
+/// ```
+/// use streaming::batch::{Batch, NO_TIME, OwnedParts};
+///
+/// let mut batch = Batch::with_times(vec!["a", "b"], vec![1_000, 2_000]);
+/// batch.push("c", NO_TIME);
+/// batch.append(&mut Batch::from(vec!["d"]));
+/// assert_eq!((batch.len(), batch.times().len()), (4, 2), "the last two records have no time");
+///
+/// let mut copies = Batch::with_capacity(4);
+/// copies.append_copies(&batch);
+/// copies.stamp(|_, time| if time == NO_TIME { 3_000 } else { time });
+/// let mut seen = Vec::new();
+/// copies.look_each(|record, time| seen.push((*record, time)));
+/// assert_eq!(seen, [("a", 1_000), ("b", 2_000), ("c", 3_000), ("d", 3_000)]);
+///
+/// let rest = copies.split_off(3);
+/// assert_eq!((copies.len(), rest.into_parts()), (3, (vec!["d"], vec![3_000])));
+/// let mut parts = OwnedParts::from(copies);
+/// let mut two = Batch::default();
+/// parts.take_into(2, &mut two);
+/// assert_eq!((two.records(), parts.is_empty()), (&["a", "b"][..], false));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch<T> {
     records: Vec<T>,
@@ -192,13 +215,13 @@ impl<T> Batch<T> {
         next: impl FnMut() -> usize,
     ) {
         if !self.is_empty() || !from.times.is_empty() {
-            let mut goes_on = record_by_record(next);
+            let mut should_continue = record_by_record(next);
             // Never fails: the error type has no values.
             let _: Result<(), std::convert::Infallible> = from.try_each_while(|record, time| {
                 if keep(&record) {
                     self.push(record, time);
                 }
-                Ok(goes_on())
+                Ok(should_continue())
             });
             return;
         }
@@ -233,8 +256,8 @@ impl<T> Batch<T> {
         // The answer of each call is looked at and dropped: kept in a variable, an error type of many bytes would be copied
         // for every record.
         let mut failure = None;
-        let mut goes_on = |record, time| match each(record, time) {
-            Ok(goes_on) => goes_on,
+        let mut should_continue = |record, time| match each(record, time) {
+            Ok(should_continue) => should_continue,
             Err(error) => {
                 failure = Some(error);
                 false
@@ -243,7 +266,7 @@ impl<T> Batch<T> {
         if self.times.is_empty() {
             let mut records = self.records.drain(..);
             for record in records.by_ref() {
-                if !goes_on(record, NO_TIME) {
+                if !should_continue(record, NO_TIME) {
                     break;
                 }
             }
@@ -255,7 +278,7 @@ impl<T> Batch<T> {
             self.fill_times();
             let mut timed = self.records.drain(..).zip(self.times.drain(..));
             for (record, time) in timed.by_ref() {
-                if !goes_on(record, time) {
+                if !should_continue(record, time) {
                     break;
                 }
             }

@@ -14,7 +14,7 @@
 use super::Partitioner;
 use crate::{
     batch::Batch,
-    operators::{BATCH_RECORDS, Consumer, Flow, OperatorMail},
+    operators::{BATCH_BYTES, BATCH_RECORDS, Consumer, Flow, OperatorMail},
     seam::{Element, ErasedBatch, Interrupt, OutputPort, StreamEvent, TaskCounters, TaskError},
     types::{Record, weigh},
 };
@@ -25,11 +25,9 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
-/// The maximum size of a batch in bytes, unless a single record is larger.
-const BATCH_BYTES: usize = 256 * 1024;
 /// The lower bound of a batch's maximum size in bytes, however many channels there are.
 const FEWEST_BYTES: usize = 8 * 1024;
-/// The change of the held bytes from which the port is told the new number.
+/// The change of the held bytes from which the new number is reported to the port.
 const HELD_STEP: usize = 64 * 1024;
 /// All buffers of an edge together hold at most as much as this many full batches: with more than 16 channels each gets
 /// a share.
@@ -153,8 +151,8 @@ impl<T: Record> EdgeWriter<T> {
         }
     }
 
-    /// Tells the port how many bytes are held, if that has changed much.
-    fn tell_held(&mut self) {
+    /// Reports to the port how many bytes are held, if that has changed much.
+    fn report_held(&mut self) {
         let held = self.open.0 + self.queued_bytes;
         if held.abs_diff(self.reported) >= HELD_STEP || (held == 0 && self.reported > 0) {
             self.reported = held;
@@ -311,6 +309,8 @@ impl<T: Record> Consumer<T> for EdgeWriter<T> {
         self.quiet.set(0);
         TaskCounters::add(&self.counters.records_out, batch.len() as u64);
         let (bytes, largest) = weigh(batch.records());
+        let times = size_of_val(batch.times());
+        let (bytes, largest) = (bytes + times, largest + times / batch.len());
         self.open = (self.open.0 + bytes, self.open.1 + batch.len());
         let by_bytes = self.most_bytes / largest.max(1);
         self.sized = self.most_records.min(by_bytes.max(1));
@@ -321,7 +321,7 @@ impl<T: Record> Consumer<T> for EdgeWriter<T> {
             if only.len() >= limit {
                 self.ship(0, limit);
             }
-            self.tell_held();
+            self.report_held();
             return Ok(self.queued == 0);
         }
         let waits = self.partitioner.calls_function() && self.interrupt.is_raised();
@@ -330,7 +330,7 @@ impl<T: Record> Consumer<T> for EdgeWriter<T> {
         } else {
             self.distribute(batch)?;
         }
-        self.tell_held();
+        self.report_held();
         Ok(self.queued == 0 && self.rest.is_empty())
     }
 
@@ -352,7 +352,7 @@ impl<T: Record> Consumer<T> for EdgeWriter<T> {
                 }
             }
         }
-        self.tell_held();
+        self.report_held();
         Ok(())
     }
 
@@ -386,7 +386,7 @@ impl<T: Record> Consumer<T> for EdgeWriter<T> {
         if partial && self.queued == 0 {
             self.ship_all();
         }
-        self.tell_held();
+        self.report_held();
         Ok(self.queued == 0)
     }
 

@@ -79,10 +79,10 @@ impl<T: Send, S: KeySelector<T>> Partitioner<T> for HashByKey<S> {
             }
         };
         if S::COMPUTES {
-            let mut goes_on = record_by_record(pace.parts::<T, S::Key>(interrupt));
+            let mut should_continue = record_by_record(pace.parts::<T, S::Key>(interrupt));
             return batch.try_each_while(|record, time| {
                 put(record, time);
-                Ok(goes_on())
+                Ok(should_continue())
             });
         }
         batch.each(put);

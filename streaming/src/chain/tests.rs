@@ -336,6 +336,8 @@ fn a_port_is_told_what_is_open_or_waits() {
     *open.lock().unwrap() = true;
     assert!(writer.flush(true).unwrap());
     assert_eq!(*held.lock().unwrap(), 0);
+    writer.batch(&mut Batch::with_times(vec![text(); 200], vec![7; 200])).unwrap();
+    assert_eq!(*held.lock().unwrap(), 200 * (weight + 8), "event times take memory too");
 }
 
 #[test]

@@ -7,6 +7,7 @@ use crate::{
     batch::Batch,
     seam::{StreamEvent, TaskError},
     time::{Activity, TimestampAssigner, WatermarkGenerator, WatermarkStrategy},
+    types::Record,
 };
 use std::time::Duration;
 
@@ -40,7 +41,7 @@ pub struct AssignWatermarks<T, F, G> {
     ask_every: Option<Duration>,
 }
 
-impl<T, F, G> AssignWatermarks<T, F, G> {
+impl<T: Record, F, G> AssignWatermarks<T, F, G> {
     /// Makes the operator of one subtask.
     pub fn new(strategy: WatermarkStrategy<T, F, G>) -> Self {
         Self { strategy, watermark: i64::MIN, activity: Activity::Busy, ask_every: None }
@@ -54,7 +55,7 @@ impl<T, F, G> AssignWatermarks<T, F, G> {
     }
 }
 
-impl<T, F, G> AssignWatermarks<T, F, G>
+impl<T: Record, F, G> AssignWatermarks<T, F, G>
 where
     G: WatermarkGenerator<T>,
 {
@@ -98,7 +99,7 @@ where
 
 impl<T, F, G> Operator<T> for AssignWatermarks<T, F, G>
 where
-    T: Send + 'static,
+    T: Record,
     F: TimestampAssigner<T>,
     G: WatermarkGenerator<T>,
 {

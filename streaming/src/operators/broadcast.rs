@@ -33,6 +33,9 @@ use std::{collections::BTreeMap, marker::PhantomData};
 ///     type Broadcast = BTreeMap<String, u64>;
 ///     type Out = (String, u64);
 ///
+///     fn create_broadcast(&self) -> BTreeMap<String, u64> {
+///         BTreeMap::new()
+///     }
 ///     fn process(
 ///         &mut self,
 ///         (country, cents): (String, u64),
@@ -62,10 +65,13 @@ pub trait KeyedBroadcastProcessFunction<K, A, B>: Clone + Send + 'static {
     /// The state of one key: a struct with `#[derive(State)]`.
     type State: State;
     /// The state of the broadcast stream, the same in every subtask: a map, a list, a struct.
-    type Broadcast: FlottType + Default;
+    type Broadcast: FlottType;
     /// The type of the emitted records.
     type Out: Record;
 
+    /// Returns the broadcast state before the first record of the broadcast stream. Called once in each subtask, before `open`; a
+    /// state that is restored replaces the returned one.
+    fn create_broadcast(&self) -> Self::Broadcast;
     /// Called before the first record.
     ///
     /// # Errors
@@ -125,10 +131,13 @@ pub trait KeyedBroadcastProcessFunction<K, A, B>: Clone + Send + 'static {
 /// A function over a stream without keys and a broadcast one, otherwise like [`KeyedBroadcastProcessFunction`].
 pub trait BroadcastProcessFunction<A, B>: Clone + Send + 'static {
     /// The state of the broadcast stream, the same in every subtask: a map, a list, a struct.
-    type Broadcast: FlottType + Default;
+    type Broadcast: FlottType;
     /// The type of the emitted records.
     type Out: Record;
 
+    /// Returns the broadcast state before the first record of the broadcast stream. Called once in each subtask, before `open`; a
+    /// state that is restored replaces the returned one.
+    fn create_broadcast(&self) -> Self::Broadcast;
     /// Called before the first record.
     ///
     /// # Errors
@@ -172,27 +181,28 @@ pub trait BroadcastProcessFunction<A, B>: Clone + Send + 'static {
 pub struct Reading<F, B, V> {
     function: F,
     broadcast: V,
+    create: fn(&F) -> V,
     record: PhantomData<fn(B)>,
 }
 
-impl<F, B, V: Default> Reading<F, B, V> {
-    /// Makes a function with an empty broadcast state.
-    pub fn new(function: F) -> Self {
-        Self { function, broadcast: V::default(), record: PhantomData }
+impl<F, B, V> Reading<F, B, V> {
+    /// Makes a function with the broadcast state that `create` returns.
+    pub fn new(function: F, create: fn(&F) -> V) -> Self {
+        Self { broadcast: create(&function), function, create, record: PhantomData }
     }
 }
 
-impl<F: Clone, B, V: Default> Clone for Reading<F, B, V> {
-    /// Clones the function and begins with an empty state, because a clone works in another subtask.
+impl<F: Clone, B, V> Clone for Reading<F, B, V> {
+    /// Clones the function and begins with a new state, because a clone works in another subtask.
     fn clone(&self) -> Self {
-        Self::new(self.function.clone())
+        Self::new(self.function.clone(), self.create)
     }
 }
 
 impl<A, B, V, F> ProcessFunction<A> for Reading<F, B, V>
 where
     B: 'static,
-    V: FlottType + Default,
+    V: FlottType,
     F: BroadcastProcessFunction<A, B, Broadcast = V>,
 {
     type Out = F::Out;
@@ -213,7 +223,7 @@ where
 impl<K, A, B, V, F> KeyedProcessFunction<K, A> for Reading<F, B, V>
 where
     B: 'static,
-    V: FlottType + Default,
+    V: FlottType,
     F: KeyedBroadcastProcessFunction<K, A, B, Broadcast = V>,
 {
     type State = F::State;
@@ -268,7 +278,7 @@ pub trait TakesBroadcast<A, B>: Operator<A> {
 impl<A, B, V, F> TakesBroadcast<A, B> for Process<Reading<F, B, V>>
 where
     B: 'static,
-    V: FlottType + Default,
+    V: FlottType,
     F: BroadcastProcessFunction<A, B, Broadcast = V>,
 {
     type Broadcast = V;
@@ -291,7 +301,7 @@ impl<A, B, V, S, F> TakesBroadcast<A, B> for KeyedOperator<A, S, Reading<F, B, V
 where
     A: Send + 'static,
     B: 'static,
-    V: FlottType + Default,
+    V: FlottType,
     S: KeySelector<A>,
     F: KeyedBroadcastProcessFunction<S::Key, A, B, Broadcast = V>,
 {
@@ -432,7 +442,7 @@ where
                 }
                 out.set_time(time);
                 operator.take(record, out).map_err(|error| context.user_error(error))?;
-                Ok(run.is_empty() && out.goes_on())
+                Ok(run.is_empty() && out.should_continue())
             }
         })?;
         if !run.is_empty() {
@@ -531,6 +541,9 @@ mod tests {
         type State = Option<u64>;
         type Broadcast = BTreeMap<u64, u64>;
         type Out = u64;
+        fn create_broadcast(&self) -> BTreeMap<u64, u64> {
+            BTreeMap::new()
+        }
         fn process(
             &mut self,
             _record: u64,
@@ -561,7 +574,7 @@ mod tests {
 
     fn operator() -> BroadcastOperator<Reader, u64, (u64, u64)> {
         let key: fn(&u64) -> u64 = |n| *n;
-        let function = Reading::new(Seen);
+        let function = Reading::new(Seen, Seen::create_broadcast);
         BroadcastOperator::new(KeyedOperator::new(
             ByValue::new(key),
             function,

@@ -284,6 +284,60 @@ impl OperatorContext {
     ///
     /// # Errors
     /// A snapshot can't be read. The error fails the task.
+    ///
+    /// ```
+    /// use streaming::{
+    ///     TaskError,
+    ///     batch::Batch,
+    ///     operators::{Collector, Operator, OperatorContext},
+    ///     testing,
+    ///     types::{decode_one, encode_one},
+    /// };
+    ///
+    /// /// Emits the number of records so far. After a restore each former subtask's number goes to its successor.
+    /// #[derive(Default)]
+    /// struct Counted(u64);
+    ///
+    /// impl Operator<String> for Counted {
+    ///     type Out = u64;
+    ///     fn open(&mut self, ctx: &OperatorContext) -> Result<(), TaskError> {
+    ///         if !ctx.is_restored() {
+    ///             return Ok(());
+    ///         }
+    ///         for snapshot in ctx.snapshots()? {
+    ///             let (subtask, count): (u32, u64) =
+    ///                 decode_one(&snapshot).map_err(|error| ctx.codec_error(error))?;
+    ///             self.0 += if ctx.takes_over(subtask) { count } else { 0 };
+    ///         }
+    ///         Ok(())
+    ///     }
+    ///     fn process(
+    ///         &mut self,
+    ///         batch: &mut Batch<String>,
+    ///         out: &mut Collector<u64>,
+    ///         _: &OperatorContext,
+    ///     ) -> Result<(), TaskError> {
+    ///         self.0 += batch.len() as u64;
+    ///         batch.clear();
+    ///         out.collect(self.0);
+    ///         Ok(())
+    ///     }
+    ///     fn snapshot(
+    ///         &mut self,
+    ///         _checkpoint: u64,
+    ///         ctx: &OperatorContext,
+    ///     ) -> Result<Option<Vec<u8>>, TaskError> {
+    ///         Ok(Some(encode_one(&(ctx.subtask(), self.0))))
+    ///     }
+    /// }
+    ///
+    /// let of_two = [encode_one(&(0_u32, 5_u64)), encode_one(&(1_u32, 7_u64))];
+    /// let mut restored = testing::operator(Counted::default()).restore(of_two).open()?;
+    /// restored.push("a".to_owned())?;
+    /// assert_eq!(restored.output(), [13]);
+    /// assert_eq!(restored.snapshot()?, [encode_one(&(0_u32, 13_u64))]);
+    /// # Ok::<(), TaskError>(())
+    /// ```
     pub fn snapshots(&self) -> Result<Vec<Vec<u8>>, TaskError> {
         lock(&self.restore).by_ref().collect()
     }

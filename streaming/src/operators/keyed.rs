@@ -110,7 +110,7 @@ where
                 place.insert(key, Single(kept));
             }
         }
-        Ok(out.goes_on())
+        Ok(out.should_continue())
     }
 }
 
@@ -173,7 +173,7 @@ where
         loop {
             for (key, Single(kept)) in self.ending.by_ref() {
                 out.collect(self.folding.last(key, kept));
-                if !out.goes_on() {
+                if !out.should_continue() {
                     return Ok(Flow::More);
                 }
             }

@@ -253,7 +253,7 @@ where
                 }
             }
         }
-        Ok(out.goes_on())
+        Ok(out.should_continue())
     }
 
     fn timer(
@@ -328,7 +328,7 @@ where
             let mut work = Calls { function, timers, watermark, out, operator: context };
             let timer = Timer { timestamp, domain };
             self.resident.timer::<S>(at, key, timer, context, &mut work)?;
-            if !out.goes_on() {
+            if !out.should_continue() {
                 return Ok(Flow::More);
             }
         }

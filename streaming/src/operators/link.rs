@@ -157,7 +157,7 @@ impl<In: Send + 'static, Op: Operator<In>> Consumer<In> for Link<In, Op> {
             && let Some(mut batch) = self.rest.pop_front()
         {
             self.work(&mut batch)?;
-            if !self.out.goes_on() {
+            if !self.out.should_continue() {
                 break;
             }
         }

@@ -11,6 +11,7 @@ mod context;
 mod keyed;
 mod keyed_process;
 mod link;
+mod load;
 mod metrics;
 mod output;
 mod pace;
@@ -40,6 +41,7 @@ pub use keyed::{
 };
 pub use keyed_process::{Context, InspectKeyed, KeyedOperator, KeyedProcessFunction};
 pub use link::Link;
+pub(crate) use load::{BATCH_BYTES, Load};
 pub use metrics::{Counter, Gauge, Metrics};
 pub use output::{BATCH_RECORDS, Collector};
 pub(crate) use pace::Pace;
@@ -63,6 +65,7 @@ use crate::{
     batch::Batch,
     seam::{StreamEvent, TaskError},
     state::Slice,
+    types::Record,
 };
 
 /// The error type of user code: any error that can be sent between threads.
@@ -157,7 +160,7 @@ pub trait Consumer<T>: Send {
 /// An operator, which turns the records that it takes into other records. [`Link`] makes a [`Consumer`] of it.
 pub trait Operator<In>: Send {
     /// The type of the emitted records.
-    type Out: Send + 'static;
+    type Out: Record;
 
     /// Called before the first record, with the state to restore in [`OperatorContext::next_snapshot`].
     ///
@@ -166,7 +169,7 @@ pub trait Operator<In>: Send {
     fn open(&mut self, _context: &OperatorContext) -> Result<(), TaskError> {
         Ok(())
     }
-    /// Works on a batch until it is empty, or until [`Collector::goes_on`] is false: records that are left in the batch then
+    /// Works on a batch until it is empty, or until [`Collector::should_continue`] is false: records that are left in the batch then
     /// are handed in again.
     ///
     /// # Errors

@@ -1,6 +1,10 @@
 //! The output of an operator: a buffer that is passed to the next operator when it is full.
 
-use super::{Consumer, Flow, OutputTag, SideOutputs, pace::Pace};
+use super::{
+    Consumer, Flow, OutputTag, SideOutputs,
+    load::{Load, is_light, records_of},
+    pace::Pace,
+};
 use crate::{
     batch::{Batch, NO_TIME},
     seam::{Interrupt, StreamEvent, TaskError},
@@ -8,12 +12,14 @@ use crate::{
 };
 use std::collections::VecDeque;
 
-/// Records that make a batch.
+/// The most records of a batch; a batch of large records has fewer.
 pub const BATCH_RECORDS: usize = 1_024;
 
 /// Takes what a function emits. Records get the event time of the record that the function was called for.
 pub struct Collector<T> {
     buffer: Batch<T>,
+    /// The bytes in the buffer.
+    load: Load,
     /// Event time of the record at hand.
     time: i64,
     next: Box<dyn Consumer<T>>,
@@ -39,7 +45,7 @@ enum Begun {
     Passing,
 }
 
-impl<T> Collector<T> {
+impl<T: Record> Collector<T> {
     pub(crate) fn new(
         next: Box<dyn Consumer<T>>,
         sides: SideOutputs,
@@ -47,6 +53,7 @@ impl<T> Collector<T> {
     ) -> Self {
         Self {
             buffer: Batch::default(),
+            load: Load::default(),
             time: NO_TIME,
             next,
             sides,
@@ -59,10 +66,10 @@ impl<T> Collector<T> {
         }
     }
 
-    /// Returns whether an operator goes on with the next record of its batch. If not, it leaves the other records where they
-    /// are and is handed them again. It is asked behind a record, never before the first one.
+    /// Returns true if an operator continues with the next record of its batch. If not, the operator leaves the other records in the
+    /// batch, and is called with them again. An operator asks after a record, never before the first one.
     #[inline]
-    pub fn goes_on(&self) -> bool {
+    pub fn should_continue(&self) -> bool {
         !self.stopped && !self.interrupt.is_raised()
     }
 
@@ -117,16 +124,46 @@ impl<T> Collector<T> {
     /// Emits as many records as a batch may have, in one go and without times.
     #[inline]
     pub(crate) fn extend(&mut self, records: impl Iterator<Item = T>) {
-        self.buffer.extend(records);
-        self.send_if_full();
+        if const { is_light::<T>() } {
+            self.buffer.extend(records);
+            return self.send_if_full();
+        }
+        records.for_each(|record| self.push(record, NO_TIME));
     }
 
     /// Emits one record for each of a batch, at the same time, as long as nothing interrupts; the others stay in the batch.
     #[inline]
-    pub(crate) fn extend_mapped<In>(&mut self, from: &mut Batch<In>, map: impl FnMut(In) -> T) {
-        let Self { buffer, pace, interrupt, .. } = self;
-        buffer.extend_mapped(from, map, pace.parts::<In, T>(interrupt));
-        self.send_if_full();
+    pub(crate) fn extend_mapped<In>(&mut self, from: &mut Batch<In>, mut map: impl FnMut(In) -> T) {
+        if const { is_light::<T>() } {
+            let Self { buffer, pace, interrupt, .. } = self;
+            buffer.extend_mapped(from, map, pace.parts::<In, T>(interrupt));
+            return self.send_if_full();
+        }
+        // Batch by batch: small records may become large ones.
+        while !from.is_empty() {
+            let Self { buffer, load, pace, interrupt, .. } = self;
+            let mut room = records_of::<T>().saturating_sub(buffer.len());
+            let mut next = pace.parts::<In, T>(interrupt);
+            let weighed = |record| {
+                let made = map(record);
+                load.add(&made);
+                made
+            };
+            let part = || {
+                if room == 0 || load.makes_batch::<T>(0) {
+                    return 0;
+                }
+                let part = next().min(room);
+                room -= part;
+                part
+            };
+            buffer.extend_mapped(from, weighed, part);
+            drop(next);
+            self.send_if_full();
+            if !self.should_continue() {
+                break;
+            }
+        }
     }
 
     /// Emits the records of a batch that `keep` says yes to, as long as nothing interrupts; those that it was not asked about
@@ -145,9 +182,10 @@ impl<T> Collector<T> {
         from: &mut Batch<T>,
         stamp: impl FnOnce(&mut Batch<T>, &mut dyn FnMut() -> usize) -> usize,
     ) {
-        let Self { buffer, pace, interrupt, .. } = self;
+        let Self { buffer, load, pace, interrupt, .. } = self;
         let stamped = stamp(from, &mut pace.parts::<T, ()>(interrupt));
         let rest = from.split_off(stamped);
+        from.records().iter().for_each(|record| load.add(record));
         // Where nothing is left, the batch gets the buffer's memory in exchange.
         buffer.append(from);
         if !rest.is_empty() {
@@ -159,6 +197,7 @@ impl<T> Collector<T> {
     /// Emits a record at its own time.
     #[inline(always)]
     pub fn push(&mut self, record: T, time: i64) {
+        self.load.add(&record);
         self.buffer.push(record, time);
         self.send_if_full();
     }
@@ -172,7 +211,7 @@ impl<T> Collector<T> {
 
     #[inline]
     fn send_if_full(&mut self) {
-        if self.buffer.len() >= BATCH_RECORDS {
+        if self.load.makes_batch::<T>(self.buffer.len()) {
             self.send();
         }
     }
@@ -186,6 +225,7 @@ impl<T> Collector<T> {
             }
         }
         self.buffer.clear();
+        self.load.clear();
     }
 
     /// Asks the chain behind again whether it takes more, if it took no more when it was last asked.

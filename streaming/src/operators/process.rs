@@ -63,7 +63,7 @@ impl<In, F: ProcessFunction<In>> Operator<In> for Process<F> {
         batch.try_each_while(|record, time| {
             out.set_time(time);
             self.function.process(record, out).map_err(|error| context.user_error(error))?;
-            Ok(out.goes_on())
+            Ok(out.should_continue())
         })
     }
     fn event(

@@ -3,7 +3,7 @@
 //! A side output leads to edges only, never to the next operator of the chain. It therefore never delays a control element: an edge
 //! that was interrupted keeps the element behind its records.
 
-use super::{BATCH_RECORDS, Consumer};
+use super::{Consumer, Load};
 use crate::{
     batch::Batch,
     seam::{StreamEvent, TaskError},
@@ -87,12 +87,14 @@ pub trait SideOutput: Any + Send {
 /// Records for one side output, and the edges that they go to.
 struct Edges<T> {
     buffer: Batch<T>,
+    /// The bytes in the buffer.
+    load: Load,
     next: Box<dyn Consumer<T>>,
 }
 
 /// Makes a side output that leads to the edges in `next`.
 pub(crate) fn side_output<T: Record>(next: Box<dyn Consumer<T>>) -> Box<dyn SideOutput> {
-    Box::new(Edges { buffer: Batch::default(), next })
+    Box::new(Edges { buffer: Batch::default(), load: Load::default(), next })
 }
 
 impl<T: Record> SideOutput for Edges<T> {
@@ -102,6 +104,7 @@ impl<T: Record> SideOutput for Edges<T> {
         }
         let sent = self.next.batch(&mut self.buffer);
         self.buffer.clear();
+        self.load.clear();
         sent
     }
     fn flush(&mut self, partial: bool) -> Result<bool, TaskError> {
@@ -154,8 +157,9 @@ impl SideOutputs {
                 T::type_name()
             )));
         };
+        edges.load.add(&record);
         edges.buffer.push(record, time);
-        if edges.buffer.len() < BATCH_RECORDS {
+        if !edges.load.makes_batch::<T>(edges.buffer.len()) {
             return Ok(true);
         }
         edges.send()

@@ -1,7 +1,47 @@
 //! Operators without memory: one record in, some out.
+//!
+//! Their functions are tested without a job:
+//!
+//! ```
+//! use streaming::{
+//!     operators::{
+//!         BoxError, Collector, Filter, FlatMap, Inspect, TryFilter, TryFlatMap, TryMap,
+//!     },
+//!     testing,
+//! };
+//!
+//! let number = |word: String| word.parse::<u64>();
+//! let mut test = testing::operator(TryMap::new(number)).open()?;
+//! test.push("7".to_owned())?;
+//! assert_eq!(test.output(), [7]);
+//! assert!(test.push("seven".to_owned()).is_err());
+//!
+//! let mut even = testing::operator(Filter::new(|n: &u64| n % 2 == 0)).open()?;
+//! let small = |n: &u64| Ok::<_, BoxError>(*n < 100);
+//! let mut small = testing::operator(TryFilter::new(small)).open()?;
+//! let mut shown = testing::operator(Inspect::new(|n: &u64| println!("{n}"))).open()?;
+//! let copies = |n: u64, out: &mut Collector<u64>| out.collect_all([n, n]);
+//! let mut copies = testing::operator(FlatMap::new(copies)).open()?;
+//! let halves = |n: u64, out: &mut Collector<u64>| -> Result<(), BoxError> {
+//!     out.collect(n.checked_div(2).ok_or("no half")?);
+//!     Ok(())
+//! };
+//! let mut halves = testing::operator(TryFlatMap::new(halves)).open()?;
+//! for n in [6, 7, 800] {
+//!     even.push(n)?;
+//!     small.push(n)?;
+//!     shown.push(n)?;
+//!     copies.push(n)?;
+//!     halves.push(n)?;
+//! }
+//! assert_eq!((even.output(), small.output()), (vec![6, 800], vec![6, 7]));
+//! assert_eq!((shown.output().len(), copies.output().len()), (3, 6));
+//! assert_eq!(halves.output(), [3, 3, 400]);
+//! # Ok::<(), streaming::TaskError>(())
+//! ```
 
 use super::{BoxError, Collector, Operator, OperatorContext};
-use crate::{batch::Batch, seam::TaskError};
+use crate::{batch::Batch, seam::TaskError, types::Record};
 use std::marker::PhantomData;
 
 /// Emits what a function makes of each record (`map`).
@@ -18,7 +58,7 @@ impl<F, Out> Map<F, Out> {
     }
 }
 
-impl<In, Out: Send + 'static, F: FnMut(In) -> Out + Send> Operator<In> for Map<F, Out> {
+impl<In, Out: Record, F: FnMut(In) -> Out + Send> Operator<In> for Map<F, Out> {
     type Out = Out;
     fn process(
         &mut self,
@@ -47,7 +87,7 @@ impl<F, Out> TryMap<F, Out> {
 
 impl<In, Out, E, F> Operator<In> for TryMap<F, Out>
 where
-    Out: Send + 'static,
+    Out: Record,
     E: Into<BoxError>,
     F: FnMut(In) -> Result<Out, E> + Send,
 {
@@ -61,7 +101,7 @@ where
         batch.try_each_while(|record, time| {
             let made = (self.function)(record).map_err(|error| context.user_error(error.into()))?;
             out.push(made, time);
-            Ok(out.goes_on())
+            Ok(out.should_continue())
         })
     }
 }
@@ -79,7 +119,7 @@ impl<F> Filter<F> {
     }
 }
 
-impl<In: Send + 'static, F: FnMut(&In) -> bool + Send> Operator<In> for Filter<F> {
+impl<In: Record, F: FnMut(&In) -> bool + Send> Operator<In> for Filter<F> {
     type Out = In;
     fn process(
         &mut self,
@@ -107,7 +147,7 @@ impl<F> TryFilter<F> {
 
 impl<In, E, F> Operator<In> for TryFilter<F>
 where
-    In: Send + 'static,
+    In: Record,
     E: Into<BoxError>,
     F: FnMut(&In) -> Result<bool, E> + Send,
 {
@@ -122,7 +162,7 @@ where
             if (self.function)(&record).map_err(|error| context.user_error(error.into()))? {
                 out.push(record, time);
             }
-            Ok(out.goes_on())
+            Ok(out.should_continue())
         })
     }
 }
@@ -140,7 +180,7 @@ impl<F> Inspect<F> {
     }
 }
 
-impl<In: Send + 'static, F: FnMut(&In) + Send> Operator<In> for Inspect<F> {
+impl<In: Record, F: FnMut(&In) + Send> Operator<In> for Inspect<F> {
     type Out = In;
     fn process(
         &mut self,
@@ -172,7 +212,7 @@ impl<F, Out> FlatMap<F, Out> {
 
 impl<In, Out, F> Operator<In> for FlatMap<F, Out>
 where
-    Out: Send + 'static,
+    Out: Record,
     F: FnMut(In, &mut Collector<Out>) + Send,
 {
     type Out = Out;
@@ -185,7 +225,7 @@ where
         batch.try_each_while(|record, time| {
             out.set_time(time);
             (self.function)(record, out);
-            Ok(out.goes_on())
+            Ok(out.should_continue())
         })
     }
 }
@@ -206,7 +246,7 @@ impl<F, Out> TryFlatMap<F, Out> {
 
 impl<In, Out, E, F> Operator<In> for TryFlatMap<F, Out>
 where
-    Out: Send + 'static,
+    Out: Record,
     E: Into<BoxError>,
     F: FnMut(In, &mut Collector<Out>) -> Result<(), E> + Send,
 {
@@ -220,7 +260,7 @@ where
         batch.try_each_while(|record, time| {
             out.set_time(time);
             (self.function)(record, out).map_err(|error| context.user_error(error.into()))?;
-            Ok(out.goes_on())
+            Ok(out.should_continue())
         })
     }
 }

@@ -480,3 +480,58 @@ fn each_operator_is_disposed_of_though_one_panics() {
         assert_eq!(ends.map(|ends| *ends.lock().unwrap()), [1; 3], "operator {failing} panics");
     }
 }
+
+/// The numbers of records that came at once.
+fn batches(door: &Door) -> Vec<usize> {
+    door.came().into_iter().filter_map(Result::ok).collect()
+}
+
+#[test]
+fn records_that_become_large_go_on_in_batches_of_a_few() {
+    let large = |_: u64| "x".repeat(100_000);
+    let numbers = || Batch::from((0..10).collect::<Vec<u64>>());
+    let mapped = Door::default();
+    let mut map = link(Map::new(large), mapped.clone());
+    map.batch(&mut numbers()).unwrap();
+    assert_eq!(batches(&mapped), [3, 3, 3, 1]);
+    let emitted = Door::default();
+    let each = move |n: u64, out: &mut Collector<String>| out.collect(large(n));
+    let mut flat_map = link(FlatMap::new(each), emitted.clone());
+    flat_map.batch(&mut numbers()).unwrap();
+    assert_eq!(batches(&emitted), [3, 3, 3, 1]);
+    // A type without memory on the heap is bounded by its size.
+    let arrays = Door::default();
+    let mut map = link(Map::new(|n: u64| [n; 8_000]), arrays.clone());
+    map.batch(&mut numbers()).unwrap();
+    assert_eq!(batches(&arrays), [4, 4, 2]);
+    let small = Door::default();
+    let mut map = link(Map::new(|n: u64| n.to_string()), small.clone());
+    map.batch(&mut Batch::from((0..3_000).collect::<Vec<u64>>())).unwrap();
+    assert_eq!(batches(&small), [1_024, 1_024, 952]);
+}
+
+#[test]
+fn records_that_become_large_stay_small_while_the_chain_is_full() {
+    let door = Door::default();
+    let mut map = link(Map::new(|_: u64| "x".repeat(100_000)), door.clone());
+    door.close(true);
+    assert!(!map.batch(&mut Batch::from((0..10).collect::<Vec<u64>>())).unwrap());
+    assert_eq!(batches(&door), [3], "the other numbers wait as numbers");
+    assert!(map.is_interrupted());
+    door.close(false);
+    map.resume().unwrap();
+    assert_eq!(batches(&door), [3, 3, 3, 1]);
+}
+
+#[test]
+fn side_outputs_are_bounded_by_bytes() {
+    const LARGE: OutputTag<String> = OutputTag::new("large");
+    let aside = Door::default();
+    let sides = SideOutputs::new(vec![("large", side_output::<String>(Box::new(aside.clone())))]);
+    let to_side = |_: u64, out: &mut Collector<u64>| out.collect_to(&LARGE, "x".repeat(100_000));
+    let context = OperatorContext::for_tests(0, 1);
+    let next = Box::new(Door::default());
+    let mut link = Link::new(FlatMap::<_, u64>::new(to_side), next, sides, context);
+    link.batch(&mut Batch::from((0..10).collect::<Vec<u64>>())).unwrap();
+    assert_eq!(batches(&aside), [3, 3, 3, 1]);
+}

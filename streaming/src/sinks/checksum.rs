@@ -8,6 +8,18 @@ use crate::{
 };
 
 /// A sink that drops every record.
+///
+/// ```
+/// use streaming::{Stream, sinks::{Checksum, Discard, Print}};
+///
+/// /// The three ways to look at a stream without a system to write to, as operators of one's own.
+/// fn looked_at(words: &Stream<String>) {
+///     words.transform("discard", || Discard);
+///     words.transform("print", Print::to_stdout);
+///     // Each subtask emits its number of records and the sum of their hashes.
+///     words.transform("checksum", Checksum::default).print();
+/// }
+/// ```
 #[derive(Debug, Default)]
 pub struct Discard;
 

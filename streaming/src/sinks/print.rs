@@ -51,7 +51,7 @@ impl<T: ToLine, W: Write + Send> Operator<T> for Print<W> {
             self.lines.extend_from_slice(self.prefix.as_bytes());
             record.write_line(&mut self.lines);
             self.lines.push(b'\n');
-            Ok(out.goes_on())
+            Ok(out.should_continue())
         })?;
         // All lines of a call are written at once, so that lines of several subtasks do not mix.
         let mut writer = (self.writer)();

@@ -363,6 +363,60 @@ pub enum CommitError {
 }
 
 /// The context of a record that is written. It dereferences to the context of the operator.
+///
+/// ```
+/// use std::sync::{Arc, Mutex};
+/// use streaming::{
+///     operators::{BoxError, OperatorContext, OperatorMail},
+///     sinks::{SinkWriter, WriterContext},
+///     testing,
+/// };
+///
+/// /// Sends words in packets to a service, which is a list here. A checkpoint waits until the packet at hand has arrived.
+/// #[derive(Clone, Default)]
+/// struct Packets {
+///     service: Arc<Mutex<Vec<String>>>,
+///     packet: Vec<String>,
+///     under_way: bool,
+/// }
+///
+/// impl SinkWriter<String> for Packets {
+///     fn write(&mut self, word: String, context: &WriterContext<'_>) -> Result<(), BoxError> {
+///         let time = context.timestamp();
+///         let late = time.is_some_and(|time| Some(time) <= context.current_watermark());
+///         self.packet.push(if late { format!("{word} (late)") } else { word });
+///         Ok(())
+///     }
+///     fn flush(&mut self, _: bool, context: &OperatorContext) -> Result<(), BoxError> {
+///         let (service, packet) = (self.service.clone(), std::mem::take(&mut self.packet));
+///         self.under_way = true;
+///         let send = async move {
+///             service.lock().map_err(|error| error.to_string())?.extend(packet);
+///             Ok(Vec::new())
+///         };
+///         context.spawn_io(Box::pin(send), 0);
+///         Ok(())
+///     }
+///     fn mail(&mut self, mail: OperatorMail, _: &OperatorContext) -> Result<(), BoxError> {
+///         if let OperatorMail::Reply { result, .. } = mail {
+///             result?;
+///             self.under_way = false;
+///         }
+///         Ok(())
+///     }
+///     fn is_flushing(&self) -> bool {
+///         self.under_way
+///     }
+/// }
+///
+/// let packets = Packets::default();
+/// let mut test = testing::sink(packets.clone()).open()?;
+/// test.push(0, "a".to_owned())?;
+/// assert!(packets.service.lock().unwrap().is_empty());
+/// test.finish()?;
+/// assert_eq!(*packets.service.lock().unwrap(), ["a"]);
+/// # Ok::<(), streaming::TaskError>(())
+/// ```
 pub struct WriterContext<'a> {
     pub(super) operator: &'a OperatorContext,
     pub(super) timestamp: Option<i64>,

@@ -332,7 +332,7 @@ impl<S: Source> SourceCoordinator<S> {
         Ok(())
     }
 
-    fn handle(&mut self, subtask: u32, message: FromReader) -> Result<(), String> {
+    fn handle_message(&mut self, subtask: u32, message: FromReader) -> Result<(), String> {
         match message {
             FromReader::Register(held) => {
                 let held = Self::splits(&held)?;
@@ -356,7 +356,7 @@ impl<S: Source> SourceCoordinator<S> {
                 }
                 reader.confirmed = number;
             }
-            self.handle(from.subtask, message)?;
+            self.handle_message(from.subtask, message)?;
         }
         Ok(())
     }

@@ -222,6 +222,7 @@ mod enumerator;
 mod factory;
 mod lines;
 mod link;
+mod no_enumerator;
 mod output;
 mod protocol;
 mod remote;
@@ -234,12 +235,11 @@ pub use collection::{CollectionReader, CollectionSource};
 pub use coordinator::{NotRegistered, SplitEnumeratorContext};
 pub use enumerator::{FileEnumerator, FileEnumeratorState, FileSplit};
 pub use lines::{LineBuffer, LineTooLong};
+pub use no_enumerator::NoEnumerator;
 pub use output::{ReaderContext, ReaderOutput, SplitOutput};
 pub use sequence::{SequenceReader, SequenceSource, SequenceSplit};
 pub use socket::{SocketReader, SocketSource, SocketSplit};
-pub use source::{
-    Boundedness, NoEnumerator, ReadProgress, Source, SourceReader, SourceSplit, SplitEnumerator,
-};
+pub use source::{Boundedness, ReadProgress, Source, SourceReader, SourceSplit, SplitEnumerator};
 pub use text::{FileReader, FileSource};
 
 /// Re-exports for the chain and the graph builder; not public.

@@ -4,9 +4,10 @@
 use super::protocol::FromReader;
 use crate::{
     batch::{Batch, NO_TIME},
-    operators::{BATCH_RECORDS, Collector, OperatorContext},
+    operators::{Collector, Load, OperatorContext},
     seam::{StreamEvent, TaskError},
     time::SplitTimes,
+    types::Record,
 };
 use futures::future::BoxFuture;
 use std::{collections::VecDeque, path::Path, time::Duration};
@@ -28,6 +29,8 @@ pub struct ReaderOutput<T> {
     times: Option<Box<dyn SplitTimes<T>>>,
     /// Records of the current split that have not got their event times; unused without a watermark strategy.
     pending: Batch<T>,
+    /// The bytes of the pending records.
+    load: Load,
     /// The output that has not been passed on, in order, because the step was interrupted while records got their times.
     left: VecDeque<Left<T>>,
     /// Id of the current split; empty for records without a split.
@@ -35,10 +38,11 @@ pub struct ReaderOutput<T> {
     now_ms: u64,
 }
 
-impl<T: 'static> ReaderOutput<T> {
+impl<T: Record> ReaderOutput<T> {
     pub(crate) fn new(out: Collector<T>, times: Option<Box<dyn SplitTimes<T>>>) -> Self {
         let (pending, left) = (Batch::default(), VecDeque::new());
-        Self { out, times, pending, left, split: String::new(), now_ms: 0 }
+        let load = Load::default();
+        Self { out, times, pending, load, left, split: String::new(), now_ms: 0 }
     }
 
     /// Emits a record that belongs to no split and has no event time.
@@ -79,7 +83,7 @@ impl<T: 'static> ReaderOutput<T> {
     /// Returns true if the rest of the chain takes nothing more for now, or if the step should end. A reader that emits many
     /// records in one call should then return and continue in the next call.
     pub fn is_stopped(&self) -> bool {
-        !self.left.is_empty() || !self.out.goes_on()
+        !self.left.is_empty() || !self.out.should_continue()
     }
 
     /// Emits the records of one poll, at most as many as a batch may have.
@@ -115,6 +119,7 @@ impl<T: 'static> ReaderOutput<T> {
             return;
         }
         let mut pending = std::mem::take(&mut self.pending);
+        self.load.clear();
         if self.left.is_empty() {
             let split = std::mem::take(&mut self.split);
             self.stamp(&split, &mut pending);
@@ -178,7 +183,7 @@ impl<T: 'static> ReaderOutput<T> {
         {
             self.perform(left);
             self.out.flush()?;
-            if !self.out.goes_on() {
+            if !self.out.should_continue() {
                 break;
             }
         }
@@ -211,8 +216,9 @@ impl<T: 'static> ReaderOutput<T> {
         if self.times.is_none() {
             return self.out.push(record, timestamp);
         }
+        self.load.add(&record);
         self.pending.push(record, timestamp);
-        if self.pending.len() >= BATCH_RECORDS {
+        if self.load.makes_batch::<T>(self.pending.len()) {
             self.pass_pending();
         }
     }
@@ -227,7 +233,7 @@ pub struct SplitOutput<'a, T> {
     out: &'a mut ReaderOutput<T>,
 }
 
-impl<T: 'static> SplitOutput<'_, T> {
+impl<T: Record> SplitOutput<'_, T> {
     /// Emits a record without an event time of its own.
     #[inline]
     pub fn collect(&mut self, record: T) {
@@ -357,13 +363,13 @@ impl<'a> ReaderContext<'a> {
 }
 
 /// Returns the watermark of a split for a snapshot; `i64::MIN` if it has none.
-pub(crate) fn watermark_of<T: 'static>(out: &mut ReaderOutput<T>, split: &str) -> i64 {
+pub(crate) fn watermark_of<T: Record>(out: &mut ReaderOutput<T>, split: &str) -> i64 {
     out.times().and_then(|times| times.watermark_of(split)).unwrap_or(i64::MIN)
 }
 
 /// Returns the events that end a source: the final watermark, so that nothing waits for event time for ever, and the end of
 /// input. An idle subtask becomes active first, so that the watermark counts.
-pub(crate) fn last_events<T: 'static>(out: &mut ReaderOutput<T>) -> Vec<StreamEvent> {
+pub(crate) fn last_events<T: Record>(out: &mut ReaderOutput<T>) -> Vec<StreamEvent> {
     let idle = out.times().is_some_and(|times| times.is_idle());
     let active = idle.then_some(StreamEvent::Idle(false));
     active.into_iter().chain([StreamEvent::Watermark(i64::MAX), StreamEvent::EndOfInput]).collect()

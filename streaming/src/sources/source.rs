@@ -8,7 +8,6 @@ use crate::{
     types::{FlottType, Record, fingerprint},
 };
 use model::graph::StateDeclaration;
-use std::marker::PhantomData;
 
 /// Whether a source ends by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -411,31 +410,4 @@ pub(crate) fn declare<S: Source>() -> Vec<StateDeclaration> {
 /// Returns the name of a type for people, with the fingerprint of its structure.
 fn shown<T: FlottType>() -> String {
     format!("{} ({})", T::type_name(), fingerprint::<T>())
-}
-
-/// The enumerator type of a source whose readers know what to read without one: from their subtask numbers, or because there
-/// is one subtask only. Such a source has no coordinator.
-#[derive(Debug)]
-pub struct NoEnumerator<S>(PhantomData<fn() -> S>);
-
-impl<S> Default for NoEnumerator<S> {
-    fn default() -> Self {
-        Self(PhantomData)
-    }
-}
-
-impl<S: SourceSplit> SplitEnumerator for NoEnumerator<S> {
-    type Split = S;
-    type Checkpoint = ();
-    const COORDINATED: bool = false;
-
-    fn handle_split_request(&mut self, _subtask: u32) -> Result<(), BoxError> {
-        Ok(())
-    }
-    fn add_splits_back(&mut self, _splits: Vec<S>, _subtask: u32) -> Result<(), BoxError> {
-        Ok(())
-    }
-    fn snapshot_state(&mut self, _checkpoint: u64) -> Result<(), BoxError> {
-        Ok(())
-    }
 }

@@ -16,7 +16,7 @@ use crate::{
     harness::Harness,
     operators::{BoxError, Collector, Link, Operator, OperatorContext, SideOutputs},
     testing,
-    time::{BoundedOutOfOrderness, WatermarkStrategy},
+    time::{BoundedOutOfOrderness, PerSplit, SplitTimes, WatermarkStrategy},
     types::{decode_one, encode_one},
 };
 use bytes::Bytes;
@@ -1186,4 +1186,41 @@ fn readers_of_lines_return_after_the_line_during_which_mail_came() {
         reader.io_done(0, Ok(Vec::new()), context).unwrap();
     });
     assert_eq!(calls, [2, 2]);
+}
+
+/// Takes everything, and keeps how many records came at once.
+#[derive(Clone, Default)]
+struct Sizes(Arc<Mutex<Vec<usize>>>);
+
+impl Operator<String> for Sizes {
+    type Out = ();
+    fn process(
+        &mut self,
+        batch: &mut Batch<String>,
+        _: &mut Collector<()>,
+        _: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        self.0.lock().unwrap().push(batch.len());
+        batch.clear();
+        Ok(())
+    }
+}
+
+#[test]
+fn large_records_of_a_source_go_on_in_batches_of_a_few() {
+    let strategies = [None, Some(WatermarkStrategy::for_monotonous_timestamps(|_: &String| 7))];
+    for strategy in strategies {
+        let sizes = Sizes::default();
+        let sides = SideOutputs::default();
+        let context = OperatorContext::for_tests(0, 1);
+        let link = Link::new(sizes.clone(), Box::new(NoConsumer), sides, context);
+        let out = Collector::new(Box::new(link), SideOutputs::default(), Interrupt::default());
+        let times = strategy
+            .map(|strategy| -> Box<dyn SplitTimes<String>> { Box::new(PerSplit::new(strategy)) });
+        let mut out = ReaderOutput::new(out, times);
+        out.collect_all((0..10).map(|_| "x".repeat(100_000)));
+        out.pass_pending();
+        out.collector().flush().unwrap();
+        assert_eq!(*sizes.0.lock().unwrap(), [3, 3, 3, 1]);
+    }
 }

@@ -80,6 +80,15 @@ impl FileSource<Vec<u8>> {
 
 impl<T> FileSource<T> {
     /// Sets the size of splits in bytes, at least 1. By default the source chooses it.
+    ///
+    /// ```
+    /// use streaming::{Environment, sources::FileSource, time::WatermarkStrategy};
+    ///
+    /// fn large_lines(env: &Environment) {
+    ///     let lines = FileSource::text("/data/large").with_split_bytes(512 << 20);
+    ///     env.from_source(lines, WatermarkStrategy::no_watermarks(), "lines").uid("lines").print();
+    /// }
+    /// ```
     pub fn with_split_bytes(mut self, bytes: u64) -> Self {
         self.split_bytes = Some(bytes.max(1));
         self

@@ -395,7 +395,7 @@ where
 }
 
 impl<T: Send + 'static, Op: Operator<T> + InspectBroadcast> OperatorHarness<T, Op> {
-    /// Returns the broadcast state, which starts as its type's default.
+    /// Returns the broadcast state.
     pub fn broadcast_state(&self) -> &Op::State {
         self.link.operator().broadcast_state()
     }

@@ -318,6 +318,9 @@ type BroadcastBuilder<A, B, F, V> = HarnessBuilder<Either<A, B>, Broadcast<A, B,
 /// impl BroadcastProcessFunction<u64, u64> for NotListed {
 ///     type Broadcast = Vec<u64>;
 ///     type Out = u64;
+///     fn create_broadcast(&self) -> Vec<u64> {
+///         Vec::new()
+///     }
 ///     fn process(
 ///         &mut self,
 ///         number: u64,
@@ -353,7 +356,7 @@ where
     B: Send + 'static,
     F: BroadcastProcessFunction<A, B>,
 {
-    operator(BroadcastOperator::new(Process::new(Reading::new(function))))
+    operator(BroadcastOperator::new(Process::new(Reading::new(function, F::create_broadcast))))
 }
 
 /// The keyed operator inside the operator of a [`KeyedBroadcastProcessFunction`].
@@ -395,7 +398,11 @@ where
     F: KeyedBroadcastProcessFunction<K, A, B>,
 {
     let fields = F::State::declare();
-    let keyed = KeyedOperator::new(ByReference::new(key), Reading::new(function), fields);
+    let keyed = KeyedOperator::new(
+        ByReference::new(key),
+        Reading::new(function, F::create_broadcast),
+        fields,
+    );
     operator(BroadcastOperator::new(keyed))
 }
 

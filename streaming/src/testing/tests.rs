@@ -164,6 +164,9 @@ impl KeyedBroadcastProcessFunction<u64, (u64, u64), u64> for Allowed {
     type State = Option<u64>;
     type Broadcast = Vec<u64>;
     type Out = u64;
+    fn create_broadcast(&self) -> Vec<u64> {
+        Vec::new()
+    }
     fn process(
         &mut self,
         (key, n): (u64, u64),
@@ -192,6 +195,9 @@ impl KeyedBroadcastProcessFunction<u64, (u64, u64), u64> for Allowed {
 impl BroadcastProcessFunction<u64, u64> for Allowed {
     type Broadcast = Vec<u64>;
     type Out = u64;
+    fn create_broadcast(&self) -> Vec<u64> {
+        Vec::new()
+    }
     fn process(
         &mut self,
         key: u64,
@@ -437,4 +443,52 @@ fn checksums_and_sinks_take_every_record() {
     discard.push(1).unwrap();
     discard.end_of_input().unwrap();
     assert_eq!(discard.output(), []);
+}
+
+/// A rule, of which none is there by default.
+#[derive(derive::FlottType)]
+#[flott(crate = crate)]
+struct AtMost(u64);
+
+/// Lets numbers through that are at most as large as the newest limit, which is `first` at the beginning.
+#[derive(Clone)]
+struct Limited {
+    first: u64,
+}
+
+impl BroadcastProcessFunction<u64, u64> for Limited {
+    type Broadcast = AtMost;
+    type Out = u64;
+    fn create_broadcast(&self) -> AtMost {
+        AtMost(self.first)
+    }
+    fn process(&mut self, n: u64, most: &AtMost, out: &mut Collector<u64>) -> Result<(), BoxError> {
+        if n <= most.0 {
+            out.collect(n);
+        }
+        Ok(())
+    }
+    fn process_broadcast(
+        &mut self,
+        limit: u64,
+        most: &mut AtMost,
+        _out: &mut Collector<u64>,
+    ) -> Result<(), BoxError> {
+        *most = AtMost(limit);
+        Ok(())
+    }
+}
+
+#[test]
+fn broadcast_state_begins_as_the_function_says_and_continues_from_a_snapshot() {
+    let made = |first| broadcast::<u64, u64, _>(Limited { first });
+    let mut test = made(3).open().unwrap();
+    for n in [3, 4] {
+        test.push1(n).unwrap();
+    }
+    test.push2(10).unwrap();
+    test.push1(9).unwrap();
+    assert_eq!(test.output(), [3, 9]);
+    let restored = made(1).restore(test.snapshot().unwrap()).open().unwrap();
+    assert_eq!(restored.broadcast_state().0, 10);
 }

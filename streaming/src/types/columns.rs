@@ -97,6 +97,21 @@ impl Numbers<'_> {
     }
 }
 
+/// Appends the column of which variant of an enum each value is: of the variants' numbers.
+#[doc(hidden)]
+pub fn write_variants(variants: impl Iterator<Item = u64> + Clone, out: &mut Vec<u8>) {
+    write_numbers(variants, 1, out);
+}
+
+/// Reads a column of `count` numbers that [`write_variants`] wrote.
+///
+/// # Errors
+/// Fails when the bytes are not such a column.
+#[doc(hidden)]
+pub fn read_variants(count: usize, input: &mut Reader<'_>) -> Result<Vec<u64>, CodecError> {
+    Ok(read_numbers(count, 1, input)?.map(|variant| variant))
+}
+
 /// Appends `count` values of `N` bytes each.
 pub(super) fn write_fixed<const N: usize>(
     count: usize,

@@ -18,6 +18,8 @@ mod times;
 
 pub(crate) use batch::weigh;
 pub use batch::{BatchCodec, decode_one, encode_one};
+#[doc(hidden)]
+pub use columns::{read_variants, write_variants};
 pub use hash::{KeyHasher, key_hash};
 pub use key_part::{Key, KeyPart};
 pub use line::{FromLine, ToLine};

@@ -3,6 +3,57 @@
 use super::CodecError;
 
 /// A cursor over encoded bytes, which may be corrupt.
+///
+/// ```
+/// use streaming::types::{
+///     CodecError, FlottType, KeyHasher, Reader, Schema, decode_one, encode_one, write_len,
+///     write_varint, write_zigzag,
+/// };
+///
+/// /// A way on a grid, encoded as the number of its steps, and each step.
+/// #[derive(Clone, Debug, PartialEq)]
+/// struct Way {
+///     width: u64,
+///     steps: Vec<i64>,
+/// }
+///
+/// impl FlottType for Way {
+///     fn type_name() -> String {
+///         "Way".to_owned()
+///     }
+///     fn describe(schema: &mut Schema) {
+///         schema.named::<Self>("Way", |schema| schema.field::<Vec<i64>>("steps"));
+///     }
+///     fn encode(&self, out: &mut Vec<u8>) {
+///         write_varint(self.width, out);
+///         write_len(self.steps.len(), out);
+///         self.steps.iter().for_each(|step| write_zigzag(*step, out));
+///     }
+///     fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError> {
+///         let width = input.varint()?;
+///         // A count is at most the number of bytes that remain: corrupt bytes reserve little memory.
+///         let count = input.count()?;
+///         let steps = (0..count).map(|_| input.zigzag()).collect::<Result<_, _>>()?;
+///         Ok(Self { width, steps })
+///     }
+///     fn hash_key(&self, hasher: &mut KeyHasher) {
+///         hasher.write_u64(self.width);
+///         self.steps.iter().for_each(|step| hasher.write_bytes(&step.to_le_bytes()));
+///     }
+/// }
+///
+/// let way = Way { width: 300, steps: vec![1, -300] };
+/// let bytes = encode_one(&way);
+/// assert_eq!(bytes.len(), 6);
+/// assert_eq!(decode_one::<Way>(&bytes), Ok(way));
+/// assert_eq!(decode_one::<Way>(&bytes[..5]), Err(CodecError::Truncated));
+///
+/// let mut input = Reader::new(b"\x01\x02flott");
+/// assert_eq!((input.array::<2>()?, input.take(5)?), ([1, 2], &b"flott"[..]));
+/// assert_eq!(input.remaining(), 0);
+/// input.finish()?;
+/// # Ok::<(), CodecError>(())
+/// ```
 #[derive(Debug)]
 pub struct Reader<'a> {
     bytes: &'a [u8],

@@ -137,6 +137,24 @@ impl<T: FlottType> FlottType for Option<T> {
         let inner = self.as_ref().map_or(0, |v| v.weight().saturating_sub(size_of::<T>()));
         size_of::<Self>() + inner
     }
+    fn encode_column<'a, I: Iterator<Item = &'a Self> + Clone>(values: I, out: &mut Vec<u8>) {
+        out.extend(values.clone().map(|value| u8::from(value.is_some())));
+        T::encode_column(values.filter_map(Self::as_ref), out);
+    }
+    fn decode_column(count: usize, input: &mut Reader<'_>) -> Result<Vec<Self>, CodecError> {
+        let wrong = CodecError::Invalid { what: "option" };
+        let tags = input.take(count)?;
+        if tags.iter().any(|tag| *tag > 1) {
+            return Err(wrong);
+        }
+        let present = tags.iter().filter(|tag| **tag == 1).count();
+        let mut present = T::decode_column(present, input)?.into_iter();
+        let value = |tag: &u8| match tag {
+            0 => Ok(None),
+            _ => present.next().map(Some).ok_or(wrong),
+        };
+        tags.iter().map(value).collect()
+    }
 }
 
 impl<T: FlottType, E: FlottType> FlottType for Result<T, E> {

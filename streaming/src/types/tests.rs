@@ -69,6 +69,11 @@ proptest! {
     }
 
     #[test]
+    fn columns_of_options(a: Vec<Option<u32>>, b: Vec<Option<(String, Option<i64>)>>) {
+        columns(&a); columns(&b);
+    }
+
+    #[test]
     fn a_short_text_has_bytes_column_and_hash_of_a_string(texts: Vec<String>, long in "[a-zé]{20,40}") {
         let texts = [texts, vec![long]].concat();
         let short: Vec<CompactString> = texts.iter().map(CompactString::new).collect();
@@ -96,6 +101,9 @@ proptest! {
         let _ = <(u32, u64, isize)>::decode_column(count, &mut input());
         if let Ok(texts) = String::decode_column(count, &mut input()) {
             prop_assert!(texts.len() == count && texts.iter().map(String::len).sum::<usize>() <= bytes.len());
+        }
+        if let Ok(options) = Option::<u16>::decode_column(count, &mut input()) {
+            prop_assert!(options.len() == count && count <= bytes.len());
         }
         let _ = <(f32, (u128, String), Vec<u8>)>::decode_column(count, &mut input());
     }

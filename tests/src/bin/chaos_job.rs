@@ -101,6 +101,10 @@ impl KeyedBroadcastProcessFunction<u64, Event, Event> for AboveLimit {
     type Broadcast = BTreeMap<(u64, i64), u64>;
     type Out = String;
 
+    fn create_broadcast(&self) -> BTreeMap<(u64, i64), u64> {
+        BTreeMap::new()
+    }
+
     fn process(
         &mut self,
         reading: Event,

@@ -104,7 +104,7 @@ impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>> WindowCore<T, S,
                 },
                 |pane, (at, held), record, _| {
                     add(pane, folding, at, Keyed::with_held(selector, record, held), context)?;
-                    Ok(out.goes_on())
+                    Ok(out.should_continue())
                 },
             );
         }
@@ -112,7 +112,7 @@ impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>> WindowCore<T, S,
             let record = Keyed::new(selector, record);
             let at = groups.address(record.key());
             add(&mut pane, folding, at, record, context)?;
-            Ok(out.goes_on())
+            Ok(out.should_continue())
         })
     }
 
@@ -182,7 +182,7 @@ impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>> WindowCore<T, S,
             while let Some((key, kept)) = rest.pop() {
                 let emitted = folding.emit(key, window, kept, out);
                 emitted.map_err(|error| context.user_error(error))?;
-                if !out.goes_on() {
+                if !out.should_continue() {
                     self.firing = Some(Firing { window: number, part });
                     return Ok(Flow::More);
                 }
@@ -194,9 +194,9 @@ impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>> WindowCore<T, S,
             let restored = restored.of(part >> bits);
             if restored.is_none_or(|ms| slices.first_open(ms, 0) <= number) {
                 let last_use = self.lateness.ms == 0;
-                if !panes
-                    .collect_part((slices, number, part), last_use, folding, rest, || out.goes_on())
-                {
+                if !panes.collect_part((slices, number, part), last_use, folding, rest, || {
+                    out.should_continue()
+                }) {
                     self.firing = Some(Firing { window: number, part });
                     return Ok(Flow::More);
                 }
@@ -303,7 +303,7 @@ where
                 pane = self.slices.pane_at(time);
             }
             self.add_one(Keyed::new(selector, record), &pane, time, out, context)?;
-            Ok(out.goes_on())
+            Ok(out.should_continue())
         })
     }
 

@@ -56,7 +56,7 @@ impl<T: Record> Lateness<T> {
 
     /// Takes a record that belongs to no open window. If the record is late, the side output gets it, or it is dropped and
     /// counted if there is none. A record between two windows that is not late is dropped without being counted.
-    pub(super) fn take_late<Out>(
+    pub(super) fn take_late<Out: Record>(
         &mut self,
         record: T,
         time: i64,

@@ -252,7 +252,7 @@ impl<K: Key, A: Record> Panes<K, A> {
     /// Appends the keys of one part of a window to `to`, each with its value merged over all panes of the window. With
     /// `last_use`, panes that no later window needs are drained instead of cloned.
     ///
-    /// `goes_on` is asked after each call of the folding. If it returns false, this function returns false before it is done: it
+    /// `should_continue` is asked after each call of the folding. If it returns false, this function returns false before it is done: it
     /// must then be called again for the same part, and continues.
     pub(super) fn collect_part<T, F: WindowFolding<K, T, Kept = A>>(
         &mut self,
@@ -260,7 +260,7 @@ impl<K: Key, A: Record> Panes<K, A> {
         last_use: bool,
         folding: &mut F,
         to: &mut Vec<(K, A)>,
-        goes_on: impl Fn() -> bool,
+        should_continue: impl Fn() -> bool,
     ) -> bool {
         let (first, last) = range_of(slices, window);
         let snapshots = self.snapshots;
@@ -288,7 +288,7 @@ impl<K: Key, A: Record> Panes<K, A> {
         }
         loop {
             while let Some((key, kept)) = unmerged.pop() {
-                if merge(merged, key, kept, folding) && !goes_on() {
+                if merge(merged, key, kept, folding) && !should_continue() {
                     return false;
                 }
             }

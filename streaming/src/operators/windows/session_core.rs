@@ -302,7 +302,7 @@ where
         StateBackend::reads_ahead(&mut self.table);
         batch.try_each_while(|record, time| {
             self.add_one(Keyed::new(selector, record), time, out, context)?;
-            Ok(out.goes_on())
+            Ok(out.should_continue())
         })
     }
 
@@ -314,7 +314,7 @@ where
     ) -> Result<Flow, TaskError> {
         while let Some((moment, at, key)) = self.queue.pop(until) {
             self.look(moment, (at, key), out, context)?;
-            if !out.goes_on() {
+            if !out.should_continue() {
                 return Ok(Flow::More);
             }
         }

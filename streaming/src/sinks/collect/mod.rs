@@ -157,7 +157,7 @@ impl<T: ToLine> Operator<T> for CollectSink {
             write_len(self.line.len(), &mut self.lines);
             self.lines.extend_from_slice(&self.line);
             self.count += 1;
-            Ok(out.goes_on())
+            Ok(out.should_continue())
         })?;
         self.send(context);
         Ok(())

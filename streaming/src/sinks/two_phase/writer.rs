@@ -88,7 +88,7 @@ impl<T: Send + 'static, S: Sink<T>> Operator<T> for SinkWriterOperator<T, S> {
         batch.try_each_while(|record, time| {
             at.timestamp = (time != NO_TIME).then_some(time);
             writer.write(record, &at).map_err(|error| failed(context, error))?;
-            Ok(out.goes_on() && !writer.is_full())
+            Ok(out.should_continue() && !writer.is_full())
         })
     }
 
