@@ -455,6 +455,15 @@ fn a_subtask_gets_the_parts_of_former_states_that_have_its_key_groups() {
     assert_eq!(of, [vec!["a", "b", "c"], vec!["b", "c"], vec!["d", "e"], vec!["d", "e"]]);
     graph.vertices[0].parallelism = 2;
     assert_eq!([names(&graph, 0).len(), names(&graph, 1).len()], [3, 2]);
+    let mut broadcast = graph.clone();
+    broadcast.nodes[0].states.push(StateDeclaration {
+        name: "broadcast".into(),
+        kind: StateDeclaration::BROADCAST.into(),
+        schemas: BTreeMap::new(),
+        ttl_ms: None,
+    });
+    assert_eq!(names(&broadcast, 0), ["a", "b", "c"]);
+    assert_eq!(names(&broadcast, 1), ["c", "d", "e"], "any part of the first may have it");
     graph.vertices[0].max_parallelism = 64;
     graph.vertices[0].parallelism = 4;
     assert_eq!(names(&graph, 3), ["a", "b", "c", "d", "e"], "key groups are others");

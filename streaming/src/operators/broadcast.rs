@@ -5,10 +5,13 @@
 //! restored from that. It is one value, which is encoded at the barrier as a whole; the keyed state of the function is written while
 //! records come.
 
+mod reading;
+
+pub use reading::Reading;
+
 use super::{
-    BoxError, Collector, Context, Either, Flow, InspectKeyed, KeySelector, KeyedOperator,
-    KeyedProcessFunction, Operator, OperatorContext, OperatorMail, Process, ProcessFunction, Timer,
-    keyed::failed,
+    BoxError, Collector, Context, Either, Flow, InspectKeyed, Operator, OperatorContext,
+    OperatorMail, Timer, keyed::failed,
 };
 use crate::{
     batch::Batch,
@@ -103,7 +106,8 @@ pub trait KeyedBroadcastProcessFunction<K, A, B>: Clone + Send + 'static {
         broadcast: &mut Self::Broadcast,
         out: &mut Collector<Self::Out>,
     ) -> Result<(), BoxError>;
-    /// Called for every timer that is due, as [`KeyedProcessFunction::on_timer`] is, with the current broadcast state.
+    /// Called for every timer that is due, as [`KeyedProcessFunction::on_timer`](super::KeyedProcessFunction::on_timer) is, with
+    /// the current broadcast state.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -177,86 +181,6 @@ pub trait BroadcastProcessFunction<A, B>: Clone + Send + 'static {
     fn close(&mut self) {}
 }
 
-/// Combines a function with its broadcast state, and so makes it a function over the first stream alone.
-pub struct Reading<F, B, V> {
-    function: F,
-    broadcast: V,
-    create: fn(&F) -> V,
-    record: PhantomData<fn(B)>,
-}
-
-impl<F, B, V> Reading<F, B, V> {
-    /// Makes a function with the broadcast state that `create` returns.
-    pub fn new(function: F, create: fn(&F) -> V) -> Self {
-        Self { broadcast: create(&function), function, create, record: PhantomData }
-    }
-}
-
-impl<F: Clone, B, V> Clone for Reading<F, B, V> {
-    /// Clones the function and begins with a new state, because a clone works in another subtask.
-    fn clone(&self) -> Self {
-        Self::new(self.function.clone(), self.create)
-    }
-}
-
-impl<A, B, V, F> ProcessFunction<A> for Reading<F, B, V>
-where
-    B: 'static,
-    V: FlottType,
-    F: BroadcastProcessFunction<A, B, Broadcast = V>,
-{
-    type Out = F::Out;
-    fn open(&mut self, context: &OperatorContext) -> Result<(), BoxError> {
-        self.function.open(context)
-    }
-    fn process(&mut self, record: A, out: &mut Collector<F::Out>) -> Result<(), BoxError> {
-        self.function.process(record, &self.broadcast, out)
-    }
-    fn finish(&mut self, out: &mut Collector<F::Out>) -> Result<(), BoxError> {
-        self.function.finish(out)
-    }
-    fn close(&mut self) {
-        self.function.close();
-    }
-}
-
-impl<K, A, B, V, F> KeyedProcessFunction<K, A> for Reading<F, B, V>
-where
-    B: 'static,
-    V: FlottType,
-    F: KeyedBroadcastProcessFunction<K, A, B, Broadcast = V>,
-{
-    type State = F::State;
-    type Out = F::Out;
-    fn open(&mut self, context: &OperatorContext) -> Result<(), BoxError> {
-        self.function.open(context)
-    }
-    fn process(
-        &mut self,
-        record: A,
-        state: &mut F::State,
-        ctx: &mut Context<'_, K>,
-        out: &mut Collector<F::Out>,
-    ) -> Result<(), BoxError> {
-        self.function.process(record, state, &self.broadcast, ctx, out)
-    }
-    fn on_timer(
-        &mut self,
-        timer: Timer,
-        state: &mut F::State,
-        ctx: &mut Context<'_, K>,
-        out: &mut Collector<F::Out>,
-    ) -> Result<(), BoxError> {
-        self.function.on_timer(timer, state, &self.broadcast, ctx, out)
-    }
-    fn finish(&mut self, out: &mut Collector<F::Out>) -> Result<(), BoxError> {
-        self.function.finish(out)
-    }
-    fn close(&mut self) {
-        self.function.close();
-    }
-}
-
 /// An operator over records `A` whose function keeps broadcast state of records `B`.
 pub trait TakesBroadcast<A, B>: Operator<A> {
     /// The type of the broadcast state.
@@ -273,52 +197,6 @@ pub trait TakesBroadcast<A, B>: Operator<A> {
     /// Returns the bytes that the operator writes beside its own state into its next snapshot, or has found in the one that it was
     /// restored from. `None` if the operator has no state of its own.
     fn beside(&mut self) -> Option<&mut Vec<u8>>;
-}
-
-impl<A, B, V, F> TakesBroadcast<A, B> for Process<Reading<F, B, V>>
-where
-    B: 'static,
-    V: FlottType,
-    F: BroadcastProcessFunction<A, B, Broadcast = V>,
-{
-    type Broadcast = V;
-    fn take(&mut self, record: B, out: &mut Collector<F::Out>) -> Result<(), BoxError> {
-        let Reading { function, broadcast, .. } = &mut self.function;
-        function.process_broadcast(record, broadcast, out)
-    }
-    fn broadcast(&self) -> &V {
-        &self.function.broadcast
-    }
-    fn broadcast_mut(&mut self) -> &mut V {
-        &mut self.function.broadcast
-    }
-    fn beside(&mut self) -> Option<&mut Vec<u8>> {
-        None
-    }
-}
-
-impl<A, B, V, S, F> TakesBroadcast<A, B> for KeyedOperator<A, S, Reading<F, B, V>>
-where
-    A: Send + 'static,
-    B: 'static,
-    V: FlottType,
-    S: KeySelector<A>,
-    F: KeyedBroadcastProcessFunction<S::Key, A, B, Broadcast = V>,
-{
-    type Broadcast = V;
-    fn take(&mut self, record: B, out: &mut Collector<F::Out>) -> Result<(), BoxError> {
-        let Reading { function, broadcast, .. } = &mut self.function;
-        function.process_broadcast(record, broadcast, out)
-    }
-    fn broadcast(&self) -> &V {
-        &self.function.broadcast
-    }
-    fn broadcast_mut(&mut self) -> &mut V {
-        &mut self.function.broadcast
-    }
-    fn beside(&mut self) -> Option<&mut Vec<u8>> {
-        Some(&mut self.beside)
-    }
 }
 
 /// Returns the declaration of broadcast state of type `V` for the job graph.
@@ -529,7 +407,7 @@ mod tests {
     use super::*;
     use crate::{
         chain::NoConsumer,
-        operators::{ByValue, SideOutputs},
+        operators::{ByValue, KeyedOperator, SideOutputs},
         seam::Interrupt,
     };
 
