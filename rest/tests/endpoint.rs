@@ -213,7 +213,7 @@ answers! { Dispatcher:
         JOB => Ok(checkpoints::report()),
         job => Err(JobError::NotFound { job }),
     };
-    RequestJobsOverview => |_ask| Ok(vec![JobSummary {
+    RequestJobsOverview => |_ask| Ok(JobsOverview { jobs: vec![JobSummary {
         job_id: JOB,
         name: "words".to_owned(),
         status: JobStatus::Running,
@@ -221,7 +221,7 @@ answers! { Dispatcher:
         end_ms: None,
         last_modification_ms: 1_500,
         tasks: BTreeMap::from([(ExecutionState::Running, 1)]),
-    }]);
+    }], forgotten: BTreeMap::from([(JobStatus::Finished, 7)]) });
     DeliverCoordinationRequest => |ask| {
         if ask.body.operator != OperatorId(0x77) {
             return Err(CoordinationError::NoSuchOperator { operator: ask.body.operator });

@@ -43,7 +43,7 @@ async fn ids(state: State) -> Answer {
         .dispatcher()?
         .ask_within(RequestJobsOverview {}, state.settings.answer_within)
         .await?;
-    ok(&render::job_ids(&jobs))
+    ok(&render::job_ids(&jobs.jobs))
 }
 
 async fn overview(state: State) -> Answer {
@@ -51,7 +51,7 @@ async fn overview(state: State) -> Answer {
         .dispatcher()?
         .ask_within(RequestJobsOverview {}, state.settings.answer_within)
         .await?;
-    ok(&render::jobs_overview(&jobs, state.now_ms()))
+    ok(&render::jobs_overview(&jobs.jobs, state.now_ms()))
 }
 
 pub(super) async fn details_of(state: &State, job_id: JobId) -> Result<JobDetails, ApiError> {
