@@ -6,6 +6,7 @@
 use crate::access::{self, Access, Allowed, Asked};
 use crate::bodies::{Bodies, Incoming, Unread};
 use crate::error::ApiError;
+use crate::kinds::Place;
 use actix_web::ResponseError;
 use actix_web::body::{self, BodySize, BoxBody, EitherBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
@@ -14,6 +15,7 @@ use actix_web::http::header::{
 };
 use actix_web::http::{Method, StatusCode};
 use actix_web::middleware::Next;
+use std::cell::Cell;
 use std::net::{IpAddr, Ipv6Addr};
 use std::rc::Rc;
 
@@ -31,6 +33,9 @@ pub(crate) struct Gate {
     pub(crate) bodies: Bodies,
 }
 
+/// The place of a connection among those without a request, until its request's head has come.
+pub(crate) struct IdlePlace(pub(crate) Cell<Option<Place>>);
+
 type Guarded<B> = Result<ServiceResponse<EitherBody<B>>, actix_web::Error>;
 
 /// Lets a request through to its handler, or answers it.
@@ -39,6 +44,9 @@ pub(crate) async fn guard<B: MessageBody + 'static>(
     mut request: ServiceRequest,
     next: Next<B>,
 ) -> Guarded<B> {
+    if let Some(idle) = request.conn_data::<IdlePlace>() {
+        idle.0.take();
+    }
     let incoming = Incoming::of(&mut request);
     let refused = permitted(&gate, &request).await.and_then(|()| short(&request)).err();
     let admitted = match refused {
