@@ -10,7 +10,7 @@ pub(crate) fn of_taskmanager(options: &Options) -> String {
         return host;
     }
     let bind = options.get(&taskmanager::BIND_HOST);
-    if bind != "0.0.0.0" && bind != "::" {
+    if !["0.0.0.0", "::", "[::]"].contains(&&*bind) {
         return bind;
     }
     let jobmanager = options.get(&jobmanager::RPC_ADDRESS);
@@ -38,6 +38,7 @@ fn route_to(host: &str, port: u16) -> Option<IpAddr> {
 
 /// Resolves the address that a bind option names.
 pub(crate) fn bind_address(host: &str) -> std::io::Result<IpAddr> {
+    let host = host.strip_prefix('[').and_then(|v6| v6.strip_suffix(']')).unwrap_or(host);
     if let Ok(ip) = host.parse() {
         return Ok(ip);
     }
@@ -61,6 +62,8 @@ mod tests {
         assert_eq!(of(&[]), "localhost");
         assert_eq!(of(&[("taskmanager.bind-host", "0.0.0.0")]), "127.0.0.1");
         assert!(bind_address("localhost").unwrap().is_loopback());
+        assert_eq!(bind_address("[::1]").unwrap(), bind_address("::1").unwrap());
+        assert_eq!(of(&[("taskmanager.bind-host", "[::]")]), "127.0.0.1");
         assert!(!name().is_empty());
     }
 }

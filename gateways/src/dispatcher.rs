@@ -28,7 +28,7 @@ gateway! {
     RequestJobResult => JobResult, JobError;
     RequestJobDetails => JobDetails, JobError;
     RequestJobCheckpoints => CheckpointReport, JobError;
-    RequestJobsOverview => Vec<JobSummary>, crate::Never;
+    RequestJobsOverview => JobsOverview, crate::Never;
     DeliverCoordinationRequest => serde_bytes::ByteBuf, CoordinationError;
     ShutDownCluster => (), crate::Never;
 }
@@ -238,9 +238,19 @@ pub struct RequestJobCheckpoints {
     pub job_id: JobId,
 }
 
-/// All jobs, running and archived.
+/// Asks for all jobs, running and archived.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestJobsOverview {}
+
+/// The jobs that the Dispatcher knows, and how many it has known.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct JobsOverview {
+    /// The jobs that run, and those that have ended and are still remembered.
+    pub jobs: Vec<JobSummary>,
+    /// Number of ended jobs that this leader has forgotten (`jobstore.max-capacity`, `jobstore.expiration-time`), by the
+    /// state in which they ended.
+    pub forgotten: BTreeMap<JobStatus, u64>,
+}
 
 /// One line of the list of jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

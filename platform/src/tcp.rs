@@ -18,7 +18,7 @@ impl Network for TcpNetwork {
     fn connect(&self, host: &str, port: u16) -> BoxFuture<'static, io::Result<BoxStream>> {
         let host = host.to_owned();
         Box::pin(async move {
-            let stream = TcpStream::connect((host.as_str(), port)).await?;
+            let stream = TcpStream::connect((without_brackets(&host), port)).await?;
             refuse_itself(&stream)?;
             tune(&stream)?;
             Ok(stream.into())
@@ -29,7 +29,7 @@ impl Network for TcpNetwork {
         let host = host.to_owned();
         Box::pin(async move {
             let mut last = io::Error::new(io::ErrorKind::AddrNotAvailable, "host has no address");
-            for address in tokio::net::lookup_host((host.as_str(), port)).await? {
+            for address in tokio::net::lookup_host((without_brackets(&host), port)).await? {
                 match bind(address) {
                     Ok(listener) => {
                         let port = listener.local_addr()?.port();
@@ -41,6 +41,11 @@ impl Network for TcpNetwork {
             Err(last)
         })
     }
+}
+
+/// Returns the address in `[…]`, as URLs and options may name one of IPv6; any other host as it is.
+fn without_brackets(host: &str) -> &str {
+    host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host)
 }
 
 fn bind(address: std::net::SocketAddr) -> io::Result<TcpListener> {
@@ -114,6 +119,18 @@ mod tests {
         let port = listener.local_port();
         let (accepted, connected) =
             futures::join!(listener.accept(), TcpNetwork.connect("127.0.0.1", port));
+        assert!(accepted.is_ok() && connected.is_ok());
+    }
+
+    #[tokio::test]
+    async fn an_address_in_brackets_is_that_address() {
+        for (host, bare) in [("[::1]", "::1"), ("::1", "::1"), ("node", "node"), ("[x", "[x")] {
+            assert_eq!(without_brackets(host), bare);
+        }
+        let mut listener = TcpNetwork.listen("[127.0.0.1]", 0).await.unwrap();
+        let port = listener.local_port();
+        let dialled = TcpNetwork.connect("[127.0.0.1]", port);
+        let (accepted, connected) = futures::join!(listener.accept(), dialled);
         assert!(accepted.is_ok() && connected.is_ok());
     }
 }

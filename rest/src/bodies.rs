@@ -6,6 +6,7 @@
 //! for a client without a bound.
 
 use crate::error::ApiError;
+use crate::kinds::{self, Kinds, Place};
 use actix_web::HttpMessage;
 use actix_web::body::{BodySize, BoxBody, MessageBody};
 use actix_web::dev::{Payload, ServiceRequest};
@@ -15,23 +16,32 @@ use actix_web::http::{Method, StatusCode};
 use actix_web::web::{Bytes, BytesMut};
 use futures::{FutureExt, Stream, StreamExt};
 use std::cell::{Cell, RefCell};
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::Sleep;
 
 /// The upload path of programs, the one path whose bodies may be large.
 const UPLOAD_PATHS: [&str; 2] = ["/jars/upload", "/v1/jars/upload"];
+
+/// Part of the budget that is kept for small bodies: a quarter.
+const RESERVE: usize = 4;
+/// A body is small up to this part of the largest one: a sixteenth.
+const SMALL: usize = 16;
+/// An upload has got on when this part of what its window demands has come: a fifteenth.
+const STEP: u64 = 15;
 
 /// The bounds on the size of bodies, and on the time they may take.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BodyLimits {
     /// Most bytes of one body other than an upload.
     pub each: usize,
-    /// Most bytes of all bodies together that are in memory; at least [`BodyLimits::each`] is used.
+    /// Most bytes of all bodies together that are in memory; at least [`BodyLimits::each`] is used. A quarter of it is for
+    /// small bodies alone.
     pub together: usize,
     /// Maximum time that a body other than an upload takes.
     pub within: Duration,
@@ -60,24 +70,21 @@ impl Default for BodyLimits {
 #[derive(Debug, Clone)]
 pub(crate) struct Bodies {
     limits: BodyLimits,
+    kinds: Kinds,
     budget: Arc<Semaphore>,
-    uploads: Arc<Semaphore>,
+    reserve: Arc<Semaphore>,
 }
 
 /// A request's share of the budget: to be kept until it is answered.
-pub(crate) struct Share {
-    _permit: Option<OwnedSemaphorePermit>,
-}
+#[derive(Default)]
+pub(crate) struct Share(Vec<OwnedSemaphorePermit>);
 
 impl Bodies {
-    pub(crate) fn new(limits: BodyLimits) -> Self {
-        let together = limits.together.max(limits.each).min(Semaphore::MAX_PERMITS);
-        let uploads = limits.uploads.min(Semaphore::MAX_PERMITS);
-        Self {
-            limits,
-            budget: Arc::new(Semaphore::new(together)),
-            uploads: Arc::new(Semaphore::new(uploads)),
-        }
+    pub(crate) fn new(limits: BodyLimits, kinds: Kinds) -> Self {
+        let reserve = (limits.together / RESERVE).min(Semaphore::MAX_PERMITS);
+        let budget = (limits.together - reserve).max(limits.each).min(Semaphore::MAX_PERMITS);
+        let semaphore = |bytes| Arc::new(Semaphore::new(bytes));
+        Self { limits, kinds, budget: semaphore(budget), reserve: semaphore(reserve) }
     }
 
     /// Reads a small body completely and puts it back into the request, or lets an upload through
@@ -87,57 +94,74 @@ impl Bodies {
         request: &mut ServiceRequest,
         incoming: &Rc<Incoming>,
     ) -> Result<Share, ApiError> {
+        let address = kinds::counted(request.peer_addr());
         if request.method() == Method::POST && UPLOAD_PATHS.contains(&request.path()) {
-            let permit = self.uploads.clone().try_acquire_owned().map_err(|_| {
-                busy(format!("{} programs are being uploaded already", self.limits.uploads))
-            })?;
-            let paced = Paced::new(incoming.clone(), &self.limits);
+            let place = self.kinds.uploads.wait(address);
+            let place = place.ok_or_else(|| busy("other programs are being uploaded already"))?;
+            let paced = Paced::new(incoming.clone(), &self.limits, place);
             request.set_payload(Payload::Stream { payload: Box::pin(paced) });
-            return Ok(Share { _permit: Some(permit) });
+            return Ok(Share::default());
         }
         let announced = request.headers().get(CONTENT_LENGTH).and_then(|v| v.to_str().ok());
         let announced = announced.and_then(|v| v.trim().parse::<u64>().ok()).unwrap_or(0);
         if announced > self.limits.each as u64 {
             return Err(self.too_large());
         }
-        let read = tokio::time::timeout(self.limits.within, self.read(incoming)).await;
-        let (body, permit) = read.map_err(|_| {
-            ApiError::new(
-                StatusCode::REQUEST_TIMEOUT,
-                format!("the request body was not whole within {:?}", self.limits.within),
-            )
-        })??;
+        let mut read = std::pin::pin!(self.read(incoming));
+        let (body, share) = match read.as_mut().now_or_never() {
+            Some(read) => read?,
+            None => self.within_limits(address, read).await?,
+        };
         if !body.is_empty() {
             request.set_payload(Payload::from(body));
         }
-        Ok(Share { _permit: permit })
+        Ok(share)
     }
 
-    async fn read(
+    /// Waits for a body that was not there at once.
+    async fn within_limits<T>(
         &self,
-        incoming: &Incoming,
-    ) -> Result<(Bytes, Option<OwnedSemaphorePermit>), ApiError> {
+        address: Option<IpAddr>,
+        read: impl Future<Output = Result<T, ApiError>>,
+    ) -> Result<T, ApiError> {
+        let place = self.kinds.bodies.wait(address);
+        let (_place, gives_way) = place.ok_or_else(|| busy("other requests are being read"))?;
+        tokio::select! {
+            biased;
+            read = tokio::time::timeout(self.limits.within, read) => read.map_err(|_| {
+                let why = format!("the request body was not whole within {:?}", self.limits.within);
+                ApiError::new(StatusCode::REQUEST_TIMEOUT, why)
+            })?,
+            _ = gives_way => Err(busy("the request body came slowly, and many others came")),
+        }
+    }
+
+    async fn read(&self, incoming: &Incoming) -> Result<(Bytes, Share), ApiError> {
         let mut whole = BytesMut::new();
-        let mut share: Option<OwnedSemaphorePermit> = None;
+        let mut share = Share::default();
         while let Some(chunk) = incoming.next().await {
             let chunk = chunk
                 .map_err(|e| ApiError::bad_request(format!("the request body broke off: {e}")))?;
             if whole.len().saturating_add(chunk.len()) > self.limits.each {
                 return Err(self.too_large());
             }
-            let more = self.share_of(chunk.len())?;
-            match &mut share {
-                Some(share) => share.merge(more),
-                none => *none = Some(more),
-            }
+            share.add(self.share_of(chunk.len(), whole.len())?);
             whole.extend_from_slice(&chunk);
         }
         Ok((whole.freeze(), share))
     }
 
-    fn share_of(&self, bytes: usize) -> Result<OwnedSemaphorePermit, ApiError> {
+    /// Returns the share for `bytes` more of a body of which `known` bytes have come. A small body may take it from the
+    /// reserve.
+    fn share_of(&self, bytes: usize, known: usize) -> Result<OwnedSemaphorePermit, ApiError> {
         let permits = u32::try_from(bytes).map_err(|_| self.too_large())?;
-        self.budget.clone().try_acquire_many_owned(permits).map_err(|_| {
+        let of_budget = self.budget.clone().try_acquire_many_owned(permits);
+        let small = known.saturating_add(bytes) <= self.limits.each / SMALL;
+        let share = match of_budget {
+            Err(_) if small => self.reserve.clone().try_acquire_many_owned(permits),
+            of_budget => of_budget,
+        };
+        share.map_err(|_| {
             busy(format!(
                 "the bodies of other requests take all of the {} bytes that there are for them",
                 self.limits.together.max(self.limits.each)
@@ -156,7 +180,19 @@ impl Bodies {
     }
 }
 
-fn busy(why: String) -> ApiError {
+impl Share {
+    /// Adds permits, merged where they are of the same semaphore: a body may come in many chunks.
+    fn add(&mut self, more: OwnedSemaphorePermit) {
+        let same =
+            |held: &&mut OwnedSemaphorePermit| Arc::ptr_eq(held.semaphore(), more.semaphore());
+        match self.0.iter_mut().find(same) {
+            Some(held) => held.merge(more),
+            None => self.0.push(more),
+        }
+    }
+}
+
+fn busy(why: impl std::fmt::Display) -> ApiError {
     ApiError::new(StatusCode::SERVICE_UNAVAILABLE, format!("{why}; ask again"))
 }
 
@@ -204,20 +240,47 @@ impl Incoming {
     }
 }
 
-/// An upload that ends with an error when too little of it came for too long.
+/// An upload that ends with an error when too little of it came for too long, or when it stands still and others wait.
 struct Paced {
     incoming: Rc<Incoming>,
     window: Duration,
     enough: u64,
     came: u64,
     over: Pin<Box<Sleep>>,
+    place: Place,
+    gives_way: oneshot::Receiver<()>,
+    /// Bytes that came since the last step.
+    stepped: u64,
 }
 
 impl Paced {
-    fn new(incoming: Rc<Incoming>, limits: &BodyLimits) -> Self {
+    fn new(
+        incoming: Rc<Incoming>,
+        limits: &BodyLimits,
+        (place, gives_way): (Place, oneshot::Receiver<()>),
+    ) -> Self {
         let window = limits.upload_window;
         let over = Box::pin(tokio::time::sleep(window));
-        Self { incoming, window, enough: limits.upload_bytes.max(1), came: 0, over }
+        let enough = limits.upload_bytes.max(1);
+        Self { incoming, window, enough, came: 0, over, place, gives_way, stepped: 0 }
+    }
+
+    fn took(&mut self, bytes: u64) {
+        self.came = self.came.saturating_add(bytes);
+        self.stepped = self.stepped.saturating_add(bytes);
+        if self.came >= self.enough {
+            self.came = 0;
+            self.over = Box::pin(tokio::time::sleep(self.window));
+        }
+        if self.stepped >= self.enough / STEP {
+            self.stepped = 0;
+            self.place.progressed();
+        }
+    }
+
+    fn cut(&self, why: String) -> PayloadError {
+        self.incoming.too_slow.set(true);
+        PayloadError::Io(std::io::Error::new(std::io::ErrorKind::TimedOut, why))
     }
 }
 
@@ -227,18 +290,16 @@ impl Stream for Paced {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         match self.incoming.poll(cx) {
             Poll::Ready(Some(Ok(chunk))) => {
-                self.came = self.came.saturating_add(chunk.len() as u64);
-                if self.came >= self.enough {
-                    self.came = 0;
-                    self.over = Box::pin(tokio::time::sleep(self.window));
-                }
+                self.took(chunk.len() as u64);
                 Poll::Ready(Some(Ok(chunk)))
             }
             Poll::Pending if self.over.as_mut().poll(cx).is_ready() => {
-                self.incoming.too_slow.set(true);
                 let why = format!("fewer than {} bytes came in {:?}", self.enough, self.window);
-                let error = std::io::Error::new(std::io::ErrorKind::TimedOut, why);
-                Poll::Ready(Some(Err(PayloadError::Io(error))))
+                Poll::Ready(Some(Err(self.cut(why))))
+            }
+            Poll::Pending if self.gives_way.poll_unpin(cx).is_ready() => {
+                let why = "it stood still, and others wait".to_owned();
+                Poll::Ready(Some(Err(self.cut(why))))
             }
             other => other,
         }

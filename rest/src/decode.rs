@@ -70,6 +70,10 @@ fn or_default<T: DeserializeOwned + Default>(body: &[u8]) -> Result<T, ApiError>
     if body.iter().all(u8::is_ascii_whitespace) {
         return Ok(T::default());
     }
+    // A list would be taken for the fields in their order.
+    if body.trim_ascii_start().first() != Some(&b'{') {
+        return Err(ApiError::bad_request("the request body is not a JSON object"));
+    }
     serde_json::from_slice(body)
         .map_err(|e| ApiError::bad_request(format!("the request body is not understood: {e}")))
 }
@@ -198,6 +202,11 @@ fn merge_query(body: &mut JarRequest, key: &str, value: &str) -> Result<(), ApiE
 
 fn check_request(body: JarRequest) -> Result<ProgramRequest, ApiError> {
     let options = with_recovery(&body);
+    if let Some(key) = options.keys().find(|key| conf::execution::is_of_the_cluster(key)) {
+        return Err(ApiError::bad_request(format!(
+            "'{key}' is not an option of a job but of the cluster's processes or its clients; set it in their flott.yaml"
+        )));
+    }
     let args = match (body.program_args_list, body.program_args) {
         (Some(_), Some(_)) => {
             return Err(ApiError::bad_request("give programArgsList or programArgs, not both"));
@@ -217,8 +226,6 @@ fn check_request(body: JarRequest) -> Result<ProgramRequest, ApiError> {
     }
     let parallelism = match body.parallelism {
         None => None,
-        // Flink's clients send -1 for "not given".
-        Some(-1) => None,
         Some(n) if (1..=PARALLELISM_MAX).contains(&n) => u32::try_from(n).ok(),
         Some(n) => {
             return Err(ApiError::bad_request(format!(
@@ -428,7 +435,13 @@ mod tests {
     fn wrong_values_are_refused_with_the_reason() {
         for body in [
             &br#"{"parallelism":0}"#[..],
+            br#"{"parallelism":-1}"#,
             br#"{"parallelism":99999999}"#,
+            br#"{"flinkConfiguration":{"taskmanager.numberOfTaskSlots":"4"}}"#,
+            br#"{"flinkConfiguration":{"pipeline.name":"n","rest.port":"1"}}"#,
+            b"[]",
+            b" [] ",
+            b"null",
             br#"{"jobId":"xyz"}"#,
             br#"{"savepointPath":7}"#,
             br#"{"unknownField":1}"#,

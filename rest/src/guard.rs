@@ -6,6 +6,7 @@
 use crate::access::{self, Access, Allowed, Asked};
 use crate::bodies::{Bodies, Incoming, Unread};
 use crate::error::ApiError;
+use crate::kinds::Place;
 use actix_web::ResponseError;
 use actix_web::body::{self, BodySize, BoxBody, EitherBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
@@ -14,7 +15,8 @@ use actix_web::http::header::{
 };
 use actix_web::http::{Method, StatusCode};
 use actix_web::middleware::Next;
-use std::net::IpAddr;
+use std::cell::Cell;
+use std::net::{IpAddr, Ipv6Addr};
 use std::rc::Rc;
 
 /// Longest path with its query. Beyond sixty-four KiB the web server itself refuses a request's head.
@@ -31,6 +33,9 @@ pub(crate) struct Gate {
     pub(crate) bodies: Bodies,
 }
 
+/// The place of a connection among those without a request, until its request's head has come.
+pub(crate) struct IdlePlace(pub(crate) Cell<Option<Place>>);
+
 type Guarded<B> = Result<ServiceResponse<EitherBody<B>>, actix_web::Error>;
 
 /// Lets a request through to its handler, or answers it.
@@ -39,6 +44,9 @@ pub(crate) async fn guard<B: MessageBody + 'static>(
     mut request: ServiceRequest,
     next: Next<B>,
 ) -> Guarded<B> {
+    if let Some(idle) = request.conn_data::<IdlePlace>() {
+        idle.0.take();
+    }
     let incoming = Incoming::of(&mut request);
     let refused = permitted(&gate, &request).await.and_then(|()| short(&request)).err();
     let admitted = match refused {
@@ -143,7 +151,7 @@ async fn permitted(gate: &Gate, request: &ServiceRequest) -> Result<(), ApiError
     match access::decide(access, from_proxy, &asked)? {
         Allowed::Token => same_site(gate.loopback, headers),
         // The pages are the proxy's, and its requests name this endpoint.
-        Allowed::Proxy => own_name(gate.loopback, headers),
+        Allowed::Proxy => own_name(gate.loopback, headers).map(drop),
     }
 }
 
@@ -158,38 +166,78 @@ fn only(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
 /// Refuses what a page of another site makes a browser send: its `Origin` is not the host that is asked,
 /// or (on loopback) the host asked for is a name that was rebound to this machine.
 fn same_site(loopback: bool, headers: &HeaderMap) -> Result<(), ApiError> {
-    own_name(loopback, headers)?;
-    let Some(origin) = text(headers, ORIGIN) else {
+    let host = own_name(loopback, headers)?;
+    let Some(origin) = only(headers, ORIGIN) else {
         return Ok(());
     };
-    let site = origin.split_once("://").map(|(_, rest)| rest);
-    if site == Some(text(headers, HOST).unwrap_or_default()) {
-        return Ok(());
+    let site = origin.split_once("://").and_then(|(scheme, site)| {
+        let port =
+            [("http", 80), ("https", 443)].into_iter().find(|(known, _)| *known == scheme)?.1;
+        Some((Site::parse(site)?, port))
+    });
+    match (site, host) {
+        (Some((site, port)), Some(host)) if site.is(&host, port) => Ok(()),
+        _ => Err(ApiError::forbidden(format!("requests from pages of '{origin}' are not served"))),
     }
-    Err(ApiError::forbidden(format!("requests from pages of '{origin}' are not served")))
 }
 
-fn own_name(loopback: bool, headers: &HeaderMap) -> Result<(), ApiError> {
-    let host = text(headers, HOST).unwrap_or_default();
-    if loopback && !host.is_empty() && !is_local(host) {
+/// Returns the host that the request names; `None` if it names none, which no browser does.
+fn own_name(loopback: bool, headers: &HeaderMap) -> Result<Option<Site>, ApiError> {
+    let Some(host) = only(headers, HOST) else {
+        return Ok(None);
+    };
+    let Some(site) = Site::parse(host) else {
+        return Err(ApiError::bad_request(format!("host '{host}' is not 'name' or 'name:port'")));
+    };
+    if loopback && !site.is_local() {
         return Err(ApiError::forbidden(format!(
             "host '{host}' is not this machine: the endpoint listens on loopback only"
         )));
     }
-    Ok(())
+    Ok(Some(site))
 }
 
-fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
-    headers.get(name).and_then(|v| v.to_str().ok())
+/// A host and port as `Host` and `Origin` name them.
+#[derive(Debug, PartialEq, Eq)]
+struct Site {
+    /// In lower case; an IPv6 address has no brackets.
+    name: String,
+    port: Option<u16>,
 }
 
-fn is_local(host: &str) -> bool {
-    let name = match host.strip_prefix('[') {
-        Some(v6) => v6.split(']').next().unwrap_or_default(),
-        None => host.split(':').next().unwrap_or_default(),
-    };
-    name.eq_ignore_ascii_case("localhost")
-        || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+impl Site {
+    /// Reads `name`, `name:port`, `[v6]` or `[v6]:port`; `None` for anything else, such as a user before an `@`.
+    fn parse(text: &str) -> Option<Self> {
+        let (name, rest) = match text.strip_prefix('[') {
+            Some(v6) => {
+                let (v6, rest) = v6.split_once(']')?;
+                (v6.parse::<Ipv6Addr>().ok()?.to_string(), rest)
+            }
+            None => {
+                let (name, rest) = text.split_at(text.find(':').unwrap_or(text.len()));
+                let fits = |b: u8| b.is_ascii_alphanumeric() || b"-._".contains(&b);
+                let is_name = !name.is_empty() && name.bytes().all(fits);
+                (is_name.then(|| name.to_ascii_lowercase())?, rest)
+            }
+        };
+        let port = match rest.strip_prefix(':') {
+            Some(digits) if digits.bytes().all(|b| b.is_ascii_digit()) => {
+                Some(digits.parse().ok()?)
+            }
+            None if rest.is_empty() => None,
+            _ => return None,
+        };
+        Some(Self { name, port })
+    }
+
+    /// Returns true if both are the same site. `port` counts where none is named.
+    fn is(&self, other: &Self, port: u16) -> bool {
+        self.name == other.name && self.port.unwrap_or(port) == other.port.unwrap_or(port)
+    }
+
+    fn is_local(&self) -> bool {
+        self.name == "localhost" || self.name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+    }
 }
 
 #[cfg(test)]
@@ -217,5 +265,58 @@ mod tests {
         assert!(!ok(true, "evil.example:8081", Some("http://evil.example:8081")));
         assert!(ok(false, "jobmanager:8081", Some("http://jobmanager:8081")));
         assert!(!ok(false, "jobmanager:8081", Some("http://other:8081")));
+    }
+
+    #[test]
+    fn host_and_origin_are_taken_by_the_letter_and_once() {
+        let served = |loopback, host, origin| same_site(loopback, &headers(host, origin)).is_ok();
+        for host in [
+            "[::1].evil.com:80",
+            "[::1]evil.com",
+            "[evil.com]",
+            "[127.0.0.1]",
+            "localhost:80@evil",
+            "localhost@evil",
+            "localhost:80:80",
+            "localhost:99999",
+            "localhost:+80",
+            "localhost/evil",
+            "::1",
+            "",
+            ":8081",
+        ] {
+            assert!(!served(true, host, None), "{host}");
+            assert!(!served(false, host, None), "{host}");
+        }
+        for host in ["LOCALHOST", "localhost:8081", "127.0.0.2", "[::1]", "[0:0::1]:8081"] {
+            assert!(served(true, host, None), "{host}");
+        }
+        assert!(served(false, "Job_Manager:8081", Some("http://job_manager:8081")));
+        assert!(
+            served(false, "jm", Some("http://jm:80"))
+                && served(false, "jm", Some("https://jm:443"))
+        );
+        for origin in [
+            "jm",
+            "ftp://jm",
+            "http://jm:81",
+            "http://jm@evil.example",
+            "http://jm/",
+            "http://jm http://evil.example",
+            "",
+        ] {
+            assert!(!served(false, "jm", Some(origin)), "{origin}");
+        }
+        let mut twice = headers("localhost:1", Some("http://localhost:1"));
+        assert!(same_site(true, &twice).is_ok());
+        twice.append(ORIGIN, HeaderValue::from_static("http://evil.example"));
+        assert!(same_site(true, &twice).is_err(), "a second Origin");
+        let mut twice = headers("localhost:1", None);
+        twice.append(HOST, HeaderValue::from_static("evil.example"));
+        assert!(same_site(true, &twice).is_err(), "a second Host");
+        let origin_alone = HeaderMap::from_iter([(ORIGIN, HeaderValue::from_static("http://jm"))]);
+        assert!(
+            same_site(false, &origin_alone).is_err() && same_site(true, &HeaderMap::new()).is_ok()
+        );
     }
 }

@@ -12,6 +12,7 @@ pub mod decode;
 mod error;
 mod guard;
 mod handlers;
+mod kinds;
 pub mod messages;
 pub mod programs;
 pub mod render;

@@ -6,15 +6,19 @@
 
 use crate::bodies::Bodies;
 use crate::error::ApiError;
-use crate::guard::{Gate, guard};
+use crate::guard::{Gate, IdlePlace, guard};
 use crate::handlers;
+use crate::kinds::{self, Kind, Kinds, Place};
 use crate::services::{RestAddress, RestBind, RestServices};
 use actix_web::dev::{Server, ServerHandle};
 use actix_web::http::KeepAlive;
 use actix_web::middleware::from_fn;
+use actix_web::rt::net::TcpStream;
 use actix_web::web::{self, Data, PayloadConfig};
 use actix_web::{App, HttpRequest, HttpServer};
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::cell::Cell;
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener};
+use std::os::fd::AsFd;
 use std::time::Duration;
 use thiserror::Error;
 
@@ -76,7 +80,11 @@ impl RestServer {
         let access = services.settings.access.clone();
         // A client that comes through the proxy could not use the endpoint's own address.
         let link = if access.is_some() { ".".to_owned() } else { address.url.clone() };
-        let gate = Gate { loopback, access, bodies: Bodies::new(services.settings.bodies.clone()) };
+        let limits = services.settings.bodies.clone();
+        let kinds = Kinds::new(connections_max, limits.uploads);
+        let gate = Gate { loopback, access, bodies: Bodies::new(limits, kinds.clone()) };
+        let idle = kinds.idle.clone();
+        let kinds = Data::new(kinds);
         let state = Data::new(services);
         let link = Data::new(RestUrl(link));
         let server = HttpServer::new(move || {
@@ -84,11 +92,17 @@ impl RestServer {
             App::new()
                 .app_data(state.clone())
                 .app_data(link.clone())
+                .app_data(kinds.clone())
                 .app_data(PayloadConfig::new(state.settings.bodies.each))
                 .wrap(from_fn(move |request, next| guard(gate.clone(), request, next)))
                 .service(web::scope("/v1").configure(handlers::routes))
                 .configure(handlers::routes)
                 .default_service(web::to(not_found))
+        })
+        .on_connect(move |io, data| {
+            if let Some(place) = io.downcast_ref::<TcpStream>().and_then(|io| waits(&idle, io)) {
+                data.insert(IdlePlace(Cell::new(Some(place))));
+            }
         })
         .workers(1)
         .worker_max_blocking_threads(8)
@@ -115,6 +129,17 @@ impl RestServer {
     pub async fn run(self) -> std::io::Result<()> {
         self.server.await
     }
+}
+
+/// Returns the place of a new connection among those without a request. If it has to give way, it is closed.
+fn waits(idle: &Kind, io: &TcpStream) -> Option<Place> {
+    // Without a descriptor left it could not be closed from here; its deadline is there all the same.
+    let socket = std::net::TcpStream::from(io.as_fd().try_clone_to_owned().ok()?);
+    let give_way = move || {
+        // It fails where the connection is closed already.
+        let _ = socket.shutdown(Shutdown::Both);
+    };
+    idle.enter(kinds::counted(io.peer_addr().ok()), give_way)
 }
 
 /// A bound port, before anything is served on it, so that its address can be published first.

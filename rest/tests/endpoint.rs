@@ -54,6 +54,8 @@ use tokio::task::LocalSet;
 
 const JOB: JobId = JobId(0xa);
 const ENDED: JobId = JobId(0xe);
+/// A job for whose end one waits without end.
+const ENDLESS: JobId = JobId(0x11);
 /// A job whose program is not there when it is submitted first, and how often it was.
 const LOST: JobId = JobId(0x105);
 static LOST_ASKED: AtomicU32 = AtomicU32::new(0);
@@ -161,6 +163,26 @@ macro_rules! answers {
     )*};
 }
 
+impl Handler<Ask<RequestJobResult>> for Dispatcher {
+    type Result = actix::ResponseFuture<Answer<RequestJobResult>>;
+    fn handle(&mut self, ask: Ask<RequestJobResult>, _: &mut Context<Self>) -> Self::Result {
+        let RequestJobResult { job_id, wait_ms } = ask.body;
+        let runs = [JOB, ENDLESS].contains(&job_id);
+        let result = JobResult {
+            job_id,
+            name: "words".to_owned(),
+            status: if runs { JobStatus::Running } else { JobStatus::Failed },
+            cause: (!runs).then(|| model::FailureCause::fatal("UserError", "at line 3")),
+            runtime_ms: 12,
+        };
+        let wait = if job_id == ENDLESS { Duration::from_millis(wait_ms) } else { Duration::ZERO };
+        Box::pin(async move {
+            tokio::time::sleep(wait).await;
+            Ok(result)
+        })
+    }
+}
+
 answers! { Dispatcher:
     SubmitJob => |ask| Ok(ask.body.graph.job_id);
     SubmitProgram => |ask| {
@@ -197,13 +219,6 @@ answers! { Dispatcher:
         JOB => Ok(JobStatus::Running),
         job => Err(JobError::NotFound { job }),
     };
-    RequestJobResult => |ask| Ok(JobResult {
-        job_id: ask.body.job_id,
-        name: "words".to_owned(),
-        status: if ask.body.job_id == JOB { JobStatus::Running } else { JobStatus::Failed },
-        cause: (ask.body.job_id != JOB).then(|| model::FailureCause::fatal("UserError", "at line 3")),
-        runtime_ms: 12,
-    });
     RequestJobDetails => |ask| Ok(match ask.body.job_id {
         // The details as they were archived.
         ENDED => JobDetails { status: JobStatus::Finished, end_ms: Some(3_000), ..details() },
@@ -213,7 +228,7 @@ answers! { Dispatcher:
         JOB => Ok(checkpoints::report()),
         job => Err(JobError::NotFound { job }),
     };
-    RequestJobsOverview => |_ask| Ok(vec![JobSummary {
+    RequestJobsOverview => |_ask| Ok(JobsOverview { jobs: vec![JobSummary {
         job_id: JOB,
         name: "words".to_owned(),
         status: JobStatus::Running,
@@ -221,7 +236,7 @@ answers! { Dispatcher:
         end_ms: None,
         last_modification_ms: 1_500,
         tasks: BTreeMap::from([(ExecutionState::Running, 1)]),
-    }]);
+    }], forgotten: BTreeMap::from([(JobStatus::Finished, 7)]) });
     DeliverCoordinationRequest => |ask| {
         if ask.body.operator != OperatorId(0x77) {
             return Err(CoordinationError::NoSuchOperator { operator: ask.body.operator });

@@ -3,7 +3,7 @@
 use crate::{
     peers,
     run::{Result, cargo, output, run},
-    workspace, yarn,
+    tools, workspace, yarn,
 };
 use std::{
     fs,
@@ -64,12 +64,14 @@ fn reference() -> Result<String> {
 /// Every test: of units, documentation, whole processes, hadoop against real daemons, a few simulated clusters, and a
 /// few real ones whose processes are killed.
 ///
-/// All in one build: the features are named once, so that nothing is built twice.
+/// All in one build: the features are named once, so that nothing is built twice. What the tests need is there before it.
 pub(crate) fn test() -> Result<()> {
+    tools::ensure()?;
     let metadata = workspace::metadata(false)?;
     run(&mut cargo(&["build", "--workspace", "--bins", "--features", MUTANTS]))?;
     let mut tests = cargo(&["test", "--workspace", "--no-fail-fast", "--features", MUTANTS]);
     run(tests.env(PREBUILT, "1"))?;
+    against_a_kdc()?;
     flink_client()?;
     // The same selection: nothing is built again.
     yarn::suite::of(&yarn::suite::ALL, yarn::HADOOP)?;
@@ -77,6 +79,12 @@ pub(crate) fn test() -> Result<()> {
     run(Command::new(&simulate).args(["--seeds", TEST_SEEDS]))?;
     run(Command::new(&simulate).args(["--mutants", "--recorded"]))?;
     run(Command::new(simulate.with_file_name("chaos")).args(["--runs", TEST_CHAOS_RUNS]))
+}
+
+/// The test of Kerberos that starts a KDC for itself.
+fn against_a_kdc() -> Result<()> {
+    let mut test = cargo(&["test", "--workspace", "--features", MUTANTS, "--lib", "--"]);
+    run(test.args(["--ignored", "--exact", "gssapi::tests::against_a_real_kdc"]))
 }
 
 /// Flink's own client, which Maven builds, against a cluster of ours.

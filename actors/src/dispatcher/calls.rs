@@ -7,9 +7,9 @@ use actix::{AsyncContext, Context, Handler, ResponseFuture};
 use control::dispatcher::Origin;
 use futures::future::join_all;
 use gateways::dispatcher::{
-    CancelJob, DeliverCoordinationRequest, JobError, JobSummary, RequestJobCheckpoints,
-    RequestJobDetails, RequestJobResult, RequestJobStatus, RequestJobsOverview, ShutDownCluster,
-    SubmitJob,
+    CancelJob, DeliverCoordinationRequest, JobError, JobSummary, JobsOverview,
+    RequestJobCheckpoints, RequestJobDetails, RequestJobResult, RequestJobStatus,
+    RequestJobsOverview, ShutDownCluster, SubmitJob,
 };
 use gateways::job_master::{Cancel, CoordinationError, CoordinationRequest};
 use gateways::job_services::FindHost;
@@ -133,11 +133,12 @@ impl Handler<Ask<RequestJobsOverview>> for Dispatcher {
         let mut others: Vec<JobSummary> =
             ended.map(|(_, ended)| summary_of(&ended.entry)).collect();
         others.extend(self.persisting());
+        let forgotten = self.table.ended_jobs().forgotten().clone();
         Box::pin(async move {
             let summaries = running.iter().map(|asked| asked.summary(SUMMARY_WITHIN));
             let mut jobs = join_all(summaries).await;
             jobs.extend(others);
-            Ok(jobs)
+            Ok(JobsOverview { jobs, forgotten })
         })
     }
 }

@@ -227,7 +227,7 @@ async fn a_job_is_stored_run_archived_and_cleaned_up() {
         let details = f.gateway().ask(RequestJobDetails { job_id: job(1) }).await.unwrap();
         assert_eq!(details.status, JobStatus::Finished);
         assert_eq!(details.vertices.len(), 2);
-        let overview = f.gateway().ask(RequestJobsOverview {}).await.unwrap();
+        let overview = f.gateway().ask(RequestJobsOverview {}).await.unwrap().jobs;
         assert_eq!(overview.len(), 1);
         assert_eq!(overview[0].end_ms, details.end_ms);
         let JobState::Ended(entry) = f.log_says(1).await else { panic!("its end is recorded") };
@@ -398,7 +398,7 @@ async fn a_store_that_hangs_delays_a_submission_and_nothing_else() {
         let waited = tokio::time::timeout(Duration::from_secs(30), &mut submit).await;
         assert!(waited.is_err(), "{waited:?}");
         assert_eq!(f.status(1).await, Ok(JobStatus::Running));
-        let overview = f.gateway().ask(RequestJobsOverview {}).await.unwrap();
+        let overview = f.gateway().ask(RequestJobsOverview {}).await.unwrap().jobs;
         let states: Vec<_> = overview.iter().map(|job| (job.job_id, job.status)).collect();
         let persisting = (job(2), JobStatus::Initializing);
         assert_eq!(states, [(job(1), JobStatus::Running), persisting]);
@@ -470,11 +470,13 @@ async fn ended_jobs_are_forgotten_after_their_time_and_beyond_their_number() {
         }
         assert_eq!(f.status(1).await, Err(JobError::NotFound { job: job(1) }));
         assert_eq!(f.stored(1).await, Vec::<String>::new());
-        assert_eq!(f.gateway().ask(RequestJobsOverview {}).await.unwrap().len(), 2);
+        assert_eq!(f.gateway().ask(RequestJobsOverview {}).await.unwrap().jobs.len(), 2);
         let again = f.submit(graph(3, 1, false)).await.unwrap_err();
         assert!(matches!(again, SubmitError::DuplicateTerminated { .. }));
         seconds(700).await;
-        assert_eq!(f.gateway().ask(RequestJobsOverview {}).await.unwrap().len(), 0);
+        assert_eq!(f.gateway().ask(RequestJobsOverview {}).await.unwrap().jobs.len(), 0);
+        let forgotten = f.gateway().ask(RequestJobsOverview {}).await.unwrap().forgotten;
+        assert_eq!(forgotten, BTreeMap::from([(JobStatus::Finished, 3)]), "they are counted");
         let left = f.objects.list("").await.unwrap();
         assert!(left.iter().all(|name| name.starts_with("jobs/taken-over/")), "{left:?}");
         assert_eq!(f.submit(graph(3, 1, false)).await, Ok(job(3)), "its id is free again");
@@ -496,7 +498,7 @@ async fn programs_are_built_in_a_child_and_run_under_the_id_that_was_given() {
             PlanProgram { program: program(), parallelism: Some(4), options: BTreeMap::new() };
         let planned = f.gateway().ask(plan).await.unwrap();
         assert_eq!(planned.vertices[0].parallelism, 4);
-        assert_eq!(f.gateway().ask(RequestJobsOverview {}).await.unwrap().len(), 2);
+        assert_eq!(f.gateway().ask(RequestJobsOverview {}).await.unwrap().jobs.len(), 2);
     })
     .await;
 }
@@ -690,7 +692,7 @@ async fn recovery_runs_what_has_not_ended_and_lists_what_has() {
         assert!(gone, "{details}");
         let again = f.submit(graph(2, 1, false)).await.unwrap_err();
         assert!(matches!(again, SubmitError::DuplicateTerminated { .. }));
-        let overview = f.gateway().ask(RequestJobsOverview {}).await.unwrap();
+        let overview = f.gateway().ask(RequestJobsOverview {}).await.unwrap().jobs;
         let listed: Vec<_> = overview.iter().map(|job| (job.job_id, job.status)).collect();
         assert_eq!(listed, [(job(1), JobStatus::Running), (job(2), JobStatus::Failed)]);
         let marks = f.objects.list("jobs/taken-over/").await.unwrap();
@@ -709,7 +711,7 @@ async fn after_a_failover_ended_jobs_are_listed_with_their_details() {
         f.election.grant(Component::Dispatcher).await;
         f.leads(2).await;
         settle().await;
-        let overview = f.gateway().ask(RequestJobsOverview {}).await.unwrap();
+        let overview = f.gateway().ask(RequestJobsOverview {}).await.unwrap().jobs;
         assert_eq!(overview.len(), 1);
         assert_eq!(overview[0].tasks, BTreeMap::from([(model::ExecutionState::Finished, 2)]));
         let details = f.gateway().ask(RequestJobDetails { job_id: job(1) }).await.unwrap();
@@ -735,7 +737,7 @@ async fn while_jobs_are_recovered_new_ones_run_and_old_ones_are_asked_for_again(
         assert_eq!(f.in_use.get(), None, "the blobs of jobs that are not known yet stay");
         f.store.set_reads(Fault::None);
         seconds(10).await;
-        let overview = f.gateway().ask(RequestJobsOverview {}).await.unwrap();
+        let overview = f.gateway().ask(RequestJobsOverview {}).await.unwrap().jobs;
         assert_eq!(overview.len(), 2);
         assert_eq!(f.in_use.get().map(|needed| needed.jobs.len()), Some(2));
     })
@@ -832,7 +834,7 @@ async fn a_job_whose_log_is_damaged_has_failed_and_says_so() {
             assert_eq!(details.cause.as_ref(), Some(&cause));
             assert_eq!(details.failures[0].cause, cause);
         }
-        let overview = f.gateway().ask(RequestJobsOverview {}).await.unwrap();
+        let overview = f.gateway().ask(RequestJobsOverview {}).await.unwrap().jobs;
         let listed: Vec<_> = overview.iter().map(|job| (job.job_id, job.status)).collect();
         assert_eq!(listed, [(job(3), JobStatus::Failed), (job(4), JobStatus::Failed)]);
         let again = f.submit(graph(3, 1, false)).await.unwrap_err();

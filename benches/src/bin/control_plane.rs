@@ -133,7 +133,7 @@ impl Rig {
     }
 
     async fn summary(&self, job: JobId) -> Result<JobSummary> {
-        let jobs = self.dispatcher.ask(RequestJobsOverview {}).await?;
+        let jobs = self.dispatcher.ask(RequestJobsOverview {}).await?.jobs;
         jobs.into_iter().find(|line| line.job_id == job).context("the job is not listed")
     }
 

@@ -57,7 +57,7 @@ impl<'a> Queue<'a> {
     async fn listed(&self, job: JobId) -> Result<()> {
         let began = Instant::now();
         loop {
-            let jobs = self.dispatcher.ask(RequestJobsOverview {}).await?;
+            let jobs = self.dispatcher.ask(RequestJobsOverview {}).await?.jobs;
             if jobs.iter().any(|line| line.job_id == job && line.status == JobStatus::Running) {
                 return Ok(());
             }

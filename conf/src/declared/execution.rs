@@ -1,6 +1,6 @@
 //! Options of jobs and their programs.
 
-use super::{checkpointing, network, resourcemanager, rest, restart, state_recovery};
+use super::{checkpointing, network, resourcemanager, rest, restart, s3, state_recovery};
 use crate::{Declaration, List, declare::options, value::choices};
 use std::{num::NonZeroU32, time::Duration};
 
@@ -88,10 +88,16 @@ static OF_JOBS: &[&dyn Declaration] = &[
 /// processes, which have started by then. Options of the user (`program.…`) are the program's.
 pub fn acts_on_a_job(key: &str) -> bool {
     let of_snapshots = checkpointing::ALL.iter().chain(state_recovery::ALL);
-    let of_jobs = OF_JOBS.iter().chain(restart::ALL).chain(of_snapshots);
+    let of_jobs = OF_JOBS.iter().chain(restart::ALL).chain(of_snapshots).chain(s3::ALL);
     let named =
         |option: &&dyn Declaration| option.key() == key || option.other_names().contains(&key);
     key.starts_with(crate::layer::USER_PREFIX) || of_jobs.copied().any(|option| named(&option))
+}
+
+/// Whether `key` is an option, by any of its names, that makes no difference to a job: see [`acts_on_a_job`]. False for a
+/// key that is no option.
+pub fn is_of_the_cluster(key: &str) -> bool {
+    super::find(key).is_some() && !acts_on_a_job(key)
 }
 
 #[cfg(test)]
@@ -107,12 +113,14 @@ mod tests {
             "restart-strategy.fixed-delay.attempts",
             "parallelism.default",
             "execution.buffer-timeout",
+            "s3.endpoint",
             "program.anything",
         ] {
-            assert!(acts_on_a_job(key), "{key}");
+            assert!(acts_on_a_job(key) && !is_of_the_cluster(key), "{key}");
         }
+        assert!(!is_of_the_cluster("no.such.option"));
         for key in ["taskmanager.numberOfTaskSlots", "heartbeat.timeout", "pipeline.program"] {
-            assert!(!acts_on_a_job(key), "{key}");
+            assert!(!acts_on_a_job(key) && is_of_the_cluster(key), "{key}");
         }
     }
 }

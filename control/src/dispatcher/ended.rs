@@ -37,6 +37,8 @@ pub struct EndedJobs {
     /// Jobs with stored details, by the time of their end.
     with_details: BTreeSet<(u64, JobId)>,
     details_bytes: u64,
+    /// Number of forgotten jobs by the state in which they ended.
+    forgotten: BTreeMap<JobStatus, u64>,
 }
 
 impl EndedJobs {
@@ -48,7 +50,13 @@ impl EndedJobs {
             by_age: BTreeSet::new(),
             with_details: BTreeSet::new(),
             details_bytes: 0,
+            forgotten: BTreeMap::new(),
         }
+    }
+
+    /// Returns the number of jobs that were forgotten, by the state in which they ended.
+    pub fn forgotten(&self) -> &BTreeMap<JobStatus, u64> {
+        &self.forgotten
     }
 
     /// Returns what is remembered of a job; `None` if it has not ended or is forgotten.
@@ -99,6 +107,7 @@ impl EndedJobs {
         self.drop_details(job);
         if let Some(ended) = self.jobs.remove(&job) {
             self.by_age.remove(&(ended.end_ms, job));
+            *self.forgotten.entry(ended.status).or_insert(0) += 1;
         }
     }
 

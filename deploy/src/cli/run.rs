@@ -89,6 +89,8 @@ pub(super) fn local_program(args: &ProgramArgs) -> Result<PathBuf, Failure> {
 /// Returns the request to submit: from the command line, else from the options.
 fn request(context: &Context, args: &ProgramArgs, job_id: Option<JobId>) -> JarRequest {
     let mut options = settings::job_options(&context.overrides);
+    // A cluster refuses the others; the user is told of them by a note.
+    options.retain(|key, _| execution::acts_on_a_job(key));
     // The client's own file and environment name the job, too; the cluster sees only what is sent.
     if let Some(name) = context.options.get(&execution::NAME) {
         options.insert(execution::NAME.key().to_owned(), name);
@@ -225,6 +227,8 @@ mod tests {
         assert_eq!(explicit.entry_class.as_deref(), Some("first"));
         assert_eq!(explicit.program_args_list.unwrap(), ["a"]);
         assert_eq!(requested(&["prog"]), JarRequest::default());
+        let of_cluster = requested(&["-D", "taskmanager.numberOfTaskSlots=4", "prog"]);
+        assert_eq!(of_cluster.flink_configuration, None);
     }
 
     #[test]

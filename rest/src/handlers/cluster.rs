@@ -36,8 +36,11 @@ async fn overview(state: State) -> Answer {
         futures::try_join!(async { jobs.await.map_err(ApiError::from) }, async {
             resources.await.map_err(ApiError::from)
         })?;
-    let count = |wanted: fn(JobStatus) -> bool| {
-        u32::try_from(jobs.iter().filter(|j| wanted(j.status)).count()).unwrap_or(u32::MAX)
+    let running = jobs.jobs.iter().filter(|job| !job.status.is_globally_terminal()).count();
+    let ended = |status: JobStatus| {
+        let listed = jobs.jobs.iter().filter(|job| job.status == status).count() as u64;
+        let forgotten = jobs.forgotten.get(&status).copied().unwrap_or(0);
+        u32::try_from(listed.saturating_add(forgotten)).unwrap_or(u32::MAX)
     };
     ok(&ClusterOverview {
         taskmanagers: resources.task_managers,
@@ -45,10 +48,10 @@ async fn overview(state: State) -> Answer {
         slots_available: resources.free_slots,
         taskmanagers_blocked: resources.blocked_task_managers,
         slots_free_and_blocked: resources.blocked_free_slots,
-        jobs_running: count(|s| !s.is_globally_terminal()),
-        jobs_finished: count(|s| s == JobStatus::Finished),
-        jobs_cancelled: count(|s| s == JobStatus::Canceled),
-        jobs_failed: count(|s| s == JobStatus::Failed),
+        jobs_running: u32::try_from(running).unwrap_or(u32::MAX),
+        jobs_finished: ended(JobStatus::Finished),
+        jobs_cancelled: ended(JobStatus::Canceled),
+        jobs_failed: ended(JobStatus::Failed),
         flink_version: state.settings.version.clone(),
         flink_commit: state.settings.commit.clone(),
     })

@@ -3,10 +3,11 @@
 use super::{Answer, State, ok, on, resource};
 use crate::decode::{self, OperatorName};
 use crate::error::ApiError;
+use crate::kinds::{self, Kinds};
 use crate::messages::{CoordinationResponseBody, EmptyBody, JobStatusInfo, PlanResponse};
 use crate::render;
 use actix_web::http::Method;
-use actix_web::web::{self, Bytes, Path, ServiceConfig};
+use actix_web::web::{self, Bytes, Data, Path, ServiceConfig};
 use actix_web::{HttpRequest, HttpResponse};
 use gateways::dispatcher::{
     CancelJob, ClientHeartbeat, DeliverCoordinationRequest, RequestJobDetails, RequestJobResult,
@@ -43,7 +44,7 @@ async fn ids(state: State) -> Answer {
         .dispatcher()?
         .ask_within(RequestJobsOverview {}, state.settings.answer_within)
         .await?;
-    ok(&render::job_ids(&jobs))
+    ok(&render::job_ids(&jobs.jobs))
 }
 
 async fn overview(state: State) -> Answer {
@@ -51,7 +52,7 @@ async fn overview(state: State) -> Answer {
         .dispatcher()?
         .ask_within(RequestJobsOverview {}, state.settings.answer_within)
         .await?;
-    ok(&render::jobs_overview(&jobs, state.now_ms()))
+    ok(&render::jobs_overview(&jobs.jobs, state.now_ms()))
 }
 
 pub(super) async fn details_of(state: &State, job_id: JobId) -> Result<JobDetails, ApiError> {
@@ -90,13 +91,30 @@ async fn exceptions(state: State, job: Path<String>, request: HttpRequest) -> An
 
 /// Answers with the result of a job. With `?wait=MS` (not Flink's) the answer comes when the job
 /// has ended, at the latest after that many milliseconds.
-async fn execution_result(state: State, job: Path<String>, request: HttpRequest) -> Answer {
+async fn execution_result(
+    state: State,
+    job: Path<String>,
+    request: HttpRequest,
+    kinds: Data<Kinds>,
+) -> Answer {
     let pairs = decode::query_pairs(request.query_string())?;
     let wait_ms = number(&pairs, "wait")?.unwrap_or(0).min(WAIT_MS_MAX);
     let job_id = decode::job_id(&job)?;
-    let within = state.settings.answer_within + Duration::from_millis(wait_ms);
-    let result =
-        state.dispatcher()?.ask_within(RequestJobResult { job_id, wait_ms }, within).await?;
+    let (dispatcher, answer_within) = (state.dispatcher()?, state.settings.answer_within);
+    let ask = |wait_ms| {
+        let within = answer_within + Duration::from_millis(wait_ms);
+        dispatcher.ask_within(RequestJobResult { job_id, wait_ms }, within)
+    };
+    let waits = (wait_ms > 0).then(|| kinds.polls.wait(kinds::counted(request.peer_addr())));
+    let result = match waits.flatten() {
+        // Answered at once with what is known, as without a wait.
+        None => ask(0).await?,
+        Some((_place, gives_way)) => tokio::select! {
+            biased;
+            result = ask(wait_ms) => result?,
+            _ = gives_way => ask(0).await?,
+        },
+    };
     ok(&render::execution_result(&result))
 }
 

@@ -9,6 +9,9 @@ use tokio::net::TcpStream;
 /// A limit of patience for what must come at once.
 const SOON: Duration = Duration::from_secs(5);
 
+/// A short request of somebody else.
+const OTHER: &[u8] = b"GET /v1/jobs/overview HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
 /// The answer that a client got.
 struct Told {
     status: u16,
@@ -93,6 +96,10 @@ fn bodies_share_one_budget() {
         };
         refused.assert_error(503, "ask again");
         assert!(refused.text.to_lowercase().contains("retry-after"), "{}", refused.text);
+        // The small one has the reserve.
+        let mut small = head("/jars/x/run", &format!("Content-Length: {}", 4 << 10)).into_bytes();
+        small.extend(vec![b' '; 4 << 10]);
+        assert_eq!(world.send(&small).await.status, 404);
         drop(silent);
         while world.send(&whole).await.status != 404 {}
         world.handle.stop().await;
@@ -103,11 +110,7 @@ fn bodies_share_one_budget() {
 fn a_body_that_does_not_come_is_given_up() {
     in_world(async {
         let within = Duration::from_millis(300);
-        let world = world(|settings| {
-            settings.bodies.within = within;
-            settings.connections_max = 4;
-        })
-        .await;
+        let world = world(|settings| settings.bodies.within = within).await;
         let sized = head("/jars/x/run", "Content-Length: 100") + "{";
         let chunked = head("/jars/x/run", "Transfer-Encoding: chunked") + "1\r\n{\r\n";
         let unknown = head("/nothing", "Transfer-Encoding: chunked") + "1\r\n{\r\n";
@@ -115,9 +118,7 @@ fn a_body_that_does_not_come_is_given_up() {
         for bytes in [&sized, &chunked, &unknown, &sized] {
             slow.push(world.connect(bytes.as_bytes()).await);
         }
-        // There is no place for others, until these are given up.
-        let other = b"GET /v1/jobs/overview HTTP/1.1\r\nHost: localhost\r\n\r\n";
-        assert_eq!(world.send(other).await.status, 200);
+        assert_eq!(world.send(OTHER).await.status, 200);
         for stream in slow {
             told(stream).await.assert_error(408, "was not whole");
         }
@@ -188,6 +189,96 @@ fn uploads_at_once_are_counted() {
         }
         world.send(upload_head().as_bytes()).await.assert_error(503, "being uploaded already");
         drop(first);
+        world.handle.stop().await;
+    });
+}
+
+/// Opens more connections of one kind than there may be in all, while others are served. Returns those that are open when
+/// there are no more than `max`.
+async fn flood(world: &World, bytes: &[u8], max: usize) -> Vec<TcpStream> {
+    let mut all = Vec::new();
+    for n in 0..100 {
+        all.push(world.connect(bytes).await);
+        if n % 10 == 9 {
+            assert_eq!(world.send(OTHER).await.status, 200, "after {n}");
+        }
+    }
+    let bounded = async {
+        while all.len() > max {
+            let mut open = Vec::new();
+            for stream in std::mem::take(&mut all) {
+                let mut byte = [0];
+                let answered = stream.peek(&mut byte);
+                if tokio::time::timeout(Duration::from_millis(1), answered).await.is_err() {
+                    open.push(stream);
+                }
+            }
+            all = open;
+        }
+    };
+    let bounded = tokio::time::timeout(SOON, bounded).await;
+    assert!(bounded.is_ok(), "{} are open", all.len());
+    all
+}
+
+#[test]
+fn connections_without_a_request_leave_places_for_others() {
+    in_world(async {
+        let world = world(|_| ()).await;
+        for bytes in [&b""[..], b"GET /v1/jobs"] {
+            flood(&world, bytes, 16).await;
+        }
+        world.handle.stop().await;
+    });
+}
+
+#[test]
+fn long_polls_have_a_pool_of_their_own() {
+    in_world(async {
+        let world = world(|_| ()).await;
+        let path = format!("/jobs/{}/execution-result?wait=60000", super::ENDLESS);
+        let poll = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        let open = flood(&world, poll.as_bytes(), 32).await;
+        // The oldest is answered with what is known when one more comes.
+        let next = world.connect(poll.as_bytes()).await;
+        let told = told(open.into_iter().next().unwrap()).await;
+        assert!(told.status == 200 && told.text.contains("IN_PROGRESS"), "{}", told.text);
+        drop(next);
+        world.handle.stop().await;
+    });
+}
+
+#[test]
+fn slow_bodies_leave_places_and_memory_for_others() {
+    in_world(async {
+        let world = world(|s| s.bodies.within = Duration::from_secs(60)).await;
+        // Together they announce more than the budget, and send all but the last byte.
+        let mut slow = head("/jars/x/run", &format!("Content-Length: {}", 1 << 20)).into_bytes();
+        slow.extend(vec![b' '; (1 << 20) - 1]);
+        let _open = flood(&world, &slow, 8).await;
+        let whole = head("/jars/x/run", "Content-Length: 2") + "{}";
+        assert_eq!(world.send(whole.as_bytes()).await.status, 404);
+        world.handle.stop().await;
+    });
+}
+
+#[test]
+fn an_upload_that_stands_still_gives_way_to_one_that_waits() {
+    in_world(async {
+        let world = world(|s| s.bodies.uploads = 1).await;
+        let stalled = world.connect(upload_head().as_bytes()).await;
+        // Refused until the first one has stood still for a moment.
+        let mut whole = upload_head().into_bytes();
+        whole.extend(b"9\r\n\r\n--b--\r\n\r\n0\r\n\r\n");
+        let told_at_last = loop {
+            let told = world.send(&whole).await;
+            if told.status != 503 {
+                break told;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        };
+        assert_eq!(told_at_last.status, 200, "{}", told_at_last.text);
+        told(stalled).await.assert_error(408, "too slowly");
         world.handle.stop().await;
     });
 }

@@ -87,7 +87,7 @@ impl Client {
             if let Some(gateway) = self.gateway()
                 && let Ok(jobs) = gateway.ask(RequestJobsOverview {}).await
             {
-                return jobs.into_iter().map(|job| (job.job_id, job)).collect();
+                return jobs.jobs.into_iter().map(|job| (job.job_id, job)).collect();
             }
             tokio::time::sleep(RETRY).await;
         }

@@ -3,16 +3,14 @@
 
 use super::layout::{Layout, Port};
 use crate::run::{Result, run};
+use crate::tools::find;
 use std::{
-    env, fs,
+    fs,
     io::Write,
-    path::PathBuf,
     process::{Command, Stdio},
 };
 
 const REALM: &str = "TEST.LOCAL";
-/// Where packages put what only administrators run.
-const PLACES: &[&str] = &["/usr/local/sbin", "/usr/sbin", "/sbin"];
 const PACKAGES: &[&str] = &["krb5-kdc", "krb5-admin-server"];
 /// The services' keytabs with their principals; users' bear their names.
 const SERVICES: &[(&str, &[&str])] = &[
@@ -23,7 +21,7 @@ const SERVICES: &[(&str, &[&str])] = &[
 
 /// Makes the realm, its principals and their keytabs.
 pub(super) fn make(layout: &Layout) -> Result<()> {
-    let programs = [program("kdb5_util"), program("kadmin.local"), program("krb5kdc")];
+    let programs = ["kdb5_util", "kadmin.local", "krb5kdc"].map(find);
     if programs.iter().any(Option::is_none) {
         install()?;
     }
@@ -88,12 +86,6 @@ pub(super) fn service(layout: &Layout, name: &str, keytab: &str) -> (String, Str
     (format!("{name}/localhost@{REALM}"), layout.krb(keytab).display().to_string())
 }
 
-fn program(name: &str) -> Option<PathBuf> {
-    let path = env::var_os("PATH").unwrap_or_default();
-    let places = env::split_paths(&path).chain(PLACES.iter().map(PathBuf::from));
-    places.map(|dir| dir.join(name)).find(|program| program.is_file())
-}
-
 /// Installs the packages on a machine that is made for it; asks for them elsewhere.
 fn install() -> Result<()> {
     let by_hand = format!("apt-get install {}", PACKAGES.join(" "));
@@ -112,7 +104,7 @@ fn install() -> Result<()> {
 }
 
 fn of_realm(layout: &Layout, name: &str) -> Result<Command> {
-    let program = program(name).ok_or(format!("no {name}: install {}", PACKAGES.join(" ")))?;
+    let program = find(name).ok_or(format!("no {name}: install {}", PACKAGES.join(" ")))?;
     let mut command = Command::new(program);
     command.env("KRB5_CONFIG", layout.krb("krb5.conf"));
     command.env("KRB5_KDC_PROFILE", layout.krb("kdc.conf"));

@@ -142,13 +142,12 @@ pub(crate) fn of(selection: &[&str], version: &str) -> Result<()> {
             let selected = targets.iter().filter(|target| target.of_hadoop || selection != ALONE);
             let (run, skipped): (Vec<_>, Vec<_>) =
                 selected.partition(|target| users.keeps_logs || !target.reads_logs);
-            for Target { name, .. } in skipped {
-                eprintln!(
-                    "   SKIPPED: the tests of `{name}`: this cluster keeps no logs; see the warning above"
-                );
-            }
             let ended = run.iter().map(|target| target.run(selection, users, &[]));
-            told(ended.filter_map(|ended| ended.err().map(|error| error.to_string())).collect())
+            let failed = ended.filter_map(|ended| ended.err().map(|error| error.to_string()));
+            let not_run = skipped.iter().map(|Target { name, .. }| {
+                format!("the tests of `{name}` did not run: this cluster keeps no logs; see the warning above")
+            });
+            told(failed.chain(not_run).collect())
         });
         // And the other cluster's.
         failed.extend(tested.err().map(|error| error.to_string()));
