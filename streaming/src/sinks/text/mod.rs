@@ -25,14 +25,16 @@ use writer::TextWriter;
 #[derive(Debug, Clone, PartialEq, Eq, derive::FlottType)]
 #[flott(crate = crate)]
 pub(crate) struct TextPart {
+    /// The subtask that wrote the part and the name of its machine, for messages.
     subtask: u32,
+    host: String,
     path: String,
     identity: Identity,
 }
 
 /// The identity that a file keeps when it is renamed: inode, length in bytes, and the time of its last change in nanoseconds since 1970. The
 /// device is not part of it, because it has another number on each machine that mounts the file system.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, derive::FlottType)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, derive::FlottType)]
 #[flott(crate = crate)]
 struct Identity {
     inode: u64,
