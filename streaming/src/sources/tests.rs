@@ -372,6 +372,34 @@ fn a_checkpoint_that_is_given_up_holds_nothing_up() {
 }
 
 #[test]
+fn a_reader_that_polls_no_more_has_few_messages_kept_for_it_however_many_checkpoints_come() {
+    let tmp = tempfile::tempdir().unwrap();
+    let path = tmp.path().join("text");
+    std::fs::write(&path, "0123456789").unwrap();
+    let mut files = coordinator(path, Some(5));
+    files.start(None).unwrap();
+    let mut reader = Attempt::new(attempt(0, 0));
+    assert_eq!(ranges(&reader.ask(&mut files)), [(0, 5)]);
+    // The poll that the coordinator holds is answered by the first release, and the reader sends no other one.
+    reader.poll(&mut files);
+    for checkpoint in 1..=100 {
+        files.checkpoint_ended(checkpoint, false).unwrap();
+    }
+    let answer = reader.answers.try_iter().last().unwrap().unwrap();
+    let heard = PollAnswer::decode(&answer).unwrap().messages;
+    assert_eq!(heard.last().unwrap().message, ToReader::Release(1));
+    reader.link.answered(&answer).unwrap();
+    // It does poll again: all releases since are one, and a split that was held for the last checkpoint comes.
+    reader.poll(&mut files);
+    let answer = reader.answers.try_iter().last().unwrap().unwrap();
+    let heard = PollAnswer::decode(&answer).unwrap().messages;
+    let heard: Vec<_> = heard.into_iter().map(|numbered| numbered.message).collect();
+    assert_eq!(heard, [ToReader::Release(100)]);
+    reader.link.answered(&answer).unwrap();
+    assert_eq!(ranges(&reader.ask(&mut files)), [(5, 10)]);
+}
+
+#[test]
 fn an_absent_input_is_named() {
     let error = coordinator("/nowhere/at/all".into(), None).start(None).unwrap_err();
     assert!(
