@@ -467,6 +467,10 @@ where
         self.resident.write_snapshot(slice, context)
     }
 
+    fn abort_snapshot(&mut self) -> bool {
+        self.resident.abort_snapshot()
+    }
+
     fn close(&mut self, _context: &OperatorContext) -> Result<(), TaskError> {
         self.function.close();
         Ok(())

@@ -291,6 +291,14 @@ impl<K: Key, V: Kept> StateBackend<K, V> for Table<K, V> {
         Ok(done)
     }
 
+    fn abort_snapshot(&mut self) -> bool {
+        if let Some(writing) = self.writing.as_mut().filter(|_| self.is_writing) {
+            writing.abort();
+        }
+        self.is_writing = false;
+        true
+    }
+
     fn waits_for_storage(&self) -> bool {
         self.is_writing && self.writing.as_ref().is_some_and(|writing| writing.waits())
     }

@@ -209,6 +209,13 @@ impl Writing {
         output.ordered.groups = (first == head).then(Vec::new);
     }
 
+    /// Drops what is encoded of a snapshot that is not complete.
+    pub(super) fn abort(&mut self) {
+        let Output { ordered, early, full, .. } = &mut self.output;
+        (*ordered, *early) = (OpenChunk::default(), OpenChunk::default());
+        full.clear();
+    }
+
     /// Returns true if more chunks wait for their storage than should. No more records should come then, because they make more.
     pub(super) fn waits(&self) -> bool {
         self.output.stored && self.output.pool.is_overdrawn()
