@@ -27,4 +27,6 @@ pub use sink::{
 pub use without::{NoCommitter, NoWriterState, WithoutCommitter};
 
 #[cfg(test)]
+mod fixtures;
+#[cfg(test)]
 mod tests;

@@ -48,6 +48,22 @@ impl PendingPart {
     }
 }
 
+#[cfg(test)]
+impl PendingPart {
+    /// Returns a part with every field set, of an upload in three pieces.
+    pub(in crate::sinks) fn example() -> Self {
+        Self {
+            folder: "s3://bucket/out".to_owned(),
+            subtask: 2,
+            host: "node-1".to_owned(),
+            name: "part-00002-00017-5b1f0c6ad2e94f37.csv".to_owned(),
+            hidden: "upload-1".to_owned(),
+            tags: ["a", "b", "c"].map(str::to_owned).to_vec(),
+            bytes: 70_000,
+        }
+    }
+}
+
 /// Publishes pending parts.
 #[derive(Debug)]
 pub struct PartCommitter {

@@ -19,6 +19,8 @@ use crate::{
 };
 use commit::TextCommitter;
 use std::path::PathBuf;
+#[cfg(test)]
+pub(in crate::sinks) use writer::TextState;
 use writer::TextWriter;
 
 /// A part that is written to its end: the committable of the sink.
@@ -40,6 +42,15 @@ struct Identity {
     inode: u64,
     bytes: u64,
     modified_ns: u64,
+}
+
+#[cfg(test)]
+impl TextPart {
+    /// Returns a part with every field set.
+    pub(in crate::sinks) fn example() -> Self {
+        let identity = Identity { inode: 300, bytes: 70_000, modified_ns: 1 << 60 };
+        Self { subtask: 2, host: "node-1".to_owned(), path: "/out/part".to_owned(), identity }
+    }
 }
 
 /// Writes records as lines; the result appears when the job has finished.

@@ -27,6 +27,17 @@ pub(crate) struct TextState {
     files: ListState<(String, u64)>,
 }
 
+#[cfg(test)]
+impl TextState {
+    /// Returns the state of a subtask that has taken over a part.
+    pub(in crate::sinks) fn example() -> Self {
+        let mut state = <Self as crate::state::State>::empty();
+        state.files.push(("/out/part-1".to_owned(), 70_000));
+        state.files.push(("/out/part-2".to_owned(), 3));
+        state
+    }
+}
+
 /// Writes the part of one subtask.
 pub(crate) struct TextWriter {
     destination: PathBuf,

@@ -10,6 +10,8 @@ mod queue;
 mod tests;
 mod writer;
 
+#[cfg(test)]
+pub(in crate::sinks) use queue::{KeptCommittables, Queue};
 
 pub use committer::{CommitGroup, CommitterOperator, EachAlone, Together};
 pub(crate) use queue::declare;
