@@ -57,8 +57,8 @@ pub mod prelude {
         TimerService, TumblingEventTimeWindows, TumblingProcessingTimeWindows, WindowFunction,
     };
     pub use streaming::sinks::{
-        CommitError, CommitRequest, Committer, CommittingSinkWriter, Encoder, FileSink,
-        GlobalCommitter, NoCommitter, NoWriterState, RollingPolicy, Sink, SinkWriter,
+        Announcement, CommitError, CommitRequest, Committer, CommittingSinkWriter, Encoder,
+        FileSink, GlobalCommitter, NoCommitter, NoWriterState, RollingPolicy, Sink, SinkWriter,
         WriterContext,
     };
     pub use streaming::sources::{

@@ -147,7 +147,7 @@ pub struct TriggerSavepoint {
     pub job_id: JobId,
     /// The id of the operation.
     pub trigger_id: TriggerId,
-    /// A savepoint, or a stop.
+    /// A savepoint, a stop, or a checkpoint of the job's own beside the periodic ones.
     pub kind: CheckpointKind,
     /// The directory; `None`: the configured one.
     pub directory: Option<String>,
@@ -178,7 +178,7 @@ pub struct DisposeSavepoint {
 pub enum OperationState {
     /// The operation has not ended yet.
     InProgress,
-    /// The operation has succeeded. For a savepoint: the URI of its folder.
+    /// It is done. For a savepoint: the URI of its folder; for a checkpoint: its number.
     Done(String),
     /// The operation has failed.
     Failed(FailureCause),

@@ -228,12 +228,14 @@ pub struct CheckpointAnswer {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Cancel {}
 
-/// Take a savepoint. Answered with the URI of its folder when it is complete; for a stop, when the job has finished as well.
+/// Take a savepoint. Answered with the URI of its folder when it is complete; for a stop, when the job has finished as well; for
+/// [`CheckpointKind::Checkpoint`], with the number of the checkpoint.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TakeSavepoint {
-    /// A savepoint, or a stop.
+    /// A savepoint, a stop, or a checkpoint of the job's own beside the periodic ones.
     pub kind: CheckpointKind,
-    /// The directory in which the savepoint's folder is made; `None`: `execution.checkpointing.savepoint-dir`.
+    /// The directory in which the savepoint's folder is made; `None`: `execution.checkpointing.savepoint-dir`. A checkpoint ignores
+    /// it.
     pub directory: Option<String>,
 }
 

@@ -51,19 +51,46 @@ impl CheckpointKind {
     }
 }
 
+/// The part of one subtask in a checkpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SubtaskCheckpointStats {
+    /// The Unix milliseconds of its acknowledgement; `None` if its part comes from the checkpoint before, because it had finished
+    /// or waits for a slot.
+    pub ack_ms: Option<u64>,
+    /// The size of its state in bytes.
+    pub state_bytes: u64,
+}
+
 /// The part of one vertex in a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VertexCheckpointStats {
     /// Vertex that the value belongs to.
     pub vertex: JobVertexId,
-    /// The number of its subtasks.
-    pub subtasks: u32,
-    /// The number of its subtasks that have acknowledged, or had finished before.
-    pub acknowledged: u32,
-    /// The Unix milliseconds of the latest acknowledgement, if there is one.
-    pub latest_ack_ms: Option<u64>,
-    /// The size of its state in bytes.
-    pub state_bytes: u64,
+    /// The parts of its subtasks by their indices; `None` for a part that is missing.
+    pub parts: Vec<Option<SubtaskCheckpointStats>>,
+}
+
+impl VertexCheckpointStats {
+    /// Returns the number of subtasks.
+    pub fn subtasks(&self) -> u32 {
+        u32::try_from(self.parts.len()).unwrap_or(u32::MAX)
+    }
+    /// Returns the number of subtasks whose parts are there.
+    pub fn acknowledged(&self) -> u32 {
+        u32::try_from(self.present().count()).unwrap_or(u32::MAX)
+    }
+    /// Returns the Unix milliseconds of the latest acknowledgement, if there is one.
+    pub fn latest_ack_ms(&self) -> Option<u64> {
+        self.present().filter_map(|part| part.ack_ms).max()
+    }
+    /// Returns the size of the state in bytes.
+    pub fn state_bytes(&self) -> u64 {
+        self.present().fold(0, |sum, part| sum.saturating_add(part.state_bytes))
+    }
+    /// Returns the parts that are there.
+    pub fn present(&self) -> impl Iterator<Item = &SubtaskCheckpointStats> {
+        self.parts.iter().flatten()
+    }
 }
 
 /// Statistics of one checkpoint.
@@ -94,15 +121,15 @@ pub struct CheckpointStats {
 impl CheckpointStats {
     /// Returns the number of subtasks that take part.
     pub fn subtasks(&self) -> u32 {
-        self.vertices.iter().map(|vertex| vertex.subtasks).sum()
+        self.vertices.iter().map(VertexCheckpointStats::subtasks).sum()
     }
     /// Returns the number of subtasks that have acknowledged, or had finished before.
     pub fn acknowledged(&self) -> u32 {
-        self.vertices.iter().map(|vertex| vertex.acknowledged).sum()
+        self.vertices.iter().map(VertexCheckpointStats::acknowledged).sum()
     }
     /// Returns the Unix milliseconds of the latest acknowledgement, if there is one.
     pub fn latest_ack_ms(&self) -> Option<u64> {
-        self.vertices.iter().filter_map(|vertex| vertex.latest_ack_ms).max()
+        self.vertices.iter().filter_map(VertexCheckpointStats::latest_ack_ms).max()
     }
     /// Returns the milliseconds from the trigger to the end, or for one that runs to the latest acknowledgement.
     pub fn duration_ms(&self) -> Option<u64> {

@@ -24,7 +24,7 @@ pub use checkpoint::{
 };
 pub use checkpoint_stats::{
     CheckpointCounts, CheckpointKind, CheckpointReport, CheckpointSettings, CheckpointStats,
-    CheckpointStatus, RestoredCheckpoint, Spread, VertexCheckpointStats,
+    CheckpointStatus, RestoredCheckpoint, Spread, SubtaskCheckpointStats, VertexCheckpointStats,
 };
 pub use duration::{parse_duration, show_duration};
 pub use epoch::{

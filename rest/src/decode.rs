@@ -4,13 +4,13 @@
 
 use crate::error::ApiError;
 use crate::messages::{
-    BlockNodeBody, ClientHeartbeatBody, CoordinationRequestBody, DisposalBody, JarRequest,
-    SavepointBody, StopBody,
+    BlockNodeBody, CheckpointBody, ClientHeartbeatBody, CoordinationRequestBody, DisposalBody,
+    JarRequest, SavepointBody, StopBody,
 };
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use conf::{execution, state_recovery};
-use model::{JobId, OperatorId, TriggerId};
+use model::{JobId, JobVertexId, OperatorId, TriggerId};
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 
@@ -124,6 +124,21 @@ pub fn savepoint_request(body: &[u8]) -> Result<SavepointRequest, ApiError> {
     })
 }
 
+/// Decodes the body of `POST /jobs/:jobid/checkpoints`. Returns the id of the operation; `None`: drawn. Every type of checkpoint
+/// that Flink knows means the one that there is.
+pub fn checkpoint_request(body: &[u8]) -> Result<Option<TriggerId>, ApiError> {
+    let CheckpointBody { checkpoint_type, trigger_id } = or_default(body)?;
+    match checkpoint_type.as_deref() {
+        None | Some("CONFIGURED" | "FULL" | "INCREMENTAL") => {}
+        Some(other) => {
+            return Err(ApiError::bad_request(format!(
+                "checkpointType '{other}' is not known; possible: CONFIGURED, FULL, INCREMENTAL"
+            )));
+        }
+    }
+    trigger_id.as_deref().map(self::trigger_id).transpose()
+}
+
 /// Decodes the body of `POST /jobs/:jobid/stop`. Returns also whether the job is drained.
 pub fn stop_request(body: &[u8]) -> Result<(SavepointRequest, bool), ApiError> {
     let StopBody { target_directory, drain, format_type, trigger_id } = or_default(body)?;
@@ -158,6 +173,11 @@ fn check_format(format: Option<&str>) -> Result<(), ApiError> {
 
 /// Decodes the id of an operation.
 pub fn trigger_id(text: &str) -> Result<TriggerId, ApiError> {
+    text.parse().map_err(|e: model::ids::ParseIdError| ApiError::bad_request(e.to_string()))
+}
+
+/// Decodes the id of a vertex.
+pub fn vertex_id(text: &str) -> Result<JobVertexId, ApiError> {
     text.parse().map_err(|e: model::ids::ParseIdError| ApiError::bad_request(e.to_string()))
 }
 

@@ -102,7 +102,7 @@ fn base(name: &str) -> &str {
 mod tests {
     use super::*;
     use crate::checkpoints::tests::metadata;
-    use crate::objects::{Fault, FaultyObjects, MemoryObjects, S3Settings};
+    use crate::objects::{Fault, FaultyObjects, FileObjects, MemoryObjects, S3Settings};
     use model::{ExecutionAttemptId, JobVertexId, OperatorId};
     use platform::Platform;
     use std::collections::BTreeSet;
@@ -194,6 +194,68 @@ mod tests {
         assert_eq!(outcome, Err(CheckpointError::Late(WITHIN)));
         store.set_writes(Fault::None);
         assert_eq!(store.list("savepoint-1").await.unwrap().len(), 2);
+    }
+
+    /// The folder with the savepoint of [`checkpoint`] as a released version has written it. To make it anew, run the test below
+    /// with `FLOTT_WRITE_FIXTURES=1`; a folder that exists is never replaced.
+    async fn fixture() -> std::path::PathBuf {
+        let fixtures = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
+        let folder = fixtures.join("savepoint");
+        if std::env::var_os("FLOTT_WRITE_FIXTURES").is_some() && !folder.exists() {
+            let directory = CheckpointDirectory::new(Arc::new(MemoryObjects::new()));
+            let metadata = checkpoint(&directory).await;
+            let store = FileObjects::open(&fixtures).unwrap();
+            let written = SavepointFolder::new(Arc::new(store), "savepoint");
+            written.write(&reader(&directory), &metadata, WITHIN).await.unwrap();
+        }
+        folder
+    }
+
+    #[tokio::test]
+    async fn a_savepoint_of_a_released_version_is_read_where_it_lies_and_damage_is_found_and_named()
+    {
+        let reader = StateReader::new(None, Platform::production(), S3Settings::default());
+        let folder = fixture().await;
+        let tmp = tempfile::tempdir().unwrap();
+        let copy = tmp.path().join("moved");
+        std::fs::create_dir(&copy).unwrap();
+        let mut files = Vec::new();
+        for entry in std::fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            let to = copy.join(path.file_name().unwrap());
+            std::fs::copy(&path, &to).unwrap();
+            files.push(to);
+        }
+        assert_eq!(files.len(), 3, "the metadata and two states");
+        let uri = copy.to_str().unwrap();
+        let read = reader.snapshot(uri).await.unwrap();
+        assert_eq!((read.metadata.job_id, read.checkpoint_of), (JobId(7), None));
+        let states = &read.metadata.operators[&OperatorId(9)];
+        assert_eq!((states.name.as_str(), states.subtasks[0].ended), ("count", true));
+        assert_eq!(states.coordinator, Some(StateHandle::Inline(vec![5])));
+        let state = |n: usize| states.subtasks[n].state.clone().unwrap();
+        for n in 0..2 {
+            assert_eq!(reader.read(&state(n)).await.unwrap(), vec![n as u8; 3]);
+        }
+        for path in files {
+            let whole = std::fs::read(&path).unwrap();
+            let damaged = (0..whole.len() * 8).map(|bit| {
+                let mut flipped = whole.clone();
+                flipped[bit / 8] ^= 1 << (bit % 8);
+                flipped
+            });
+            for bytes in (0..whole.len()).map(|length| whole[..length].to_vec()).chain(damaged) {
+                std::fs::write(&path, &bytes).unwrap();
+                let read = async {
+                    reader.snapshot(uri).await?;
+                    reader.read(&state(0)).await?;
+                    reader.read(&state(1)).await
+                };
+                let error = read.await.unwrap_err().to_string();
+                assert!(error.contains(path.file_name().unwrap().to_str().unwrap()), "{error}");
+            }
+            std::fs::write(&path, whole).unwrap();
+        }
     }
 
     #[test]

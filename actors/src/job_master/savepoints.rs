@@ -16,9 +16,10 @@ use std::sync::Arc;
 use storage::objects::{self, ObjectStore, StoreError};
 use storage::savepoints::{SavepointFolder, folder_name};
 
-/// A savepoint that was asked for, until it is answered.
+/// A savepoint or checkpoint that was asked for, until it is answered.
 pub(super) struct Asked {
-    folder: SavepointFolder,
+    /// `None` for a checkpoint.
+    folder: Option<SavepointFolder>,
     answer: oneshot::Sender<Answer<TakeSavepoint>>,
 }
 
@@ -33,11 +34,22 @@ impl JobMaster {
     ) -> Result<oneshot::Receiver<Answer<TakeSavepoint>>, SavepointError> {
         let objects = opened.map_err(|error| SavepointError::Directory(error.to_string()))?;
         let name = folder_name(self.job_id(), self.deps.services.platform.random_u64());
+        let uri = objects::below(directory, &name);
+        self.ask_core(kind, Some((SavepointFolder::new(objects, name), uri)), ctx)
+    }
+
+    /// Asks the core for a savepoint in a folder with its URI, or for a checkpoint. Returns the receiver of the answer.
+    fn ask_core(
+        &mut self,
+        kind: CheckpointKind,
+        folder: Option<(SavepointFolder, String)>,
+        ctx: &mut Context<Self>,
+    ) -> Result<oneshot::Receiver<Answer<TakeSavepoint>>, SavepointError> {
         let (number, now) = (self.next_number(), self.now());
-        let folder = objects::below(directory, &name);
+        let (folder, uri) = folder.unzip();
         let (answer, answered) = oneshot::channel();
-        let asked = Asked { folder: SavepointFolder::new(objects, name), answer };
-        self.savepoints.insert(number, asked);
+        self.savepoints.insert(number, Asked { folder, answer });
+        let folder = uri.unwrap_or_default();
         let request = SavepointRequest { number, kind, folder };
         let taken = self.core.take_savepoint(now, request);
         self.turn(ctx);
@@ -57,7 +69,7 @@ impl JobMaster {
         metadata: Arc<CheckpointMetadata>,
         ctx: &mut Context<Self>,
     ) {
-        let folder = self.savepoints.get(&number).map(|asked| asked.folder.clone());
+        let folder = self.savepoints.get(&number).and_then(|asked| asked.folder.clone());
         let (Some(folder), reader) = (folder, self.state_reader()) else { return };
         let addr = ctx.address();
         let within = self.deps.options.get(&TIMEOUT);
@@ -72,10 +84,10 @@ impl JobMaster {
     /// Answers the caller that asked for a savepoint.
     pub(super) fn answer_savepoint(&mut self, number: u64, outcome: Result<String, String>) {
         let job = self.job_id();
-        if let Ok(folder) = &outcome {
-            tracing::info!(%job, folder, "savepoint complete");
-        }
         if let Some(asked) = self.savepoints.remove(&number) {
+            if let (Some(_), Ok(folder)) = (&asked.folder, &outcome) {
+                tracing::info!(%job, folder, "savepoint complete");
+            }
             // Whoever asked may have gone.
             let _ = asked.answer.send(outcome.map_err(SavepointError::Failed));
         }
@@ -104,8 +116,12 @@ impl Handler<SavepointStored> for JobMaster {
 impl Handler<Ask<TakeSavepoint>> for JobMaster {
     type Result = ResponseActFuture<Self, Answer<TakeSavepoint>>;
 
-    fn handle(&mut self, ask: Ask<TakeSavepoint>, _: &mut Context<Self>) -> Self::Result {
+    fn handle(&mut self, ask: Ask<TakeSavepoint>, ctx: &mut Context<Self>) -> Self::Result {
         let TakeSavepoint { kind, directory } = ask.body;
+        if !kind.is_savepoint() {
+            let asked = self.ask_core(kind, None, ctx);
+            return Box::pin(answered(asked).into_actor(self));
+        }
         let options = &self.deps.options;
         let Some(directory) = directory.or_else(|| options.get(&SAVEPOINT_DIRECTORY)) else {
             return Box::pin(async { Err(SavepointError::NoDirectory) }.into_actor(self));
@@ -117,17 +133,17 @@ impl Handler<Ask<TakeSavepoint>> for JobMaster {
         let opened = open_store(directory.clone(), platform, s3).into_actor(self);
         Box::pin(opened.then(move |opened, actor, ctx| {
             let asked = actor.ask_savepoint(kind, &directory, opened, ctx);
-            let answer = async move {
-                match asked {
-                    Ok(answered) => answered.await.unwrap_or_else(|_| {
-                        Err(SavepointError::Failed("the JobMaster has given the job up".to_owned()))
-                    }),
-                    Err(error) => Err(error),
-                }
-            };
-            answer.boxed_local().into_actor(actor)
+            answered(asked).boxed_local().into_actor(actor)
         }))
     }
+}
+
+/// Waits for the answer to a savepoint or checkpoint that was asked for.
+async fn answered(
+    asked: Result<oneshot::Receiver<Answer<TakeSavepoint>>, SavepointError>,
+) -> Answer<TakeSavepoint> {
+    let given_up = |_| Err(SavepointError::Failed("the JobMaster has given the job up".to_owned()));
+    asked?.await.unwrap_or_else(given_up)
 }
 
 /// Refuses a relative path, which would depend on the folder that the JobManager was started in.

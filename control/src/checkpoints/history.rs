@@ -4,7 +4,8 @@ use super::CheckpointConfig;
 use crate::execution_graph::TaskIndex;
 use model::{
     CheckpointKind, CheckpointReport, CheckpointSettings, CheckpointStats, CheckpointStatus,
-    JobVertexId, RestoredCheckpoint, Spread, SubtaskSnapshot, VertexCheckpointStats,
+    JobVertexId, RestoredCheckpoint, Spread, SubtaskCheckpointStats, SubtaskSnapshot,
+    VertexCheckpointStats,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -85,13 +86,7 @@ impl History {
         let mut before = 0;
         let vertices = self.vertices.iter().map(|(vertex, end)| {
             let subtasks = end.saturating_sub(std::mem::replace(&mut before, *end));
-            VertexCheckpointStats {
-                vertex: *vertex,
-                subtasks,
-                acknowledged: 0,
-                latest_ack_ms: None,
-                state_bytes: 0,
-            }
+            VertexCheckpointStats { vertex: *vertex, parts: vec![None; subtasks as usize] }
         });
         let stats = CheckpointStats {
             checkpoint,
@@ -124,10 +119,11 @@ impl History {
         let Some(stats) = self.report.history.front_mut() else { return };
         let bytes: u64 = part.operators.iter().map(|(_, state)| state.bytes()).sum();
         stats.state_bytes = stats.state_bytes.saturating_add(bytes);
-        if let Some(vertex) = stats.vertices.get_mut(place) {
-            vertex.acknowledged += 1;
-            vertex.state_bytes = vertex.state_bytes.saturating_add(bytes);
-            vertex.latest_ack_ms = vertex.latest_ack_ms.max(at);
+        let first = place.checked_sub(1).and_then(|before| self.vertices.get(before));
+        let subtask = task.0.saturating_sub(first.map_or(0, |(_, end)| *end)) as usize;
+        let vertex = stats.vertices.get_mut(place);
+        if let Some(kept) = vertex.and_then(|vertex| vertex.parts.get_mut(subtask)) {
+            *kept = Some(SubtaskCheckpointStats { ack_ms: at, state_bytes: bytes });
         }
     }
 

@@ -338,10 +338,14 @@ fn people_are_told_of_the_newest_checkpoints_and_how_they_ended() {
     let running = &report.history[0];
     assert_eq!((running.checkpoint, running.status, running.triggered_ms), (2, InProgress, 50_000));
     assert_eq!((running.subtasks(), running.acknowledged(), running.state_bytes), (3, 1, 7));
-    assert_eq!(running.vertices[0].latest_ack_ms, Some(50_010), "a repeated answer does not count");
+    assert_eq!(
+        running.vertices[0].latest_ack_ms(),
+        Some(50_010),
+        "a repeated answer does not count"
+    );
     // The part of a subtask that has finished is there from the beginning, without a time.
     let first = &report.history[1].vertices[0];
-    assert_eq!((first.acknowledged, first.latest_ack_ms), (1, None));
+    assert_eq!((first.acknowledged(), first.latest_ack_ms()), (1, None));
 
     c.acknowledge(at(1030), 2, TaskIndex(0), part("a"));
     c.acknowledge(at(1030), 2, TaskIndex(2), part("c"));

@@ -1,5 +1,5 @@
-//! Savepoints: checkpoints that a user asks for and owns. They are taken one at a time, and wait for a checkpoint that runs. The
-//! savepoint of a stop ends the job: when it is complete its sinks commit, and all tasks finish.
+//! Savepoints: checkpoints that a user asks for and owns. They are taken one at a time, and wait for a checkpoint that runs. A user
+//! can also ask for a checkpoint that is none, which the job keeps and replaces like its periodic ones. The savepoint of a stop ends the job: when it is complete its sinks commit, and all tasks finish.
 //!
 //! A savepoint also waits for tasks that come up, but no longer than `execution.checkpointing.timeout` from its request: a task may
 //! never run, for instance because it restores from a store that hangs.
@@ -20,9 +20,9 @@ const WAITING_MAX: usize = 16;
 pub struct SavepointRequest {
     /// Names the request in [`Command::SavepointEnded`].
     pub number: u64,
-    /// Whether the job stops with the savepoint.
+    /// A savepoint, one with which the job stops, or a checkpoint.
     pub kind: CheckpointKind,
-    /// The URI of the savepoint's folder.
+    /// The URI of the savepoint's folder; empty for a checkpoint.
     pub folder: String,
 }
 
@@ -185,6 +185,10 @@ impl JobCore {
     pub(super) fn savepoint_complete(&mut self, checkpoint: u64) {
         match self.savepoints.running.take() {
             Some((number, request)) if number == checkpoint => {
+                if !request.kind.is_savepoint() {
+                    let request = SavepointRequest { folder: number.to_string(), ..request };
+                    return self.savepoint_ended(&request, Ok(()));
+                }
                 if !request.kind.stops() {
                     return self.savepoint_ended(&request, Ok(()));
                 }

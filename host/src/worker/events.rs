@@ -61,6 +61,10 @@ impl OperatorEvents for ParentEvents {
         self.snapshots.store_chunk((from, checkpoint, operator), chunk, &self.runtime)
     }
 
+    fn give_up(&self, from: ExecutionAttemptId, checkpoint: u64) {
+        self.snapshots.give_up(from, checkpoint);
+    }
+
     fn ended(&self, attempt: ExecutionAttemptId) {
         self.snapshots.ended(attempt);
     }

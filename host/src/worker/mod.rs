@@ -232,9 +232,10 @@ impl Worker {
         self.tasks.deliver(attempts, mail);
     }
 
-    /// Drops what these attempts still write for a checkpoint that was aborted.
+    /// A checkpoint was aborted: what these attempts have written for it is dropped, and they write no more.
     pub(crate) fn checkpoint_aborted(&self, attempts: &[ExecutionAttemptId], checkpoint: u64) {
         self.uploads.aborted(attempts, checkpoint);
+        self.tasks.deliver(attempts, || Mail::NotifyAborted(checkpoint));
     }
 
     /// Asks execution attempts to stop; returns at once.

@@ -145,6 +145,11 @@ impl Snapshots {
         Ok(())
     }
 
+    /// An attempt gives up its part of a checkpoint, which was aborted.
+    pub(crate) fn give_up(&self, attempt: ExecutionAttemptId, checkpoint: u64) {
+        self.uploads.give_up(attempt, checkpoint);
+    }
+
     /// Gives up what an attempt that has ended began to store.
     pub(crate) fn ended(&self, attempt: ExecutionAttemptId) {
         self.uploads.ended(attempt);

@@ -102,6 +102,11 @@ impl Uploads {
         }
     }
 
+    /// An attempt writes no more for a checkpoint and will not acknowledge it: its uploads end, and what they have stored is deleted.
+    pub(crate) fn give_up(&self, of: ExecutionAttemptId, aborted: u64) {
+        self.open().retain(|(attempt, checkpoint, _), _| (*attempt, *checkpoint) != (of, aborted));
+    }
+
     /// Ends the uploads of an attempt that has ended; nothing refers to what they have stored.
     pub(crate) fn ended(&self, of: ExecutionAttemptId) {
         self.open().retain(|(attempt, ..), _| *attempt != of);

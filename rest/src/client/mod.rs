@@ -11,12 +11,13 @@ pub use transport::ClientError;
 use crate::access::BearerToken;
 use crate::decode;
 use crate::messages::{
-    BlockNodeBody, BlockedNodeInfo, BlockedNodes, CheckpointConfigInfo, CheckpointInfo,
-    CheckpointingStatistics, ClientHeartbeatBody, ClusterOverview, ConfigurationEntry,
-    CoordinationRequestBody, CoordinationResponseBody, DashboardConfiguration, DisposalBody,
-    EmptyBody, ExecutionResult, JarList, JarRequest, JarRunResponse, JarUploaded, JobDetailsInfo,
-    JobExceptions, JobStatusInfo, JobsOverview, LogList, OperationInfo, PlanResponse,
-    SavepointBody, StopBody, TaskManagerInfo, TaskManagers, TriggerResponse, VertexDetailsInfo,
+    BlockNodeBody, BlockedNodeInfo, BlockedNodes, CheckpointBody, CheckpointConfigInfo,
+    CheckpointInfo, CheckpointingStatistics, ClientHeartbeatBody, ClusterOverview,
+    ConfigurationEntry, CoordinationRequestBody, CoordinationResponseBody, DashboardConfiguration,
+    DisposalBody, EmptyBody, ExecutionResult, JarList, JarRequest, JarRunResponse, JarUploaded,
+    JobDetailsInfo, JobExceptions, JobStatusInfo, JobsOverview, LogList, OperationInfo,
+    PlanResponse, SavepointBody, StopBody, TaskManagerInfo, TaskManagers, TriggerResponse,
+    TriggeredCheckpointInfo, VertexCheckpointInfo, VertexDetailsInfo,
 };
 use hyper::Method;
 use serde::Serialize;
@@ -218,6 +219,35 @@ impl RestClient {
             self.call(Method::POST, &path, Some(&body), self.timeouts.answer).await?;
         decode::from_base64(&answer.serialized_coordination_result)
             .map_err(|e| ClientError::Malformed { what: path, why: e.errors.join("; ") })
+    }
+    /// `GET /jobs/:jobid/checkpoints/details/:checkpointid/subtasks/:vertexid`.
+    pub async fn checkpoint_of_vertex(
+        &self,
+        job: &str,
+        id: u64,
+        vertex: &str,
+    ) -> Result<VertexCheckpointInfo, ClientError> {
+        let vertex = escape(vertex);
+        self.get(&format!("/jobs/{}/checkpoints/details/{id}/subtasks/{vertex}", escape(job))).await
+    }
+    /// `POST /jobs/:jobid/checkpoints`. Returns the id of the operation.
+    pub async fn trigger_checkpoint(
+        &self,
+        job: &str,
+        body: &CheckpointBody,
+    ) -> Result<String, ClientError> {
+        let path = format!("/jobs/{}/checkpoints", escape(job));
+        let begun: TriggerResponse =
+            self.call(Method::POST, &path, Some(body), self.timeouts.answer).await?;
+        Ok(begun.request_id)
+    }
+    /// `GET /jobs/:jobid/checkpoints/:triggerid`.
+    pub async fn triggered_checkpoint(
+        &self,
+        job: &str,
+        trigger: &str,
+    ) -> Result<TriggeredCheckpointInfo, ClientError> {
+        self.get(&format!("/jobs/{}/checkpoints/{}", escape(job), escape(trigger))).await
     }
     /// Sends `POST /jobs/:jobid/savepoints`. Returns the id of the operation, which runs on.
     pub async fn savepoint(&self, job: &str, body: &SavepointBody) -> Result<String, ClientError> {

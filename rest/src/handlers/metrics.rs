@@ -28,8 +28,7 @@ async fn found(
     job: &str,
     vertex: &str,
 ) -> Result<(JobDetails, JobVertexId), ApiError> {
-    let id = vertex.parse();
-    let id = id.map_err(|e: model::ids::ParseIdError| ApiError::bad_request(e.to_string()))?;
+    let id = decode::vertex_id(vertex)?;
     Ok((details_of(state, decode::job_id(job)?).await?, id))
 }
 

@@ -3,11 +3,12 @@
 use super::jobs::check_cancel_allowed;
 use super::{Answer, State, ok, on, resource};
 use crate::decode;
+use crate::error::ApiError;
 use crate::messages::TriggerResponse;
 use crate::render;
 use actix_web::HttpResponse;
 use actix_web::web::{Bytes, Path, ServiceConfig};
-use gateways::dispatcher::{DisposeSavepoint, RequestSavepoint, TriggerSavepoint};
+use gateways::dispatcher::{DisposeSavepoint, OperationState, RequestSavepoint, TriggerSavepoint};
 use model::{CheckpointKind, JobId, TriggerId};
 
 pub(super) fn routes(config: &mut ServiceConfig) {
@@ -25,7 +26,7 @@ async fn savepoint(state: State, job: Path<String>, body: Bytes) -> Answer {
     if asked.cancel {
         check_cancel_allowed(&state)?;
     }
-    trigger(&state, job_id, CheckpointKind::Savepoint, asked).await
+    begin(&state, job_id, CheckpointKind::Savepoint, asked).await
 }
 
 async fn stop(state: State, job: Path<String>, body: Bytes) -> Answer {
@@ -40,10 +41,11 @@ pub(super) async fn stop_job(
     drain: bool,
 ) -> Answer {
     check_cancel_allowed(state)?;
-    trigger(state, decode::job_id(job)?, CheckpointKind::Stop { drain }, asked).await
+    begin(state, decode::job_id(job)?, CheckpointKind::Stop { drain }, asked).await
 }
 
-async fn trigger(
+/// Begins an operation that takes a savepoint or a checkpoint.
+pub(super) async fn begin(
     state: &State,
     job_id: JobId,
     kind: CheckpointKind,
@@ -57,14 +59,22 @@ async fn trigger(
     Ok(HttpResponse::Accepted().json(TriggerResponse { request_id }))
 }
 
+/// Returns how an operation stands, whose job and id the path names.
+pub(super) async fn state_of(
+    state: &State,
+    job: &str,
+    trigger: &str,
+) -> Result<OperationState, ApiError> {
+    let call = RequestSavepoint {
+        job_id: Some(decode::job_id(job)?),
+        trigger_id: decode::trigger_id(trigger)?,
+    };
+    Ok(state.dispatcher()?.ask_within(call, state.settings.answer_within).await?)
+}
+
 async fn status(state: State, path: Path<(String, String)>) -> Answer {
     let (job, trigger) = path.into_inner();
-    let call = RequestSavepoint {
-        job_id: Some(decode::job_id(&job)?),
-        trigger_id: decode::trigger_id(&trigger)?,
-    };
-    let within = state.settings.answer_within;
-    ok(&render::operation(&state.dispatcher()?.ask_within(call, within).await?, true))
+    ok(&render::operation(&state_of(&state, &job, &trigger).await?, true))
 }
 
 async fn dispose(state: State, body: Bytes) -> Answer {

@@ -175,6 +175,134 @@ pub struct TaskCheckpointInfo {
     pub num_acknowledged_subtasks: u32,
 }
 
+/// `GET /jobs/:jobid/checkpoints/details/:checkpointid/subtasks/:vertexid`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VertexCheckpointInfo {
+    /// The part of the vertex as a whole.
+    #[serde(flatten)]
+    pub task: TaskCheckpointInfo,
+    /// Spreads over the subtasks that have acknowledged.
+    pub summary: VertexCheckpointSummary,
+    /// The subtasks, by their indices.
+    pub subtasks: Vec<SubtaskCheckpointInfo>,
+}
+
+/// Spreads over the subtasks of a vertex.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VertexCheckpointSummary {
+    /// Bytes that were written; equal to `state_size`.
+    pub checkpointed_size: SpreadInfo,
+    /// Bytes of state.
+    pub state_size: SpreadInfo,
+    /// Milliseconds from the trigger to the acknowledgement.
+    pub end_to_end_duration: SpreadInfo,
+    /// 0: it is not measured.
+    pub checkpoint_duration: SnapshotDuration<SpreadInfo>,
+    /// 0: it is not measured.
+    pub alignment: AlignmentInfo<SpreadInfo>,
+    /// 0: it is not measured.
+    pub start_delay: SpreadInfo,
+}
+
+/// The time that a snapshot took, by Flink's two parts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SnapshotDuration<T> {
+    /// Milliseconds in which the task did nothing else.
+    pub sync: T,
+    /// Milliseconds beside the task's work.
+    #[serde(rename = "async")]
+    pub beside: T,
+}
+
+/// The alignment of the barriers of several inputs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AlignmentInfo<T> {
+    /// Bytes that were buffered; 0, because barriers never overtake records.
+    pub buffered: T,
+    /// Bytes that were processed meanwhile.
+    pub processed: T,
+    /// Bytes of data in flight that were stored; 0.
+    pub persisted: T,
+    /// Milliseconds from the first barrier to the last one.
+    pub duration: T,
+}
+
+/// The part of one subtask in a checkpoint. Flink's clients choose the class by `className`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "className", rename_all = "snake_case")]
+pub enum SubtaskCheckpointInfo {
+    /// The part is there.
+    Completed(AcknowledgedInfo),
+    /// The part is missing.
+    Pending {
+        /// The index of the subtask.
+        index: u32,
+        /// `pending_or_failed`.
+        status: String,
+    },
+}
+
+/// The part of a subtask that has acknowledged a checkpoint.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AcknowledgedInfo {
+    /// The index of the subtask.
+    pub index: u32,
+    /// `completed`.
+    pub status: String,
+    /// Unix milliseconds; the trigger's, if the part comes from the checkpoint before.
+    pub ack_timestamp: i64,
+    /// Milliseconds from the trigger to the acknowledgement.
+    pub end_to_end_duration: i64,
+    /// Bytes that were written.
+    pub checkpointed_size: u64,
+    /// Bytes of state.
+    pub state_size: u64,
+    /// -1: it is not measured.
+    pub checkpoint: SnapshotDuration<i64>,
+    /// The duration is -1, because it is not measured.
+    pub alignment: AlignmentInfo<i64>,
+    /// -1: it is not measured.
+    pub start_delay: i64,
+    /// `false`: barriers never overtake records.
+    pub unaligned_checkpoint: bool,
+    /// `false`.
+    pub aborted: bool,
+}
+
+/// Body of `POST /jobs/:jobid/checkpoints`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CheckpointBody {
+    /// `CONFIGURED`, `FULL` or `INCREMENTAL`, as Flink's clients send it; every checkpoint is whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint_type: Option<String>,
+    /// The id of the operation; absent: drawn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trigger_id: Option<String>,
+}
+
+/// `GET /jobs/:jobid/checkpoints/:triggerid`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TriggeredCheckpointInfo {
+    /// `IN_PROGRESS` or `COMPLETED`; a failed operation is completed too.
+    pub status: super::QueueStatus,
+    /// The result, once it is completed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<TriggeredCheckpoint>,
+}
+
+/// The result of a checkpoint that was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TriggeredCheckpoint {
+    /// The number of the complete checkpoint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint_id: Option<u64>,
+    /// The reason why it has failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure_cause: Option<super::FailureBody>,
+}
+
 /// The answer to `GET /jobs/:jobid/checkpoints/config`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointConfigInfo {

@@ -2,14 +2,16 @@
 
 use super::{millis, throwable::failure};
 use crate::messages::{
-    CheckpointConfigInfo, CheckpointCountsInfo, CheckpointInfo, CheckpointSummary,
-    CheckpointingStatistics, ExternalizationInfo, LatestCheckpoints, OperationInfo,
-    OperationResult, QueueStatus, RestoredCheckpointInfo, SpreadInfo, TaskCheckpointInfo,
+    AcknowledgedInfo, AlignmentInfo, CheckpointConfigInfo, CheckpointCountsInfo, CheckpointInfo,
+    CheckpointSummary, CheckpointingStatistics, ExternalizationInfo, LatestCheckpoints,
+    OperationInfo, OperationResult, QueueStatus, RestoredCheckpointInfo, SnapshotDuration,
+    SpreadInfo, SubtaskCheckpointInfo, TaskCheckpointInfo, TriggeredCheckpoint,
+    TriggeredCheckpointInfo, VertexCheckpointInfo, VertexCheckpointSummary,
 };
 use gateways::dispatcher::OperationState;
 use model::{
     CheckpointKind, CheckpointReport, CheckpointSettings, CheckpointStats, CheckpointStatus,
-    Spread, VertexCheckpointStats,
+    JobVertexId, Spread, SubtaskCheckpointStats, VertexCheckpointStats,
 };
 use std::collections::BTreeMap;
 
@@ -117,24 +119,90 @@ pub fn checkpoint(stats: &CheckpointStats) -> CheckpointInfo {
 }
 
 fn tasks(stats: &CheckpointStats) -> BTreeMap<String, TaskCheckpointInfo> {
-    let info = |vertex: &VertexCheckpointStats| {
-        let duration = vertex.latest_ack_ms.map(|at| at.saturating_sub(stats.triggered_ms));
-        let info = TaskCheckpointInfo {
-            id: stats.checkpoint,
-            status: stats.status.as_str().to_owned(),
-            latest_ack_timestamp: vertex.latest_ack_ms.map_or(-1, millis),
-            checkpointed_size: vertex.state_bytes,
-            state_size: vertex.state_bytes,
-            end_to_end_duration: duration.map_or(-1, millis),
-            alignment_buffered: 0,
-            processed_data: 0,
-            persisted_data: 0,
-            num_subtasks: vertex.subtasks,
-            num_acknowledged_subtasks: vertex.acknowledged,
-        };
-        (vertex.vertex.to_string(), info)
+    let vertices = stats.vertices.iter();
+    vertices.map(|vertex| (vertex.vertex.to_string(), task(stats, vertex))).collect()
+}
+
+fn task(stats: &CheckpointStats, vertex: &VertexCheckpointStats) -> TaskCheckpointInfo {
+    let (latest, bytes) = (vertex.latest_ack_ms(), vertex.state_bytes());
+    let duration = latest.map(|at| at.saturating_sub(stats.triggered_ms));
+    TaskCheckpointInfo {
+        id: stats.checkpoint,
+        status: stats.status.as_str().to_owned(),
+        latest_ack_timestamp: latest.map_or(-1, millis),
+        checkpointed_size: bytes,
+        state_size: bytes,
+        end_to_end_duration: duration.map_or(-1, millis),
+        alignment_buffered: 0,
+        processed_data: 0,
+        persisted_data: 0,
+        num_subtasks: vertex.subtasks(),
+        num_acknowledged_subtasks: vertex.acknowledged(),
+    }
+}
+
+/// `GET /jobs/:jobid/checkpoints/details/:checkpointid/subtasks/:vertexid`. Returns `None` if the checkpoint has no such vertex.
+pub fn checkpoint_of_vertex(
+    stats: &CheckpointStats,
+    vertex: JobVertexId,
+) -> Option<VertexCheckpointInfo> {
+    let vertex = stats.vertices.iter().find(|part| part.vertex == vertex)?;
+    let took = |part: &SubtaskCheckpointStats| {
+        part.ack_ms.map_or(0, |at| at.saturating_sub(stats.triggered_ms))
     };
-    stats.vertices.iter().map(info).collect()
+    let size = spread(Spread::of(vertex.present().map(|part| part.state_bytes)));
+    let duration = spread(Spread::of(vertex.present().map(took)));
+    let none = SpreadInfo::default();
+    let summary = VertexCheckpointSummary {
+        checkpointed_size: size,
+        state_size: size,
+        end_to_end_duration: duration,
+        checkpoint_duration: SnapshotDuration { sync: none, beside: none },
+        alignment: AlignmentInfo {
+            buffered: none,
+            processed: none,
+            persisted: none,
+            duration: none,
+        },
+        start_delay: none,
+    };
+    let subtask = |(index, part): (u32, &Option<SubtaskCheckpointStats>)| {
+        let Some(part) = part else {
+            let status = "pending_or_failed".to_owned();
+            return SubtaskCheckpointInfo::Pending { index, status };
+        };
+        SubtaskCheckpointInfo::Completed(AcknowledgedInfo {
+            index,
+            status: "completed".to_owned(),
+            ack_timestamp: millis(part.ack_ms.unwrap_or(stats.triggered_ms)),
+            end_to_end_duration: millis(took(part)),
+            checkpointed_size: part.state_bytes,
+            state_size: part.state_bytes,
+            checkpoint: SnapshotDuration { sync: -1, beside: -1 },
+            alignment: AlignmentInfo { buffered: 0, processed: 0, persisted: 0, duration: -1 },
+            start_delay: -1,
+            unaligned_checkpoint: false,
+            aborted: false,
+        })
+    };
+    let subtasks = (0..).zip(&vertex.parts).map(subtask).collect();
+    Some(VertexCheckpointInfo { task: task(stats, vertex), summary, subtasks })
+}
+
+/// `GET /jobs/:jobid/checkpoints/:triggerid`.
+pub fn triggered_checkpoint(state: &OperationState) -> TriggeredCheckpointInfo {
+    let (checkpoint_id, failure_cause) = match state {
+        OperationState::InProgress => (None, None),
+        OperationState::Done(number) => (number.parse().ok(), None),
+        OperationState::Failed(cause) => (None, Some(failure(cause))),
+    };
+    let ended = *state != OperationState::InProgress;
+    let operation = ended.then_some(TriggeredCheckpoint { checkpoint_id, failure_cause });
+    TriggeredCheckpointInfo { status: queue_status(ended), operation }
+}
+
+fn queue_status(ended: bool) -> QueueStatus {
+    QueueStatus { id: if ended { "COMPLETED" } else { "IN_PROGRESS" }.to_owned() }
 }
 
 /// Renders the answer to `GET /jobs/:jobid/savepoints/:triggerid` (`located`) and
@@ -149,6 +217,5 @@ pub fn operation(state: &OperationState, located: bool) -> OperationInfo {
             Some(OperationResult { location: None, failure_cause: Some(failure(cause)) })
         }
     };
-    let id = if operation.is_some() { "COMPLETED" } else { "IN_PROGRESS" };
-    OperationInfo { status: QueueStatus { id: id.to_owned() }, operation }
+    OperationInfo { status: queue_status(operation.is_some()), operation }
 }

@@ -6,7 +6,10 @@ mod metrics;
 mod taskmanagers;
 mod throwable;
 
-pub use checkpoints::{checkpoint, checkpoint_config, checkpoints, operation};
+pub use checkpoints::{
+    checkpoint, checkpoint_config, checkpoint_of_vertex, checkpoints, operation,
+    triggered_checkpoint,
+};
 pub use jobs::{
     execution_result, job_details, job_exceptions, job_ids, job_overview, jobs_overview, plan,
     vertex_details,

@@ -3,9 +3,9 @@
 use super::*;
 use model::{
     CheckpointCounts, CheckpointKind, CheckpointReport, CheckpointSettings, CheckpointStats,
-    CheckpointStatus, Spread, TriggerId, VertexCheckpointStats,
+    CheckpointStatus, Spread, SubtaskCheckpointStats, TriggerId, VertexCheckpointStats,
 };
-use rest::messages::{SavepointBody, StopBody};
+use rest::messages::{CheckpointBody, SavepointBody, StopBody};
 
 fn stats(checkpoint: u64, status: CheckpointStatus) -> CheckpointStats {
     CheckpointStats {
@@ -20,10 +20,10 @@ fn stats(checkpoint: u64, status: CheckpointStatus) -> CheckpointStats {
         discarded: false,
         vertices: vec![VertexCheckpointStats {
             vertex: JobVertexId(0x77),
-            subtasks: 2,
-            acknowledged: 1,
-            latest_ack_ms: Some(1_200),
-            state_bytes: 80,
+            parts: vec![
+                None,
+                Some(SubtaskCheckpointStats { ack_ms: Some(1_200), state_bytes: 80 }),
+            ],
         }],
     }
 }
@@ -97,6 +97,10 @@ pub(super) fn trigger(call: TriggerSavepoint) -> Result<(), JobError> {
             );
             Ok(())
         }
+        (JOB, CheckpointKind::Checkpoint) => {
+            assert_eq!((directory, cancel), (None, false));
+            Ok(())
+        }
         (JOB, CheckpointKind::Stop { .. }) => {
             assert_eq!((directory, cancel), (None, false), "{kind:?}");
             Ok(())
@@ -112,9 +116,91 @@ pub(super) fn operation(call: &RequestSavepoint) -> Result<OperationState, Opera
         (Some(JOB), TriggerId(9)) => {
             Ok(OperationState::Failed(model::FailureCause::recoverable("SavepointFailed", "full")))
         }
+        (Some(JOB), TriggerId(5)) => Ok(OperationState::Done("41".to_owned())),
         (None, _) => Ok(OperationState::Done("/s/savepoint-1".to_owned())),
         (_, unknown) => Err(OperationUnknown(unknown)),
     }
+}
+
+#[test]
+fn the_subtasks_of_a_vertex_are_shown_with_flinks_fields() {
+    in_world(async {
+        let world = world(|_| ()).await;
+        let (job, vertex) = (JOB.to_string(), JobVertexId(0x77).to_string());
+        let of = async |id, vertex: &str| world.client.checkpoint_of_vertex(&job, id, vertex).await;
+        let shown = serde_json::to_value(of(3, &vertex).await.unwrap()).unwrap();
+        let spread = |n| {
+            serde_json::json!({
+                "min": n, "max": n, "avg": n, "p50": n, "p90": n, "p95": n, "p99": n, "p999": n
+            })
+        };
+        let zero = spread(0);
+        let expected = serde_json::json!({
+            "id": 3, "status": "IN_PROGRESS", "latest_ack_timestamp": 1_200,
+            "checkpointed_size": 80, "state_size": 80, "end_to_end_duration": 200,
+            "alignment_buffered": 0, "processed_data": 0, "persisted_data": 0,
+            "num_subtasks": 2, "num_acknowledged_subtasks": 1,
+            "summary": {
+                "checkpointed_size": spread(80), "state_size": spread(80),
+                "end_to_end_duration": spread(200),
+                "checkpoint_duration": {"sync": zero, "async": zero},
+                "alignment": {
+                    "buffered": zero, "processed": zero, "persisted": zero, "duration": zero
+                },
+                "start_delay": zero,
+            },
+            "subtasks": [
+                {"className": "pending", "index": 0, "status": "pending_or_failed"},
+                {
+                    "className": "completed", "index": 1, "status": "completed",
+                    "ack_timestamp": 1_200, "end_to_end_duration": 200,
+                    "checkpointed_size": 80, "state_size": 80,
+                    "checkpoint": {"sync": -1, "async": -1},
+                    "alignment": {"buffered": 0, "processed": 0, "persisted": 0, "duration": -1},
+                    "start_delay": -1, "unaligned_checkpoint": false, "aborted": false,
+                },
+            ],
+        });
+        assert_eq!(shown, expected);
+        assert_eq!(of(9, &vertex).await.unwrap_err().status(), Some(404));
+        let other = JobVertexId(0x78).to_string();
+        assert_eq!(of(3, &other).await.unwrap_err().status(), Some(404));
+        assert_eq!(of(3, "odd").await.unwrap_err().status(), Some(400));
+        world.handle.stop().await;
+    });
+}
+
+#[test]
+fn checkpoints_are_triggered_and_asked_about_in_flinks_shapes() {
+    in_world(async {
+        let world = world(|_| ()).await;
+        let job = JOB.to_string();
+        let body = CheckpointBody {
+            checkpoint_type: Some("FULL".to_owned()),
+            trigger_id: Some(TriggerId(5).to_string()),
+        };
+        let id = world.client.trigger_checkpoint(&job, &body).await.unwrap();
+        assert_eq!(id, TriggerId(5).to_string());
+        let done = world.client.triggered_checkpoint(&job, &id).await.unwrap();
+        let expected =
+            serde_json::json!({"status": {"id": "COMPLETED"}, "operation": {"checkpointId": 41}});
+        assert_eq!(serde_json::to_value(done).unwrap(), expected);
+        let of = async |n| world.client.triggered_checkpoint(&job, &TriggerId(n).to_string()).await;
+        let running = of(8).await.unwrap();
+        assert_eq!((running.status.id.as_str(), running.operation), ("IN_PROGRESS", None));
+        let failed = serde_json::to_value(of(9).await.unwrap()).unwrap();
+        assert_eq!(failed["operation"]["failureCause"]["stack-trace"], "full");
+        assert_eq!(of(10).await.unwrap_err().status(), Some(404));
+        let drawn = world.client.trigger_checkpoint(&job, &CheckpointBody::default()).await;
+        assert_eq!(drawn.unwrap().len(), 32);
+        let odd = CheckpointBody { checkpoint_type: Some("HALF".to_owned()), ..body };
+        let odd = world.client.trigger_checkpoint(&job, &odd).await.unwrap_err();
+        assert_eq!(odd.status(), Some(400));
+        let (ended, body) = (ENDED.to_string(), CheckpointBody::default());
+        let refused = world.client.trigger_checkpoint(&ended, &body).await.unwrap_err();
+        assert_eq!(refused.status(), Some(409));
+        world.handle.stop().await;
+    });
 }
 
 #[test]

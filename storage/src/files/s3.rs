@@ -5,7 +5,6 @@ use super::{RemoteFile, RemoteFiles};
 use crate::objects::s3::{S3, is_behind_end};
 use crate::objects::{S3Settings, StoreError, StoreFuture, unknown_uri};
 use bytes::Bytes;
-use futures::TryStreamExt as _;
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStore as _, ObjectStoreExt as _};
 use std::fmt;
@@ -60,8 +59,7 @@ impl S3Files {
     async fn find(&self, uri: &str) -> Result<Vec<(String, u64)>, StoreError> {
         let (store, path) = (self.store()?, self.path(uri)?);
         let failed = |error| store.error(path.as_ref(), &error);
-        let listed: Result<Vec<ObjectMeta>, _> =
-            store.client().list(Some(&path)).try_collect().await;
+        let listed = store.list_below(&path).await;
         let is_folder = uri.ends_with('/') || path.as_ref().is_empty();
         let not_listed = match listed.map_err(failed) {
             Ok(found) if !found.is_empty() || path.as_ref().is_empty() => {

@@ -4,16 +4,17 @@
 //! reports 409 as "exists already". That answer is therefore always checked by reading the object back (see
 //! [`Create::Unclear`]). This module must never log or show a key.
 
+mod listing;
+
 use super::remote::{Backend, Create, folder_of};
 use super::{S3Settings, StoreError};
 use bytes::Bytes;
-use futures::TryStreamExt as _;
 use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::client::{HttpError, HttpErrorKind};
 use object_store::path::Path;
 use object_store::{
-    BackoffConfig, ClientOptions, Error, ObjectStore as _, ObjectStoreExt as _, PutMode,
-    RetryConfig,
+    BackoffConfig, ClientOptions, Error, ObjectMeta, ObjectStore as _, ObjectStoreExt as _,
+    PutMode, RetryConfig,
 };
 use std::net::IpAddr;
 use std::time::Duration;
@@ -135,6 +136,11 @@ impl S3 {
         &self.client
     }
 
+    /// Lists the objects below a folder of the bucket, except those whose names the client cannot express.
+    pub(crate) async fn list_below(&self, folder: &Path) -> Result<Vec<ObjectMeta>, Error> {
+        listing::list(&self.client, folder, &self.bucket).await
+    }
+
     async fn put(&self, name: &str, object: Bytes, mode: PutMode) -> Result<(), Error> {
         self.client.put_opts(&self.path(name), object.into(), mode.into()).await.map(drop)
     }
@@ -185,10 +191,10 @@ impl Backend for S3 {
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
-        let found = self.client.list(Some(&self.path(folder_of(prefix))));
-        let name = |path: Path| path.as_ref().strip_prefix(&self.folder).map(str::to_owned);
-        let names = found.try_filter_map(async |object| Ok(name(object.location)));
-        names.try_collect().await.map_err(|error| self.error("", &error))
+        let found = self.list_below(&self.path(folder_of(prefix))).await;
+        let name = |path: &Path| path.as_ref().strip_prefix(&self.folder).map(str::to_owned);
+        let found = found.map_err(|error| self.error("", &error))?;
+        Ok(found.iter().filter_map(|object| name(&object.location)).collect())
     }
 
     fn place(&self, name: &str) -> String {

@@ -91,6 +91,25 @@ impl OutputFolder for LocalFolder {
         })
     }
 
+    fn leave_mark(&self, name: &str, owner: &str) -> StoreFuture<Option<String>> {
+        let (folder, mark) = (self.folder.clone(), format!("{}{IN_PROGRESS}", hidden(name, owner)));
+        self.calls.run(move || {
+            fs::create_dir_all(&folder).map_err(failed(&folder))?;
+            let path = folder.join(&mark);
+            File::create(&path).map_err(failed(&path))?;
+            Ok(Some(mark))
+        })
+    }
+
+    fn take_mark(&self, mark: &str) -> StoreFuture<bool> {
+        let path = self.folder.join(mark);
+        self.calls.run(move || match fs::remove_file(&path) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(failed(&path)(error)),
+        })
+    }
+
     fn piece_bytes(&self) -> usize {
         PIECE_BYTES
     }

@@ -14,7 +14,7 @@ mod tests;
 
 use crate::objects::{S3Settings, StoreError, StoreFuture, local_path, unknown_uri};
 use bytes::Bytes;
-use std::{fmt, sync::Arc};
+use std::{fmt, path::PathBuf, sync::Arc};
 
 /// The end of a hidden name while the file is written, and afterwards.
 const IN_PROGRESS: &str = ".inprogress";
@@ -31,6 +31,16 @@ pub trait OutputFolder: Send + Sync + fmt::Debug {
     fn unpublished(&self, owner: &str) -> StoreFuture<Vec<Unpublished>>;
     /// Deletes a file that is not published; an absent one is no error.
     fn discard(&self, file: Unpublished) -> StoreFuture<()>;
+    /// Creates an empty hidden file in the folder, and the folder where it is absent, by which another process sees that it uses
+    /// the same folder. Returns the file's name; `None` without a file if all machines see the same folder under one URI.
+    /// `name` and `owner` are those of [`OutputFolder::create`]: a mark that nobody takes is among the unpublished files.
+    fn leave_mark(&self, _name: &str, _owner: &str) -> StoreFuture<Option<String>> {
+        Box::pin(async { Ok(None) })
+    }
+    /// Deletes a mark of [`OutputFolder::leave_mark`]. Returns false if it is not in the folder.
+    fn take_mark(&self, _mark: &str) -> StoreFuture<bool> {
+        Box::pin(async { Ok(true) })
+    }
     /// Returns how many bytes to write at once.
     fn piece_bytes(&self) -> usize;
 }
@@ -103,9 +113,14 @@ pub fn open(uri: &str, s3: &S3Settings) -> Result<Arc<dyn OutputFolder>, StoreEr
             if !path.is_absolute() {
                 return Err(unknown_uri(uri, "the path is relative".to_owned()));
             }
-            Ok(Arc::new(local::LocalFolder::new(path)))
+            Ok(local(path))
         }
     }
+}
+
+/// Opens a folder of a local or mounted file system. Nothing is touched or created.
+pub fn local(folder: impl Into<PathBuf>) -> Arc<dyn OutputFolder> {
+    Arc::new(local::LocalFolder::new(folder.into()))
 }
 
 /// Returns the hidden name of a file in progress, without its end.

@@ -64,6 +64,18 @@ async fn the_files_of_an_owner_are_found_and_discarded() {
     assert_eq!(absent.unpublished(OWNER).await, Ok(Vec::new()));
 }
 
+#[tokio::test]
+async fn a_mark_is_seen_once_in_the_folder_in_which_it_was_left_and_in_no_other_one() {
+    let (tmp, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (folder, elsewhere) = (local(tmp.path().join("deep/er")), local(other.path()));
+    let mark = folder.leave_mark("a", OWNER).await.unwrap().unwrap();
+    assert_eq!(folder.unpublished(OWNER).await.unwrap().len(), 1, "a mark that nobody takes");
+    assert_eq!(elsewhere.take_mark(&mark).await, Ok(false));
+    assert_eq!(folder.take_mark(&mark).await, Ok(true));
+    assert_eq!(folder.take_mark(&mark).await, Ok(false));
+    assert_eq!(names(&tmp.path().join("deep/er")), [""; 0]);
+}
+
 #[test]
 fn a_uri_that_names_no_folder_is_refused() {
     for uri in ["out", "ftp://host/x", "file://host/x", "s3://", "hdfs://", "hdfs://service/"] {

@@ -76,6 +76,8 @@ pub trait Head: Send {
     /// # Errors
     /// [`TaskError`] if the task has failed.
     fn write_snapshots(&mut self, slice: &mut Slice<'_>) -> Result<(), TaskError>;
+    /// Has operators drop the snapshots that they still write for an aborted checkpoint, those that can.
+    fn abort_snapshots(&mut self, checkpoint: u64);
     /// Returns the barriers that have passed through the whole chain since the last call.
     fn passed_barriers(&mut self) -> Vec<PassedBarrier>;
     /// Returns true while results are being committed that a complete checkpoint contains.
@@ -337,6 +339,9 @@ impl<T: Send + 'static> Head for InputHead<T> {
     }
     fn write_snapshots(&mut self, slice: &mut Slice<'_>) -> Result<(), TaskError> {
         self.consumer.write_snapshots(slice)
+    }
+    fn abort_snapshots(&mut self, checkpoint: u64) {
+        self.consumer.abort_snapshots(checkpoint);
     }
     fn passed_barriers(&mut self) -> Vec<PassedBarrier> {
         std::mem::take(&mut self.passed)

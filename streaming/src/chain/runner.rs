@@ -169,6 +169,23 @@ impl ChainTask {
         }
     }
 
+    /// Drops what is still being written for an aborted checkpoint. It is not acknowledged then, unless an operator has to write its
+    /// snapshot to the end.
+    fn abort(&mut self, checkpoint: u64) {
+        if self.head.writes().is_none_or(|writes| writes > checkpoint) {
+            return;
+        }
+        self.head.abort_snapshots(checkpoint);
+        if self.head.writes().is_some_and(|writes| writes <= checkpoint) {
+            return;
+        }
+        self.passed.retain(|passed| passed.barrier.checkpoint != checkpoint);
+        self.shared.take_snapshots(checkpoint);
+        self.shared.upcalls.give_up(checkpoint);
+        // An event, or the task's end, may have waited for the end of the snapshot.
+        self.shared.upcalls.step_again(ticket_of(RUNNER, AGAIN));
+    }
+
     /// Writes a slice of the snapshots that are being written, after a step with that result. Returns when the next step is due.
     fn write_snapshots(&mut self, progress: Progress) -> Result<Progress, TaskError> {
         if self.head.writes().is_none() {
@@ -307,6 +324,10 @@ impl Subtask for ChainTask {
                 }
                 Ok(())
             }
+            Mail::NotifyAborted(checkpoint) => {
+                task.abort(checkpoint);
+                Ok(())
+            }
             Mail::Cancel => {
                 task.over = true;
                 Ok(())
@@ -365,6 +386,9 @@ mod tests {
         /// The checkpoints that were acknowledged, and the requests to step again.
         acknowledged: Vec<u64>,
         again: u32,
+        /// The checkpoints that were given up, and whether the chain can drop its snapshots.
+        given_up: Vec<u64>,
+        stubborn: bool,
     }
 
     struct Recording(Arc<Mutex<Answers>>);
@@ -381,6 +405,9 @@ mod tests {
         }
         fn acknowledge(&self, checkpoint: u64, _: TaskSnapshot) {
             self.0.lock().unwrap().acknowledged.push(checkpoint);
+        }
+        fn give_up(&self, checkpoint: u64) {
+            self.0.lock().unwrap().given_up.push(checkpoint);
         }
     }
 
@@ -433,6 +460,12 @@ mod tests {
         fn write_snapshots(&mut self, _slice: &mut Slice<'_>) -> Result<(), TaskError> {
             self.0.lock().unwrap().slices -= 1;
             Ok(())
+        }
+        fn abort_snapshots(&mut self, checkpoint: u64) {
+            let mut answers = self.0.lock().unwrap();
+            if checkpoint == 1 && !answers.stubborn {
+                answers.slices = 0;
+            }
         }
         fn is_interrupted(&self) -> bool {
             if self.0.lock().unwrap().left.is_some() {
@@ -540,5 +573,45 @@ mod tests {
         answers.lock().unwrap().passed = vec![passed(2)];
         assert_eq!(task.step(1).unwrap(), Progress::Starved);
         assert_eq!(answers.lock().unwrap().acknowledged, [1, 2], "nothing is being written");
+    }
+
+    #[test]
+    fn an_aborted_checkpoint_is_written_no_further_and_not_acknowledged() {
+        let passed = |checkpoint| PassedBarrier {
+            barrier: Barrier { checkpoint, triggered_ms: 0, last: false },
+            ended: false,
+        };
+        for stubborn in [false, true] {
+            let (mut task, answers) = task(Answers {
+                passed: vec![passed(1)],
+                slices: 9,
+                steps: vec![Progress::Busy],
+                stubborn,
+                ..Answers::default()
+            });
+            task.step(1).unwrap();
+            assert_eq!(answers.lock().unwrap().slices, 8);
+            task.deliver(Mail::NotifyAborted(0)).unwrap();
+            assert_eq!(answers.lock().unwrap().slices, 8, "another one is being written");
+            task.deliver(Mail::NotifyAborted(1)).unwrap();
+            let left = if stubborn { 8 } else { 0 };
+            assert_eq!(answers.lock().unwrap().slices, left);
+            for _ in 0..left {
+                task.step(1).unwrap();
+            }
+            answers.lock().unwrap().passed = vec![passed(2)];
+            task.step(1).unwrap();
+            let answers = answers.lock().unwrap();
+            match stubborn {
+                false => assert_eq!(
+                    (&answers.acknowledged[..], &answers.given_up[..]),
+                    (&[2][..], &[1][..])
+                ),
+                true => assert_eq!(
+                    (&answers.acknowledged[..], &answers.given_up[..]),
+                    (&[1, 2][..], &[][..])
+                ),
+            }
+        }
     }
 }

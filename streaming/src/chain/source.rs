@@ -396,6 +396,9 @@ impl<R: SourceReader> Head for SourceHead<R> {
     fn write_snapshots(&mut self, slice: &mut Slice<'_>) -> Result<(), TaskError> {
         self.out.collector().next_mut().write_snapshots(slice)
     }
+    fn abort_snapshots(&mut self, checkpoint: u64) {
+        self.out.collector().next_mut().abort_snapshots(checkpoint);
+    }
     fn passed_barriers(&mut self) -> Vec<PassedBarrier> {
         std::mem::take(&mut self.passed)
     }

@@ -215,6 +215,10 @@ where
     ) -> Result<bool, TaskError> {
         self.resident.write_snapshot(slice, context)
     }
+
+    fn abort_snapshot(&mut self) -> bool {
+        self.resident.abort_snapshot()
+    }
 }
 
 impl<T, S: KeySelector<T>, F: Folding<S::Key, T>> InspectKeyed for KeyedFold<T, S, F> {

@@ -484,6 +484,14 @@ where
         Ok(resident.write_snapshot(slice, context)? && timers)
     }
 
+    fn abort_snapshot(&mut self) -> bool {
+        let aborted = self.resident.abort_snapshot();
+        if aborted {
+            self.timers.abort_snapshot();
+        }
+        aborted
+    }
+
     fn close(&mut self, _context: &OperatorContext) -> Result<(), TaskError> {
         self.function.close();
         Ok(())

@@ -224,6 +224,14 @@ impl<In: Send + 'static, Op: Operator<In>> Consumer<In> for Link<In, Op> {
         if slice.goes_on(0) { self.out.next_mut().write_snapshots(slice) } else { Ok(()) }
     }
 
+    fn abort_snapshots(&mut self, checkpoint: u64) {
+        if self.writes == Some(checkpoint) && self.operator.abort_snapshot() {
+            self.writes = None;
+            self.chunks.clear();
+        }
+        self.out.next_mut().abort_snapshots(checkpoint);
+    }
+
     fn most_at_once(&self) -> usize {
         self.out.next().most_at_once()
     }

@@ -132,6 +132,9 @@ pub trait Consumer<T>: Send {
     fn write_snapshots(&mut self, _slice: &mut Slice<'_>) -> Result<(), TaskError> {
         Ok(())
     }
+    /// Has the operators of the chain drop the snapshots that they still write for an aborted checkpoint. An operator that cannot
+    /// goes on writing, see [`Consumer::writes`].
+    fn abort_snapshots(&mut self, _checkpoint: u64) {}
     /// Hands mail to the operator `to` of this chain.
     ///
     /// # Errors
@@ -243,6 +246,12 @@ pub trait Operator<In>: Send {
         _context: &OperatorContext,
     ) -> Result<bool, TaskError> {
         Ok(true)
+    }
+    /// Drops the snapshot that was begun and is not complete, because its checkpoint was aborted. Returns true if the operator does
+    /// so: [`Operator::write_snapshot`] is not called again before the next snapshot begins. Returns false if the operator has
+    /// to write it to its end.
+    fn abort_snapshot(&mut self) -> bool {
+        false
     }
     /// Returns the operator's state at a barrier, after all records before it; `None` if the operator has no state.
     ///

@@ -263,6 +263,8 @@ pub enum Mail {
     Trigger(Barrier),
     /// Reports that the checkpoint with this id is complete everywhere.
     NotifyComplete(u64),
+    /// Reports that the checkpoint with this id will never be complete: the task writes no more of its snapshot.
+    NotifyAborted(u64),
     /// Asks the task to stop: the next step returns [`Progress::Finished`] or an error without more work.
     Cancel,
 }

@@ -37,6 +37,8 @@ pub trait TaskUpcalls: Send + Sync {
     ) -> Result<(), StateChunk> {
         Err(chunk)
     }
+    /// Gives up what [`TaskUpcalls::store_chunk`] has taken for a checkpoint: it was aborted, and no acknowledgement follows.
+    fn give_up(&self, _checkpoint: u64) {}
     /// Returns true if the task has been woken since it last waited: input, room in an output or mail may be there.
     fn is_woken(&self) -> bool {
         false

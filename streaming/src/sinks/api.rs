@@ -22,8 +22,8 @@ impl<T: Record> Stream<T> {
 
     /// Writes every record as a line to files. With one subtask `path` becomes a file, with several a folder of files `part-00000`
     /// and so on. The whole output appears when the job has finished and replaces an earlier result in one step. For bounded jobs
-    /// only. The job fails if `path` is a folder with other files than `part-…`, or if the TaskManagers do not share the folder of
-    /// `path`. A [`FileSink`](super::FileSink) writes the output of an unbounded job.
+    /// only. The job fails if `path` is a folder with other files than `part-…`, and at its start if the TaskManagers do not share
+    /// the folder of `path`. A [`FileSink`](super::FileSink) writes the output of an unbounded job.
     ///
     /// Until then the output is in a hidden folder beside `path`, `.NAME.flott-JOBID`. If a job fails or is cancelled after a
     /// checkpoint, or is lost, it leaves its folder behind. The next job that publishes to `path` removes the folder, provided that

@@ -8,6 +8,7 @@ mod api;
 mod checksum;
 pub mod collect;
 mod files;
+mod marks;
 mod print;
 pub mod sink;
 mod spool;
@@ -20,10 +21,12 @@ pub use collect::{CollectChunk, CollectCoordinator, CollectRequest, CollectSink}
 pub use files::{Encoder, FileSink, Lines, PartCommitter, PartWriter, PendingPart, RollingPolicy};
 pub use print::Print;
 pub use sink::{
-    CommitError, CommitRequest, Committer, CommittingSinkWriter, GlobalCommitter, Sink, SinkWriter,
-    WriterContext,
+    Announcement, CommitError, CommitRequest, Committer, CommittingSinkWriter, GlobalCommitter,
+    Sink, SinkWriter, WriterContext,
 };
 pub use without::{NoCommitter, NoWriterState, WithoutCommitter};
 
+#[cfg(test)]
+mod fixtures;
 #[cfg(test)]
 mod tests;

@@ -7,7 +7,11 @@ use crate::{
     state::OperatorState,
     types::Record,
 };
-use std::{future::Future, ops::Deref};
+use futures::future::BoxFuture;
+use std::{
+    future::{Future, ready},
+    ops::Deref,
+};
 use thiserror::Error;
 
 /// Writes records in one subtask, on the task's thread. A writer that implements `Clone` is a sink by itself, without a
@@ -94,6 +98,9 @@ pub trait SinkWriter<T>: Send + 'static {
     fn close(&mut self) {}
 }
 
+/// The announcement of a writer, once it is prepared: see [`CommittingSinkWriter::announce`].
+pub type Announcement<C> = BoxFuture<'static, Result<Option<C>, BoxError>>;
+
 /// A [`SinkWriter`] that prepares what it has written for a commit: the first of the two phases.
 pub trait CommittingSinkWriter<T>: SinkWriter<T> {
     /// Names what the committer makes visible: a hidden file, an open transaction. It is kept in the checkpoint.
@@ -126,6 +133,19 @@ pub trait CommittingSinkWriter<T>: SinkWriter<T> {
         _context: &OperatorContext,
     ) -> Result<(), BoxError> {
         Ok(())
+    }
+    /// Announces the writer to the sink's global committer: the future returns a committable that is not to be committed, but goes
+    /// to [`GlobalCommitter::check`] at once. A writer can so have noticed at its start what would make each commit fail, for
+    /// example a folder that the global committer does not share. Called once, after [`SinkWriter::open`] and the restore, if
+    /// the sink has a global committer; not called if the subtask had reached the end of its data in the restored checkpoint. The
+    /// future runs beside the task. Barriers wait for it, records do not.
+    ///
+    /// `None`, which is the default, and a future that returns `None` announce nothing.
+    ///
+    /// # Errors
+    /// The task fails with the future's error, as in [`SinkWriter::open`].
+    fn announce(&mut self, _context: &OperatorContext) -> Option<Announcement<Self::Committable>> {
+        None
     }
     /// Deletes what earlier attempts have left over, of each subtask for which [`OperatorContext::takes_over`] is true. Called
     /// once, when the first checkpoint after the start is complete. By then the committers have committed all that the restored
@@ -337,6 +357,15 @@ pub trait GlobalCommitter<C>: Send + Sync + 'static {
         &self,
         request: CommitRequest<Vec<C>>,
     ) -> impl Future<Output = Result<(), CommitError>> + Send;
+    /// Checks what a writer has announced by [`CommittingSinkWriter::announce`]. Called once per announcement, as soon as it comes;
+    /// the future runs beside the task.
+    ///
+    /// # Errors
+    /// [`CommitError::Failed`] to fail the job; [`CommitError::Retry`] to fail the task, after which the restarted writers
+    /// announce themselves again.
+    fn check(&self, _announced: C) -> impl Future<Output = Result<(), CommitError>> + Send {
+        ready(Ok(()))
+    }
 }
 
 /// A request to commit.

@@ -35,6 +35,8 @@ struct ReaderState {
     confirmed: u64,
     /// Number of the newest message to the reader.
     made: u64,
+    /// Number of the newest message that an answer contained.
+    sent: u64,
     /// Messages to the reader that it has not confirmed.
     outbox: VecDeque<Numbered>,
     /// The open poll of the reader, which waits for a message.
@@ -53,6 +55,7 @@ impl ReaderState {
             attempt,
             confirmed: 0,
             made: 0,
+            sent: 0,
             outbox: VecDeque::new(),
             poll: None,
             busy: false,
@@ -67,6 +70,19 @@ impl ReaderState {
         self.settle();
     }
 
+    /// Tells the reader that a checkpoint is over. A release that was never sent says so too: the reader of a task that has
+    /// finished polls no more, and would otherwise have one more message kept for it at each checkpoint.
+    fn release(&mut self, checkpoint: u64) {
+        match self.outbox.back_mut() {
+            Some(Numbered { number, message: ToReader::Release(last), .. })
+                if *number > self.sent =>
+            {
+                *last = checkpoint.max(*last);
+            }
+            _ => self.say(None, ToReader::Release(checkpoint)),
+        }
+    }
+
     /// Answers the open poll if there is a message for it, or if none will follow.
     fn settle(&mut self) {
         if !self.busy && (self.over || !self.outbox.is_empty()) {
@@ -76,6 +92,7 @@ impl ReaderState {
 
     fn answer(&mut self) {
         if let Some(poll) = self.poll.take() {
+            self.sent = self.made;
             let messages = self.outbox.iter().cloned().collect();
             poll.send(Ok(PollAnswer { confirmed: self.confirmed, messages }.encode()));
         }
@@ -474,7 +491,7 @@ impl<S: Source> Coordinator for SourceCoordinator<S> {
                     reader.assigned.retain(|(newest, _)| *newest >= checkpoint);
                 }
                 if !reader.over {
-                    reader.say(None, ToReader::Release(checkpoint));
+                    reader.release(checkpoint);
                 }
             }
         }

@@ -15,6 +15,7 @@ use crate::{
     chain::{Head, NoConsumer, SourceHead},
     harness::Harness,
     operators::{BoxError, Collector, Link, Operator, OperatorContext, SideOutputs},
+    state::fixtures,
     testing,
     time::{BoundedOutOfOrderness, PerSplit, SplitTimes, WatermarkStrategy},
     types::{decode_one, encode_one},
@@ -24,8 +25,10 @@ use model::{ExecutionAttemptId, JobId, JobVertexId, OperatorId};
 use proptest::prelude::*;
 use std::{
     collections::VecDeque,
+    ffi::OsStr,
     io::Write,
     net::TcpListener,
+    os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, mpsc},
     time::Duration,
@@ -369,6 +372,53 @@ fn a_checkpoint_that_is_given_up_holds_nothing_up() {
     let mut next = Attempt::new(attempt(0, 1));
     assert_eq!(ranges(&next.ask(&mut files)), [(5, 10)]);
     assert_eq!(ranges(&next.ask(&mut files)), [(0, 5)], "no checkpoint has it");
+}
+
+#[test]
+fn the_fixtures_of_splits_and_of_an_enumerator_are_read_and_written_alike() {
+    let split = |path: &str, start| FileSplit { path: path.into(), start, end: start + 70_000 };
+    // A path need not be text.
+    let odd = FileSplit { path: PathBuf::from(OsStr::from_bytes(b"/in/\xff")), start: 1, end: 2 };
+    let reader = vec![(split("/in/a", 0), -300), (split("s3://b/in/c", 1 << 40), i64::MIN)];
+    let again = |bytes: &[u8]| {
+        let read: Vec<(FileSplit, i64)> = decode_one(bytes).ok()?;
+        Some(encode_one(&read))
+    };
+    fixtures::check("file-splits.bin", &encode_one(&reader), again);
+    let state: FileEnumeratorState = (vec![split("/in/b", 9), odd], 1 << 20);
+    let again = |bytes: &[u8]| {
+        let read: FileEnumeratorState = decode_one(bytes).ok()?;
+        Some(encode_one(&read))
+    };
+    fixtures::check("file-enumerator.bin", &encode_one(&state), again);
+}
+
+#[test]
+fn a_reader_that_polls_no_more_has_few_messages_kept_for_it_however_many_checkpoints_come() {
+    let tmp = tempfile::tempdir().unwrap();
+    let path = tmp.path().join("text");
+    std::fs::write(&path, "0123456789").unwrap();
+    let mut files = coordinator(path, Some(5));
+    files.start(None).unwrap();
+    let mut reader = Attempt::new(attempt(0, 0));
+    assert_eq!(ranges(&reader.ask(&mut files)), [(0, 5)]);
+    // The poll that the coordinator holds is answered by the first release, and the reader sends no other one.
+    reader.poll(&mut files);
+    for checkpoint in 1..=100 {
+        files.checkpoint_ended(checkpoint, false).unwrap();
+    }
+    let answer = reader.answers.try_iter().last().unwrap().unwrap();
+    let heard = PollAnswer::decode(&answer).unwrap().messages;
+    assert_eq!(heard.last().unwrap().message, ToReader::Release(1));
+    reader.link.answered(&answer).unwrap();
+    // It does poll again: all releases since are one, and a split that was held for the last checkpoint comes.
+    reader.poll(&mut files);
+    let answer = reader.answers.try_iter().last().unwrap().unwrap();
+    let heard = PollAnswer::decode(&answer).unwrap().messages;
+    let heard: Vec<_> = heard.into_iter().map(|numbered| numbered.message).collect();
+    assert_eq!(heard, [ToReader::Release(100)]);
+    reader.link.answered(&answer).unwrap();
+    assert_eq!(ranges(&reader.ask(&mut files)), [(5, 10)]);
 }
 
 #[test]

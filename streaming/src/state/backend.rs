@@ -208,6 +208,12 @@ pub trait StateBackend<K: Key, V: Kept>: Send + 'static {
         Ok(true)
     }
 
+    /// Drops the snapshot that was begun and is not complete: later changes of the state write nothing for it. Returns false, and does
+    /// nothing, if the backend has to write it to its end.
+    fn abort_snapshot(&mut self) -> bool {
+        false
+    }
+
     /// Returns true while so many chunks of a snapshot wait for their storage that no more records should change the state.
     fn waits_for_storage(&self) -> bool {
         false

@@ -52,6 +52,22 @@ pub(crate) fn fixture(name: &str, written: &[u8]) -> Vec<u8> {
     std::fs::read(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
 }
 
+/// Checks a fixture that `again` reads and writes: with the same bytes; a cut one is never whole, and no damage panics. `written`:
+/// what this program writes.
+pub(crate) fn check(name: &str, written: &[u8], again: impl Fn(&[u8]) -> Option<Vec<u8>>) {
+    let bytes = fixture(name, written);
+    assert_eq!(again(&bytes).as_deref(), Some(&bytes[..]), "{name} is written alike");
+    assert_eq!(bytes, written, "{name} is what this program writes");
+    for length in 0..bytes.len() {
+        assert_eq!(again(&bytes[..length]), None, "{name} cut to {length}");
+    }
+    for changed in flipped(&bytes) {
+        if let Some(other) = again(&changed) {
+            assert_ne!(other, bytes, "{name}: a changed value is another one");
+        }
+    }
+}
+
 /// Reads a snapshot into a backend and writes it again.
 fn again<B: StateBackend<String, Account>>(
     bytes: &[u8],

@@ -360,6 +360,14 @@ impl<K: Key, V: Kept> StateBackend<K, V> for Table<K, V> {
         Ok(done)
     }
 
+    fn abort_snapshot(&mut self) -> bool {
+        if let Some(output) = self.output.as_mut().filter(|_| self.is_writing) {
+            output.abort();
+        }
+        self.is_writing = false;
+        true
+    }
+
     fn waits_for_storage(&self) -> bool {
         self.is_writing && self.output.as_ref().is_some_and(|output| output.is_overdrawn())
     }

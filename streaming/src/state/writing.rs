@@ -206,6 +206,12 @@ impl Output {
         }
     }
 
+    /// Drops what is encoded of a snapshot that is not complete.
+    pub(super) fn abort(&mut self) {
+        (self.ordered, self.early) = (OpenChunk::default(), OpenChunk::default());
+        self.full.clear();
+    }
+
     fn waits(&self) -> bool {
         self.stored && self.pool.is_used_up()
     }

@@ -49,6 +49,8 @@ pub trait OperatorEvents: Send + Sync {
     ) -> Result<(), StateChunk> {
         Err(chunk)
     }
+    /// Gives up the attempt's part of a checkpoint as [`TaskUpcalls::give_up`] does.
+    fn give_up(&self, _from: ExecutionAttemptId, _checkpoint: u64) {}
     /// The attempt has ended: nothing more comes from it.
     fn ended(&self, _attempt: ExecutionAttemptId) {}
     /// Reports that the attempt has completed its part of a checkpoint.
@@ -184,6 +186,10 @@ impl TaskUpcalls for Upcalls {
         chunk: StateChunk,
     ) -> Result<(), StateChunk> {
         self.events.store_chunk(self.attempt, checkpoint, operator, chunk)
+    }
+
+    fn give_up(&self, checkpoint: u64) {
+        self.events.give_up(self.attempt, checkpoint);
     }
 
     fn is_woken(&self) -> bool {

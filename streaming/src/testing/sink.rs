@@ -8,7 +8,7 @@ use crate::{
     sinks::{
         Sink,
         two_phase::{
-            self, CommitterOf, GlobalCommitterOf, Shared, SinkWriterOperator, committer,
+            self, CommitterOf, GlobalCommitterOf, Prepared, Shared, SinkWriterOperator, committer,
             global_committer,
         },
     },
@@ -102,7 +102,7 @@ impl<T: Send + 'static, S: Sink<T>> SinkHarnessBuilder<T, S> {
         Self { restore, ..self }
     }
 
-    fn prepared<R: Send + 'static, Op: crate::operators::Operator<R>>(
+    fn prepare<R: Send + 'static, Op: crate::operators::Operator<R>>(
         &self,
         operator: Op,
         place: (u32, u32),
@@ -124,19 +124,20 @@ impl<T: Send + 'static, S: Sink<T>> SinkHarnessBuilder<T, S> {
         // As in a job, the last operators are opened first.
         let global = commits_globally.then(|| {
             let operator = global_committer::<T, S>(self.sink.clone());
-            self.prepared(operator, (0, 1), &self.restore.global_committer).open()
+            self.prepare(operator, (0, 1), &self.restore.global_committer).open()
         });
         for place in places().filter(|_| commits) {
             let operator = committer::<T, S>(self.sink.clone());
-            committers.push(self.prepared(operator, place, &self.restore.committers).open()?);
+            committers.push(self.prepare(operator, place, &self.restore.committers).open()?);
         }
         for place in places() {
             let operator = SinkWriterOperator::<T, S>::new(self.sink.clone());
-            writers.push(self.prepared(operator, place, &self.restore.writers).open()?);
+            writers.push(self.prepare(operator, place, &self.restore.writers).open()?);
         }
         let mut test =
             SinkHarness { writers, committers, global: global.transpose()?, checkpoint: 0 };
         test.commit()?;
+        test.pass_on()?;
         Ok(test)
     }
 }
@@ -144,8 +145,8 @@ impl<T: Send + 'static, S: Sink<T>> SinkHarnessBuilder<T, S> {
 /// The opened test of a sink. Everything that is passed in is processed before the call returns.
 pub struct SinkHarness<T: Send + 'static, S: Sink<T>> {
     writers: Vec<OperatorHarness<T, SinkWriterOperator<T, S>>>,
-    committers: Vec<OperatorHarness<S::Committable, CommitterOf<T, S>>>,
-    global: Option<OperatorHarness<S::Committable, GlobalCommitterOf<T, S>>>,
+    committers: Vec<OperatorHarness<Prepared<S::Committable>, CommitterOf<T, S>>>,
+    global: Option<OperatorHarness<Prepared<S::Committable>, GlobalCommitterOf<T, S>>>,
     checkpoint: u64,
 }
 
@@ -251,12 +252,12 @@ impl<T: Send + 'static, S: Sink<T>> SinkHarness<T, S> {
     /// Passes what the writers emitted to the committers.
     fn pass_on(&mut self) -> Result<(), TaskError> {
         for (subtask, writer) in self.writers.iter_mut().enumerate() {
-            for committable in writer.output() {
+            for prepared in writer.output() {
                 if let Some(global) = &mut self.global {
-                    global.push(committable.clone())?;
+                    global.push(prepared.clone())?;
                 }
                 if let Some(committer) = self.committers.get_mut(subtask) {
-                    committer.push(committable)?;
+                    committer.push(prepared)?;
                 }
             }
         }

@@ -6,6 +6,7 @@ use model::{
     OperatorState, OperatorSubtaskState, SubtaskSnapshot,
 };
 use platform::Platform;
+use storage::jobs::JobFact;
 use storage::objects::{Fault, FaultyObjects, FileObjects, MemoryObjects, ObjectStore, S3Settings};
 use storage::savepoints::SavepointFolder;
 use storage::state_reader::StateReader;
@@ -383,4 +384,73 @@ async fn a_claimed_snapshot_stays_until_the_jobs_first_checkpoint_and_is_noted_w
         assert_eq!(claimed, None, "nothing is left to delete");
     })
     .await;
+}
+
+/// The ways in which a job ends that has not lost its leader.
+const ENDS: [JobStatus; 3] = [JobStatus::Canceled, JobStatus::Failed, JobStatus::Finished];
+
+#[tokio::test(start_paused = true)]
+async fn checkpoints_outlive_a_job_as_its_retention_says_and_nothing_else_does() {
+    local(async {
+        for (retention, kept_after) in [
+            ("NO_EXTERNALIZED_CHECKPOINTS", &[][..]),
+            ("DELETE_ON_CANCELLATION", &[JobStatus::Failed][..]),
+            ("RETAIN_ON_CANCELLATION", &[JobStatus::Canceled, JobStatus::Failed][..]),
+        ] {
+            for end in ENDS {
+                let (before, after) = objects_of_a_job_that_ends(retention, end).await;
+                let expected = if kept_after.contains(&end) { before } else { Vec::new() };
+                assert_eq!(after, expected, "{retention} {end}");
+            }
+        }
+    })
+    .await;
+}
+
+/// Runs a job with one complete checkpoint and an object of an incomplete one, ends it, records the end and stops the
+/// JobMaster. Returns the names of the complete checkpoint's objects, and those of the job that are left.
+async fn objects_of_a_job_that_ends(retention: &str, end: JobStatus) -> (Vec<String>, Vec<String>) {
+    let (memory, graph) = (MemoryObjects::new(), graph(1, 1, false));
+    let job = graph.job_id;
+    let log = log_in(Arc::new(memory.clone()), &graph);
+    let options = [
+        ("execution.checkpointing.interval", "1 s"),
+        ("execution.checkpointing.externalized-checkpoint-retention", retention),
+        ("restart-strategy.type", "none"),
+    ];
+    let (f, worker) = running_on(graph, log, &options).await;
+    until("triggered", || triggered(&worker) == [1]).await;
+    let directory = CheckpointDirectory::beside_logs(Arc::new(memory.clone()));
+    for attempt in worker.attempts() {
+        let operator = OperatorId(attempt.vertex.0);
+        let state = directory.put_state(job, 1, attempt, operator, vec![1].into());
+        let operators = vec![(operator, state.await.expect("a store in memory"))];
+        let answer = Ok(SubtaskSnapshot { ended: false, operators });
+        let answer = CheckpointAnswer { attempt, checkpoint: 1, answer };
+        f.gateway.ask(answer).await.expect("it answers");
+    }
+    until("notified", || notified(&worker) == [(1, true)]).await;
+    settle().await;
+    let before = checkpoint_objects(&memory).await;
+    assert_eq!(before.len(), 3, "the states of two subtasks, and the metadata: {before:?}");
+    memory.put(&format!("checkpoints/{job}/chk-2/left"), vec![1].into()).await.unwrap();
+    match end {
+        JobStatus::Canceled => {
+            f.gateway.ask(Cancel {}).await.expect("it answers");
+            until("cancelled", || !worker.cancelled.all().is_empty()).await;
+            worker.report(&worker.attempts(), ExecutionState::Canceled).await;
+        }
+        JobStatus::Failed => {
+            worker.report(&worker.attempts()[..1], ExecutionState::Failed).await;
+            worker.report(&worker.attempts()[1..], ExecutionState::Canceled).await;
+        }
+        _ => {
+            worker.report(&worker.attempts(), ExecutionState::Finished).await;
+        }
+    }
+    assert_eq!(f.ended_as().await, end);
+    assert_eq!(checkpoint_objects(&memory).await.len(), 4, "the end is not recorded yet");
+    f.log.append_last(JobFact::Removed).await.expect("it leads");
+    f.running.addr().send(Stop).await.expect("it lives until then");
+    (before, checkpoint_objects(&memory).await)
 }

@@ -71,6 +71,28 @@ async fn a_savepoint_is_in_a_folder_of_its_own_and_commits_nothing() {
 }
 
 #[tokio::test]
+async fn a_checkpoint_that_is_asked_for_is_the_jobs_own_and_is_answered_with_its_number() {
+    local(async {
+        let (f, worker) = running(&[]).await;
+        let gateway = f.gateway.clone();
+        let ask = take(CheckpointKind::Checkpoint, None);
+        let taken = actix::spawn(async move { gateway.ask(ask).await });
+        acknowledge_all(&f, &worker, 1).await;
+        assert_eq!(taken.await.unwrap().unwrap(), "1");
+        until("committed", || worker.notified.all().iter().any(|told| told.complete)).await;
+        let pointer = f.log.checkpoints().await.pop().expect("it is recorded");
+        assert_eq!(pointer.checkpoint, 1);
+        let report = f.details().await.checkpoints.clone();
+        assert_eq!(report.latest_savepoint, None);
+        let vertices = report.latest_completed.as_ref().expect("it is complete").vertices.clone();
+        let parts: Vec<_> = vertices.iter().flat_map(|vertex| vertex.present()).collect();
+        assert!(parts.len() == 2 && parts.iter().all(|part| part.ack_ms.is_some()), "{parts:?}");
+        assert_eq!(f.status().await, JobStatus::Running);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_stop_is_answered_when_the_job_has_finished() {
     local(async {
         let tmp = tempfile::tempdir().unwrap();

@@ -283,3 +283,22 @@ fn a_savepoint_that_waits_for_a_checkpoint_is_not_ended_by_the_deadline_for_task
     w.stored(1, Ok(()));
     assert_eq!(triggered(&w.commands()), [(2, false, 2)]);
 }
+
+#[test]
+fn a_checkpoint_that_is_asked_for_replaces_the_jobs_own_and_commits() {
+    let (mut w, tasks) = running();
+    w.ask(7, CheckpointKind::Checkpoint).unwrap();
+    assert_eq!(triggered(&w.commands()), [(1, false, 2)], "it waits for no interval");
+    w.complete(1, &tasks, false);
+    let commands = w.commands();
+    assert_eq!(ended(&commands), [(7, Ok("1".to_owned()))]);
+    assert_eq!(notified(&commands), [(1, true, 4)]);
+    assert_eq!(w.core.latest_checkpoint().map(|latest| latest.checkpoint), Some(1));
+    w.ask(8, CheckpointKind::Checkpoint).unwrap();
+    w.commands();
+    let now = w.now();
+    w.core.declined(now, &tasks[0], 2, "the disk is full");
+    let (number, outcome) = ended(&w.commands()).remove(0);
+    assert_eq!(number, 8);
+    assert!(outcome.unwrap_err().contains("the disk is full"));
+}

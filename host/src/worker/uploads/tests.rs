@@ -161,6 +161,19 @@ async fn parts_of_an_attempt_that_has_ended_are_deleted() {
 }
 
 #[tokio::test]
+async fn parts_of_a_checkpoint_that_its_attempt_gives_up_are_deleted_and_no_others() {
+    let test = Test::new();
+    two_parts_are_stored(&test).await;
+    let (attempt, checkpoint, _) = key();
+    test.uploads.give_up(attempt, checkpoint - 1);
+    test.settle().await;
+    assert_eq!(test.store.list("").await.unwrap().len(), 2);
+    test.uploads.give_up(attempt, checkpoint);
+    test.settle().await;
+    assert_eq!(test.store.list("").await.unwrap(), Vec::<String>::new());
+}
+
+#[tokio::test]
 async fn a_handle_that_nobody_takes_leaves_no_parts() {
     let test = Test::new();
     two_parts_are_stored(&test).await;

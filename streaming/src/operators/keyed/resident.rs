@@ -355,6 +355,13 @@ impl<K: Key, V: Kept, T, B: StateBackend<K, V>> Resident<K, V, T, B> {
         Ok(complete)
     }
 
+    /// Drops the snapshot that was begun, if the backend can.
+    pub(in crate::operators) fn abort_snapshot(&mut self) -> bool {
+        let aborted = self.backend.abort_snapshot();
+        self.writing &= !aborted;
+        aborted
+    }
+
     /// Returns the state for a snapshot at a barrier.
     pub(in crate::operators) fn snapshot(
         &mut self,

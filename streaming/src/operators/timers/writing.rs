@@ -180,6 +180,11 @@ impl<K: Key> Timers<K> {
         }
     }
 
+    /// Drops the snapshot that was begun and is not complete.
+    pub(in crate::operators) fn abort_snapshot(&mut self) {
+        (self.event.writing, self.processing.writing) = (None, None);
+    }
+
     /// Returns true while so many chunks of timers wait for their storage that no more records should come.
     pub(in crate::operators) fn waits_for_storage(&self) -> bool {
         self.event.writing.is_some() && self.chunks.stored && self.chunks.pool.is_overdrawn()

@@ -2,7 +2,10 @@
 
 use crate::{
     graph::draft::lock,
-    sinks::{CommitError, CommitRequest, GlobalCommitter},
+    sinks::{
+        CommitError, CommitRequest, GlobalCommitter,
+        marks::{self, Mark, SHARE},
+    },
 };
 use futures::{StreamExt as _, stream};
 use std::{
@@ -22,8 +25,9 @@ const AT_ONCE: usize = 16;
 #[flott(crate = crate)]
 pub struct PendingPart {
     folder: String,
-    /// The subtask that wrote the part, for messages.
+    /// The subtask that wrote the part and the name of its machine, for messages.
     subtask: u32,
+    host: String,
     name: String,
     hidden: String,
     /// The tags of an upload's parts.
@@ -34,7 +38,29 @@ pub struct PendingPart {
 impl PendingPart {
     pub(super) fn of(folder: &str, subtask: u32, pending: PendingOutput) -> Self {
         let PendingOutput { name, hidden, parts, bytes } = pending;
-        Self { folder: folder.to_owned(), subtask, name, hidden, tags: parts, bytes }
+        let (folder, host) = (folder.to_owned(), marks::host());
+        Self { folder, subtask, host, name, hidden, tags: parts, bytes }
+    }
+    /// Returns the announcement of a mark in the folder, which is no part.
+    pub(super) fn mark(folder: &str, subtask: u32, mark: String) -> Self {
+        let (name, parts) = (String::new(), Vec::new());
+        Self::of(folder, subtask, PendingOutput { name, hidden: mark, parts, bytes: 0 })
+    }
+}
+
+#[cfg(test)]
+impl PendingPart {
+    /// Returns a part with every field set, of an upload in three pieces.
+    pub(in crate::sinks) fn example() -> Self {
+        Self {
+            folder: "s3://bucket/out".to_owned(),
+            subtask: 2,
+            host: "node-1".to_owned(),
+            name: "part-00002-00017-5b1f0c6ad2e94f37.csv".to_owned(),
+            hidden: "upload-1".to_owned(),
+            tags: ["a", "b", "c"].map(str::to_owned).to_vec(),
+            bytes: 70_000,
+        }
     }
 }
 
@@ -62,12 +88,12 @@ impl PartCommitter {
     }
 
     async fn publish(&self, part: PendingPart) -> Result<(), CommitError> {
-        let PendingPart { folder: uri, subtask, name, hidden, tags, bytes } = part;
+        let PendingPart { folder: uri, subtask, host, name, hidden, tags, bytes } = part;
         let folder = self.folder(&uri).map_err(|error| CommitError::Failed(error.to_string()))?;
+        let here = marks::host();
         let missing = format!(
-            "neither '{hidden}' nor '{name}', which subtask {subtask} has written, is in the folder '{uri}' here: the \
-             TaskManagers do not share the folder, or the file was deleted. Use a folder that all TaskManagers share, \
-             hdfs:// or s3://"
+            "neither '{hidden}' nor '{name}', which subtask {subtask} has written on '{host}', is in the folder '{uri}' \
+             on '{here}': the TaskManagers do not share the folder, or the file was deleted. {SHARE}"
         );
         match folder.publish(PendingOutput { name, hidden, parts: tags, bytes }).await {
             Ok(Published::Done) => Ok(()),
@@ -89,5 +115,11 @@ impl GlobalCommitter<PendingPart> for PartCommitter {
             return failure.clone();
         }
         results.into_iter().collect()
+    }
+
+    async fn check(&self, announced: PendingPart) -> Result<(), CommitError> {
+        let PendingPart { folder: uri, subtask, host, hidden, .. } = announced;
+        let folder = self.folder(&uri).map_err(|error| CommitError::Failed(error.to_string()))?;
+        marks::check(&*folder, &uri, Mark { mark: &hidden, subtask, host: &host }).await
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Each subtask has one part in progress at most, with a hidden name. The part is *pending* when it has reached its size or age,
 //! or when a barrier comes; the pending part is a committable. The global committer publishes the pending parts of all subtasks
-//! when the checkpoint is complete. It runs in one process, so it notices a folder that the other processes do not share.
+//! when the checkpoint is complete. It runs in one process, and looks at the start for the marks of all subtasks, so that it
+//! notices a folder that the other processes do not share.
 //! Nothing here may show a part whose checkpoint is not complete.
 
 mod commit;
@@ -86,7 +87,7 @@ impl RollingPolicy {
 /// A sink that writes records to files in a folder, exactly once: a record is in one finished file, whatever failed meanwhile.
 ///
 /// The folder is an absolute local path (or `file:` URI), `hdfs://` or `s3://`; with several TaskManagers a local folder must be
-/// one that all of them share, and the job fails if it is not. Files that appear have names like
+/// one that all of them share, else the job fails at its start. Files that appear have names like
 /// `part-00002-00017-5b1f0c6ad2e94f37` (subtask, number, attempt) and the suffix of [`FileSink::suffix`]; they never change
 /// again. A checkpoint ends every file, so that a short checkpoint interval makes many small files.
 ///

@@ -38,7 +38,12 @@ impl Names {
         format!("part-{:05}-{count:05}-{}{}", self.subtask, self.run, self.suffix)
     }
 
-    /// Returns whether a part is one of an earlier attempt of a subtask that this one has taken over from.
+    /// Returns the name of the mark that the attempt leaves in the folder at its start.
+    pub(in crate::sinks) fn mark(&self) -> String {
+        format!("part-{:05}-mark-{}", self.subtask, self.run)
+    }
+
+    /// Returns whether a part, or a mark, is one of an earlier attempt of a subtask that this one has taken over from.
     pub(in crate::sinks) fn is_leftover(&self, part: &str) -> bool {
         let mut fields = part.strip_prefix("part-").unwrap_or_default().splitn(3, '-');
         let (subtask, _, run) = (fields.next(), fields.next(), fields.next());

@@ -1,8 +1,18 @@
 //! The file sink in a local folder: rolling, crashes, other parallelisms, and a folder that is not shared.
 
 use super::*;
-use crate::testing::{self, SinkHarness, SinkHarnessBuilder};
-use std::{fs, path::Path};
+use crate::{
+    sinks::{
+        marks,
+        two_phase::{Prepared, SinkWriterOperator, global_committer},
+    },
+    testing::{self, SinkHarness, SinkHarnessBuilder},
+};
+use std::{
+    fs,
+    path::Path,
+    sync::{Arc, Mutex},
+};
 
 type Files = FileSink<Lines>;
 
@@ -189,6 +199,55 @@ fn a_folder_that_the_committer_does_not_share_fails_the_job_and_is_named() {
     for part in ["can never be committed", "subtask 1", "do not share", shared.to_str().unwrap()] {
         assert!(error.contains(part), "{error}");
     }
+}
+
+/// The announcement of the writer of subtask 1 of 2.
+fn announcement(folder: &Path) -> (Arc<Mutex<Files>>, Prepared<PendingPart>) {
+    let files = FileSink::lines(folder.to_str().unwrap());
+    let shared = Arc::new(Mutex::new(files));
+    let writer = SinkWriterOperator::<String, Files>::new(shared.clone());
+    let mut writer = testing::operator(writer).subtask(1, 2).open().unwrap();
+    let announced = writer.output().remove(0);
+    writer.fail();
+    (shared, announced)
+}
+
+#[test]
+fn a_folder_that_the_committer_does_not_share_fails_the_job_at_its_start() {
+    let tmp = tempfile::tempdir().unwrap();
+    let shared = tmp.path().join("out");
+    let (files, announced) = announcement(&shared);
+    // The global committer's process has another folder under this path.
+    fs::rename(&shared, tmp.path().join("of another machine")).unwrap();
+    let committer = global_committer::<String, Files>(files);
+    let mut committer = testing::operator(committer).open().unwrap();
+    let error = committer.push(announced).unwrap_err();
+    assert!(!error.is_recoverable());
+    let (error, host) = (error.to_string(), marks::host());
+    let place = format!("'{}'", shared.display());
+    let on = format!("on '{host}'");
+    for part in [place.as_str(), "subtask 1", on.as_str(), "not shared", "hdfs://", "s3://"] {
+        assert!(error.contains(part), "{part}: {error}");
+    }
+    assert!(error.matches(&on).count() == 2, "both machines: {error}");
+}
+
+#[test]
+fn a_shared_folder_is_recognised_also_if_the_writer_is_gone_and_no_mark_stays() {
+    let tmp = tempfile::tempdir().unwrap();
+    let (files, announced) = announcement(tmp.path());
+    assert_eq!(names(tmp.path(), true).len(), 1, "the announcement may be on its way");
+    let committer = global_committer::<String, Files>(files);
+    let mut committer = testing::operator(committer).open().unwrap();
+    committer.push(announced).unwrap();
+    assert_eq!(names(tmp.path(), true), [""; 0]);
+    // A mark that no committer has taken.
+    announcement(tmp.path());
+    let mut next = sink(tmp.path()).subtasks(2).attempt(1).open().unwrap();
+    assert_eq!(names(tmp.path(), true).len(), 1);
+    next.barrier(1, false).unwrap();
+    next.notify_complete(1).unwrap();
+    assert_eq!(names(tmp.path(), true), [""; 0]);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use super::{Encoder, RollingPolicy, commit::PendingPart, names::Names};
 use crate::{
     graph::draft::lock,
     operators::{BoxError, OperatorContext, OperatorMail},
-    sinks::{CommittingSinkWriter, NoWriterState, SinkWriter, WriterContext},
+    sinks::{Announcement, CommittingSinkWriter, NoWriterState, SinkWriter, WriterContext, marks},
 };
 use std::{
     collections::VecDeque,
@@ -221,6 +221,13 @@ impl<T, E: Encoder<T>> CommittingSinkWriter<T> for PartWriter<E> {
 
     fn prepare_commit(&mut self) -> Result<Vec<PendingPart>, BoxError> {
         Ok(std::mem::take(&mut self.pending))
+    }
+
+    fn announce(&mut self, context: &OperatorContext) -> Option<Announcement<PendingPart>> {
+        let (uri, subtask) = (self.uri.clone(), self.names.subtask());
+        let left = marks::leave(&self.folder, &uri, &self.names, context);
+        let part = move |mark| PendingPart::mark(&uri, subtask, mark);
+        Some(Box::pin(async move { Ok(left.await?.map(part)) }))
     }
 
     fn abort_leftovers(&mut self, context: &OperatorContext) -> Result<(), BoxError> {

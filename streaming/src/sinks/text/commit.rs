@@ -9,7 +9,10 @@ use crate::{
     graph::draft::lock,
     operators::{BoxError, OperatorContext},
     seam::TaskError,
-    sinks::{CommitError, CommitRequest, GlobalCommitter},
+    sinks::{
+        CommitError, CommitRequest, GlobalCommitter,
+        marks::{self, Mark, SHARE},
+    },
 };
 use std::{
     fs::{self, File},
@@ -17,11 +20,15 @@ use std::{
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
 };
+use storage::output::OutputFolder;
 
 /// Publishes the result.
 #[derive(Debug)]
 pub(crate) struct TextCommitter {
     work: Arc<Mutex<Work>>,
+    staging: Arc<dyn OutputFolder>,
+    /// The destination, for messages.
+    shown: String,
 }
 
 /// The work of the committer, which blocks.
@@ -43,7 +50,10 @@ impl TextCommitter {
             let what = format!("the output '{}' can't be written", destination.display());
             context.io_error(what, error)
         })?;
-        Ok(Self { work: Arc::new(Mutex::new(Work { destination, publication })) })
+        let staging = storage::output::local(publication.staging());
+        let shown = destination.display().to_string();
+        let work = Arc::new(Mutex::new(Work { destination, publication }));
+        Ok(Self { work, staging, shown })
     }
 }
 
@@ -54,6 +64,12 @@ impl GlobalCommitter<TextPart> for TextCommitter {
         let work = self.work.clone();
         let done = storage::disk::blocking(move || lock(&work).commit(request.committable));
         done.await.unwrap_or_else(|why| Err(CommitError::Retry(why)))
+    }
+
+    async fn check(&self, announced: TextPart) -> Result<(), CommitError> {
+        let TextPart { subtask, host, path: mark, .. } = announced;
+        let left = Mark { mark: &mark, subtask, host: &host };
+        marks::check(&*self.staging, &self.shown, left).await
     }
 }
 
@@ -97,9 +113,12 @@ impl Work {
             .map_err(|why| CommitError::Failed(format!("'{shown}' {why}")))?;
         if let Some(missing) = self.gather(&parts).map_err(later)? {
             return Err(CommitError::Failed(format!(
-                "'{}' of '{shown}', which subtask {} has written, is not there: the TaskManagers do not share the \
-                 folder, or the file was deleted. Write to a folder that all TaskManagers share",
-                missing.path, missing.subtask
+                "'{}' of '{shown}', which subtask {} has written on '{}', is not there on '{}': the TaskManagers do not \
+                 share the folder, or the file was deleted. {SHARE}",
+                missing.path,
+                missing.subtask,
+                missing.host,
+                marks::host()
             )));
         }
         self.publication.publish().map_err(later)?;

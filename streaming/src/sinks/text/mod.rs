@@ -19,25 +19,38 @@ use crate::{
 };
 use commit::TextCommitter;
 use std::path::PathBuf;
+#[cfg(test)]
+pub(in crate::sinks) use writer::TextState;
 use writer::TextWriter;
 
 /// A part that is written to its end: the committable of the sink.
 #[derive(Debug, Clone, PartialEq, Eq, derive::FlottType)]
 #[flott(crate = crate)]
 pub(crate) struct TextPart {
+    /// The subtask that wrote the part and the name of its machine, for messages.
     subtask: u32,
+    host: String,
     path: String,
     identity: Identity,
 }
 
 /// The identity that a file keeps when it is renamed: inode, length in bytes, and the time of its last change in nanoseconds since 1970. The
 /// device is not part of it, because it has another number on each machine that mounts the file system.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, derive::FlottType)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, derive::FlottType)]
 #[flott(crate = crate)]
 struct Identity {
     inode: u64,
     bytes: u64,
     modified_ns: u64,
+}
+
+#[cfg(test)]
+impl TextPart {
+    /// Returns a part with every field set.
+    pub(in crate::sinks) fn example() -> Self {
+        let identity = Identity { inode: 300, bytes: 70_000, modified_ns: 1 << 60 };
+        Self { subtask: 2, host: "node-1".to_owned(), path: "/out/part".to_owned(), identity }
+    }
 }
 
 /// Writes records as lines; the result appears when the job has finished.

@@ -1,8 +1,15 @@
 //! The text sink: restored at every point and parallelism, and commits that are repeated.
 
 use super::*;
-use crate::testing::{self, SinkHarness, SinkHarnessBuilder, SinkSnapshot};
-use std::{fs, path::Path};
+use crate::{
+    sinks::two_phase::{SinkWriterOperator, global_committer},
+    testing::{self, SinkHarness, SinkHarnessBuilder, SinkSnapshot},
+};
+use std::{
+    fs,
+    path::Path,
+    sync::{Arc, Mutex},
+};
 
 fn sink(out: &Path) -> SinkHarnessBuilder<String, TextSink> {
     testing::sink(TextSink::new(out.to_owned()))
@@ -138,6 +145,37 @@ fn parts_that_the_committer_does_not_see_fail_the_job_and_keep_the_earlier_resul
     let text = error.to_string();
     assert!(text.contains("subtask 1") && text.contains("do not share"), "{text}");
     assert_eq!(lines(&out), ["old"]);
+}
+
+#[test]
+fn a_folder_that_the_committer_does_not_share_fails_the_job_at_its_start() {
+    for shares in [true, false] {
+        let tmp = tempfile::tempdir().unwrap();
+        let out = tmp.path().join("out");
+        let text = Arc::new(Mutex::new(TextSink::new(out.clone())));
+        let writer = SinkWriterOperator::<String, TextSink>::new(text.clone());
+        let mut writer = testing::operator(writer).subtask(1, 2).open().unwrap();
+        let announced = writer.output().remove(0);
+        let staging = publish::staging(&out, model::JobId(0));
+        if !shares {
+            fs::rename(&staging, tmp.path().join("of another machine")).unwrap();
+        }
+        let committer = global_committer::<String, TextSink>(text);
+        let mut committer = testing::operator(committer).open().unwrap();
+        let checked = committer.push(announced);
+        assert_eq!(checked.is_ok(), shares);
+        if let Err(error) = checked {
+            let (text, place) = (error.to_string(), format!("'{}'", out.display()));
+            assert!(!error.is_recoverable());
+            for part in [place.as_str(), "subtask 1", "not shared"] {
+                assert!(text.contains(part), "{text}");
+            }
+            continue;
+        }
+        writer.fail();
+        committer.fail();
+        assert_eq!(entries(tmp.path()), 0, "no mark is left");
+    }
 }
 
 #[test]

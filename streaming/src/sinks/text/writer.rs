@@ -4,7 +4,9 @@
 use super::{Identity, TextPart, publish};
 use crate::{
     operators::{BoxError, OperatorContext},
-    sinks::{CommittingSinkWriter, SinkWriter, WriterContext, files::names::Names},
+    sinks::{
+        Announcement, CommittingSinkWriter, SinkWriter, WriterContext, files::names::Names, marks,
+    },
     state::ListState,
     types::ToLine,
 };
@@ -23,6 +25,17 @@ const BUFFER_BYTES: usize = 256 << 10;
 #[flott(crate = crate)]
 pub(crate) struct TextState {
     files: ListState<(String, u64)>,
+}
+
+#[cfg(test)]
+impl TextState {
+    /// Returns the state of a subtask that has taken over a part.
+    pub(in crate::sinks) fn example() -> Self {
+        let mut state = <Self as crate::state::State>::empty();
+        state.files.push(("/out/part-1".to_owned(), 70_000));
+        state.files.push(("/out/part-2".to_owned(), 3));
+        state
+    }
 }
 
 /// Writes the part of one subtask.
@@ -84,7 +97,7 @@ impl TextWriter {
         File::open(&self.staging)?.sync_all()?;
         let identity = Identity::of(&self.path)?.ok_or(io::ErrorKind::NotFound)?;
         let (subtask, path) = (self.names.subtask(), self.path.display().to_string());
-        self.ready = Some(TextPart { subtask, path, identity });
+        self.ready = Some(TextPart { subtask, host: marks::host(), path, identity });
         Ok(())
     }
 }
@@ -169,9 +182,20 @@ impl<T: ToLine> CommittingSinkWriter<T> for TextWriter {
         Ok(())
     }
 
+    fn announce(&mut self, context: &OperatorContext) -> Option<Announcement<TextPart>> {
+        let (folder, shown) = (storage::output::local(&self.staging), self.destination.display());
+        let left = marks::leave(&folder, &shown.to_string(), &self.names, context);
+        let (subtask, host) = (self.names.subtask(), marks::host());
+        let part = move |path| TextPart { subtask, host, path, identity: Identity::default() };
+        Some(Box::pin(async move { Ok(left.await?.map(part)) }))
+    }
+
     fn abort_leftovers(&mut self, _context: &OperatorContext) -> Result<(), BoxError> {
         for entry in fs::read_dir(&self.staging).into_iter().flatten().flatten() {
-            if entry.file_name().to_str().is_some_and(|name| self.names.is_leftover(name)) {
+            let name = entry.file_name();
+            // A part, or a mark that no committer has taken.
+            let name = name.to_str().map(|name| name.strip_prefix('.').unwrap_or(name));
+            if name.is_some_and(|name| self.names.is_leftover(name)) {
                 // A failure is ignored: the file goes with the folder.
                 let _ = fs::remove_file(entry.path());
             }

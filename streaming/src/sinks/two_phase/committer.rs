@@ -2,7 +2,7 @@
 //! complete, one checkpoint after another, beside the task. It must never let a barrier pass before everything that the restored
 //! checkpoint held is committed.
 
-use super::{failed, queue::Queue};
+use super::{Prepared, failed, queue::Queue};
 use crate::{
     batch::Batch,
     graph::draft::lock,
@@ -26,9 +26,10 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// Maximum number of commits of one committer that are under way.
 const AT_ONCE: usize = 64;
-/// The committer's tickets: of a commit under way, and of the timer to repeat it.
+/// The committer's tickets: of a commit under way, of the timer to repeat it, and of the check of an announcement.
 const COMMIT: u32 = 0;
 const AGAIN: u32 = 1;
+const CHECK: u32 = 2;
 
 /// The outcome of committing a group.
 #[derive(Debug)]
@@ -58,6 +59,10 @@ pub trait CommitGroup<C>: Send + 'static {
     const ONLY_AT_END: bool;
     /// Commits the committables of the request.
     fn commit(&self, request: CommitRequest<Vec<C>>) -> BoxFuture<'static, Outcome<C>>;
+    /// Returns the check of an announcement; `None` if announcements are not for this committer.
+    fn check(&self, _announced: C) -> Option<BoxFuture<'static, Result<(), CommitError>>> {
+        None
+    }
 }
 
 /// Commits each committable by itself.
@@ -97,6 +102,10 @@ impl<C: Record, K: GlobalCommitter<C>> CommitGroup<C> for Together<Arc<K>> {
             outcome
         })
     }
+    fn check(&self, announced: C) -> Option<BoxFuture<'static, Result<(), CommitError>>> {
+        let committer = self.0.clone();
+        Some(Box::pin(async move { committer.check(announced).await }))
+    }
 }
 
 type Create<K> = Box<dyn FnMut(&OperatorContext) -> Result<K, BoxError> + Send>;
@@ -110,6 +119,9 @@ pub struct CommitterOperator<C, K> {
     most_retries: u32,
     /// Receives the outcome of the commit that is under way; `None` while none is.
     under_way: Option<Arc<Mutex<Option<Outcome<C>>>>>,
+    /// Number of checks of announcements that are under way, and the outcomes of those that are done.
+    checking: usize,
+    checked: Arc<Mutex<Vec<Result<(), CommitError>>>>,
     /// True while a timer is set for a repetition.
     pausing: bool,
     /// True until everything is committed that the restored checkpoint held.
@@ -129,6 +141,8 @@ impl<C: Record, K: CommitGroup<C>> CommitterOperator<C, K> {
             queue: Queue::new(K::ONLY_AT_END),
             most_retries: RETRIES_DEFAULT,
             under_way: None,
+            checking: 0,
+            checked: Arc::default(),
             pausing: false,
             restoring: false,
             ended: false,
@@ -157,6 +171,37 @@ impl<C: Record, K: CommitGroup<C>> CommitterOperator<C, K> {
             Ok(Vec::new())
         };
         context.spawn_io(Box::pin(work), COMMIT);
+    }
+
+    /// Begins to check an announcement.
+    fn check(&mut self, announced: C, context: &OperatorContext) {
+        let Some(check) = self.committer.as_ref().and_then(|committer| committer.check(announced))
+        else {
+            return;
+        };
+        let checked = self.checked.clone();
+        let work = async move {
+            let outcome = check.await;
+            lock(&checked).push(outcome);
+            Ok(Vec::new())
+        };
+        self.checking += 1;
+        context.spawn_io(Box::pin(work), CHECK);
+    }
+
+    /// Takes the outcomes of checks that are done.
+    fn checked(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
+        let done = std::mem::take(&mut *lock(&self.checked));
+        self.checking = self.checking.saturating_sub(done.len());
+        done.into_iter().try_for_each(|outcome| match outcome {
+            Ok(()) => Ok(()),
+            Err(CommitError::Failed(what)) => {
+                Err(TaskError::Output { operator: context.name().to_owned(), what })
+            }
+            Err(CommitError::Retry(why)) => {
+                Err(context.io_error("cannot check where the writers write", why))
+            }
+        })
     }
 
     /// Takes the outcome of the commit that was under way.
@@ -192,7 +237,7 @@ impl<C: Record, K: CommitGroup<C>> CommitterOperator<C, K> {
     }
 }
 
-impl<C: Record, K: CommitGroup<C>> Operator<C> for CommitterOperator<C, K> {
+impl<C: Record, K: CommitGroup<C>> Operator<Prepared<C>> for CommitterOperator<C, K> {
     type Out = ();
 
     fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
@@ -222,11 +267,14 @@ impl<C: Record, K: CommitGroup<C>> Operator<C> for CommitterOperator<C, K> {
 
     fn process(
         &mut self,
-        batch: &mut Batch<C>,
+        batch: &mut Batch<Prepared<C>>,
         _out: &mut Collector<()>,
-        _context: &OperatorContext,
+        context: &OperatorContext,
     ) -> Result<(), TaskError> {
-        batch.each(|committable, _| self.queue.add([committable]));
+        batch.each(|prepared, _| match prepared {
+            Prepared::Committable(committable) => self.queue.add([committable]),
+            Prepared::Announcement(announced) => self.check(announced, context),
+        });
         Ok(())
     }
 
@@ -258,6 +306,10 @@ impl<C: Record, K: CommitGroup<C>> Operator<C> for CommitterOperator<C, K> {
                 self.pausing = false;
                 self.commit_next(context);
                 Ok(())
+            }
+            OperatorMail::Reply { ticket: CHECK, result } => {
+                result.map_err(|why| context.io_error("a check was interrupted", why))?;
+                self.checked(context)
             }
             OperatorMail::Reply { result, .. } => {
                 result.map_err(|why| context.io_error("a commit was interrupted", why))?;
@@ -294,6 +346,6 @@ impl<C: Record, K: CommitGroup<C>> Operator<C> for CommitterOperator<C, K> {
     }
 
     fn is_committing(&self) -> bool {
-        self.queue.next().is_some()
+        self.queue.next().is_some() || self.checking > 0
     }
 }

@@ -10,6 +10,9 @@ mod queue;
 mod tests;
 mod writer;
 
+#[cfg(test)]
+pub(in crate::sinks) use queue::{KeptCommittables, Queue};
+
 pub use committer::{CommitGroup, CommitterOperator, EachAlone, Together};
 pub(crate) use queue::declare;
 pub use writer::SinkWriterOperator;
@@ -21,6 +24,16 @@ use crate::{
     seam::TaskError,
 };
 use std::sync::{Arc, Mutex};
+
+/// A committable on its way from a writer to the committers.
+#[derive(Debug, Clone, derive::FlottType)]
+#[flott(crate = crate)]
+pub enum Prepared<C> {
+    /// To be committed when its checkpoint is complete.
+    Committable(C),
+    /// To be checked by the global committer at once, and never committed.
+    Announcement(C),
+}
 
 /// A sink that the operators of all subtasks share.
 pub type Shared<S> = Arc<Mutex<S>>;

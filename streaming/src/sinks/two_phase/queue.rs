@@ -12,7 +12,7 @@ type Kept<C> = (u64, bool, C);
 /// The snapshot of a committer.
 #[derive(derive::OperatorState)]
 #[flott(crate = crate)]
-pub(super) struct KeptCommittables<C> {
+pub(in crate::sinks) struct KeptCommittables<C> {
     #[state(name = "committables")]
     pub(super) list: ListState<Kept<C>>,
 }
@@ -30,7 +30,7 @@ pub(super) struct Group<C> {
 
 /// The committables that are not committed.
 #[derive(Debug)]
-pub(super) struct Queue<C> {
+pub(in crate::sinks) struct Queue<C> {
     /// Committables behind the last barrier.
     current: Vec<C>,
     /// Those of checkpoints that are not complete, in ascending order.
@@ -42,7 +42,7 @@ pub(super) struct Queue<C> {
 }
 
 impl<C: Record> Queue<C> {
-    pub(super) fn new(only_at_end: bool) -> Self {
+    pub(in crate::sinks) fn new(only_at_end: bool) -> Self {
         Self { current: Vec::new(), pending: VecDeque::new(), due: VecDeque::new(), only_at_end }
     }
 
@@ -66,12 +66,12 @@ impl<C: Record> Queue<C> {
         }
     }
 
-    pub(super) fn add(&mut self, committables: impl IntoIterator<Item = C>) {
+    pub(in crate::sinks) fn add(&mut self, committables: impl IntoIterator<Item = C>) {
         self.current.extend(committables);
     }
 
     /// Assigns what came since the last barrier to a checkpoint. `is_final`: it is the final one, after the end of input.
-    pub(super) fn barrier(&mut self, checkpoint: u64, is_final: bool) {
+    pub(in crate::sinks) fn barrier(&mut self, checkpoint: u64, is_final: bool) {
         let committables = std::mem::take(&mut self.current);
         if is_final || !committables.is_empty() {
             let group = Group { checkpoint, is_final, committables, retries: 0 };
@@ -80,7 +80,7 @@ impl<C: Record> Queue<C> {
     }
 
     /// Returns what a snapshot must hold: everything before the last barrier that is not committed.
-    pub(super) fn kept(&self) -> KeptCommittables<C> {
+    pub(in crate::sinks) fn kept(&self) -> KeptCommittables<C> {
         let mut kept = <KeptCommittables<C> as State>::empty();
         let groups = || self.due.iter().chain(&self.pending);
         // The final group itself may be empty: then the others say that it came.

@@ -8,8 +8,8 @@ use crate::{
     operators::{Consumer, Flow, Link, OperatorMail, SideOutputs, split_ticket},
     seam::StreamEvent,
     sinks::{
-        CommitError, CommitRequest, CommittingSinkWriter, NoCommitter, NoWriterState, SinkWriter,
-        WriterContext,
+        Announcement, CommitError, CommitRequest, CommittingSinkWriter, NoCommitter, NoWriterState,
+        SinkWriter, WriterContext,
     },
     testing,
 };
@@ -262,7 +262,9 @@ fn a_commit_is_repeated_alone_and_holds_up_those_of_the_next_checkpoint() {
 }
 
 /// A committer of a subtask, without a writer.
-fn committer_alone(world: &Shown) -> testing::HarnessBuilder<u64, CommitterOf<u64, Numbers>> {
+fn committer_alone(
+    world: &Shown,
+) -> testing::HarnessBuilder<Prepared<u64>, CommitterOf<u64, Numbers>> {
     let sink = Arc::new(Mutex::new(Numbers { world: world.clone() }));
     testing::operator(committer::<u64, Numbers>(sink))
 }
@@ -271,7 +273,7 @@ fn committer_alone(world: &Shown) -> testing::HarnessBuilder<u64, CommitterOf<u6
 fn the_pause_before_a_repetition_doubles_up_to_ten_seconds() {
     let world = Shown::default();
     let mut test = committer_alone(&world).open().unwrap();
-    test.push(1).unwrap();
+    test.push(Prepared::Committable(1)).unwrap();
     test.barrier(1, false).unwrap();
     lock(&world).results.extend((0..9).map(|_| later("busy")));
     test.notify_complete(1).unwrap();
@@ -292,8 +294,8 @@ fn the_pause_before_a_repetition_doubles_up_to_ten_seconds() {
 fn a_snapshot_holds_what_is_to_be_repeated() {
     let world = Shown::default();
     let mut test = committer_alone(&world).open().unwrap();
-    test.push(1).unwrap();
-    test.push(2).unwrap();
+    test.push(Prepared::Committable(1)).unwrap();
+    test.push(Prepared::Committable(2)).unwrap();
     test.barrier(1, false).unwrap();
     lock(&world).results.extend([later("busy"), Ok(())]);
     test.notify_complete(1).unwrap();
@@ -308,8 +310,8 @@ fn a_snapshot_holds_what_is_to_be_repeated() {
 fn a_permanent_failure_fails_the_task_which_is_never_done() {
     let world = Shown::default();
     let mut test = committer_alone(&world).open().unwrap();
-    test.push(1).unwrap();
-    test.push(2).unwrap();
+    test.push(Prepared::Committable(1)).unwrap();
+    test.push(Prepared::Committable(2)).unwrap();
     test.end_of_input().unwrap();
     test.barrier(1, true).unwrap();
     let failed = Err(CommitError::Failed("no such table".to_owned()));
@@ -325,7 +327,7 @@ fn a_permanent_failure_fails_the_task_which_is_never_done() {
 fn a_commit_that_is_refused_too_often_fails_the_task() {
     let world = Shown::default();
     let mut test = committer_alone(&world).option(RETRIES_OPTION, "2").open().unwrap();
-    test.push(1).unwrap();
+    test.push(Prepared::Committable(1)).unwrap();
     test.barrier(1, false).unwrap();
     lock(&world).results.extend((0..3).map(|_| later("busy")));
     test.notify_complete(1).unwrap();
@@ -429,7 +431,10 @@ fn io(host: &Slow) -> Option<OperatorMail> {
 }
 
 /// A committer whose commits last until the test lets them end.
-fn slow(world: &Shown, restore: Vec<Vec<u8>>) -> (Link<u64, CommitterOf<u64, Numbers>>, Arc<Slow>) {
+fn slow(
+    world: &Shown,
+    restore: Vec<Vec<u8>>,
+) -> (Link<Prepared<u64>, CommitterOf<u64, Numbers>>, Arc<Slow>) {
     let host = Arc::new(Slow::default());
     let context = OperatorContext::for_tests_with(0, 1, host.clone()).restoring(restore);
     let sink = Arc::new(Mutex::new(Numbers { world: world.clone() }));
@@ -443,9 +448,9 @@ fn barrier(checkpoint: u64) -> StreamEvent {
     StreamEvent::Barrier(Barrier { checkpoint, triggered_ms: 0, last: false })
 }
 
-fn push(link: &mut impl Consumer<u64>, number: u64) {
+fn push(link: &mut impl Consumer<Prepared<u64>>, number: u64) {
     let mut batch = crate::batch::Batch::default();
-    batch.push(number, crate::batch::NO_TIME);
+    batch.push(Prepared::Committable(number), crate::batch::NO_TIME);
     link.batch(&mut batch).unwrap();
 }
 
@@ -487,7 +492,7 @@ fn a_snapshot_holds_what_is_being_committed() {
 fn a_restored_committer_takes_no_records_and_lets_no_barrier_pass_before_it_has_committed() {
     let world = Shown::default();
     let mut test = committer_alone(&world).open().unwrap();
-    test.push(1).unwrap();
+    test.push(Prepared::Committable(1)).unwrap();
     let snapshot = test.barrier(1, false).unwrap();
     let (mut link, host) = slow(&world, snapshot);
     assert!(link.full() && link.is_committing());
@@ -496,6 +501,102 @@ fn a_restored_committer_takes_no_records_and_lets_no_barrier_pass_before_it_has_
     assert!(!link.full() && !link.is_committing());
     assert_eq!(link.event(barrier(2)).unwrap(), Flow::Done);
     assert_eq!(log(&world), ["1 of 1 try 0"]);
+}
+
+/// A sink whose writers announce the number of their subtask.
+struct Announces(Numbers);
+struct Announcer(NumberWriter);
+struct Checks(Shown);
+
+impl Sink<u64> for Announces {
+    type Committable = u64;
+    type Writer = Announcer;
+    type Committer = NumberCommitter;
+    type GlobalCommitter = Checks;
+    fn create_writer(&self, context: &OperatorContext) -> Result<Announcer, BoxError> {
+        self.0.create_writer(context).map(Announcer)
+    }
+    fn create_committer(&self, context: &OperatorContext) -> Result<NumberCommitter, BoxError> {
+        self.0.create_committer(context)
+    }
+    fn create_global_committer(&self, _: &OperatorContext) -> Result<Checks, BoxError> {
+        Ok(Checks(self.0.world.clone()))
+    }
+}
+impl SinkWriter<u64> for Announcer {
+    fn write(&mut self, number: u64, context: &WriterContext<'_>) -> Result<(), BoxError> {
+        self.0.write(number, context)
+    }
+}
+impl CommittingSinkWriter<u64> for Announcer {
+    type Committable = u64;
+    type State = NoWriterState;
+    fn announce(&mut self, context: &OperatorContext) -> Option<Announcement<u64>> {
+        let subtask = context.subtask().into();
+        Some(Box::pin(async move { Ok(Some(subtask)) }))
+    }
+    fn prepare_commit(&mut self) -> Result<Vec<u64>, BoxError> {
+        self.0.prepare_commit()
+    }
+}
+impl GlobalCommitter<u64> for Checks {
+    async fn commit(&self, request: CommitRequest<Vec<u64>>) -> Result<(), CommitError> {
+        lock(&self.0).log.push(format!("{:?}", request.committable));
+        Ok(())
+    }
+    async fn check(&self, announced: u64) -> Result<(), CommitError> {
+        let mut world = lock(&self.0);
+        world.log.push(format!("check {announced}"));
+        world.results.pop_front().unwrap_or(Ok(()))
+    }
+}
+
+#[test]
+fn announcements_are_checked_at_the_start_by_the_global_committer_alone_and_never_committed() {
+    let world = Shown::default();
+    let announces = || testing::sink(Announces(Numbers { world: world.clone() })).subtasks(2);
+    let mut test = announces().open().unwrap();
+    assert_eq!(log(&world), ["check 0", "check 1"]);
+    test.push(0, 7).unwrap();
+    let checkpoint = test.barrier(1, false).unwrap();
+    test.notify_complete(1).unwrap();
+    assert_eq!(log(&world), ["7 of 1 try 0", "[7]"]);
+    test.fail();
+    let restored = announces().attempt(1).restore(checkpoint).open().unwrap();
+    assert_eq!(log(&world), ["[7]", "7 of 1 try 0", "check 0", "check 1"]);
+    restored.finish().unwrap();
+    assert_eq!(log(&world), [""; 0]);
+}
+
+#[test]
+fn a_check_that_fails_fails_the_job_and_one_that_cannot_be_made_fails_the_task() {
+    let world = Shown::default();
+    let announces = || testing::sink(Announces(Numbers { world: world.clone() }));
+    lock(&world).results.push_back(Err(CommitError::Failed("'x' is not shared".to_owned())));
+    let error = announces().open().err().unwrap();
+    assert!(
+        !error.is_recoverable() && error.to_string().contains("the output 'x' is not shared"),
+        "{error}"
+    );
+    lock(&world).results.push_back(later("the disk is slow"));
+    let error = announces().open().err().unwrap();
+    assert!(error.is_recoverable() && error.to_string().contains("the disk is slow"), "{error}");
+}
+
+#[test]
+fn a_barrier_and_the_end_of_input_wait_for_the_announcement() {
+    let world = Shown::default();
+    for event in [barrier(1), StreamEvent::EndOfInput] {
+        let host = Arc::new(Slow::default());
+        let context = OperatorContext::for_tests_with(0, 1, host.clone());
+        let sink = Arc::new(Mutex::new(Announces(Numbers { world: world.clone() })));
+        let operator = SinkWriterOperator::<u64, Announces>::new(sink);
+        let mut link = Link::new(operator, Box::new(NoConsumer), SideOutputs::default(), context);
+        link.open().unwrap();
+        assert_eq!(link.event(event).unwrap(), Flow::Waiting);
+        link.deliver(model::NodeId(0), io(&host).unwrap()).unwrap();
+        assert_eq!(link.event(event).unwrap(), Flow::Done);
+    }
 }
 
 /// A writer that sends its numbers away and waits for an answer.

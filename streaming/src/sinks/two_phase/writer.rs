@@ -1,14 +1,21 @@
 //! The operator that runs a sink's writer: hands on what the writer prepares before each barrier, and at the end of input.
 
-use super::{Shared, failed};
+use super::{Prepared, Shared, commits, failed};
 use crate::{
     batch::{Batch, NO_TIME},
     graph::draft::lock,
-    operators::{Collector, Flow, Operator, OperatorContext, OperatorMail},
+    operators::{BoxError, Collector, Flow, Operator, OperatorContext, OperatorMail},
     seam::{StreamEvent, TaskError},
     sinks::sink::{CommittingSinkWriter, Sink, SinkWriter, WriterContext},
     state::{Share, State, read_operator_state, write_operator_state},
 };
+use std::sync::{Arc, Mutex};
+
+/// The operator's own ticket: the announcement is prepared. The other tickets are the writer's.
+const ANNOUNCE: u32 = u32::MAX;
+
+/// Receives the announcement of a writer.
+type Announced<C> = Arc<Mutex<Option<Result<Option<C>, BoxError>>>>;
 
 /// Runs the [`SinkWriter`] of one subtask. Emits the writer's committables.
 pub struct SinkWriterOperator<T, S: Sink<T>> {
@@ -16,6 +23,8 @@ pub struct SinkWriterOperator<T, S: Sink<T>> {
     /// Made when the task opens.
     writer: Option<S::Writer>,
     watermark: Option<i64>,
+    /// Receives the writer's announcement while it is being prepared.
+    announcing: Option<Announced<S::Committable>>,
     /// True while the writer flushes for the event at hand.
     flushing: bool,
     /// True once the end of input was seen: everything is prepared, and no committable may be emitted any more, because nothing
@@ -28,17 +37,36 @@ pub struct SinkWriterOperator<T, S: Sink<T>> {
 impl<T, S: Sink<T>> SinkWriterOperator<T, S> {
     /// Makes the operator of one subtask. The writer is created when the task opens.
     pub fn new(sink: Shared<S>) -> Self {
-        Self { sink, writer: None, watermark: None, flushing: false, ended: false, aborted: false }
+        let (writer, watermark, announcing) = (None, None, None);
+        Self { sink, writer, watermark, announcing, flushing: false, ended: false, aborted: false }
+    }
+
+    /// Begins to prepare the writer's announcement, if it has one.
+    fn announce(&mut self, context: &OperatorContext) {
+        let (_, globally) = commits::<T, S>();
+        let Some(writer) = self.writer.as_mut().filter(|_| globally && !self.ended) else { return };
+        let Some(announcement) = writer.announce(context) else { return };
+        let slot = Announced::<S::Committable>::default();
+        self.announcing = Some(slot.clone());
+        let work = async move {
+            let announcement = announcement.await;
+            *lock(&slot) = Some(announcement);
+            Ok(Vec::new())
+        };
+        context.spawn_io(Box::pin(work), ANNOUNCE);
     }
 
     /// Flushes the writer, and emits what it prepares.
     fn prepare(
         &mut self,
         end_of_input: bool,
-        out: &mut Collector<S::Committable>,
+        out: &mut Collector<Prepared<S::Committable>>,
         context: &OperatorContext,
     ) -> Result<Flow, TaskError> {
         let Some(writer) = &mut self.writer else { return Ok(Flow::Done) };
+        if self.announcing.is_some() {
+            return Ok(Flow::Waiting);
+        }
         if !std::mem::replace(&mut self.flushing, true) {
             writer.flush(end_of_input, context).map_err(|error| failed(context, error))?;
         }
@@ -47,7 +75,8 @@ impl<T, S: Sink<T>> SinkWriterOperator<T, S> {
         }
         self.flushing = false;
         self.ended |= end_of_input;
-        out.collect_all(writer.prepare_commit().map_err(|error| failed(context, error))?);
+        let prepared = writer.prepare_commit().map_err(|error| failed(context, error))?;
+        out.collect_all(prepared.into_iter().map(Prepared::Committable));
         Ok(Flow::Done)
     }
 
@@ -59,7 +88,7 @@ impl<T, S: Sink<T>> SinkWriterOperator<T, S> {
 }
 
 impl<T: Send + 'static, S: Sink<T>> Operator<T> for SinkWriterOperator<T, S> {
-    type Out = S::Committable;
+    type Out = Prepared<S::Committable>;
 
     fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
         // Then the operator does not see the end of input again, and may emit nothing.
@@ -67,19 +96,20 @@ impl<T: Send + 'static, S: Sink<T>> Operator<T> for SinkWriterOperator<T, S> {
         let created = lock(&self.sink).create_writer(context);
         let writer = self.writer.insert(created.map_err(|error| failed(context, error))?);
         writer.open(context).map_err(|error| failed(context, error))?;
-        if !context.is_restored() {
-            return Ok(());
+        if context.is_restored() {
+            let share = Share::new(context.subtask(), context.parallelism());
+            let state = read_operator_state(&context.snapshots()?, share);
+            let state = state.map_err(|error| failed(context, error.into()))?;
+            writer.restore_state(state, context).map_err(|error| failed(context, error))?;
         }
-        let share = Share::new(context.subtask(), context.parallelism());
-        let state = read_operator_state(&context.snapshots()?, share);
-        let state = state.map_err(|error| failed(context, error.into()))?;
-        writer.restore_state(state, context).map_err(|error| failed(context, error))
+        self.announce(context);
+        Ok(())
     }
 
     fn process(
         &mut self,
         batch: &mut Batch<T>,
-        out: &mut Collector<S::Committable>,
+        out: &mut Collector<Prepared<S::Committable>>,
         context: &OperatorContext,
     ) -> Result<(), TaskError> {
         let Some(writer) = &mut self.writer else { return Ok(()) };
@@ -95,7 +125,7 @@ impl<T: Send + 'static, S: Sink<T>> Operator<T> for SinkWriterOperator<T, S> {
     fn event(
         &mut self,
         event: StreamEvent,
-        out: &mut Collector<S::Committable>,
+        out: &mut Collector<Prepared<S::Committable>>,
         context: &OperatorContext,
     ) -> Result<Flow, TaskError> {
         match event {
@@ -110,9 +140,20 @@ impl<T: Send + 'static, S: Sink<T>> Operator<T> for SinkWriterOperator<T, S> {
     fn mail(
         &mut self,
         mail: OperatorMail,
-        _out: &mut Collector<S::Committable>,
+        out: &mut Collector<Prepared<S::Committable>>,
         context: &OperatorContext,
     ) -> Result<(), TaskError> {
+        if let OperatorMail::Reply { ticket: ANNOUNCE, result } = &mail
+            && let Some(slot) = self.announcing.take()
+        {
+            if let Err(why) = result {
+                return Err(context.io_error("the writer could not announce itself", why));
+            }
+            let announced = lock(&slot).take().unwrap_or(Ok(None));
+            let announced = announced.map_err(|error| failed(context, error))?;
+            out.collect_all(announced.map(Prepared::Announcement));
+            return Ok(());
+        }
         let Some(writer) = &mut self.writer else { return Ok(()) };
         writer.mail(mail, context).map_err(|error| failed(context, error))
     }

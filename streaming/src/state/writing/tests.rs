@@ -167,6 +167,28 @@ proptest! {
 }
 
 #[test]
+fn a_snapshot_that_is_aborted_leaves_nothing_for_the_next_one() {
+    let mut test = Test::new(1);
+    (0..2_000).for_each(|key| test.set(key, &[1; 20]));
+    test.barrier();
+    test.slice(30_000);
+    // Old values are written for the snapshot before it is aborted, and none afterwards.
+    (1_000..1_200).for_each(|key| test.set(key, &[2; 20]));
+    assert!(test.table.abort_snapshot());
+    test.complete = true;
+    test.chunks.clear();
+    (0..1_500).for_each(|key| test.set(key, &[3; 20]));
+    (2_000..5_000).for_each(|key| test.set(key, &[4; 20]));
+    let mut slice = Slice::whole();
+    assert!(test.table.write_snapshot(&mut slice).unwrap() && slice.chunks.is_empty());
+    test.barrier();
+    test.slice(30_000);
+    (0..5_000).for_each(|key| test.set(key, &[5; 20]));
+    let written = test.written();
+    assert!(written == test.at_barrier && written.len() == 5_000);
+}
+
+#[test]
 fn a_state_that_is_emptied_while_its_snapshot_is_written_is_in_the_snapshot() {
     let mut test = Test::new(1);
     (0..1_000).for_each(|key| test.set(key, &[1]));

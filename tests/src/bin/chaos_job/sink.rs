@@ -91,6 +91,9 @@ impl CommittingSinkWriter<String> for StoppingWriter {
         }
         Ok(parts)
     }
+    fn announce(&mut self, context: &OperatorContext) -> Option<Announcement<PendingPart>> {
+        CommittingSinkWriter::<String>::announce(&mut self.writer, context)
+    }
     fn abort_leftovers(&mut self, context: &OperatorContext) -> Result<()> {
         CommittingSinkWriter::<String>::abort_leftovers(&mut self.writer, context)
     }
@@ -131,5 +134,8 @@ impl GlobalCommitter<PendingPart> for StoppingCommitter {
         self.reach(Point::BeforeCommit).await?;
         self.committer.commit(request).await?;
         self.reach(Point::Committed).await
+    }
+    async fn check(&self, announced: PendingPart) -> Result<(), CommitError> {
+        self.committer.check(announced).await
     }
 }

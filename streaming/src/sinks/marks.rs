@@ -1,0 +1,73 @@
+//! Marks: empty hidden files by which a global committer sees at the start of a job that the writers write to its own folder, and
+//! not to folders of the same path on other machines.
+//!
+//! A writer leaves a mark in the folder and announces it; the committer takes the mark away. A writer must never delete its own
+//! mark: if it fails, its announcement may still be on the way, and the committer must not take that for another folder. What
+//! nobody takes is deleted with the other leftovers of the attempt.
+
+use super::{CommitError, files::names::Names};
+use crate::{
+    operators::{BoxError, OperatorContext},
+    seam::TaskError,
+};
+use futures::future::BoxFuture;
+use std::sync::Arc;
+use storage::output::OutputFolder;
+
+/// What to do about a folder that is not shared; the end of an error's text.
+pub(super) const SHARE: &str = "Write to a folder that all TaskManagers share, such as a mounted network file system; a FileSink also \
+    writes to hdfs:// and s3://";
+
+/// A mark that a writer has announced.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Mark<'a> {
+    /// The name of the mark in its folder.
+    pub(super) mark: &'a str,
+    /// The subtask of the writer, from 0, and the name of its machine.
+    pub(super) subtask: u32,
+    pub(super) host: &'a str,
+}
+
+/// Returns the name of this machine, for messages.
+pub(super) fn host() -> String {
+    let name = nix::unistd::gethostname();
+    name.map_or_else(|_| "unknown host".to_owned(), |name| name.to_string_lossy().into_owned())
+}
+
+/// Leaves the mark of an attempt in the folder of the output `shown`, and returns the mark's name; `None` if the folder needs none.
+pub(super) fn leave(
+    folder: &Arc<dyn OutputFolder>,
+    shown: &str,
+    names: &Names,
+    context: &OperatorContext,
+) -> BoxFuture<'static, Result<Option<String>, BoxError>> {
+    let left = folder.leave_mark(&names.mark(), &names.owner);
+    let (operator, what) = (context.name().to_owned(), format!("cannot write to '{shown}'"));
+    Box::pin(async move {
+        let failed = |why: String| BoxError::from(TaskError::Io { operator, what, why });
+        left.await.map_err(|error| failed(error.to_string()))
+    })
+}
+
+/// Takes the mark away from the folder of the output `shown`.
+///
+/// # Errors
+/// [`CommitError::Failed`] if the mark is not in the folder: the writer writes to another one. [`CommitError::Retry`] if the
+/// folder cannot be read or changed.
+pub(super) async fn check(
+    folder: &dyn OutputFolder,
+    shown: &str,
+    left: Mark<'_>,
+) -> Result<(), CommitError> {
+    match folder.take_mark(left.mark).await {
+        Ok(true) => Ok(()),
+        Ok(false) => {
+            let (Mark { mark, subtask, host }, here) = (left, self::host());
+            Err(CommitError::Failed(format!(
+                "'{shown}' is not shared by the TaskManagers: '{mark}', which subtask {subtask} has created in its folder \
+                 on '{host}', is not there on '{here}', where the output is committed. {SHARE}"
+            )))
+        }
+        Err(error) => Err(CommitError::Retry(error.to_string())),
+    }
+}
