@@ -1,6 +1,7 @@
 //! What a call is: the traits of gateways and messages, what a handler is given, and the macro that
 //! declares a gateway. Nothing here moves bytes.
 
+use crate::trace::TraceContext;
 use model::{Fence, JobId, LeaderSession};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{fmt, sync::Arc, time::Duration};
@@ -66,7 +67,7 @@ pub struct Caller {
     pub session: Option<LeaderSession>,
     /// When the caller stops waiting.
     pub deadline: Deadline,
-    /// Where the call belongs in a trace.
+    /// The trace that the call is part of; a handler that acts on the call enters it.
     pub trace: TraceContext,
     #[expect(dead_code, reason = "it tells by being dropped")]
     observed: Observed,
@@ -183,15 +184,6 @@ impl Deadline {
     pub fn at(self) -> Instant {
         self.at
     }
-}
-
-/// Where a call belongs in a trace; all zero: in none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, Serialize, Deserialize)]
-pub struct TraceContext {
-    /// The whole.
-    pub trace: u128,
-    /// The part that makes the call.
-    pub span: u64,
 }
 
 /// An error that never happens.

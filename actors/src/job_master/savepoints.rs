@@ -105,6 +105,7 @@ impl Handler<Ask<TakeSavepoint>> for JobMaster {
     type Result = ResponseActFuture<Self, Answer<TakeSavepoint>>;
 
     fn handle(&mut self, ask: Ask<TakeSavepoint>, _: &mut Context<Self>) -> Self::Result {
+        let _entered = ask.caller.trace.enter();
         let TakeSavepoint { kind, directory } = ask.body;
         let options = &self.deps.options;
         let Some(directory) = directory.or_else(|| options.get(&SAVEPOINT_DIRECTORY)) else {

@@ -4,6 +4,8 @@ use super::args::ClusterArgs;
 use super::{Context, Failure};
 use crate::settings;
 use conf::{Options, execution, rest as rest_options};
+use gateways::TraceContext;
+use platform::Platform;
 use rest::client::{ClientError, ClientTimeouts, RestClient};
 use std::path::Path;
 use std::time::Duration;
@@ -24,7 +26,7 @@ pub(crate) fn connect(context: &Context, cluster: &ClusterArgs) -> Result<RestCl
     Ok(at(options, &host, port))
 }
 
-/// Returns a client of the endpoint at this address, with the waits of the options.
+/// Returns a client of the endpoint at this address, with the waits of the options. Its requests are one trace.
 pub(crate) fn at(options: &Options, host: &str, port: u16) -> RestClient {
     let answer = options.get(&execution::CLIENT_TIMEOUT);
     let timeouts = ClientTimeouts {
@@ -32,7 +34,7 @@ pub(crate) fn at(options: &Options, host: &str, port: u16) -> RestClient {
         answer,
         build: answer + Duration::from_secs(120),
     };
-    RestClient::new(host, port, timeouts)
+    RestClient::new(host, port, timeouts).with_trace(TraceContext::draw(&Platform::production()))
 }
 
 /// Why a request failed; where nobody answers, also where the address comes from and what to do.
