@@ -20,6 +20,7 @@ mod programs;
 mod results;
 mod roles;
 mod settings;
+mod stacks;
 mod stop;
 mod target;
 mod targets;

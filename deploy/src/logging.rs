@@ -3,12 +3,17 @@
 
 use conf::logging::LogFormat;
 use conf::{Options, logging};
+use gateways::TraceContext;
+use std::fmt;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::PathBuf;
 use thiserror::Error;
+use tracing::{Event, Subscriber};
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, MakeWriter};
+use tracing_subscriber::registry::LookupSpan;
 
 /// Names the log file, as the scripts do.
 const FILE_VARIABLE: &str = "FLOTT_LOG_FILE";
@@ -145,13 +150,97 @@ where
         .with_target(true)
         .with_thread_names(true);
     // A second installation (a test's) is refused by tracing; the first one stays.
-    let _ = if json { builder.json().try_init() } else { builder.try_init() };
+    let _ = if json {
+        builder.json().map_event_format(|lines| InTrace { lines, json }).try_init()
+    } else {
+        builder.map_event_format(|lines| InTrace { lines, json }).try_init()
+    };
+}
+
+/// Adds to each line the trace in which its thread works, `trace=…`, if there is one.
+struct InTrace<F> {
+    lines: F,
+    json: bool,
+}
+
+impl<S, N, F> FormatEvent<S, N> for InTrace<F>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+    F: FormatEvent<S, N>,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let trace = TraceContext::current();
+        if trace.is_none() {
+            return self.lines.format_event(context, writer, event);
+        }
+        let mut line = String::new();
+        self.lines.format_event(context, Writer::new(&mut line), event)?;
+        let line = line.trim_end_matches('\n');
+        match line.strip_suffix('}').filter(|_| self.json) {
+            Some(open) => writeln!(writer, "{open},\"trace\":\"{trace}\"}}"),
+            None => writeln!(writer, "{line} trace={trace}"),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
+    use std::sync::{Arc, Mutex};
+    use tracing_subscriber::fmt::format;
+
+    /// Writes to memory.
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl std::io::Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Lines {
+        fn take(&self) -> String {
+            String::from_utf8(std::mem::take(&mut *self.0.lock().unwrap())).unwrap()
+        }
+    }
+
+    #[test]
+    fn a_line_shows_the_trace_in_which_its_thread_works_and_no_other_does() {
+        let trace = TraceContext { trace: 0xabc, span: 1 };
+        let id = "00000000000000000000000000000abc";
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let builder =
+            tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone());
+        let text = builder.event_format(InTrace { lines: format(), json: false }).finish();
+        tracing::subscriber::with_default(text, || {
+            tracing::info!(job = 7, "before");
+            assert!(lines.take().ends_with("before job=7\n"));
+            let _entered = trace.enter();
+            tracing::info!(job = 7, "submitted");
+            assert!(lines.take().ends_with(&format!("submitted job=7 trace={id}\n")));
+        });
+        let writer = lines.clone();
+        let builder = tracing_subscriber::fmt().json().with_writer(move || writer.clone());
+        let json = builder.map_event_format(|lines| InTrace { lines, json: true }).finish();
+        tracing::subscriber::with_default(json, || {
+            let _entered = trace.enter();
+            tracing::info!(job = 7, "submitted");
+            let line: serde_json::Value = serde_json::from_str(&lines.take()).unwrap();
+            assert_eq!((&line["trace"], &line["fields"]["job"]), (&id.into(), &7.into()));
+        });
+    }
 
     #[test]
     fn logs_are_for_their_user_alone() {

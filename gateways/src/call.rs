@@ -1,6 +1,7 @@
 //! Types of calls: the traits of gateways and messages, the context that a handler gets, and the
 //! macro that declares a gateway. Nothing here moves bytes.
 
+use crate::trace::TraceContext;
 use model::{Fence, JobId, LeaderSession};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{fmt, sync::Arc, time::Duration};
@@ -66,7 +67,7 @@ pub struct Caller {
     pub session: Option<LeaderSession>,
     /// Time at which the caller stops waiting.
     pub deadline: Deadline,
-    /// Place of the call in a trace.
+    /// The trace that the call is part of; a handler that acts on the call enters it.
     pub trace: TraceContext,
     #[expect(dead_code, reason = "it tells by being dropped")]
     observed: Observed,
@@ -183,15 +184,6 @@ impl Deadline {
     pub fn at(self) -> Instant {
         self.at
     }
-}
-
-/// The place of a call in a trace; all zero if it belongs to none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, Serialize, Deserialize)]
-pub struct TraceContext {
-    /// Id of the whole trace, shared by all its spans.
-    pub trace: u128,
-    /// Id of the span that makes the call.
-    pub span: u64,
 }
 
 /// An error that never happens.

@@ -1,7 +1,7 @@
 //! Frames: the bytes between two processes. Encoding and decoding only; `PROTOCOL.md` is its text.
 //! Decoding never panics, never allocates, and asks for more bytes only up to the bound.
 
-use crate::call::TraceContext;
+use crate::trace::TraceContext;
 use model::{Epoch, LeaderSession};
 use std::time::Duration;
 use thiserror::Error;

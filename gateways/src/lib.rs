@@ -26,6 +26,7 @@ mod scratch;
 mod serve;
 mod served;
 mod strangers;
+mod trace;
 mod transport;
 pub mod witness;
 
@@ -42,9 +43,7 @@ pub mod slot_manager;
 pub mod task_executor;
 
 pub use address::{EndpointAddress, NodeAddress, ParseAddressError};
-pub use call::{
-    Answer, Ask, Call, Caller, Deadline, Gateway, Never, Principal, TraceContext, call_id,
-};
+pub use call::{Answer, Ask, Call, Caller, Deadline, Gateway, Never, Principal, call_id};
 pub use courier::{Courier, Deliverable, until_answered};
 pub use delivery::{Facts, Inbox};
 pub use endpoint::{Endpoint, EndpointBuilder, MAILBOX_CAPACITY};
@@ -54,6 +53,7 @@ pub use peers::PeerEvent;
 pub use platform::handshake;
 pub use remote::Remote;
 pub use rpc::{Registration, RpcService, RpcStartError};
+pub use trace::{Entered, TraceContext};
 pub use transport::PeerHandle;
 
 /// The names that the [`gateway!`] macro uses.

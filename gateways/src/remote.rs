@@ -2,7 +2,7 @@
 
 use crate::{
     address::EndpointAddress,
-    call::{Call, CallContext, Deadline, Gateway, Principal, TraceContext},
+    call::{Call, CallContext, Deadline, Gateway, Principal},
     codec,
     connection::Asking,
     disorder,
@@ -11,6 +11,7 @@ use crate::{
     rpc::Inner,
     scratch,
     serve::{Outcome, ReplyTo, ServeSlot, Serving, ask_local},
+    trace::TraceContext,
     witness::FabricFact,
 };
 use model::{Fence, LeaderSession};
@@ -25,6 +26,7 @@ use tokio::time::Instant;
 pub struct Remote<G: Gateway> {
     shared: Arc<Shared>,
     session: Option<LeaderSession>,
+    /// The trace of all calls; none: that which is current when a call is made.
     trace: TraceContext,
     gateway: PhantomData<fn() -> G>,
 }
@@ -36,11 +38,13 @@ struct Shared {
 }
 
 impl<G: Gateway> Clone for Remote<G> {
+    /// Returns a gateway to the same endpoint. One that has no trace of its own takes the current one: futures call through
+    /// clones, and are polled after the turn in which a trace was entered.
     fn clone(&self) -> Self {
         Self {
             shared: Arc::clone(&self.shared),
             session: self.session,
-            trace: self.trace,
+            trace: self.trace.or_else(TraceContext::current),
             gateway: PhantomData,
         }
     }
@@ -65,13 +69,19 @@ impl<G: Gateway> Remote<G> {
     /// Returns the same remote; every call of it carries the caller's own leader session.
     #[must_use]
     pub fn with_session(&self, session: LeaderSession) -> Self {
-        Self { session: Some(session), ..self.clone() }
+        Self {
+            shared: Arc::clone(&self.shared),
+            session: Some(session),
+            trace: self.trace,
+            gateway: PhantomData,
+        }
     }
 
-    /// Returns the same remote; every call of it is part of a trace.
+    /// Returns a gateway to the same endpoint whose calls are part of `trace`, whatever the current trace is; if `trace` is
+    /// none, of the current trace.
     #[must_use]
     pub fn with_trace(&self, trace: TraceContext) -> Self {
-        Self { trace, ..self.clone() }
+        Self { trace: trace.or_else(TraceContext::current), ..self.clone() }
     }
 
     /// Address of the endpoint that is called.
@@ -104,7 +114,7 @@ impl<G: Gateway> Remote<G> {
         let context = CallContext {
             session: self.session,
             deadline: Deadline::after_moment(now, within),
-            trace: self.trace,
+            trace: self.trace.or_else(TraceContext::current),
         };
         self.shared.ask(body, context, now).await
     }

@@ -8,7 +8,7 @@ use actix::{
 };
 use futures::{FutureExt, channel::oneshot};
 use gateways::{
-    Answer, Ask, Registration, RpcService,
+    Answer, Ask, Entered, Registration, RpcService, TraceContext,
     job_master::{CoordinationError, CoordinatorFailed, JobMasterGateway},
     program_host::{
         BuildError, BuildGraph, CancelOnHost, CoordinatorsCheckpointEnded, DeployToHost,
@@ -79,6 +79,15 @@ impl Actor for ProgramHost {
 }
 
 impl ProgramHost {
+    /// Enters the trace of a call that starts work for the host's job. A child process, which serves one job alone, stays in the
+    /// first one.
+    fn enter(&self, trace: TraceContext) -> Entered {
+        if matches!(self.place, Place::Child) {
+            trace.enter_process();
+        }
+        trace.enter()
+    }
+
     fn coordination(&mut self) -> Result<&Coordination, BuildError> {
         if self.coordination.is_none() {
             let started = Coordination::start(self.program.clone(), self.tmp_dir.clone());
@@ -111,6 +120,7 @@ impl Handler<Ask<BuildGraph>> for ProgramHost {
     type Result = ResponseFuture<Answer<BuildGraph>>;
 
     fn handle(&mut self, ask: Ask<BuildGraph>, _: &mut Self::Context) -> Self::Result {
+        let _entered = self.enter(ask.caller.trace);
         match self.coordination() {
             Ok(coordination) => coordination.build(ask.body).boxed_local(),
             Err(error) => now(Err(error)),
@@ -122,6 +132,7 @@ impl Handler<Ask<StartHost>> for ProgramHost {
     type Result = ResponseActFuture<Self, Answer<StartHost>>;
 
     fn handle(&mut self, ask: Ask<StartHost>, _: &mut Self::Context) -> Self::Result {
+        let _entered = self.enter(ask.caller.trace);
         let start = ask.body;
         match &self.worker {
             // A repeated call changes the host's share of the network memory.
@@ -163,6 +174,7 @@ impl Handler<Ask<DeployToHost>> for ProgramHost {
     type Result = Answer<DeployToHost>;
 
     fn handle(&mut self, ask: Ask<DeployToHost>, _: &mut Self::Context) -> Self::Result {
+        let _entered = self.enter(ask.caller.trace);
         match self.worker.up() {
             Some(worker) => worker.deploy(ask.body),
             None => Err(DeployError::Host("the host is not started yet".to_owned())),
@@ -256,6 +268,7 @@ impl Handler<Ask<StartCoordinators>> for ProgramHost {
     type Result = ResponseFuture<Answer<StartCoordinators>>;
 
     fn handle(&mut self, ask: Ask<StartCoordinators>, _: &mut Self::Context) -> Self::Result {
+        let _entered = self.enter(ask.caller.trace);
         let start = ask.body;
         let job_master =
             self.rpc.gateway::<JobMasterGateway>(&start.job_master, start.job_master_id);

@@ -18,6 +18,7 @@ pub mod programs;
 pub mod render;
 mod server;
 mod services;
+mod traces;
 pub mod upload;
 
 pub use bodies::BodyLimits;

@@ -10,6 +10,7 @@ use crate::guard::{Gate, IdlePlace, guard};
 use crate::handlers;
 use crate::kinds::{self, Kind, Kinds, Place};
 use crate::services::{RestAddress, RestBind, RestServices};
+use crate::traces::traced;
 use actix_web::dev::{Server, ServerHandle};
 use actix_web::http::KeepAlive;
 use actix_web::middleware::from_fn;
@@ -88,13 +89,14 @@ impl RestServer {
         let state = Data::new(services);
         let link = Data::new(RestUrl(link));
         let server = HttpServer::new(move || {
-            let gate = gate.clone();
+            let (gate, platform) = (gate.clone(), state.platform.clone());
             App::new()
                 .app_data(state.clone())
                 .app_data(link.clone())
                 .app_data(kinds.clone())
                 .app_data(PayloadConfig::new(state.settings.bodies.each))
                 .wrap(from_fn(move |request, next| guard(gate.clone(), request, next)))
+                .wrap(from_fn(move |request, next| traced(platform.clone(), request, next)))
                 .service(web::scope("/v1").configure(handlers::routes))
                 .configure(handlers::routes)
                 .default_service(web::to(not_found))

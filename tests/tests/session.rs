@@ -13,8 +13,12 @@
 mod common;
 
 use common::{
-    Cluster, SOON, bin, eventually, expected_counts, output_lines, repository_text, request,
+    Cluster, Process, SOON, bin, eventually, expected_counts, free_port, output_lines,
+    repository_text, request,
 };
+use gateways::TraceContext;
+use platform::testing::Authority;
+use std::io::{Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -519,4 +523,98 @@ fn results_of_a_job_with_large_parallelism_are_exact() {
         let overview = cluster.block_on(cluster.client().overview()).ok()?;
         (overview.slots_available == 12).then_some(())
     });
+}
+
+#[test]
+fn with_internal_tls_jobs_run_and_data_ports_answer_nothing_but_tls() {
+    let folder = tempfile::tempdir().unwrap();
+    let pem = Authority::new().issue(&["localhost"]);
+    let mut options = vec![
+        ("security.ssl.internal.enabled".to_owned(), "true".to_owned()),
+        ("taskmanager.host".to_owned(), "localhost".to_owned()),
+    ];
+    for (name, text) in [("ca", &pem.authority), ("cert", &pem.chain), ("key", &pem.key)] {
+        let file = folder.path().join(name);
+        std::fs::write(&file, text).unwrap();
+        options.push((format!("security.ssl.internal.{name}"), file.display().to_string()));
+    }
+    let options: Vec<(&str, &str)> = options.iter().map(|(k, v)| (&**k, &**v)).collect();
+    let mut cluster = Cluster::start(&options, 0);
+    let ports = [free_port(), free_port()];
+    for port in ports {
+        cluster.start_taskmanager(&["-D", &format!("taskmanager.data.port={port}")]);
+    }
+    cluster.await_taskmanagers(2);
+    let text = repository_text();
+    let out = cluster.folder.path().join("counts");
+    let (text_arg, out_arg) = (text.to_str().unwrap(), out.to_str().unwrap());
+    let args = ["--input", text_arg, "--output", out_arg, "--parallelism", "2"];
+    let job = cluster.submit(&bin("word_count"), &request(&args, 1));
+    cluster.await_state(&job, "FINISHED", SOON);
+    assert_eq!(output_lines(&out), expected_counts(&text));
+
+    let sums = cluster.folder.path().join("sums");
+    let args = ["--count", "100000000", "--rate", "100", "--output", sums.to_str().unwrap()];
+    let job = cluster.submit(&bin("sequence_sum"), &request(&args, 2));
+    cluster.await_state(&job, "RUNNING", SOON);
+    let mut stream = eventually(SOON, "a program host listens", || {
+        ports.iter().find_map(|port| std::net::TcpStream::connect(("localhost", *port)).ok())
+    });
+    stream.set_read_timeout(Some(SOON)).unwrap();
+    // As a process without TLS begins: the length of a greeting, and its magic.
+    stream.write_all(b"\x00\x57FLOT\x01\x01\x00").unwrap();
+    let mut answer = [0; 3];
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(answer, [0x15, 3, 3], "an alert of TLS");
+    let cancel = cluster.flott(&["cancel"], &[&job]);
+    assert!(cancel.status.success(), "{}", String::from_utf8_lossy(&cancel.stderr));
+}
+
+#[test]
+fn one_submission_is_one_trace_in_the_logs_of_jobmanager_and_taskmanager() {
+    let cluster = Cluster::start(&[], 1);
+    let text = repository_text();
+    let run = |out: &str, trace: Option<TraceContext>| {
+        let out = cluster.folder.path().join(out);
+        let (text, out) = (text.to_str().unwrap(), out.to_str().unwrap());
+        let request = request(&["--input", text, "--output", out], 1);
+        let client = cluster.client().with_trace(trace.unwrap_or(TraceContext::NONE));
+        let job = cluster.block_on(async {
+            let jar = client.upload(&bin("word_count"), |_| ()).await.unwrap();
+            client.run(jar.jar_id(), &request).await.unwrap().jobid
+        });
+        cluster.await_state(&job, "FINISHED", SOON);
+        job
+    };
+    // The trace of the line about a job, in the log of a process.
+    let trace_of = |process: &Process, what: &str, job: &str| {
+        eventually(
+            SOON,
+            &format!("'{what}' of job {job} is in the log of {}", process.name),
+            || {
+                let log = process.log();
+                let line = log.lines().find(|line| line.contains(what) && line.contains(job))?;
+                let (_, trace) = line.rsplit_once(" trace=").unwrap_or_else(|| panic!("{line}"));
+                Some(u128::from_str_radix(trace, 16).unwrap())
+            },
+        )
+    };
+    let (jobmanager, taskmanager) =
+        (cluster.jobmanager.as_ref().unwrap(), &cluster.taskmanagers[0]);
+    let traces = |job: &str| {
+        [
+            trace_of(jobmanager, "job submitted", job),
+            trace_of(jobmanager, "JobMaster started", job),
+            trace_of(taskmanager, "program host is up", job),
+        ]
+    };
+    let named = TraceContext { trace: 0x5eed_0000_0000_0000_0000_0000_0000_0007, span: 1 };
+    assert_eq!(traces(&run("one", Some(named))), [named.trace; 3]);
+    // A request that names none gets one of its own.
+    let [first, second] = [run("two", None), run("three", None)].map(|job| traces(&job));
+    assert_ne!(first, second);
+    for [trace, others @ ..] in [first, second] {
+        assert!(trace != 0 && trace != named.trace);
+        assert_eq!(others, [trace; 2]);
+    }
 }

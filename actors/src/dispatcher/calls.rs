@@ -29,6 +29,7 @@ impl Handler<Ask<SubmitJob>> for Dispatcher {
     type Result = ResponseFuture<Answer<SubmitJob>>;
 
     fn handle(&mut self, ask: Ask<SubmitJob>, ctx: &mut Context<Self>) -> Self::Result {
+        let _entered = ask.caller.trace.enter();
         self.submit(ask.body.graph, Origin::Client, ctx)
     }
 }
@@ -37,6 +38,7 @@ impl Handler<Ask<CancelJob>> for Dispatcher {
     type Result = ResponseFuture<Answer<CancelJob>>;
 
     fn handle(&mut self, ask: Ask<CancelJob>, _: &mut Context<Self>) -> Self::Result {
+        let _entered = ask.caller.trace.enter();
         let job = ask.body.job_id;
         match self.asked(job) {
             Some(asked) => {
@@ -55,6 +57,7 @@ impl Handler<Ask<RequestJobStatus>> for Dispatcher {
     type Result = ResponseFuture<Answer<RequestJobStatus>>;
 
     fn handle(&mut self, ask: Ask<RequestJobStatus>, _: &mut Context<Self>) -> Self::Result {
+        let _entered = ask.caller.trace.enter();
         let job = ask.body.job_id;
         match self.asked(job) {
             Some(asked) => {
@@ -76,6 +79,7 @@ impl Handler<Ask<RequestJobResult>> for Dispatcher {
     type Result = ResponseFuture<Answer<RequestJobResult>>;
 
     fn handle(&mut self, ask: Ask<RequestJobResult>, _: &mut Context<Self>) -> Self::Result {
+        let _entered = ask.caller.trace.enter();
         let job = ask.body.job_id;
         let wait = Duration::from_millis(ask.body.wait_ms).min(RESULT_WAIT_MAX);
         match self.asked(job) {
@@ -95,6 +99,7 @@ impl Handler<Ask<RequestJobDetails>> for Dispatcher {
     type Result = ResponseFuture<Answer<RequestJobDetails>>;
 
     fn handle(&mut self, ask: Ask<RequestJobDetails>, _: &mut Context<Self>) -> Self::Result {
+        let _entered = ask.caller.trace.enter();
         let job = ask.body.job_id;
         match self.asked(job) {
             Some(asked) => {
@@ -110,6 +115,7 @@ impl Handler<Ask<RequestJobCheckpoints>> for Dispatcher {
     type Result = ResponseFuture<Answer<RequestJobCheckpoints>>;
 
     fn handle(&mut self, ask: Ask<RequestJobCheckpoints>, _: &mut Context<Self>) -> Self::Result {
+        let _entered = ask.caller.trace.enter();
         let job = ask.body.job_id;
         match self.asked(job) {
             Some(asked) => {
@@ -127,7 +133,8 @@ impl Handler<Ask<RequestJobCheckpoints>> for Dispatcher {
 impl Handler<Ask<RequestJobsOverview>> for Dispatcher {
     type Result = ResponseFuture<Answer<RequestJobsOverview>>;
 
-    fn handle(&mut self, _: Ask<RequestJobsOverview>, _: &mut Context<Self>) -> Self::Result {
+    fn handle(&mut self, ask: Ask<RequestJobsOverview>, _: &mut Context<Self>) -> Self::Result {
+        let _entered = ask.caller.trace.enter();
         let running = self.all_asked();
         let ended = self.ended.iter().filter(|(job, _)| !self.jobs.contains_key(job));
         let mut others: Vec<JobSummary> =
@@ -151,6 +158,7 @@ impl Handler<Ask<DeliverCoordinationRequest>> for Dispatcher {
         ask: Ask<DeliverCoordinationRequest>,
         _: &mut Context<Self>,
     ) -> Self::Result {
+        let _entered = ask.caller.trace.enter();
         let DeliverCoordinationRequest { job_id, operator, request } = ask.body;
         let deadline = ask.caller.deadline;
         if let Some(asked) = self.asked(job_id) {
@@ -216,9 +224,10 @@ impl Handler<Ask<ShutDownCluster>> for Dispatcher {
 
     fn handle(
         &mut self,
-        _: Ask<ShutDownCluster>,
+        ask: Ask<ShutDownCluster>,
         ctx: &mut Context<Self>,
     ) -> Answer<ShutDownCluster> {
+        let _entered = ask.caller.trace.enter();
         tracing::info!(jobs = self.jobs.len(), "the cluster is shut down on request");
         self.table.close();
         let running = self.all_asked();

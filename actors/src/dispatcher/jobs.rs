@@ -10,6 +10,7 @@ use actix::{AsyncContext, Context, Handler, ResponseFuture};
 use conf::Options;
 use control::dispatcher::{Origin, Refusal};
 use control::mutation::Rule;
+use gateways::TraceContext;
 use gateways::dispatcher::SubmitError;
 use gateways::job_services::ReleaseHost;
 use gateways::resource_manager::ApplicationStatus;
@@ -110,7 +111,8 @@ impl Dispatcher {
         let created = self.logs.clone().create(graph.clone(), log, self.writer.clone());
         let platform = self.deps.services.platform.clone();
         let addr = ctx.address();
-        let stored = actix::spawn(async move {
+        let trace = TraceContext::current();
+        let stored = actix::spawn(trace.carry(async move {
             let prepared = async {
                 restoring::check(&graph, &options, platform).await?;
                 // The next leader runs every job that has a record, so the program must be there before the record.
@@ -125,9 +127,9 @@ impl Dispatcher {
                 Ok(()) => created.await.map_err(NotStored::Log),
                 Err(error) => Err(error),
             };
-            let stored = GraphStored { graph, options, outcome, may_be_stored };
+            let stored = GraphStored { graph, options, outcome, may_be_stored, trace };
             addr.send(stored).await.unwrap_or(Err(SubmitError::ShuttingDown))
-        });
+        }));
         Box::pin(async move { stored.await.unwrap_or(Err(SubmitError::ShuttingDown)) })
     }
 
@@ -218,6 +220,7 @@ impl Dispatcher {
             graph: graph.clone(),
             options,
             submitted_ms,
+            trace: TraceContext::current(),
             hosts: self.deps.hosts(),
             log: log.clone(),
             embedded: self.deps.embedded,
@@ -272,13 +275,15 @@ struct GraphStored {
     outcome: Result<LogEnd, NotStored>,
     /// False if storing the graph was not even tried.
     may_be_stored: bool,
+    trace: TraceContext,
 }
 
 impl Handler<GraphStored> for Dispatcher {
     type Result = Result<JobId, SubmitError>;
 
     fn handle(&mut self, stored: GraphStored, ctx: &mut Context<Self>) -> Self::Result {
-        let GraphStored { graph, options, outcome, may_be_stored } = stored;
+        let GraphStored { graph, options, outcome, may_be_stored, trace } = stored;
+        let _entered = trace.enter();
         let job = graph.job_id;
         self.persisting.remove(&job);
         let error = match outcome {

@@ -8,7 +8,7 @@ use control::dispatcher::{JobPhase, Mode, Origin, Refusal};
 use gateways::dispatcher::{PlanProgram, SubmitError, SubmitProgram};
 use gateways::job_services::{BuildInHost, BuiltInHost};
 use gateways::program_host::BuildError;
-use gateways::{Answer, Ask, CallError};
+use gateways::{Answer, Ask, CallError, TraceContext};
 use model::{JobGraph, JobId, ProgramRef};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -74,7 +74,8 @@ impl Dispatcher {
             Ok(request) => {
                 let (built, addr) = (self.begin_build(request), ctx.address());
                 actix::spawn(async move {
-                    let built = Built { job, graph: built.await, origin: Origin::Own };
+                    let trace = TraceContext::NONE;
+                    let built = Built { job, graph: built.await, origin: Origin::Own, trace };
                     let _ = addr.send(built).await;
                 });
             }
@@ -100,6 +101,8 @@ impl Handler<Ask<SubmitProgram>> for Dispatcher {
     type Result = ResponseFuture<Answer<SubmitProgram>>;
 
     fn handle(&mut self, ask: Ask<SubmitProgram>, ctx: &mut Context<Self>) -> Self::Result {
+        let trace = ask.caller.trace;
+        let _entered = trace.enter();
         let SubmitProgram { program, job_id, parallelism, options } = ask.body;
         let job = job_id.unwrap_or_else(|| JobId(self.deps.services.platform.random_u128()));
         let reserved = self.table.reserve(job, Origin::Client).map_err(|why| refused(job, why));
@@ -116,7 +119,7 @@ impl Handler<Ask<SubmitProgram>> for Dispatcher {
         let (built, addr) = (self.begin_build(request), ctx.address());
         // A task of its own, so that the job runs even if the client has gone.
         let submitted = actix::spawn(async move {
-            let built = Built { job, graph: built.await, origin: Origin::Client };
+            let built = Built { job, graph: built.await, origin: Origin::Client, trace };
             addr.send(built).await.unwrap_or(Err(SubmitError::ShuttingDown))
         });
         Box::pin(async move { submitted.await.unwrap_or(Err(SubmitError::ShuttingDown)) })
@@ -130,13 +133,15 @@ struct Built {
     job: JobId,
     graph: Result<JobGraph, SubmitError>,
     origin: Origin,
+    trace: TraceContext,
 }
 
 impl Handler<Built> for Dispatcher {
     type Result = ResponseFuture<Result<JobId, SubmitError>>;
 
     fn handle(&mut self, built: Built, ctx: &mut Context<Self>) -> Self::Result {
-        let Built { job, graph, origin } = built;
+        let Built { job, graph, origin, trace } = built;
+        let _entered = trace.enter();
         let submitted = match graph {
             Ok(graph) if graph.job_id == job => self.submit(graph, origin, ctx),
             Ok(graph) => {
@@ -148,7 +153,7 @@ impl Handler<Built> for Dispatcher {
         let addr = ctx.address();
         Box::pin(async move {
             let outcome = submitted.await;
-            let _ = addr.send(Submitted { job, origin, error: outcome.clone().err() }).await;
+            let _ = addr.send(Submitted { job, origin, error: outcome.clone().err(), trace }).await;
             outcome
         })
     }
@@ -161,13 +166,15 @@ struct Submitted {
     job: JobId,
     origin: Origin,
     error: Option<SubmitError>,
+    trace: TraceContext,
 }
 
 impl Handler<Submitted> for Dispatcher {
     type Result = ();
 
     fn handle(&mut self, submitted: Submitted, _: &mut Context<Self>) {
-        let Submitted { job, origin, error } = submitted;
+        let Submitted { job, origin, error, trace } = submitted;
+        let _entered = trace.enter();
         self.building.remove(&job);
         if let Some(error) = error {
             tracing::warn!(%job, %error, "the program does not run");
@@ -187,6 +194,7 @@ impl Handler<Ask<PlanProgram>> for Dispatcher {
     type Result = ResponseFuture<Answer<PlanProgram>>;
 
     fn handle(&mut self, ask: Ask<PlanProgram>, _: &mut Context<Self>) -> Self::Result {
+        let _entered = ask.caller.trace.enter();
         let PlanProgram { program, parallelism, options } = ask.body;
         let mode = self.table.mode();
         // The graph is built in a host of its own, under an id that no job has.

@@ -8,7 +8,7 @@ use gateways::job_master::{
     JobDetails, JobMasterGateway, RequestCheckpoints, RequestDetails, RequestStatus, RequestSummary,
 };
 use gateways::job_services::{JobManagerRunnerGateway, RequestJobMaster};
-use gateways::{Call, Deadline, Remote, RpcService};
+use gateways::{Call, Deadline, Remote, RpcService, TraceContext};
 use model::{CheckpointReport, JobId, JobStatus};
 use platform::watch;
 use std::collections::BTreeMap;
@@ -26,6 +26,8 @@ pub(super) struct Asked {
     submitted_ms: u64,
     rpc: RpcService,
     runner: Remote<JobManagerRunnerGateway>,
+    /// The trace of the request that asks.
+    trace: TraceContext,
     details: DetailsStore,
     end: watch::Receiver<Option<JobResultEntry>>,
 }
@@ -39,7 +41,8 @@ impl Asked {
     ) -> Result<Remote<JobMasterGateway>, JobError> {
         loop {
             if let Ok(Some(found)) = self.runner.ask(RequestJobMaster {}).await {
-                return Ok(self.rpc.gateway(&found.address, found.job_master_id));
+                let job_master = self.rpc.gateway(&found.address, found.job_master_id);
+                return Ok(job_master.with_trace(self.trace));
             }
             if let Some(end) = self.end() {
                 return Err(JobError::Terminated { job: self.job, status: end.status });
@@ -172,6 +175,7 @@ impl Dispatcher {
             submitted_ms: known.submitted_ms,
             rpc: self.deps.services.rpc.clone(),
             runner: known.gateway.clone(),
+            trace: TraceContext::current(),
             details: self.details.clone(),
             end: known.end.subscribe(),
         })
@@ -225,6 +229,7 @@ mod tests {
             submitted_ms: 1_000,
             rpc,
             runner,
+            trace: TraceContext::NONE,
             details,
             end: end.subscribe(),
         };

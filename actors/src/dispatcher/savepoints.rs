@@ -51,6 +51,7 @@ impl Handler<Ask<TriggerSavepoint>> for Dispatcher {
     type Result = Answer<TriggerSavepoint>;
 
     fn handle(&mut self, ask: Ask<TriggerSavepoint>, ctx: &mut Context<Self>) -> Self::Result {
+        let _entered = ask.caller.trace.enter();
         let (job, trigger_id) = (ask.body.job_id, ask.body.trigger_id);
         let Some(asked) = self.asked(job) else {
             return Err(JobError::Terminated { job, status: self.ended_result(job)?.status });
@@ -64,6 +65,7 @@ impl Handler<Ask<DisposeSavepoint>> for Dispatcher {
     type Result = Answer<DisposeSavepoint>;
 
     fn handle(&mut self, ask: Ask<DisposeSavepoint>, ctx: &mut Context<Self>) -> Self::Result {
+        let _entered = ask.caller.trace.enter();
         let DisposeSavepoint { trigger_id, path } = ask.body;
         let services = &self.deps.services;
         let (platform, s3) = (services.platform.clone(), s3_settings(&services.options));

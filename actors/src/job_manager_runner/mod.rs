@@ -21,7 +21,7 @@ use gateways::job_services::{
     RequestJobMaster,
 };
 use gateways::leader_election::{Component, LeaderInformation};
-use gateways::{Answer, Ask, Remote};
+use gateways::{Answer, Ask, Remote, TraceContext};
 use model::{BlobKey, DispatcherId, Fence, JobGraph, JobId, JobMasterId, LeaderSession};
 use std::fmt;
 use std::sync::Arc;
@@ -51,6 +51,8 @@ pub struct RunnerDeps {
     pub options: conf::Options,
     /// Unix milliseconds of the submission.
     pub submitted_ms: u64,
+    /// The trace of the request that submitted the job; none for a job that was recovered.
+    pub trace: TraceContext,
     /// The keeper of program hosts.
     pub hosts: Remote<ProgramHostsGateway>,
     /// The job's log.
@@ -153,8 +155,17 @@ impl Led for JobLeader {
     }
 
     fn start(&self, session: LeaderSession) -> BoxFuture<'static, Running<JobMaster>> {
-        let RunnerDeps { services, dispatcher, graph, options, submitted_ms, hosts, log, .. } =
-            self.deps.clone();
+        let RunnerDeps {
+            services,
+            dispatcher,
+            graph,
+            options,
+            submitted_ms,
+            trace,
+            hosts,
+            log,
+            ..
+        } = self.deps.clone();
         let runner = services.rpc.address_of(&endpoint_name(graph.job_id));
         let deps = JobMasterDeps {
             runner: services.rpc.gateway(&runner, dispatcher),
@@ -163,6 +174,7 @@ impl Led for JobLeader {
             options,
             session: JobMasterId::from_session(session),
             submitted_ms,
+            trace,
             hosts,
             log,
             program: self.deps.program,

@@ -34,6 +34,7 @@ fn launch(process: &TestProcess, hosts: &HostsDouble, dispatcher: DispatcherId) 
         graph: Arc::new(graph(1, 1, false)),
         options: process.services.options.as_ref().clone(),
         submitted_ms: 1,
+        trace: gateways::TraceContext::NONE,
         hosts: hosts.gateway.clone(),
         log: log_of(&graph(1, 1, false)),
         program: None,

@@ -197,7 +197,8 @@ impl Handler<Ask<CoordinatorFailed>> for JobMaster {
 impl Handler<Ask<Cancel>> for JobMaster {
     type Result = Answer<Cancel>;
 
-    fn handle(&mut self, _: Ask<Cancel>, ctx: &mut Context<Self>) -> Answer<Cancel> {
+    fn handle(&mut self, ask: Ask<Cancel>, ctx: &mut Context<Self>) -> Answer<Cancel> {
+        let _entered = ask.caller.trace.enter();
         let now = self.now();
         self.core.cancel(now);
         self.turn(ctx);

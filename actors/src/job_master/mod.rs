@@ -30,7 +30,7 @@ use gateways::heartbeat::Party;
 use gateways::job_master::JobMasterGateway;
 use gateways::job_services::{JobManagerRunnerGateway, ProgramHostsGateway, ReleaseHost};
 use gateways::leader_election::Component;
-use gateways::{Call, EndpointAddress, Remote, RpcService};
+use gateways::{Call, EndpointAddress, Remote, RpcService, TraceContext};
 use model::{
     BlobKey, ClaimedSnapshot, FailureCause, Fence, JobGraph, JobId, JobMasterId, LeaderSession,
     ResourceId,
@@ -66,6 +66,8 @@ pub struct JobMasterDeps {
     pub session: JobMasterId,
     /// Unix milliseconds of the submission.
     pub submitted_ms: u64,
+    /// The trace of the request that submitted the job, in which the JobMaster works unless another request asks for something.
+    pub trace: TraceContext,
     /// The keeper of program hosts of this process.
     pub hosts: Remote<ProgramHostsGateway>,
     /// The job's log, to which its checkpoints are appended.
@@ -90,7 +92,10 @@ pub fn start(deps: JobMasterDeps) -> Running<JobMaster> {
     let (rpc, probe) = (deps.services.rpc.clone(), deps.services.probe.clone());
     let (job, session) = (deps.graph.job_id, deps.session);
     let name = endpoint_name(job);
-    let addr = JobMaster::new(deps).start();
+    let trace = deps.trace;
+    let actor = Context::new().into_future(JobMaster::new(deps));
+    let addr = actor.address();
+    actix::spawn(trace.carry(actor));
     let endpoint = JobMasterGateway::endpoint(addr.clone());
     let from_hosts = [gateways::job_master::CoordinatorFailed::NAME];
     let registration = rpc.serve_for_job(name.clone(), session, endpoint, job, &from_hosts);

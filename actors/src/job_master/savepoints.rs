@@ -117,6 +117,7 @@ impl Handler<Ask<TakeSavepoint>> for JobMaster {
     type Result = ResponseActFuture<Self, Answer<TakeSavepoint>>;
 
     fn handle(&mut self, ask: Ask<TakeSavepoint>, ctx: &mut Context<Self>) -> Self::Result {
+        let _entered = ask.caller.trace.enter();
         let TakeSavepoint { kind, directory } = ask.body;
         if !kind.is_savepoint() {
             let asked = self.ask_core(kind, None, ctx);

@@ -98,6 +98,7 @@ impl Fixture {
             graph: Arc::new(graph),
             session: JobMasterId(session(FENCE)),
             submitted_ms: process.services.platform.unix_millis(),
+            trace: gateways::TraceContext::NONE,
             hosts: hosts.gateway.clone(),
             runner: rpc.gateway(&rpc.address_of("job_manager_runner/test"), fence),
             embedded: false,

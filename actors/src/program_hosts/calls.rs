@@ -29,6 +29,7 @@ impl Handler<Ask<LaunchHost>> for ProgramHosts {
     type Result = ResponseFuture<Answer<LaunchHost>>;
 
     fn handle(&mut self, ask: Ask<LaunchHost>, ctx: &mut Context<Self>) -> Self::Result {
+        let _entered = ask.caller.trace.enter();
         let within = match self.deps.side {
             HostSide::JobManager => COORDINATORS_WAIT,
             HostSide::TaskManager => TASKS_WAIT,
@@ -49,6 +50,7 @@ impl Handler<Ask<BuildInHost>> for ProgramHosts {
     type Result = ResponseFuture<Answer<BuildInHost>>;
 
     fn handle(&mut self, ask: Ask<BuildInHost>, ctx: &mut Context<Self>) -> Self::Result {
+        let _entered = ask.caller.trace.enter();
         let BuildInHost { program, job_id, parallelism, options, keep } = ask.body;
         let deadline = ask.caller.deadline;
         let key = super::program_key(&program);
@@ -121,6 +123,7 @@ impl Handler<Ask<ReleaseHost>> for ProgramHosts {
     type Result = ResponseFuture<Answer<ReleaseHost>>;
 
     fn handle(&mut self, ask: Ask<ReleaseHost>, ctx: &mut Context<Self>) -> Self::Result {
+        let _entered = ask.caller.trace.enter();
         let ending = self.release(ask.body.job_id, ask.body.at_once, ctx);
         Box::pin(async move {
             ending.await;

@@ -18,9 +18,9 @@ pub use launcher::{
 use crate::services::{ProcessServices, Running, Stop};
 use actix::{Actor, ActorContext, AsyncContext, Context, Handler, SpawnHandle};
 use control::program_hosts::{Bounds, Command, Places, Purpose, Ticket};
-use gateways::Remote;
 use gateways::job_services::{HostAddress, HostExit, ProgramHostsGateway};
 use gateways::program_host::{BuildError, ParentAlive, ProgramHostGateway};
+use gateways::{Remote, TraceContext};
 use model::{BlobKey, ContentHash, JobId};
 use platform::watch;
 use platform::{Lane, LaneEnded};
@@ -85,6 +85,8 @@ const IDLE_FOR: Duration = Duration::from_secs(10);
 /// A request for a job's host that has no place yet.
 struct Request {
     program: Option<BlobKey>,
+    /// The trace of the call that asks.
+    trace: TraceContext,
     answer: oneshot::Sender<Launched>,
 }
 
@@ -92,6 +94,8 @@ struct Request {
 struct Entry {
     /// Number of this launch; outcomes of earlier launches are ignored.
     number: u64,
+    /// The trace of the call that caused the launch.
+    trace: TraceContext,
     state: State,
     /// Set once the host has ended.
     exit: watch::Sender<Option<HostExit>>,
@@ -150,7 +154,8 @@ impl ProgramHosts {
         let (answer, launched) = oneshot::channel();
         let deadline = self.deps.services.platform.now().saturating_add(within);
         let ticket = self.places.request(job, purpose, deadline);
-        self.requests.insert(ticket, Request { program, answer });
+        let trace = TraceContext::current();
+        self.requests.insert(ticket, Request { program, trace, answer });
         self.turn(ctx);
         launched
     }
@@ -160,8 +165,8 @@ impl ProgramHosts {
         for command in self.places.decide(self.deps.services.platform.now()) {
             match command {
                 Command::Grant { ticket, job } => {
-                    if let Some(Request { program, answer }) = self.requests.remove(&ticket) {
-                        self.launch_for(job, program, answer, ctx);
+                    if let Some(request) = self.requests.remove(&ticket) {
+                        self.launch_for(job, request, ctx);
                     }
                 }
                 Command::Refuse { ticket, why } => {
@@ -195,8 +200,7 @@ impl ProgramHosts {
     fn launch_for(
         &mut self,
         job: JobId,
-        program: Option<BlobKey>,
-        answer: oneshot::Sender<Launched>,
+        Request { program, trace, answer }: Request,
         ctx: &mut Context<Self>,
     ) {
         if let Some(entry) = self.hosts.get_mut(&job) {
@@ -212,6 +216,7 @@ impl ProgramHosts {
         let (give_up, given_up) = oneshot::channel();
         let entry = Entry {
             number: self.launches,
+            trace,
             state: State::Launching { waiting: vec![answer], _give_up: give_up },
             exit: watch::Sender::new(None),
         };
@@ -359,6 +364,7 @@ impl Handler<LaunchEnded> for ProgramHosts {
             }
             return;
         };
+        let _entered = entry.trace.enter();
         match outcome {
             Ok(host) => {
                 let address = host.address.clone();
@@ -409,6 +415,7 @@ impl Handler<HostGone> for ProgramHosts {
         let Some(entry) = self.current(job, number) else {
             return;
         };
+        let _entered = entry.trace.enter();
         let released = matches!(entry.state, State::Up { ending: true, .. });
         if released {
             tracing::info!(%job, cause = %cause.0, "program host has ended");

@@ -155,6 +155,7 @@ impl Handler<Ask<DeclareRequiredResources>> for ResourceManagerActor {
         ask: Ask<DeclareRequiredResources>,
         _: &mut Context<Self>,
     ) -> Self::Result {
+        let _entered = ask.caller.trace.enter();
         let DeclareRequiredResources {
             job_id,
             job_master_id,
@@ -184,7 +185,8 @@ impl Handler<Ask<DeclareRequiredResources>> for ResourceManagerActor {
 impl Handler<Ask<RequestTaskManagers>> for ResourceManagerActor {
     type Result = ActorAnswer<RequestTaskManagers>;
 
-    fn handle(&mut self, _: Ask<RequestTaskManagers>, _: &mut Context<Self>) -> Self::Result {
+    fn handle(&mut self, ask: Ask<RequestTaskManagers>, _: &mut Context<Self>) -> Self::Result {
+        let _entered = ask.caller.trace.enter();
         let slot_manager = self.slot_manager.clone();
         let asked = async move { slot_manager.ask(RequestSlotOverview {}).await };
         Box::pin(asked.into_actor(self).map(|slots, actor, _| {
@@ -230,7 +232,8 @@ impl ResourceManagerActor {
 impl Handler<Ask<RequestResourceOverview>> for ResourceManagerActor {
     type Result = ResponseFuture<Answer<RequestResourceOverview>>;
 
-    fn handle(&mut self, _: Ask<RequestResourceOverview>, _: &mut Context<Self>) -> Self::Result {
+    fn handle(&mut self, ask: Ask<RequestResourceOverview>, _: &mut Context<Self>) -> Self::Result {
+        let _entered = ask.caller.trace.enter();
         let slot_manager = self.slot_manager.clone();
         Box::pin(async move {
             let slots = slot_manager.ask(RequestSlotOverview {}).await;

@@ -75,6 +75,7 @@ impl Handler<Ask<RegisterJobMaster>> for ResourceManagerActor {
     type Result = ActorAnswer<RegisterJobMaster>;
 
     fn handle(&mut self, ask: Ask<RegisterJobMaster>, ctx: &mut Context<Self>) -> Self::Result {
+        let _entered = ask.caller.trace.enter();
         let registering = ask.body;
         let mut leader = self.leader_of(registering.job_id, ctx);
         let known = async move {
@@ -145,6 +146,7 @@ impl Handler<Ask<DisconnectJobMaster>> for ResourceManagerActor {
     type Result = Answer<DisconnectJobMaster>;
 
     fn handle(&mut self, ask: Ask<DisconnectJobMaster>, _: &mut Context<Self>) -> Self::Result {
+        let _entered = ask.caller.trace.enter();
         let DisconnectJobMaster { job_id, job_master_id, finished } = ask.body;
         let commands = if finished {
             self.core.job_ended(job_id, job_master_id)

@@ -21,7 +21,7 @@ use gateways::slot_manager::{
     SlotManagerGateway, SlotOverview, TakeFacts,
 };
 use gateways::task_executor::{self, RequestSlot, SlotRequestError, TaskExecutorGateway};
-use gateways::{Answer, Ask, CallError, Courier, Inbox, Remote};
+use gateways::{Answer, Ask, CallError, Courier, Inbox, Remote, TraceContext};
 use metrics::Gauge;
 use model::slots::SlotAllocation;
 use model::{Fence, InstanceId, JobId, ResourceId, ResourceManagerId, SlotId, SlotManagerId};
@@ -80,6 +80,8 @@ pub struct SlotManagerActor {
     facts: Inbox,
     /// The requirements of each job as last declared; slot requests are made from them.
     jobs: BTreeMap<JobId, ProcessRequirements>,
+    /// The trace in which each job's requirements were declared, and in which its slots are requested.
+    traces: BTreeMap<JobId, TraceContext>,
     workers: BTreeMap<InstanceId, WorkerInfo>,
     check_delay: Duration,
     checked_at: Option<Duration>,
@@ -124,6 +126,7 @@ impl SlotManagerActor {
             resource_manager_id: deps.resource_manager_id,
             resource_manager: deps.resource_manager,
             jobs: BTreeMap::new(),
+            traces: BTreeMap::new(),
             workers: BTreeMap::new(),
             check_delay: deps.check_delay,
             checked_at: None,
@@ -235,7 +238,8 @@ impl SlotManagerActor {
             job_id: request.job_id,
             allocation_id: request.allocation_id,
         });
-        let (gateway, addr) = (worker.gateway.clone(), ctx.address());
+        let trace = self.traces.get(&request.job_id).copied().unwrap_or_default();
+        let (gateway, addr) = (worker.gateway.with_trace(trace), ctx.address());
         let probe = Arc::clone(&self.services.probe);
         // A task each: an actor polls all of its own futures at each turn.
         actix::spawn(async move {
@@ -295,6 +299,7 @@ impl Handler<Ask<TakeFacts>> for SlotManagerActor {
     type Result = Answer<TakeFacts>;
 
     fn handle(&mut self, ask: Ask<TakeFacts>, ctx: &mut Context<Self>) -> Self::Result {
+        let _entered = ask.caller.trace.enter();
         let now = self.now();
         for fact in self.facts.take(ask.body) {
             self.learn(now, fact, ctx);
@@ -324,6 +329,7 @@ impl SlotManagerActor {
             SlotManagerFact::ProcessRequirements(declared) => self.require(declared),
             SlotManagerFact::RemoveJob(removed) => {
                 self.jobs.remove(&removed.job_id);
+                self.traces.remove(&removed.job_id);
                 let commands = self.core.remove_job(removed.job_id);
                 self.obey_all(commands, ctx);
             }
@@ -355,6 +361,7 @@ impl SlotManagerActor {
         // A declaration of an earlier JobMaster may arrive late: it must not direct slot offers to that JobMaster.
         if self.jobs.get(&job_id).is_none_or(|job| job.job_master_id <= master) {
             self.jobs.insert(job_id, declared);
+            self.traces.insert(job_id, TraceContext::current());
         }
         self.core.require(job_id, master, requirements);
     }

@@ -106,6 +106,7 @@ impl Handler<Ask<RequestSlot>> for TaskExecutor {
     type Result = Answer<RequestSlot>;
 
     fn handle(&mut self, ask: Ask<RequestSlot>, ctx: &mut Self::Context) -> Answer<RequestSlot> {
+        let _entered = ask.caller.trace.enter();
         let Ask { body, caller } = ask;
         let by = body.resource_manager_id;
         if self.leaving || self.of::<RequestSlot>(&caller, Some(by.session())).is_none() {
@@ -131,6 +132,7 @@ impl Handler<Ask<RequestSlot>> for TaskExecutor {
                 if shell.hint.as_ref().is_none_or(|known| known.session <= session) {
                     shell.hint = Some(hint);
                 }
+                shell.trace = caller.trace.or_else(|| shell.trace);
                 self.note_obeyed::<RequestSlot>(Component::ResourceManager, by.session());
                 self.apply(commands, ctx);
                 Ok(())
@@ -164,6 +166,7 @@ impl Handler<Ask<FreeSlot>> for TaskExecutor {
     type Result = Answer<FreeSlot>;
 
     fn handle(&mut self, ask: Ask<FreeSlot>, ctx: &mut Self::Context) -> Answer<FreeSlot> {
+        let _entered = ask.caller.trace.enter();
         let FreeSlot { allocation_id, cause } = ask.body;
         let by = self.of::<FreeSlot>(&ask.caller, None).ok_or(SlotRequestError::NotMyJobMaster)?;
         let now = self.now();
@@ -210,6 +213,7 @@ impl Handler<Ask<DeployTasks>> for TaskExecutor {
     type Result = ResponseActFuture<Self, Answer<DeployTasks>>;
 
     fn handle(&mut self, ask: Ask<DeployTasks>, ctx: &mut Self::Context) -> Self::Result {
+        let _entered = ask.caller.trace.enter();
         let Ask { body: mut deployment, caller } = ask;
         let job = deployment.job_id;
         let by = deployment.job_master_id;
@@ -228,6 +232,9 @@ impl Handler<Ask<DeployTasks>> for TaskExecutor {
             }
         };
         self.note_obeyed::<DeployTasks>(Component::JobMaster(job), by.session());
+        if let Some(shell) = self.jobs.get_mut(&job) {
+            shell.trace = caller.trace.or_else(|| shell.trace);
+        }
         self.apply(decided.commands, ctx);
         let refused = decided.refused.into_iter();
         let refused: Vec<_> = refused.map(|(a, refusal)| (a, deploy_error(job, refusal))).collect();
@@ -259,6 +266,7 @@ impl Handler<Ask<CancelTasks>> for TaskExecutor {
     type Result = Answer<CancelTasks>;
 
     fn handle(&mut self, ask: Ask<CancelTasks>, ctx: &mut Self::Context) -> Answer<CancelTasks> {
+        let _entered = ask.caller.trace.enter();
         let CancelTasks { job_id, attempts } = ask.body;
         let Some(by) = self.of::<CancelTasks>(&ask.caller, None) else {
             return Ok(());

@@ -3,8 +3,8 @@
 //!
 //! One host of a job at a time. A call of a former launch never reaches the present one.
 
-use super::TaskExecutor;
 use super::host_calls::{HostCall, Refusals, make_calls};
+use super::{JobShell, TaskExecutor};
 use crate::blob_server::BlobLease;
 use actix::{ActorFutureExt as _, AsyncContext as _, Context, WrapFuture as _};
 use control::task_executor::Event;
@@ -18,7 +18,7 @@ use gateways::task_executor::{
     DeployError, DeployTasks, ForwardCheckpointAnswer, ForwardOperatorEvent, ReportTaskStates,
     TaskDeployment, TaskExecutorGateway,
 };
-use gateways::{Call as _, CallError, FabricError, NodeAddress, Registration, Remote};
+use gateways::{Call as _, CallError, Entered, FabricError, NodeAddress, Registration, Remote};
 use model::{
     AllocationId, BlobKey, ClusterId, ExecutionAttemptId, FailureCause, JobId, MemorySize,
     ProcessSession,
@@ -194,6 +194,7 @@ impl TaskExecutor {
         ctx.spawn(ended);
         let remote: Remote<ProgramHostGateway> =
             self.services.rpc.gateway(&address.address, address.session);
+        let _entered = enter(&self.jobs, job);
         let slots = self.core.slots_of(job);
         let start = self.start_host(job, slots, address.pid.is_some());
         let asked = remote.clone();
@@ -222,6 +223,7 @@ impl TaskExecutor {
         let Some(host) = self.hosts.get_mut(&job).filter(|h| h.launch == launch) else {
             return;
         };
+        let _entered = enter(&self.jobs, job);
         tracing::info!(%job, data_address = %up.data_address, "program host is up");
         host.up = Some(up);
         let calls = make_calls(remote, queue);
@@ -241,6 +243,7 @@ impl TaskExecutor {
         let Some(host) = ours else {
             return;
         };
+        let _entered = enter(&self.jobs, job);
         tracing::warn!(%job, %cause, "program host could not be started");
         host.failed = Some(cause.clone());
         let keeper = self.deps.program_hosts.clone();
@@ -271,6 +274,7 @@ impl TaskExecutor {
         if let Some(host) = self.hosts.get(&job).filter(|h| h.launch == launch) {
             host.unwanted.set(true);
         }
+        let _entered = enter(&self.jobs, job);
         tracing::info!(%job, at_once, "ending the program host");
         let cancellation = self.services.options.get(&conf::taskmanager::CANCELLATION_TIMEOUT);
         let keeper = self.deps.program_hosts.clone();
@@ -404,6 +408,11 @@ impl TaskExecutor {
             all.await;
         }
     }
+}
+
+/// Enters the trace in which this process works for a job.
+fn enter(jobs: &BTreeMap<JobId, JobShell>, job: JobId) -> Entered {
+    jobs.get(&job).map(|shell| shell.trace).unwrap_or_default().enter()
 }
 
 /// Asks the keeper to fetch the program and start it. Returns `None` if the host is not wanted any

@@ -80,6 +80,7 @@ impl TaskExecutor {
         let Some(master) = shell.leader.take().filter(|m| m.leader.session == id.session()) else {
             return;
         };
+        let _entered = shell.trace.enter();
         tracing::info!(%job, session = %id, "registered at the JobMaster");
         let remote = self.services.rpc.gateway::<JobMasterGateway>(&master.leader.address, id);
         let peer = Party::JobMaster { job_id: job, session: id.session() };

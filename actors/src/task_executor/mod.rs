@@ -30,7 +30,7 @@ use gateways::job_services::{JobLeaderFact, ProgramHostsGateway};
 use gateways::leader_election::{Component, LeaderInformation};
 use gateways::resource_manager::ResourceManagerGateway;
 use gateways::task_executor::TaskExecutorGateway;
-use gateways::{Call, CallError, Courier, EndpointAddress, Remote};
+use gateways::{Call, CallError, Courier, EndpointAddress, Remote, TraceContext};
 use hosts::RunningHost;
 use model::slots::SlotAllocation;
 use model::{
@@ -165,6 +165,8 @@ struct JobShell {
     /// A registered JobMaster that the core is about to connect, or has.
     leader: Option<job_masters::JobMaster>,
     connection: Option<MasterConnection>,
+    /// The trace of the last request of a slot or deployment that had one.
+    trace: TraceContext,
 }
 
 /// A connected JobMaster.

@@ -5,6 +5,8 @@ use super::args::ClusterArgs;
 use super::{Context, Failure};
 use crate::settings;
 use conf::{Options, execution, rest as rest_options};
+use gateways::TraceContext;
+use platform::Platform;
 use rest::client::{ClientError, ClientTimeouts, RestClient};
 use std::path::Path;
 use std::time::Duration;
@@ -25,7 +27,7 @@ pub(crate) fn connect(context: &Context, cluster: &ClusterArgs) -> Result<RestCl
     Ok(at(options, &host, port))
 }
 
-/// Returns a client of the endpoint at this address, with the waits of the options.
+/// Returns a client of the endpoint at this address, with the waits of the options. Its requests are one trace.
 pub(crate) fn at(options: &Options, host: &str, port: u16) -> RestClient {
     let answer = options.get(&execution::CLIENT_TIMEOUT);
     let timeouts = ClientTimeouts {
@@ -33,7 +35,7 @@ pub(crate) fn at(options: &Options, host: &str, port: u16) -> RestClient {
         answer,
         build: answer + Duration::from_secs(120),
     };
-    RestClient::new(host, port, timeouts)
+    RestClient::new(host, port, timeouts).with_trace(TraceContext::draw(&Platform::production()))
 }
 
 /// Makes the failure of a command from that of a request. If the endpoint is unreachable, adds

@@ -1,6 +1,7 @@
 //! The services that every process has below its components: heartbeats, metrics, values that all components get.
 
-use actors::heartbeat::{self, HeartbeatActor, HeartbeatDeps};
+use crate::stacks;
+use actors::heartbeat::{self, HeartbeatActor, HeartbeatDeps, StackLogger};
 use actors::metric_query::{self, MetricQueryHandle};
 use actors::probe::{NoProbe, Probe};
 use actors::services::{
@@ -121,7 +122,8 @@ impl Base {
             rpc: parts.rpc.clone(),
             session: parts.session,
             fatal: parts.fatal.clone(),
-            stacks: None,
+            // Real threads have no part in a simulated process.
+            stacks: (!parts.platform.is_simulated()).then(|| Arc::new(stacks::log) as StackLogger),
         };
         let heartbeat = heartbeat::start(&handle, deps).await.map_err(lane("heartbeat"))?;
         let services = ProcessServices {

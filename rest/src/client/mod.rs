@@ -19,6 +19,7 @@ use crate::messages::{
     PlanResponse, SavepointBody, StopBody, TaskManagerInfo, TaskManagers, TriggerResponse,
     TriggeredCheckpointInfo, VertexCheckpointInfo, VertexDetailsInfo,
 };
+use gateways::TraceContext;
 use hyper::Method;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -64,6 +65,13 @@ impl RestClient {
     #[must_use]
     pub fn with_token(mut self, token: Option<BearerToken>) -> Self {
         self.transport.token = token;
+        self
+    }
+
+    /// Names a trace with every request: the endpoint's processes log it with what they do for these requests.
+    #[must_use]
+    pub fn with_trace(mut self, trace: TraceContext) -> Self {
+        self.transport.trace = trace;
         self
     }
 

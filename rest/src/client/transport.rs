@@ -2,7 +2,9 @@
 
 use crate::access::BearerToken;
 use crate::messages::{ErrorBody, Usage};
+use crate::traces::TRACEPARENT;
 use bytes::Bytes;
+use gateways::TraceContext;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
@@ -95,6 +97,7 @@ pub(super) struct Transport {
     authority: String,
     connect_within: Duration,
     pub(super) token: Option<BearerToken>,
+    pub(super) trace: TraceContext,
 }
 
 impl Transport {
@@ -102,7 +105,8 @@ impl Transport {
         let bare = host.trim_start_matches('[').trim_end_matches(']');
         let shown = if bare.contains(':') { format!("[{bare}]") } else { bare.to_owned() };
         let authority = format!("{shown}:{port}");
-        Self { host: bare.to_owned(), port, authority, connect_within, token: None }
+        let (host, trace) = (bare.to_owned(), TraceContext::NONE);
+        Self { host, port, authority, connect_within, token: None, trace }
     }
 
     pub(super) fn authority(&self) -> &str {
@@ -186,6 +190,9 @@ impl Transport {
             .header(CONTENT_TYPE, content_type);
         if let Some(token) = &self.token {
             request = request.header(AUTHORIZATION, format!("Bearer {}", token.expose()));
+        }
+        if !self.trace.is_none() {
+            request = request.header(TRACEPARENT, self.trace.traceparent());
         }
         let request = request.body(body).map_err(|e| self.broken(path, e.to_string()))?;
         Ok((stream, request))
