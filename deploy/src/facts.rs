@@ -1,7 +1,7 @@
 //! What people are shown of a TaskManager: its machine and its memory, from `/proc` and the options. Nothing here may
 //! fail a start or decide anything: what can't be read is 0.
 
-use conf::{Options, memory, taskmanager};
+use conf::{Options, taskmanager};
 use metrics::Registry;
 use model::{MemorySize, TaskManagerFacts};
 use std::path::Path;
@@ -11,7 +11,7 @@ const MEMORY_USED: (&str, &str) = ("Status", "Memory.Used");
 
 /// Returns the facts about this process, for its registration.
 pub(crate) fn of_this_process(options: &Options) -> TaskManagerFacts {
-    let parts = memory::task_manager_memory(options, None).ok();
+    let parts = crate::container::taskmanager_memory(options).ok();
     let ports = options.get(&taskmanager::DATA_PORT);
     let data_port = ports.is_fixed().then(|| ports.first());
     let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);

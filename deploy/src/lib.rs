@@ -6,6 +6,7 @@
 pub mod cli;
 pub mod cluster_files;
 pub mod components;
+mod container;
 pub mod embedded;
 mod entrypoint;
 mod environment;

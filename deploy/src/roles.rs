@@ -135,7 +135,8 @@ pub(crate) fn jobmanager(
     let options = target::adapt(options, Role::JobManager).map_err(Failure::start)?;
     let log = logging::start("jobmanager", &options).map_err(Failure::start)?;
     environment::prepare("JobManager", &options);
-    let memory = conf::memory::job_manager_memory(&options, None).map_err(Failure::start)?;
+    let limit = crate::container::jobmanager_limit(&options);
+    let memory = conf::memory::job_manager_memory(&options, limit).map_err(Failure::start)?;
     tracing::info!(%memory, "what this JobManager is made of");
     let json = common.output == cli::args::Output::Json;
     block_on(async move {

@@ -2,6 +2,7 @@
 
 use super::{StartError, ha_store, opened, rpc};
 use crate::components::{BaseParts, TaskManagerComponents, TaskManagerParts};
+use crate::container;
 use crate::exit::Exit;
 use crate::facts;
 use crate::hosts;
@@ -61,14 +62,15 @@ pub(crate) async fn run(process: TaskManagerProcess) -> Result<Exit, StartError>
     Ok(running.shut_down(stop, within).await)
 }
 
-/// Returns the resources that a TaskManager offers and the memory of its process, from the options and this machine.
+/// Returns the resources that a TaskManager offers and the memory of its process, from the options, this machine and the
+/// container that it runs in.
 pub(crate) fn offer(options: &Options) -> Result<(WorkerResourceSpec, MemorySize), StartError> {
     let cores = std::thread::available_parallelism()
         .ok()
         .and_then(|n| u32::try_from(n.get()).ok())
         .and_then(NonZeroU32::new)
         .unwrap_or(NonZeroU32::MIN);
-    let machine = Machine { cores, memory_limit: None };
+    let machine = Machine { cores, memory_limit: container::taskmanager_limit(options) };
     let failed = |e: memory::MemoryError| StartError::Memory(e.to_string());
     let spec = memory::worker_resource_spec(options, &machine).map_err(failed)?;
     let parts = memory::task_manager_memory(options, machine.memory_limit).map_err(failed)?;
