@@ -41,7 +41,8 @@ fn memory_used() -> u64 {
     std::iter::once(own).chain(hosts).map(anonymous_bytes).fold(0, u64::saturating_add)
 }
 
-fn anonymous_bytes(pid: u32) -> u64 {
+/// Returns the anonymous memory of a process, in bytes; 0 if there is no such process.
+pub(crate) fn anonymous_bytes(pid: u32) -> u64 {
     // A child may be gone by now.
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     field_bytes(&status, "RssAnon:").unwrap_or(0)

@@ -13,6 +13,7 @@ mod environment;
 pub mod exit;
 mod facts;
 mod host_logs;
+mod host_memory;
 mod hosts;
 mod launchers;
 mod logging;

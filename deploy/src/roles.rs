@@ -9,6 +9,7 @@ use crate::entrypoint::{
     run_taskmanager,
 };
 use crate::exit::Exit;
+use crate::host_memory::ProcessLimit;
 use crate::programs::{self, OwnProgram};
 use crate::stop::Behaviour;
 use crate::target::{self, Role};
@@ -144,6 +145,10 @@ pub(crate) fn jobmanager(
         run_jobmanager(JobManagerProcess {
             options,
             log,
+            memory: ProcessLimit {
+                size: memory.total(),
+                option: options_of_jm::PROCESS_SIZE.key(),
+            },
             mode,
             ship,
             entry,

@@ -124,9 +124,9 @@ impl Handler<Ask<StartHost>> for ProgramHost {
     fn handle(&mut self, ask: Ask<StartHost>, _: &mut Self::Context) -> Self::Result {
         let start = ask.body;
         match &self.worker {
-            // A repeated call changes the host's share of the network memory.
+            // A repeated call changes the host's share of the memory.
             Side::Up(worker) if worker.job_id() == start.job_id => {
-                worker.resize(start.network_memory.0);
+                worker.resize(&start);
                 let data_address = worker.data_address().clone();
                 return Box::pin(now(Ok(HostStarted { data_address })).into_actor(self));
             }

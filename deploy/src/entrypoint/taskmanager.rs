@@ -5,6 +5,7 @@ use crate::components::{BaseParts, TaskManagerComponents, TaskManagerParts};
 use crate::container;
 use crate::exit::Exit;
 use crate::facts;
+use crate::host_memory::ProcessLimit;
 use crate::hosts;
 use crate::launchers::{Launcher, LauncherParts};
 use crate::logging::LogPlace;
@@ -16,7 +17,9 @@ use actors::services::FatalErrorHandler;
 use actors::task_executor::{HostSettings, LogFolder};
 use conf::high_availability::{self as ha, HaType};
 use conf::memory::{self, Machine};
-use conf::{Options, cluster, jobmanager as options_of_jm, taskmanager as options_of_tm};
+use conf::{
+    Options, cluster, jobmanager as options_of_jm, taskmanager as options_of_tm, taskmanager_memory,
+};
 use gateways::{NodeAddress, RpcService};
 use model::{ContentHash, JobId, MemorySize, ResourceId, WorkerResourceSpec};
 use platform::Platform;
@@ -116,6 +119,10 @@ async fn start(process: TaskManagerProcess, trigger: &StopTrigger) -> Result<Run
         embedded: false,
         folder: sub(&work, "hosts")?,
         log: process.log.clone(),
+        memory: Some(ProcessLimit {
+            size: process_memory,
+            option: taskmanager_memory::PROCESS_SIZE.key(),
+        }),
     });
     let retrieval = retrieval(&platform, &options, &rpc_service).await?;
     watch_refusals(retrieval.clone(), base.fatal.clone());
