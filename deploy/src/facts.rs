@@ -2,7 +2,7 @@
 //! options. This module must never fail a start or decide anything: a value that can't be read is
 //! 0.
 
-use conf::{Options, memory, taskmanager};
+use conf::{Options, taskmanager};
 use metrics::Registry;
 use model::{MemorySize, TaskManagerFacts};
 use std::path::Path;
@@ -12,7 +12,7 @@ const MEMORY_USED: (&str, &str) = ("Status", "Memory.Used");
 
 /// Returns the facts about this process, for its registration.
 pub(crate) fn of_this_process(options: &Options) -> TaskManagerFacts {
-    let parts = memory::task_manager_memory(options, None).ok();
+    let parts = crate::container::taskmanager_memory(options).ok();
     let ports = options.get(&taskmanager::DATA_PORT);
     let data_port = ports.is_fixed().then(|| ports.first());
     let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
@@ -42,7 +42,8 @@ fn memory_used() -> u64 {
     std::iter::once(own).chain(hosts).map(anonymous_bytes).fold(0, u64::saturating_add)
 }
 
-fn anonymous_bytes(pid: u32) -> u64 {
+/// Returns the anonymous memory of a process, in bytes; 0 if there is no such process.
+pub(crate) fn anonymous_bytes(pid: u32) -> u64 {
     // A child may be gone by now.
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     field_bytes(&status, "RssAnon:").unwrap_or(0)

@@ -3,6 +3,7 @@
 //! Each launch gets folders of its own, so that nothing of an earlier host is found by a later one.
 
 use crate::host_logs;
+use crate::host_memory::{HostMemory, ProcessLimit};
 use crate::logging::LogPlace;
 use actors::program_hosts::{ExitCause, HostRequest, HostSide, LaunchedHost, ProgramHostLauncher};
 use actors::services::FatalErrorHandler;
@@ -52,24 +53,28 @@ pub(crate) struct LauncherParts {
     pub folder: PathBuf,
     /// Place of this process's log; its hosts log beside it.
     pub log: LogPlace,
+    /// The memory of this process and its hosts together; `None`: no limit.
+    pub memory: Option<ProcessLimit>,
 }
 
 /// Starts program hosts.
 pub(crate) struct Launcher {
     parts: Arc<LauncherParts>,
+    memory: HostMemory,
     launches: Arc<AtomicU64>,
 }
 
 impl Launcher {
     /// A launcher of one process.
     pub(crate) fn new(parts: LauncherParts) -> Self {
-        Self { parts: Arc::new(parts), launches: Arc::default() }
+        let memory = HostMemory::new(parts.rpc.platform().clone(), parts.memory);
+        Self { parts: Arc::new(parts), memory, launches: Arc::default() }
     }
 }
 
 impl ProgramHostLauncher for Launcher {
     fn launch(&self, request: HostRequest) -> BoxFuture<'static, Result<LaunchedHost, BuildError>> {
-        let parts = self.parts.clone();
+        let (parts, memory) = (self.parts.clone(), self.memory.clone());
         let number = self.launches.fetch_add(1, Ordering::Relaxed);
         Box::pin(async move {
             let places = Places::make(&parts, &request, number).map_err(|error| {
@@ -78,7 +83,7 @@ impl ProgramHostLauncher for Launcher {
             })?;
             match request.program {
                 None => inside(&parts, request.job_id, places).await,
-                Some(program) => child(&parts, request.job_id, program, places).await,
+                Some(program) => child(&parts, &memory, (request.job_id, program), places).await,
             }
         })
     }
@@ -165,8 +170,8 @@ fn refused(why: String, no_room: bool) -> BuildError {
 
 async fn child(
     parts: &LauncherParts,
-    job: JobId,
-    program: PathBuf,
+    memory: &HostMemory,
+    (job, program): (JobId, PathBuf),
     places: Places,
 ) -> Result<LaunchedHost, BuildError> {
     let within: Duration = parts.options.get(&taskmanager::HOST_START_TIMEOUT);
@@ -184,10 +189,15 @@ async fn child(
     };
     let launched = launch::host(&parts.rpc, spec, within).await;
     let launched = launched.map_err(|error| refused(error.to_string(), error.is_no_room()))?;
-    let kill = launched.kill;
+    let (kill, memory, pid) = (launched.kill, memory.clone(), launched.address.pid);
+    if let Some(pid) = pid {
+        memory.add(pid, kill.clone());
+    }
     let exited = launched.exited.map(move |exit| {
+        let over = pid.and_then(|pid| memory.remove(pid));
+        let why = over.or_else(|| launch::last_words(&places.tmp));
         drop(places);
-        ExitCause(exit.to_string())
+        ExitCause(why.map_or_else(|| exit.to_string(), |why| format!("{exit}: {why}")))
     });
     Ok(LaunchedHost {
         address: launched.address,

@@ -6,12 +6,14 @@
 pub mod cli;
 pub mod cluster_files;
 pub mod components;
+mod container;
 pub mod embedded;
 mod entrypoint;
 mod environment;
 pub mod exit;
 mod facts;
 mod host_logs;
+mod host_memory;
 mod hosts;
 mod launchers;
 mod logging;

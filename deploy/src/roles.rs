@@ -9,6 +9,7 @@ use crate::entrypoint::{
     run_taskmanager,
 };
 use crate::exit::Exit;
+use crate::host_memory::ProcessLimit;
 use crate::programs::{self, OwnProgram};
 use crate::stop::Behaviour;
 use crate::target::{self, Role};
@@ -135,7 +136,8 @@ pub(crate) fn jobmanager(
     let options = target::adapt(options, Role::JobManager).map_err(Failure::start)?;
     let log = logging::start("jobmanager", &options).map_err(Failure::start)?;
     environment::prepare("JobManager", &options);
-    let memory = conf::memory::job_manager_memory(&options, None).map_err(Failure::start)?;
+    let limit = crate::container::jobmanager_limit(&options);
+    let memory = conf::memory::job_manager_memory(&options, limit).map_err(Failure::start)?;
     tracing::info!(%memory, "what this JobManager is made of");
     let json = common.output == cli::args::Output::Json;
     block_on(async move {
@@ -143,6 +145,10 @@ pub(crate) fn jobmanager(
         run_jobmanager(JobManagerProcess {
             options,
             log,
+            memory: ProcessLimit {
+                size: memory.total(),
+                option: options_of_jm::PROCESS_SIZE.key(),
+            },
             mode,
             ship,
             entry,

@@ -22,6 +22,8 @@ pub use streaming::{
     testing, types,
 };
 
+use streaming::memory::allocator::Counting;
+
 use std::{
     io::Write,
     process::ExitCode,
@@ -32,9 +34,10 @@ use std::{
 const USAGE: u8 = 64;
 
 /// The allocator of every program. One task's thread allocates strings and batches and another one frees them; mimalloc
-/// takes no lock for that, glibc's malloc does (figures in `streaming/CHAINS.md`).
+/// takes no lock for that, glibc's malloc does (figures in `streaming/CHAINS.md`). The bytes of each task are counted, so
+/// that the one that takes too much is known.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: Counting<mimalloc::MiMalloc> = Counting(mimalloc::MiMalloc);
 
 /// The result of a job's function and of user functions. `?` converts every error type that is `Send` and `Sync` into
 /// its error.

@@ -113,6 +113,8 @@ pub struct StartHost {
     pub network_memory: MemorySize,
     /// Managed memory of this host.
     pub managed_memory: MemorySize,
+    /// Memory of user code in this host; `None`: the host does not limit it.
+    pub task_memory: Option<MemorySize>,
     /// `heartbeat.timeout`; a host that has not heard its parent for 0.6 of it exits (0: in process, never).
     pub heartbeat_timeout_ms: u64,
     /// Deploys tasks to the host. The answer names those that can't run; the others report their

@@ -135,9 +135,9 @@ impl Handler<Ask<StartHost>> for ProgramHost {
         let _entered = self.enter(ask.caller.trace);
         let start = ask.body;
         match &self.worker {
-            // A repeated call changes the host's share of the network memory.
+            // A repeated call changes the host's share of the memory.
             Side::Up(worker) if worker.job_id() == start.job_id => {
-                worker.resize(start.network_memory.0);
+                worker.resize(&start);
                 let data_address = worker.data_address().clone();
                 return Box::pin(now(Ok(HostStarted { data_address })).into_actor(self));
             }

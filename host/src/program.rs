@@ -3,27 +3,29 @@
 
 use gateways::program_host::{BuildError, BuildGraph};
 use model::{JobGraph, ProgramRef};
-use std::{fmt, sync::Arc};
+use std::{fmt, path::PathBuf, sync::Arc};
 use streaming::{BuildInputs, BuildProgramError, BuiltJob, ProgramEntry};
 
-/// Called with the reason when the process must end because user code does not return.
+/// Called with the reason when the process must end because user code does not return or takes too much memory.
 pub type Fatal = Arc<dyn Fn(String) + Send + Sync>;
 
 /// The kind of process that a host runs in, which decides how it ends when user code does not return.
 #[derive(Clone)]
 pub enum Place {
-    /// A child process, which kills itself and its process group at once.
-    Child,
+    /// A child process, which kills itself and its process group at once, after it has written the reason to this file.
+    Child(PathBuf),
     /// A TaskManager, JobManager or embedded cluster; the function must end that process.
     InProcess(Fatal),
 }
 
 impl Place {
-    /// Ends the process, or has it ended, because user code does not return.
+    /// Ends the process, or has it ended, because user code does not return or takes too much memory.
     pub(crate) fn give_up(&self, why: &str) {
         match self {
-            Self::Child => {
+            Self::Child(last_words) => {
                 tracing::error!(why, "this program host ends");
+                // The parent names the signal alone if there is no such file.
+                let _ = std::fs::write(last_words, why);
                 crate::child::end_at_once();
             }
             Self::InProcess(fatal) => fatal(why.to_owned()),
@@ -34,7 +36,7 @@ impl Place {
 impl fmt::Debug for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Child => "Child",
+            Self::Child(_) => "Child",
             Self::InProcess(_) => "InProcess",
         })
     }

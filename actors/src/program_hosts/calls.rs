@@ -22,6 +22,8 @@ const BUILD_WAITS: Duration = Duration::from_secs(30);
 const COORDINATORS_WAIT: Duration = Duration::from_secs(10);
 /// Maximum time for which tasks wait for the end of their job's previous host.
 const TASKS_WAIT: Duration = Duration::from_secs(120);
+/// Maximum time for which the end of a host is waited for once its connection is lost.
+const EXIT_KNOWN_WITHIN: Duration = Duration::from_millis(500);
 /// Longest one call waits for the end of a host.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
@@ -63,10 +65,20 @@ impl Handler<Ask<BuildInHost>> for ProgramHosts {
                 deps.services.rpc.gateway(&host.address, host.session);
             let build = BuildGraph { program, job_id, parallelism, options, embedded };
             let within = BUILD_WITHIN.min(deadline.remaining());
-            let built = gateway.ask_within(build, within).await.map_err(|error| match error {
-                CallError::Refused(error) => error,
-                CallError::Fabric(error) => BuildError::Process(error.to_string()),
-            });
+            // Before the build, because a host that is gone has no entry any more.
+            let exit = addr.send(ExitOf(job_id)).await.ok().flatten();
+            let built = match gateway.ask_within(build, within).await {
+                Ok(graph) => Ok(graph),
+                Err(CallError::Refused(error)) => Err(error),
+                Err(CallError::Fabric(error)) => Err(BuildError::Process(match exit {
+                    // How it ended says more than that the connection was lost.
+                    Some(exit) => match gone(exit, EXIT_KNOWN_WITHIN).await {
+                        Some(exit) => exit.cause,
+                        None => error.to_string(),
+                    },
+                    None => error.to_string(),
+                })),
+            };
             if built.is_ok() && keep {
                 let _ = addr.send(HostBuilt(job_id)).await;
             } else {
@@ -226,5 +238,17 @@ impl Handler<HostBuilt> for ProgramHosts {
     fn handle(&mut self, HostBuilt(job): HostBuilt, ctx: &mut Context<Self>) {
         self.places.built(self.deps.services.platform.now(), job);
         self.turn(ctx);
+    }
+}
+
+/// Asks for the receiver of a host's end; `None` if the job has no host.
+#[derive(actix::Message)]
+#[rtype(result = "Option<watch::Receiver<Option<HostExit>>>")]
+struct ExitOf(JobId);
+
+impl Handler<ExitOf> for ProgramHosts {
+    type Result = Option<watch::Receiver<Option<HostExit>>>;
+    fn handle(&mut self, ExitOf(job): ExitOf, _: &mut Context<Self>) -> Self::Result {
+        self.hosts.get(&job).map(|entry| entry.exit.subscribe())
     }
 }

@@ -53,6 +53,8 @@ pub struct HostSettings {
     pub tmp_dir: String,
     /// Options of the data plane.
     pub options: BTreeMap<String, String>,
+    /// Whether hosts limit the memory of user code to their part of `taskmanager.memory.task.size`.
+    pub limits_memory: bool,
 }
 
 impl HostSettings {
@@ -81,6 +83,7 @@ impl HostSettings {
             data_ports: conf::OptionValue::show(&ports).unwrap_or_else(|| "0".to_owned()),
             tmp_dir,
             options: of_data_plane,
+            limits_memory: true,
         }
     }
 }
@@ -385,6 +388,7 @@ impl TaskExecutor {
             parent_session: self.services.session,
             network_memory: share(spec.network),
             managed_memory: share(spec.managed),
+            task_memory: settings.limits_memory.then(|| share(spec.task)),
             heartbeat_timeout_ms,
             tmp_dir: settings.tmp_dir.clone(),
             options: settings.options.clone(),

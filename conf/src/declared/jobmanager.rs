@@ -16,7 +16,10 @@ options! {
     /// A name for this JobManager in logs and metrics; made from its host and process where it is not set.
     RESOURCE_ID: Option<String> = "jobmanager.resource-id" => None;
     /// All memory of the JobManager and its program hosts together: the one number to set. It is split into
-    /// framework, jobs and overhead.
+    /// framework, jobs and overhead. Where it is not set, it is the memory limit of the container (control group) that
+    /// the JobManager runs in, if that is below 1600m or if the JobManager is alone in the container; otherwise 1600m.
+    /// More than the container's limit is refused. If all together use more, the largest program host is ended with
+    /// `used X of Y (jobmanager.memory.process.size)`: its job fails over, or its submission is refused. Other jobs go on.
     PROCESS_SIZE: Option<MemorySize> = "jobmanager.memory.process.size" => Some(MemorySize::from_mib(1600));
     /// The process' memory without the overhead; for setting instead of `jobmanager.memory.process.size`.
     FLINK_SIZE: Option<MemorySize> = "jobmanager.memory.flink.size" => None;

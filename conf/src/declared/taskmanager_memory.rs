@@ -4,8 +4,11 @@ use crate::declare::options;
 use model::MemorySize;
 
 options! {
-    /// All memory of the TaskManager and its program hosts together: the one number to set (default 1728m, or the
-    /// container's limit). It is split into framework, task, network, managed and overhead.
+    /// All memory of the TaskManager and its program hosts together: the one number to set. It is split into framework,
+    /// task, network, managed and overhead. Where it is not set, it is the memory limit of the container (control group)
+    /// that the TaskManager runs in, if that is below 1728m or if the TaskManager is alone in the container; otherwise
+    /// 1728m. More than the container's limit is refused. If all together use more, the largest program host is ended with
+    /// `used X of Y (taskmanager.memory.process.size)`, and its job fails over.
     PROCESS_SIZE: Option<MemorySize> = "taskmanager.memory.process.size" => Some(MemorySize::from_mib(1728));
     /// The process' memory without the overhead; for setting instead of `taskmanager.memory.process.size`.
     FLINK_SIZE: Option<MemorySize> = "taskmanager.memory.flink.size" => None;
@@ -15,8 +18,13 @@ options! {
     FRAMEWORK_HEAP_SIZE: Option<MemorySize> = "taskmanager.memory.framework.heap.size" => None;
     /// A part of `taskmanager.memory.framework.size`, under Flink's name; the two parts are added.
     FRAMEWORK_OFF_HEAP_SIZE: Option<MemorySize> = "taskmanager.memory.framework.off-heap.size" => None;
-    /// Memory of user code, all slots together; the rest of the process where it is not set. At its limit the
-    /// largest task fails by name.
+    /// Memory of user code, all slots together; the rest of the process where it is not set. A job may use the part of
+    /// its slots on the TaskManager. What its tasks allocate counts, except records on their way between tasks (network
+    /// memory) and tables of state as far as they fit into managed memory. Beyond the limit the task that holds most
+    /// fails with `used X of Y (taskmanager.memory.task.size)`, and the job's restart strategy decides. If the task does
+    /// not return from its code within a second, or the limit is exceeded by an eighth (at least 32m) meanwhile, the
+    /// job's process ends on this TaskManager with the same message. Other jobs go on. A program that is started by
+    /// hand, without a cluster, is not limited.
     TASK_SIZE: Option<MemorySize> = "taskmanager.memory.task.size" => None;
     /// A part of `taskmanager.memory.task.size`, under Flink's name; the two parts are added.
     TASK_HEAP_SIZE: Option<MemorySize> = "taskmanager.memory.task.heap.size" => None;
@@ -31,7 +39,8 @@ options! {
     /// Memory of exchange buffers as a fraction of the memory without overhead.
     NETWORK_FRACTION: f64 = "taskmanager.memory.network.fraction" => 0.1,
         other ["taskmanager.network.memory.fraction"], must be_a_fraction;
-    /// Memory of state backends and sorting operators, all slots together; by the fraction where it is not set.
+    /// Memory of state backends and sorting operators, all slots together; by the fraction where it is not set. Tables of
+    /// state that are larger count as memory of user code.
     MANAGED_SIZE: Option<MemorySize> = "taskmanager.memory.managed.size" => None,
         other ["taskmanager.memory.size"];
     /// Managed memory as a fraction of the memory without overhead.

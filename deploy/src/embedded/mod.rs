@@ -136,6 +136,7 @@ impl Plan<'_> {
             embedded: true,
             folder,
             log: LogPlace::default(),
+            memory: None,
         })))
     }
 
@@ -182,12 +183,16 @@ impl Plan<'_> {
             process_memory,
             facts: crate::facts::of_this_process(&self.options),
             pid: std::process::id(),
-            hosts: HostSettings::from_options(
-                &self.options,
-                base.rpc.cluster_id().clone(),
-                "localhost".to_owned(),
-                tmp.display().to_string(),
-            ),
+            hosts: HostSettings {
+                // The process is the user's own, with all that the program does beside its job.
+                limits_memory: false,
+                ..HostSettings::from_options(
+                    &self.options,
+                    base.rpc.cluster_id().clone(),
+                    "localhost".to_owned(),
+                    tmp.display().to_string(),
+                )
+            },
             data_key: Arc::new(move |job| crate::entrypoint::job_key(&keys, job)),
             logs: None,
             base,

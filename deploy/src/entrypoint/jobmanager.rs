@@ -10,6 +10,7 @@ use crate::components::{
     BaseParts, ClusterEnd, ClusterMode, JobManagerComponents, JobManagerParts,
 };
 use crate::exit::Exit;
+use crate::host_memory::ProcessLimit;
 use crate::launchers::{Launcher, LauncherParts};
 use crate::logging::LogPlace;
 use crate::results;
@@ -39,6 +40,8 @@ pub(crate) struct JobManagerProcess {
     pub options: Options,
     /// Place of the process's log.
     pub log: LogPlace,
+    /// The memory of the process and its program hosts together.
+    pub memory: ProcessLimit,
     /// Mode of the cluster: session, application or per job.
     pub mode: ClusterMode,
     /// A program's file that goes into the blob store before anything runs.
@@ -198,6 +201,7 @@ async fn start(process: JobManagerProcess, trigger: &StopTrigger) -> Result<Runn
         embedded: false,
         folder: sub(&work, "hosts")?,
         log: process.log,
+        memory: Some(process.memory),
     }));
     let parts = JobManagerParts {
         base,
@@ -221,9 +225,7 @@ async fn start(process: JobManagerProcess, trigger: &StopTrigger) -> Result<Runn
         Ok(())
     })
     .await?;
-    let Some(rest) = rest else {
-        return Err(StartError::Invalid("REST was not started".to_owned()));
-    };
+    let rest = rest.ok_or_else(|| StartError::Invalid("REST was not started".to_owned()))?;
     let ready = ReadyAddresses { rest: address.url, rpc: rpc_service.node().to_string() };
     tracing::info!(rest = %ready.rest, rpc = %ready.rpc, "JobManager is up");
     (process.ready)(&ready);

@@ -2,8 +2,10 @@
 
 use super::{StartError, ha_store, opened, rpc};
 use crate::components::{BaseParts, TaskManagerComponents, TaskManagerParts};
+use crate::container;
 use crate::exit::Exit;
 use crate::facts;
+use crate::host_memory::ProcessLimit;
 use crate::hosts;
 use crate::launchers::{Launcher, LauncherParts};
 use crate::logging::LogPlace;
@@ -15,7 +17,9 @@ use actors::services::FatalErrorHandler;
 use actors::task_executor::{HostSettings, LogFolder};
 use conf::high_availability::{self as ha, HaType};
 use conf::memory::{self, Machine};
-use conf::{Options, cluster, jobmanager as options_of_jm, taskmanager as options_of_tm};
+use conf::{
+    Options, cluster, jobmanager as options_of_jm, taskmanager as options_of_tm, taskmanager_memory,
+};
 use gateways::{NodeAddress, RpcService};
 use model::{ContentHash, JobId, MemorySize, ResourceId, WorkerResourceSpec};
 use platform::Platform;
@@ -61,14 +65,15 @@ pub(crate) async fn run(process: TaskManagerProcess) -> Result<Exit, StartError>
     Ok(running.shut_down(stop, within).await)
 }
 
-/// Returns the resources that a TaskManager offers and the memory of its process, from the options and this machine.
+/// Returns the resources that a TaskManager offers and the memory of its process, from the options, this machine and the
+/// container that it runs in.
 pub(crate) fn offer(options: &Options) -> Result<(WorkerResourceSpec, MemorySize), StartError> {
     let cores = std::thread::available_parallelism()
         .ok()
         .and_then(|n| u32::try_from(n.get()).ok())
         .and_then(NonZeroU32::new)
         .unwrap_or(NonZeroU32::MIN);
-    let machine = Machine { cores, memory_limit: None };
+    let machine = Machine { cores, memory_limit: container::taskmanager_limit(options) };
     let failed = |e: memory::MemoryError| StartError::Memory(e.to_string());
     let spec = memory::worker_resource_spec(options, &machine).map_err(failed)?;
     let parts = memory::task_manager_memory(options, machine.memory_limit).map_err(failed)?;
@@ -114,6 +119,10 @@ async fn start(process: TaskManagerProcess, trigger: &StopTrigger) -> Result<Run
         embedded: false,
         folder: sub(&work, "hosts")?,
         log: process.log.clone(),
+        memory: Some(ProcessLimit {
+            size: process_memory,
+            option: taskmanager_memory::PROCESS_SIZE.key(),
+        }),
     });
     let retrieval = retrieval(&platform, &options, &rpc_service).await?;
     watch_refusals(retrieval.clone(), base.fatal.clone());

@@ -108,7 +108,7 @@ fn serve(program: ProgramEntry) -> Result<(), ChildError> {
     let host = move |rpc: RpcService| ProgramHost {
         program,
         rpc,
-        place: Place::Child,
+        place: Place::Child(crate::launch::last_words_file(&tmp_dir)),
         embedded: false,
         tmp_dir,
         heard: Some(Arc::new(move |silence_ms| watch.heard(silence_ms))),

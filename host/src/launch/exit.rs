@@ -12,7 +12,7 @@ use nix::{
 use std::{
     fmt,
     io::{Read, Seek, SeekFrom},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, ExitStatus},
     sync::{Arc, Mutex},
 };
@@ -69,7 +69,8 @@ impl fmt::Debug for Kill {
 }
 
 impl Kill {
-    pub(super) fn new(child: &Child) -> Self {
+    /// Returns the handle of a child that is the leader of its process group.
+    pub fn of(child: &Child) -> Self {
         let pid = i32::try_from(child.id()).ok().filter(|pid| *pid > 1);
         Self { group: Arc::new(Mutex::new(pid.map(Pid::from_raw))) }
     }
@@ -84,7 +85,7 @@ impl Kill {
 
     /// Blocks until the child ends, kills what is left of its process group, and reaps the child. The process id cannot
     /// be reused before the reaping, which happens under the lock.
-    pub(super) fn wait(&self, mut child: Child) -> ExitCause {
+    pub fn wait(&self, mut child: Child) -> ExitCause {
         // Not under the lock: `kill` must not wait for the child's end.
         let pid = *lock(&self.group);
         if let Some(pid) = pid {
@@ -99,6 +100,19 @@ impl Kill {
         }
         child.wait().map_or(ExitCause::Unknown, ExitCause::from)
     }
+}
+
+/// Returns the file in which a child with this folder for temporary files leaves the reason why it kills itself. The file is
+/// beside the folder, not among the program's own.
+pub(crate) fn last_words_file(tmp_dir: &Path) -> PathBuf {
+    tmp_dir.with_extension("last-words")
+}
+
+/// Returns the reason, at most 2 KiB, that a child with this folder for temporary files has left for killing itself; `None` if it
+/// has left none.
+pub fn last_words(tmp_dir: &Path) -> Option<String> {
+    let words = log_tail(&last_words_file(tmp_dir));
+    (!words.is_empty()).then_some(words)
 }
 
 /// Returns the end of a log for an error's text; empty if the log cannot be read.

@@ -8,7 +8,8 @@
 mod exit;
 mod spawn;
 
-pub use exit::{ExitCause, Kill};
+pub(crate) use exit::last_words_file;
+pub use exit::{ExitCause, Kill, last_words};
 pub use spawn::{Launched, start};
 
 use crate::child::{

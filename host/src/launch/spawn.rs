@@ -123,7 +123,7 @@ fn launch(spec: &LaunchSpec) -> Result<Launched, LaunchError> {
     // Dropping the command closes this process's copy of the child's end of the socket. Otherwise the stream would not
     // end when the child does.
     drop(command);
-    let (pid, kill) = (child.id(), Kill::new(&child));
+    let (pid, kill) = (child.id(), Kill::of(&child));
     let exited = watch(child, &kill)
         .map_err(refused("cannot start the thread that waits for", &spec.program))?;
     Ok(Launched { stream: ours, pid, exited, kill })

@@ -3,6 +3,7 @@
 
 mod deploy;
 mod events;
+mod memory;
 mod reports;
 mod snapshots;
 mod tasks;
@@ -15,6 +16,7 @@ use gateways::{
     program_host::{BuildError, DeployToHost, StartHost},
     task_executor::{DeployError, TaskExecutorGateway},
 };
+use memory::HostMemory;
 use model::{AllocationId, ExecutionAttemptId, JobGraph, JobId, JobMasterId, parse_duration};
 use platform::{Credentials, Identity, Platform, PortSpec, Secret, Tls};
 use reports::{ReportingEnded, Reports, report};
@@ -42,6 +44,8 @@ pub(crate) struct Worker {
     data_address: NodeAddress,
     exchange: Exchange,
     tasks: Arc<Tasks>,
+    /// `None` if the memory of the tasks is not limited.
+    memory: Option<Arc<HostMemory>>,
     uploads: Uploads,
     deployments: mpsc::Sender<Deployment>,
     /// The last graph that the host was sent, and the JobMaster that sent it.
@@ -61,6 +65,7 @@ impl DataRuntime {
             .thread_name("flott-data")
             .thread_stack_size(512 << 10)
             .enable_all()
+            .on_thread_stop(streaming::memory::allocator::settle)
             .build()
             .map_err(|e| BuildError::Process(format!("no threads for the data plane: {e}")))?;
         Ok(Self(Some(runtime)))
@@ -105,8 +110,16 @@ impl Worker {
         );
         let parent = rpc.gateway::<TaskExecutorGateway>(&start.parent, start.parent_session);
         let reports = Arc::new(Reports::default());
-        let tasks =
-            Tasks::new(Arc::clone(&reports), place, options.cancellation_timeout, handle.clone());
+        let (within, runtime_of_tasks) = (options.cancellation_timeout, handle.clone());
+        let tasks = Tasks::new(Arc::clone(&reports), place.clone(), within, runtime_of_tasks);
+        let budget = Arc::clone(exchange.memory());
+        let watch = |task| {
+            let limits = memory::limits(task, start.managed_memory);
+            memory::watch(platform.clone(), &tasks, budget, place, limits)
+        };
+        let memory = start.task_memory.map(watch).transpose();
+        let memory = memory
+            .map_err(|e| BuildError::Process(format!("cannot start the memory's thread: {e}")))?;
         let uploads = Uploads::default();
         let deployments = deploy::start(
             program,
@@ -138,6 +151,7 @@ impl Worker {
             data_address,
             exchange,
             tasks,
+            memory,
             uploads,
             deployments,
             graph: None,
@@ -154,9 +168,12 @@ impl Worker {
         self.job_id
     }
 
-    /// Changes the limit of the exchange's memory, in bytes.
-    pub(crate) fn resize(&self, network_memory: u64) {
-        self.exchange.memory().set_limit(network_memory);
+    /// Changes the limits of memory to those of a repeated call.
+    pub(crate) fn resize(&self, start: &StartHost) {
+        self.exchange.memory().set_limit(start.network_memory.0);
+        if let (Some(memory), Some(task)) = (&self.memory, start.task_memory) {
+            memory.resize(memory::limits(task, start.managed_memory));
+        }
     }
 
     /// Admits the tasks of a deployment and queues them for the deploying thread. Returns the attempts that were

@@ -93,6 +93,12 @@ impl<T> Batch<T> {
         self.records.len()
     }
 
+    /// Returns the bytes of memory for records and times that are not there.
+    pub(crate) fn spare_bytes(&self) -> usize {
+        let records = (self.records.capacity() - self.records.len()) * size_of::<T>();
+        records + (self.times.capacity() - self.times.len()) * size_of::<i64>()
+    }
+
     /// Returns whether there is no record.
     #[inline]
     pub fn is_empty(&self) -> bool {

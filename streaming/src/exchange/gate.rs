@@ -55,8 +55,10 @@ pub(super) enum Closed {
 /// The result of [`Gate::push`].
 #[derive(Debug)]
 pub(super) enum Pushed {
-    /// The element is queued, or was dropped because the consumer has finished.
+    /// The element is queued.
     Taken,
+    /// The element was dropped, because the consumer has finished.
+    Dropped,
     /// The element is queued, and the producer must wake the consumer before it parks.
     TakenForSleeper,
     /// There is no room for the element, which is returned; the producer is woken when there may be.
@@ -156,7 +158,7 @@ impl Gate {
         let wake = {
             let mut state = lock(&self.state);
             match state.closed {
-                Some(Closed::Finished) => return Pushed::Taken,
+                Some(Closed::Finished) => return Pushed::Dropped,
                 Some(Closed::Aborted) => return Pushed::Refused(parcel),
                 None => {}
             }
@@ -567,7 +569,7 @@ mod tests {
         finished.close(Closed::Finished);
         assert_eq!(memory.used(), 0);
         assert!(finished.writable(0, &producer));
-        assert!(matches!(finished.push(0, event(0), 100, &producer), Pushed::Taken));
+        assert!(matches!(finished.push(0, event(0), 100, &producer), Pushed::Dropped));
         assert_eq!(memory.used(), 0);
         let (aborted, _, _) = gate(1, 1_000);
         aborted.close(Closed::Aborted);

@@ -63,6 +63,20 @@ impl Parcel {
     }
 }
 
+impl Parcel {
+    /// Returns the bytes of memory that go with the parcel from one task to the next. `weight` is what the parcel counts for in
+    /// the network budget.
+    pub(super) fn memory(&self, weight: u64) -> u64 {
+        match self {
+            Self::Typed(Element::Batch(batch)) => {
+                weight.saturating_sub(PARCEL_OVERHEAD).saturating_add(batch.spare() as u64)
+            }
+            Self::Typed(Element::Event(_)) => 0,
+            Self::Batch(bytes) | Self::Event(bytes) => bytes.capacity() as u64,
+        }
+    }
+}
+
 /// Returns what `len` encoded bytes count for. Both ends of a connection must compute the same number.
 pub(super) fn encoded_weight(len: usize) -> u64 {
     len as u64 + PARCEL_OVERHEAD

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     lock,
-    memory::MemoryBudget,
+    memory::{MemoryBudget, allocator},
     seam::{EdgeCodec, Element, InputPort, OutputPort, Polled, StreamEvent, TaskCounters},
     task::TaskControl,
     types::CodecError,
@@ -106,13 +106,17 @@ impl OutPort {
         if !self.force_serialization {
             let parcel = Parcel::Typed(element);
             let weight = parcel.weight(self.codec.as_ref());
+            let memory = parcel.memory(weight);
             return match target.gate.push(channel, parcel, weight, signal) {
                 Pushed::Refused(Parcel::Typed(element)) => Err(element),
-                Pushed::TakenForSleeper => {
-                    self.task.owe_wake(target.gate.clone());
+                Pushed::Dropped => Ok(weight),
+                pushed => {
+                    allocator::hand_over(memory);
+                    if matches!(pushed, Pushed::TakenForSleeper) {
+                        self.task.owe_wake(target.gate.clone());
+                    }
                     Ok(weight)
                 }
-                _ => Ok(weight),
             };
         }
         // The gate is asked first, so that a refused element is not encoded again and again. If the gate fills up in
@@ -124,13 +128,17 @@ impl OutPort {
             return Err(element);
         };
         let weight = parcel.weight(self.codec.as_ref());
+        let memory = parcel.memory(weight);
         match target.gate.push(channel, parcel, weight, signal) {
-            Pushed::Taken => Ok(weight),
-            Pushed::TakenForSleeper => {
-                self.task.owe_wake(target.gate.clone());
+            Pushed::Refused(_) => Err(element),
+            Pushed::Dropped => Ok(weight),
+            pushed => {
+                allocator::hand_over(memory);
+                if matches!(pushed, Pushed::TakenForSleeper) {
+                    self.task.owe_wake(target.gate.clone());
+                }
                 Ok(weight)
             }
-            Pushed::Refused(_) => Err(element),
         }
     }
 
@@ -147,6 +155,7 @@ impl OutPort {
             return Err(element);
         };
         let weight = parcel.weight(self.codec.as_ref());
+        allocator::hand_over(parcel.memory(weight));
         if let Some(connection) = link.push(index, parcel) {
             self.task.owe_wake(connection);
         }
@@ -268,6 +277,7 @@ impl InputPort for InPort {
             return if finished { Polled::Finished } else { Polled::Empty };
         };
         TaskCounters::add(&self.task.counters().bytes_in, weight);
+        allocator::take_over(parcel.memory(weight));
         let Some(element) = self.decode(channel, parcel) else {
             return Polled::Empty; // The task has failed: it stops before its next step.
         };

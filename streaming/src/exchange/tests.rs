@@ -3,6 +3,7 @@
 
 mod credits;
 mod debloat;
+mod memory;
 mod tls;
 
 use super::*;

@@ -1,5 +1,9 @@
 //! Memory budgets: the bytes that the exchange holds are counted, never allocated ahead. Nothing here may block or take a lock,
-//! because counting is paid per batch.
+//! because counting is paid per batch. What a task holds in all is counted by the program's allocator ([`allocator`]); what
+//! happens when that is too much is decided in [`limit`].
+
+pub mod allocator;
+pub mod limit;
 
 use std::sync::{
     Arc,

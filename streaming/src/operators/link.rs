@@ -5,13 +5,14 @@ use super::{
 };
 use crate::{
     batch::{Batch, NO_TIME},
+    memory::allocator,
     seam::{Barrier, StateChunk, StreamEvent, TaskError},
     state::Slice,
     task::panics::catch,
 };
 use bytes::Bytes;
 use model::NodeId;
-use std::collections::VecDeque;
+use std::{cell::Cell, collections::VecDeque, sync::atomic::Ordering};
 
 /// The metric of how many bytes of memory an operator's state takes.
 const STATE_BYTES: &str = "stateBytes";
@@ -35,6 +36,8 @@ pub struct Link<In, Op: Operator<In>> {
     stored: bool,
     /// The metric `stateBytes` of the operator; `None` if it keeps no state.
     state_bytes: Option<Gauge>,
+    /// The part of the task's count of state that is this operator's.
+    counted: Cell<u64>,
 }
 
 impl<In, Op: Operator<In>> Link<In, Op> {
@@ -57,6 +60,7 @@ impl<In, Op: Operator<In>> Link<In, Op> {
             chunks: Vec::new(),
             stored: true,
             state_bytes: None,
+            counted: Cell::new(0),
         }
     }
 
@@ -88,6 +92,9 @@ impl<In, Op: Operator<In>> Link<In, Op> {
             && let Some(bytes) = self.operator.state_bytes()
         {
             gauge.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+            // Wraps where the operator has less than before.
+            let change = bytes.wrapping_sub(self.counted.replace(bytes));
+            self.context.shared.counters.state_bytes.fetch_add(change, Ordering::Relaxed);
         }
     }
 
@@ -97,6 +104,8 @@ impl<In, Op: Operator<In>> Link<In, Op> {
         if self.operator.begin_snapshot(checkpoint, &self.context)? {
             self.writes = Some(checkpoint);
         } else if let Some(bytes) = self.operator.snapshot(checkpoint, &self.context)? {
+            // A thread of the host frees them.
+            allocator::hand_over(bytes.capacity() as u64);
             let shared = &self.context.shared;
             shared.add_snapshot(checkpoint, self.context.operator, vec![bytes.into()]);
         }

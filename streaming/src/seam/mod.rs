@@ -119,6 +119,7 @@ impl StreamEvent {
 pub struct ErasedBatch {
     batch: Box<dyn Any + Send>,
     len: usize,
+    spare: usize,
     /// The channel's watermark after the records, in milliseconds since 1970; `None` if it does not change.
     pub watermark: Option<i64>,
 }
@@ -126,8 +127,8 @@ pub struct ErasedBatch {
 impl ErasedBatch {
     /// Erases the record type of a batch; there is no watermark after it.
     pub fn new<T: Send + 'static>(batch: Batch<T>) -> Self {
-        let len = batch.len();
-        Self { batch: Box::new(batch), len, watermark: None }
+        let (len, spare) = (batch.len(), batch.spare_bytes() + size_of::<Batch<T>>());
+        Self { batch: Box::new(batch), len, spare, watermark: None }
     }
     /// Sets the watermark after the records, in milliseconds since 1970.
     pub fn with_watermark(self, watermark: Option<i64>) -> Self {
@@ -141,15 +142,19 @@ impl ErasedBatch {
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
+    /// Returns the bytes of memory that the batch takes in addition to its records and their event times: room for more of them.
+    pub(crate) fn spare(&self) -> usize {
+        self.spare
+    }
     /// Returns the records if they are of type `T`; the watermark is dropped.
     ///
     /// # Errors
     /// Returns the batch itself if its records are of another type.
     pub fn downcast<T: Send + 'static>(self) -> Result<Batch<T>, Self> {
-        let Self { batch, len, watermark } = self;
+        let Self { batch, len, spare, watermark } = self;
         match batch.downcast::<Batch<T>>() {
             Ok(batch) => Ok(*batch),
-            Err(batch) => Err(Self { batch, len, watermark }),
+            Err(batch) => Err(Self { batch, len, spare, watermark }),
         }
     }
     /// Borrows the records if they are of type `T`; `None` if they are of another.
@@ -407,6 +412,8 @@ pub struct TaskCounters {
     pub watermark_ms: AtomicU64,
     /// True once all data was read and has left the task.
     pub end_of_data: AtomicBool,
+    /// Bytes of memory that the tables and timers of the task's state take, a few times a second.
+    pub state_bytes: AtomicU64,
     /// Metrics that the program's functions registered.
     pub functions: FunctionMetrics,
 }

@@ -1,6 +1,6 @@
 //! The chunks that a snapshot is written into while the job runs, and the slices of time in which it is written.
 
-use crate::{lock, seam::StateChunk};
+use crate::{lock, memory::allocator, seam::StateChunk};
 use bytes::Bytes;
 use std::{
     fmt,
@@ -47,18 +47,25 @@ impl Pool {
             // Not zero, because zeroed memory is mapped and not touched.
             let mut chunk = vec![1; CHUNK_CAPACITY];
             chunk.clear();
+            // Chunks that are no task's at work belong to nobody, because the thread that stores one may free it.
+            allocator::hand_over(chunk.capacity() as u64);
             free.push(chunk);
         }
     }
 
     /// Returns an empty chunk; a new one if none is left.
     pub(crate) fn take(&self) -> Vec<u8> {
-        lock(&self.0.free).pop().unwrap_or_else(|| Vec::with_capacity(CHUNK_CAPACITY))
+        let Some(chunk) = lock(&self.0.free).pop() else {
+            return Vec::with_capacity(CHUNK_CAPACITY);
+        };
+        allocator::take_over(chunk.capacity() as u64);
+        chunk
     }
 
     /// Returns a full chunk as bytes. When these are dropped, its memory comes back.
     pub(crate) fn full(&self, bytes: Vec<u8>) -> Bytes {
         self.0.out.fetch_add(1, Ordering::Relaxed);
+        allocator::hand_over(bytes.capacity() as u64);
         Bytes::from_owner(Full { bytes, pool: self.0.clone() })
     }
 

@@ -7,6 +7,7 @@ use super::{
 };
 use crate::{
     lock,
+    memory::{allocator::Account, limit::Stage},
     seam::{TaskCounters, TaskError},
 };
 use model::{ExecutionAttemptId, ExecutionState, FailureCause};
@@ -34,6 +35,9 @@ pub struct TaskControl {
     state: Mutex<State>,
     stop: AtomicBool,
     succeeded: AtomicBool,
+    /// True once no code of the task runs any more but the drops of its values.
+    returned: AtomicBool,
+    memory: Account,
     /// Number of steps that the task has begun, now and at the last call of [`TaskControl::end_long_step`].
     steps: AtomicU64,
     steps_seen: AtomicU64,
@@ -62,6 +66,8 @@ impl TaskControl {
             state: Mutex::new(State { state: ExecutionState::Deploying, failure: None }),
             stop: AtomicBool::new(false),
             succeeded: AtomicBool::new(false),
+            returned: AtomicBool::new(false),
+            memory: Account::open(),
             steps: AtomicU64::new(0),
             steps_seen: AtomicU64::new(0),
             owed: OwedWakes::default(),
@@ -97,6 +103,21 @@ impl TaskControl {
     /// Returns whether the task has done all its work; decides whether its ports close as finished or as aborted.
     pub fn has_succeeded(&self) -> bool {
         self.succeeded.load(Ordering::Acquire)
+    }
+
+    /// Returns the account of the memory that the task holds.
+    pub fn memory(&self) -> &Account {
+        &self.memory
+    }
+    /// Returns where the task is on its way to its end.
+    pub fn stage(&self) -> Stage {
+        if self.returned.load(Ordering::Acquire) {
+            Stage::Returned
+        } else if self.is_stopping() {
+            Stage::Stopping
+        } else {
+            Stage::Working
+        }
     }
 
     /// Cancels the task: it becomes CANCELING and ends as CANCELED. Does nothing if the task has ended or is CANCELING already.
@@ -180,6 +201,11 @@ impl TaskControl {
             state.state = to;
             self.observer.changed(self, to, None);
         }
+    }
+
+    /// Records that the task's code has returned, whatever the outcome: its values are dropped next.
+    pub(crate) fn set_returned(&self) {
+        self.returned.store(true, Ordering::Release);
     }
 
     /// Records that the task has done all its work: ports dropped from here on close as finished.

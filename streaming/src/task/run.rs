@@ -6,7 +6,10 @@ use super::{
     mailbox::Mailbox,
     panics, threads,
 };
-use crate::seam::{Progress, Subtask, TaskError};
+use crate::{
+    memory::allocator,
+    seam::{Mail, Progress, Subtask, TaskError},
+};
 use model::{ExecutionState, FailureCause};
 use std::{
     io,
@@ -52,6 +55,7 @@ pub fn start(
 
 fn run(control: &Arc<TaskControl>, mailbox: &Mailbox, make: MakeSubtask) {
     control.signal().bind_current_thread();
+    let entered = control.memory().enter();
     control.advance(ExecutionState::Initializing);
     let outcome = if control.is_stopping() {
         // The task was stopped before it began. Dropping `make` is guarded because it may hold user values.
@@ -59,6 +63,7 @@ fn run(control: &Arc<TaskControl>, mailbox: &Mailbox, make: MakeSubtask) {
     } else {
         live(control, mailbox, make)
     };
+    drop(entered);
     // If the task was stopped from outside, `end` ignores the outcome.
     control.end(outcome.map(drop).map_err(|error| named(control, &error)));
 }
@@ -79,6 +84,7 @@ fn live(
     } else if let Err(error) = guard(control, || subtask.dispose()) {
         tracing::warn!(task = control.name(), %error, "disposing of a task failed");
     }
+    control.set_returned();
     // Ports close when the subtask is dropped: before the end is reported, so that a new attempt finds them gone.
     let dropped = guard(control, move || drop(subtask));
     control.give_wakes();
@@ -108,6 +114,10 @@ fn work(
             while !control.is_stopping()
                 && let Some(mail) = mailbox.take()
             {
+                if let Mail::Reply { result: Ok(bytes), .. } = &mail {
+                    // A thread of the host has allocated them.
+                    allocator::take_over(bytes.capacity() as u64);
+                }
                 subtask.deliver(mail)?;
             }
             let progress = subtask.step(STEP_RECORDS);

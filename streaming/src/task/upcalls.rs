@@ -4,6 +4,7 @@
 use super::mailbox::Mailbox;
 use crate::{
     lock,
+    memory::allocator,
     seam::{StateChunk, TaskSnapshot, TaskUpcalls},
 };
 use futures::{FutureExt, future::BoxFuture};
@@ -137,6 +138,7 @@ impl TaskUpcalls for Upcalls {
             self.mailbox.refuse(ticket, "too many events are unanswered");
             return;
         }
+        allocator::hand_over(event.capacity() as u64);
         let start = {
             let mut state = lock(&self.state);
             state.queue.push_back((operator, event, ticket));
@@ -152,6 +154,7 @@ impl TaskUpcalls for Upcalls {
             self.mailbox.refuse(ticket, "too many events are unanswered");
             return;
         }
+        allocator::hand_over(event.capacity() as u64);
         let answer = self.events.poll(self.attempt, operator, event);
         let mailbox = Arc::clone(&self.mailbox);
         self.spawn(async move { mailbox.reply(ticket, answer.await) });

@@ -134,7 +134,7 @@ impl Wires {
             if local {
                 let weight = encoded_weight(bytes.len());
                 match self.gate.push(channel, Parcel::Batch(bytes), weight, &producer.signal) {
-                    Pushed::Taken | Pushed::TakenForSleeper => {
+                    Pushed::Taken | Pushed::TakenForSleeper | Pushed::Dropped => {
                         self.gate.wake();
                         producer.arrived += 1;
                         producer.while_paused += if producer.paused { weight } else { 0 };

@@ -1,0 +1,353 @@
+//! The allocator of programs. It counts the bytes that are allocated, per task and in the whole process, and hands every
+//! call on to another allocator.
+//!
+//! A thread counts in numbers of its own and adds them to the account of the task that runs on it, and to the process's
+//! total, when they have changed by [`CHUNK`] bytes: an allocation costs one addition and one comparison more. Batches and
+//! other values that leave a task's thread move their bytes with them ([`hand_over`], [`take_over`]): what a task holds is
+//! then what it has allocated and received, less what it has freed and given away.
+//!
+//! The functions of [`GlobalAlloc`] here must never allocate, lock, unwind or refuse memory.
+
+#![expect(unsafe_code, reason = "an allocator is unsafe by its interface; this one only counts")]
+
+use std::{
+    alloc::{GlobalAlloc, Layout},
+    cell::Cell,
+    marker::PhantomData,
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, AtomicI64, Ordering},
+    },
+    thread::Thread,
+};
+
+/// The number of bytes by which a thread's counts may differ from what it has added to the accounts.
+pub const CHUNK: u64 = 64 << 10;
+
+/// The maximum number of tasks with accounts in one process. Further tasks share the account of threads without a task.
+const ACCOUNTS: usize = 4096;
+/// The account of threads without a task, and of batches between two tasks.
+const SHARED: usize = 0;
+
+/// The size in bytes from which a block that grows counts twice while it is copied. A smaller one counts once, also in the
+/// case, which a program does not survive, that there is no memory for it.
+const LARGE: usize = 64 << 10;
+
+/// One account, alone in its cache line, because threads add to different accounts all the time.
+#[repr(align(64))]
+struct Slot {
+    balance: AtomicI64,
+    taken: AtomicBool,
+}
+
+impl Slot {
+    const fn new() -> Self {
+        Self { balance: AtomicI64::new(0), taken: AtomicBool::new(false) }
+    }
+}
+
+static SLOTS: [Slot; ACCOUNTS] = [const { Slot::new() }; ACCOUNTS];
+/// Bytes that are allocated in the process.
+static TOTAL: AtomicI64 = AtomicI64::new(0);
+/// The total from which [`WATCHER`] is woken.
+static ALARM: AtomicI64 = AtomicI64::new(i64::MAX);
+static WATCHER: OnceLock<Thread> = OnceLock::new();
+
+thread_local! {
+    /// Bytes that the thread has allocated, less those that it has freed, since it last settled.
+    static PENDING: Cell<i64> = const { Cell::new(0) };
+    /// Bytes that the thread's task has received, less those that it has given away, since it last settled.
+    static MOVED: Cell<i64> = const { Cell::new(0) };
+    /// The account of the task that runs on the thread.
+    static ACCOUNT: Cell<usize> = const { Cell::new(SHARED) };
+}
+
+/// Counts what the allocator `A` hands out.
+#[derive(Debug)]
+pub struct Counting<A>(pub A);
+
+// SAFETY: every call goes to `A` with the arguments as they came, and its result is returned as it is; counting reads and
+// writes integers only.
+unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller keeps the contract of `alloc`, which is that of `A`.
+        let block = unsafe { self.0.alloc(layout) };
+        if !block.is_null() {
+            count(signed(layout.size()));
+        }
+        block
+    }
+
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller keeps the contract of `alloc_zeroed`, which is that of `A`.
+        let block = unsafe { self.0.alloc_zeroed(layout) };
+        if !block.is_null() {
+            count(signed(layout.size()));
+        }
+        block
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: the block is one of `A`, because every block that this allocator hands out is.
+        unsafe { self.0.dealloc(block, layout) };
+        count(-signed(layout.size()));
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        let (old, new) = (signed(layout.size()), signed(size));
+        if size < LARGE {
+            count(new - old);
+            // SAFETY: the block is one of `A`, and the caller keeps the contract of `realloc`.
+            return unsafe { self.0.realloc(block, layout, size) };
+        }
+        // Both blocks exist while one is copied to the other, which takes time for large ones.
+        count(new);
+        // SAFETY: as above.
+        let moved = unsafe { self.0.realloc(block, layout, size) };
+        count(if moved.is_null() { -new } else { -old });
+        moved
+    }
+}
+
+/// Returns a size, which is at most `isize::MAX`, as a signed number.
+#[inline]
+#[expect(clippy::cast_possible_wrap, reason = "no layout is larger than isize::MAX")]
+const fn signed(size: usize) -> i64 {
+    size as i64
+}
+
+#[inline]
+fn count(bytes: i64) {
+    let pending = PENDING.get().wrapping_add(bytes);
+    PENDING.set(pending);
+    if pending.unsigned_abs() >= CHUNK {
+        settle_pending();
+    }
+}
+
+/// Adds the thread's counts to its account and to the total, and wakes the watcher if the total has reached the alarm.
+#[cold]
+#[inline(never)]
+fn settle_pending() {
+    let pending = PENDING.replace(0);
+    slot(ACCOUNT.get()).balance.fetch_add(pending, Ordering::Relaxed);
+    let total = TOTAL.fetch_add(pending, Ordering::Relaxed).wrapping_add(pending);
+    if pending > 0
+        && total >= ALARM.load(Ordering::Relaxed)
+        && let Some(watcher) = WATCHER.get()
+    {
+        // Neither allocates nor locks: an atomic swap, and a system call if the watcher is parked.
+        watcher.unpark();
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn settle_moved() {
+    let moved = MOVED.replace(0);
+    slot(ACCOUNT.get()).balance.fetch_add(moved, Ordering::Relaxed);
+    slot(SHARED).balance.fetch_sub(moved, Ordering::Relaxed);
+}
+
+fn slot(account: usize) -> &'static Slot {
+    // The index is always in range; the shared account is nearer than a panic in an allocator.
+    SLOTS.get(account).unwrap_or(&SLOTS[SHARED])
+}
+
+fn moved(bytes: i64) {
+    if ACCOUNT.get() == SHARED {
+        return;
+    }
+    let moved = MOVED.get().wrapping_add(bytes);
+    MOVED.set(moved);
+    if moved.unsigned_abs() >= CHUNK {
+        settle_moved();
+    }
+}
+
+/// Moves bytes that leave the calling thread's task out of its account: into the exchange, or to threads without a task.
+/// Does nothing on such threads.
+pub fn hand_over(bytes: u64) {
+    moved(-i64::try_from(bytes).unwrap_or(i64::MAX));
+}
+
+/// Moves bytes that the calling thread's task has received into its account. Does nothing on threads without a task.
+pub fn take_over(bytes: u64) {
+    moved(i64::try_from(bytes).unwrap_or(i64::MAX));
+}
+
+/// Adds what the calling thread has counted to its account, and to the total of the process: before the thread ends, and
+/// before its account is read exactly.
+pub fn settle() {
+    settle_pending();
+    settle_moved();
+}
+
+/// Returns the bytes that are allocated in the process, up to [`CHUNK`] for each thread; 0 if the process has another
+/// allocator.
+pub fn total() -> u64 {
+    u64::try_from(TOTAL.load(Ordering::Relaxed)).unwrap_or(0)
+}
+
+/// Makes the calling thread the one that is unparked when the total reaches the alarm, for the rest of the process.
+/// Returns false if another thread is.
+pub fn watch_alarm() -> bool {
+    WATCHER.set(std::thread::current()).is_ok()
+}
+
+/// Sets the total, in bytes, from which each further [`CHUNK`] unparks the thread of [`watch_alarm`].
+pub fn set_alarm(total: u64) {
+    ALARM.store(i64::try_from(total).unwrap_or(i64::MAX), Ordering::Relaxed);
+}
+
+/// The account of one task. When it is dropped, what the task has left behind counts for nobody in particular.
+#[derive(Debug)]
+pub struct Account(usize);
+
+impl Account {
+    /// Opens an account with nothing in it. If the process has [`ACCOUNTS`] accounts already, the task's bytes count for
+    /// nobody in particular.
+    pub fn open() -> Self {
+        let free = |slot: &Slot| !slot.taken.swap(true, Ordering::AcqRel);
+        let found = SLOTS.iter().skip(SHARED + 1).position(free);
+        Self(found.map_or(SHARED, |index| index + SHARED + 1))
+    }
+
+    /// Returns the bytes that the task holds, up to [`CHUNK`]. Negative if the task has freed or given away more than was
+    /// counted for it, such as memory that another thread allocated and did not hand over.
+    pub fn balance(&self) -> i64 {
+        if self.0 == SHARED { 0 } else { slot(self.0).balance.load(Ordering::Relaxed) }
+    }
+
+    /// Counts what the calling thread allocates and frees for this account, until the returned value is dropped.
+    pub fn enter(&self) -> Entered<'_> {
+        settle();
+        ACCOUNT.set(self.0);
+        Entered { _account: PhantomData, _this_thread: PhantomData }
+    }
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        if self.0 != SHARED {
+            let slot = slot(self.0);
+            let left = slot.balance.swap(0, Ordering::Relaxed);
+            SLOTS[SHARED].balance.fetch_add(left, Ordering::Relaxed);
+            slot.taken.store(false, Ordering::Release);
+        }
+    }
+}
+
+/// The time for which a thread counts for an account.
+#[derive(Debug)]
+pub struct Entered<'a> {
+    _account: PhantomData<&'a Account>,
+    /// Its drop changes the thread's own state, so that it stays on the thread.
+    _this_thread: PhantomData<*const ()>,
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        settle();
+        ACCOUNT.set(SHARED);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::alloc::System;
+
+    const COUNTING: Counting<System> = Counting(System);
+
+    /// The allocator of all unit tests of this crate.
+    #[global_allocator]
+    static ALLOCATOR: Counting<System> = Counting(System);
+
+    fn layout(size: usize) -> Layout {
+        Layout::from_size_align(size, 8).unwrap()
+    }
+
+    fn allocate(size: usize) -> *mut u8 {
+        // SAFETY: the layout's size is not zero.
+        let block = unsafe { COUNTING.alloc(layout(size)) };
+        assert!(!block.is_null());
+        block
+    }
+
+    fn free(block: *mut u8, size: usize) {
+        // SAFETY: the tests free each block once, with its size.
+        unsafe { COUNTING.dealloc(block, layout(size)) };
+    }
+
+    #[test]
+    fn an_account_has_what_its_thread_allocated_and_did_not_free() {
+        let account = Account::open();
+        let block = {
+            let _entered = account.enter();
+            let first = allocate(1 << 20);
+            assert!(account.balance() >= 1 << 20, "large blocks are settled at once");
+            let small: Vec<_> = (0..100).map(|_| allocate(1_000)).collect();
+            small.into_iter().for_each(|block| free(block, 1_000));
+            first
+        };
+        assert_eq!(account.balance(), 1 << 20, "exact once the thread has left");
+        free(block, 1 << 20);
+        assert_eq!(account.balance(), 1 << 20, "freed by a thread of no task");
+    }
+
+    #[test]
+    fn a_block_that_grows_counts_its_new_size() {
+        let account = Account::open();
+        let entered = account.enter();
+        let block = allocate(100_000);
+        // SAFETY: the block has that layout, and the new size is not zero.
+        let block = unsafe { COUNTING.realloc(block, layout(100_000), 300_000) };
+        settle();
+        assert_eq!(account.balance(), 300_000);
+        // SAFETY: as above.
+        let zeroed = unsafe { COUNTING.alloc_zeroed(layout(5_000)) };
+        settle();
+        assert_eq!(account.balance(), 305_000);
+        free(zeroed, 5_000);
+        free(block, 300_000);
+        drop(entered);
+        assert_eq!(account.balance(), 0);
+    }
+
+    #[test]
+    fn what_is_handed_over_is_the_receivers() {
+        let (producer, consumer) = (Account::open(), Account::open());
+        let entered = producer.enter();
+        let block = allocate(500_000);
+        hand_over(500_000);
+        drop(entered);
+        assert_eq!(producer.balance(), 0);
+        let entered = consumer.enter();
+        take_over(500_000);
+        settle();
+        assert_eq!(consumer.balance(), 500_000);
+        free(block, 500_000);
+        drop(entered);
+        assert_eq!((producer.balance(), consumer.balance()), (0, 0));
+        take_over(1 << 30);
+        assert_eq!(consumer.balance(), 0, "a thread without a task moves nothing");
+    }
+
+    #[test]
+    fn accounts_are_given_out_again_empty() {
+        let account = Account::open();
+        let entered = account.enter();
+        let block = allocate(200_000);
+        drop(entered);
+        drop(account);
+        // Tests run side by side, and one of them may have the place already.
+        let all: Vec<_> = (0..64).map(|_| Account::open()).collect();
+        assert!(all.iter().all(|account| account.balance() == 0));
+        free(block, 200_000);
+    }
+}

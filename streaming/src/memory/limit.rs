@@ -1,0 +1,226 @@
+//! What happens when the tasks of a host hold more memory than they may: which one fails, and when the host ends. Decisions
+//! only: nothing here may read a clock or an account, or stop anything.
+
+use model::MemorySize;
+use std::{fmt, time::Duration};
+
+/// The time that a task has, from the moment at which it is told to fail, to return from its code. Then its host ends.
+const RETURN_WITHIN: Duration = Duration::from_secs(1);
+/// The time for which the limit must be exceeded before a task with state fails: the sizes of its tables are up to date
+/// after that time.
+const STATE_LAG: Duration = Duration::from_millis(250);
+/// The part of the limit by which it may be exceeded while a task is on its way out, and the least of that in bytes.
+const SLACK_PART: u64 = 8;
+const SLACK_LEAST: u64 = 32 << 20;
+/// The part of the limit by which the total grows between two looks beyond the limit, and its bounds in bytes.
+const STEP_PART: u64 = 64;
+const STEP_BYTES: std::ops::RangeInclusive<u64> = 1 << 20..=16 << 20;
+
+/// The memory that the tasks of a host may hold, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemoryLimits {
+    /// Memory of user code: the host's part of `taskmanager.memory.task.size`.
+    pub task: u64,
+    /// Memory of state that is not user code's: the host's part of the managed memory.
+    pub managed: u64,
+}
+
+/// Where a task is on its way to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// The task works.
+    Working,
+    /// The task was told to stop, and its code has not returned.
+    Stopping,
+    /// The task's code has returned; what it holds is being freed.
+    Returned,
+}
+
+/// The memory of one task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskUsage<K> {
+    /// Identifies the task.
+    pub key: K,
+    /// Bytes in the task's account.
+    pub held: i64,
+    /// Bytes of those in the tables of its state.
+    pub state: u64,
+    /// Where the task is on its way to its end.
+    pub stage: Stage,
+}
+
+/// The memory of a host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemoryUsage<K> {
+    /// Bytes that are counted for the host: of its tasks, its threads without a task, and batches between tasks.
+    pub total: u64,
+    /// Bytes of those that count as memory of the exchange.
+    pub network: u64,
+    /// The tasks that have not ended.
+    pub tasks: Vec<TaskUsage<K>>,
+}
+
+/// How much was used when a limit was exceeded, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OverLimit {
+    /// Memory of user code.
+    pub used: u64,
+    /// The limit for it.
+    pub limit: u64,
+    /// The part of `used` that the task at fault holds; `None` if it is no task's.
+    pub of_task: Option<u64>,
+}
+
+impl fmt::Display for OverLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // In whole MiB, upwards: bytes would hide what matters.
+        let rounded = |bytes: u64| MemorySize::from_mib(bytes.div_ceil(1 << 20));
+        let (used, limit) = (rounded(self.used), MemorySize(self.limit));
+        write!(f, "used {used} of {limit} (taskmanager.memory.task.size)")?;
+        match self.of_task {
+            Some(bytes) => write!(f, ", {} of it in this task", rounded(bytes)),
+            None => f.write_str(", most of it outside of its tasks"),
+        }
+    }
+}
+
+/// What a look at the memory leads to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict<K> {
+    /// Nothing is to be done.
+    Fine,
+    /// This task fails, and is expected to return from its code within a second.
+    Fail {
+        /// The task.
+        task: K,
+        /// The cause.
+        over: OverLimit,
+    },
+    /// The host ends at once.
+    End {
+        /// The task at fault, if it is one.
+        task: Option<K>,
+        /// The cause.
+        over: OverLimit,
+    },
+}
+
+/// The decisions about one host's memory.
+#[derive(Debug)]
+pub struct MemoryLimit<K> {
+    limits: MemoryLimits,
+    /// Since when the limit is exceeded without interruption, on the clock of [`MemoryLimit::look`].
+    over_since: Option<Duration>,
+    /// The task that was told to fail, and when.
+    failing: Option<(K, Duration)>,
+}
+
+impl<K: Clone + PartialEq> MemoryLimit<K> {
+    /// Creates the decisions of a host with these limits.
+    pub fn new(limits: MemoryLimits) -> Self {
+        Self { limits, over_since: None, failing: None }
+    }
+
+    /// Sets other limits, when the host gets or loses slots.
+    pub fn set(&mut self, limits: MemoryLimits) {
+        self.limits = limits;
+    }
+
+    /// Decides what follows from the memory at `now`, a monotonic time.
+    ///
+    /// Over the limit, the task with the largest account fails. While that task, or another that was told to stop, is on its
+    /// way out, no further task fails, because what it holds will be free soon. The host ends if the failed task does not
+    /// return from its code within a second, if the limit is exceeded by an eighth (at least 32 MiB) meanwhile, or if so
+    /// much is held outside of tasks for a second that no task's failure would help.
+    pub fn look(&mut self, now: Duration, usage: &MemoryUsage<K>) -> Verdict<K> {
+        if let Some((failing, _)) = &self.failing
+            && !usage.tasks.iter().any(|task| task.key == *failing)
+        {
+            self.failing = None;
+        }
+        let exempt = self.exempt_state(usage);
+        let used = usage.total.saturating_sub(usage.network).saturating_sub(exempt);
+        let limit = self.limits.task;
+        if used <= limit {
+            self.over_since = None;
+            return Verdict::Fine;
+        }
+        let since = *self.over_since.get_or_insert(now);
+        let largest = self.largest(usage, exempt);
+        let over = |of_task| OverLimit { used, limit, of_task };
+        let end = |largest: Option<(K, u64)>| match largest {
+            Some((task, bytes)) => Verdict::End { task: Some(task), over: over(Some(bytes)) },
+            None => Verdict::End { task: None, over: over(None) },
+        };
+        if used > limit.saturating_add((limit / SLACK_PART).max(SLACK_LEAST)) {
+            return end(largest);
+        }
+        if let Some((failing, told)) = &self.failing {
+            let stage = usage.tasks.iter().find(|task| task.key == *failing).map(|task| task.stage);
+            let late = now.saturating_sub(*told) >= RETURN_WITHIN;
+            return match stage {
+                Some(Stage::Returned) | None => Verdict::Fine,
+                Some(_) if late => end(largest),
+                Some(_) => Verdict::Fine,
+            };
+        }
+        if usage.tasks.iter().any(|task| task.stage != Stage::Working) {
+            return Verdict::Fine;
+        }
+        let lasts = now.saturating_sub(since);
+        let held = usage.tasks.iter().map(|task| positive(task.held));
+        let of_tasks = held.fold(0, u64::saturating_add);
+        let outside = usage.total.saturating_sub(usage.network).saturating_sub(of_tasks);
+        match largest {
+            Some((task, bytes)) if outside <= limit => {
+                let may_be_state = usage.tasks.iter().any(|task| task.state > 0);
+                if may_be_state && lasts < STATE_LAG {
+                    return Verdict::Fine;
+                }
+                self.failing = Some((task.clone(), now));
+                Verdict::Fail { task, over: over(Some(bytes)) }
+            }
+            _ if lasts >= RETURN_WITHIN => end(None),
+            _ => Verdict::Fine,
+        }
+    }
+
+    /// Returns the total from which the next look is due, whatever the time is.
+    pub fn next_alarm(&self, total: u64) -> u64 {
+        let limit = self.limits.task;
+        let step = (limit / STEP_PART).clamp(*STEP_BYTES.start(), *STEP_BYTES.end());
+        limit.max(total.saturating_add(step))
+    }
+
+    /// Returns whether the limit was exceeded at the last look, so that the next one is due soon.
+    pub fn is_over(&self) -> bool {
+        self.over_since.is_some()
+    }
+
+    /// Returns the bytes of state that are managed memory.
+    fn exempt_state(&self, usage: &MemoryUsage<K>) -> u64 {
+        let state = usage.tasks.iter().map(|task| task.state).fold(0, u64::saturating_add);
+        state.min(self.limits.managed)
+    }
+
+    /// Returns the task that holds the most user memory, with its bytes; `None` if no task holds any. Managed memory is
+    /// divided among tasks in proportion to their state.
+    fn largest(&self, usage: &MemoryUsage<K>, exempt: u64) -> Option<(K, u64)> {
+        let state = usage.tasks.iter().map(|task| task.state).fold(0, u64::saturating_add);
+        let charged = |task: &TaskUsage<K>| {
+            let part = u128::from(exempt) * u128::from(task.state) / u128::from(state.max(1));
+            positive(task.held).saturating_sub(u64::try_from(part).unwrap_or(u64::MAX))
+        };
+        let charges = usage.tasks.iter().map(|task| (task, charged(task)));
+        let (task, bytes) = charges.filter(|(_, bytes)| *bytes > 0).max_by_key(|(_, b)| *b)?;
+        Some((task.key.clone(), bytes))
+    }
+}
+
+fn positive(balance: i64) -> u64 {
+    u64::try_from(balance).unwrap_or(0)
+}
+
+#[cfg(test)]
+#[path = "limit_tests.rs"]
+mod tests;

@@ -1,0 +1,168 @@
+//! What happens at the limits of memory: the job that takes too much fails and says so, by the name of the task; other jobs
+//! and the processes of the cluster go on, and what they take together stays below the one number that was configured.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    reason = "a test fails loudly, and measures real time"
+)]
+
+mod common;
+
+use common::{Cluster, Process, SOON, bin, eventually, request};
+use rest::messages::JobExceptions;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+const MIB: u64 = 1 << 20;
+
+/// The children of a process.
+fn children(pid: u32) -> Vec<u32> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten();
+    let of_thread = |thread: std::fs::DirEntry| {
+        let pids = std::fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+        pids.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>()
+    };
+    threads.flatten().flat_map(of_thread).collect()
+}
+
+/// Resident memory: all pages, or without those of files, which a program of a debug build has many of.
+const ALL: &str = "VmRSS:";
+const ANONYMOUS: &str = "RssAnon:";
+
+/// The resident memory of a process, in bytes.
+fn resident(pid: u32, kind: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix(kind));
+    let kib: u64 = line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0);
+    kib * 1024
+}
+
+/// Watches how much memory a process and its children take, until it is asked for the most.
+struct Watch {
+    stop: Arc<AtomicBool>,
+    thread: std::thread::JoinHandle<u64>,
+}
+
+impl Watch {
+    fn start(process: &Process, kind: &'static str) -> Self {
+        let (stop, pid) = (Arc::new(AtomicBool::new(false)), process.child.id());
+        let stopped = stop.clone();
+        let thread = std::thread::spawn(move || {
+            let most = AtomicU64::new(0);
+            while !stopped.load(Ordering::Relaxed) {
+                let all = std::iter::once(pid).chain(children(pid));
+                most.fetch_max(all.map(|pid| resident(pid, kind)).sum(), Ordering::Relaxed);
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            most.into_inner()
+        });
+        Self { stop, thread }
+    }
+
+    fn most(self) -> u64 {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap()
+    }
+}
+
+/// Options of a cluster whose jobs fail at their first failure.
+fn options<'a>(more: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
+    let mut options = vec![("restart-strategy.type", "none")];
+    options.extend(more);
+    options
+}
+
+fn exceptions(cluster: &Cluster, job: &str) -> JobExceptions {
+    cluster.block_on(cluster.client().job_exceptions(job)).unwrap()
+}
+
+/// Runs a hoarder beside another job in a TaskManager with the default memory. Returns the hoarder's failure.
+fn hoard(args: &[&str]) -> String {
+    let cluster = Cluster::start(&options(&[("taskmanager.numberOfTaskSlots", "2")]), 1);
+    let other = cluster.submit(
+        &bin("sequence_sum"),
+        &request(&["--count", "1000000", "--rate", "1000", "--keys", "7"], 1),
+    );
+    cluster.await_state(&other, "RUNNING", SOON);
+    let watch = Watch::start(&cluster.taskmanagers[0], ALL);
+    let hoarder = cluster.submit(&bin("hoarder"), &request(args, 1));
+    cluster.await_state(&hoarder, "FAILED", SOON);
+    let most = watch.most();
+    let why = exceptions(&cluster, &hoarder).root_exception.unwrap_or_default();
+    eprintln!("{args:?}: at most {} MiB; {why}", most / MIB);
+    assert!(most < 1728 * MIB, "{} MiB", most / MIB);
+    assert!(most > 200 * MIB, "the hoarder had no time: {} MiB", most / MIB);
+
+    // The others have noticed nothing.
+    cluster.await_state(&other, "RUNNING", SOON);
+    assert_eq!(exceptions(&cluster, &other).exception_history.entries.len(), 0);
+    let managers = cluster.block_on(cluster.client().task_managers()).unwrap().taskmanagers;
+    assert_eq!(managers.len(), 1);
+    eventually(SOON, "the hoarder's slot is free", || {
+        let managers = cluster.block_on(cluster.client().task_managers()).ok()?.taskmanagers;
+        managers.iter().all(|manager| manager.free_slots == 1).then_some(())
+    });
+    why
+}
+
+/// Asserts that a failure names the task, how much was used and allowed, and the option. Half of the slots have half of
+/// the 650 MiB that a TaskManager of 1728 MiB has for user code.
+fn assert_named(why: &str, task: &str) {
+    assert!(why.contains(task), "{why}");
+    assert!(why.contains("(taskmanager.memory.task.size)"), "{why}");
+    let (_, amounts) = why.split_once(" used ").unwrap();
+    let mut words = amounts.split(' ');
+    let mib = |word: Option<&str>| -> f64 { word.unwrap().trim_end_matches('m').parse().unwrap() };
+    let used = mib(words.next());
+    assert_eq!(words.next(), Some("of"));
+    let limit = mib(words.next());
+    assert!((300.0..330.0).contains(&limit) && used > limit, "{why}");
+}
+
+#[test]
+fn a_task_that_keeps_too_much_fails_by_name_and_the_others_go_on() {
+    assert_named(&hoard(&["task"]), "keep");
+}
+
+#[test]
+fn a_quick_hoarder_of_small_records_stays_within_the_number_too() {
+    assert_named(&hoard(&["task", "--rate", "4000", "--piece", "100"]), "keep");
+}
+
+#[test]
+fn the_task_that_keeps_strings_is_blamed_and_not_the_one_that_makes_them() {
+    let why = hoard(&["consumer", "--piece", "1000"]);
+    assert_named(&why, "task 'keep");
+}
+
+#[test]
+fn a_task_that_does_not_return_costs_its_host_with_the_same_message() {
+    let why = hoard(&["record"]);
+    assert_named(&why, "keep");
+    assert!(why.contains("was ended by SIGKILL"), "{why}");
+}
+
+#[test]
+fn a_build_that_keeps_too_much_is_refused_and_the_jobmanager_and_its_other_hosts_go_on() {
+    let cluster = Cluster::start(&options(&[("jobmanager.memory.process.size", "600m")]), 1);
+    let other = cluster.submit(
+        &bin("sequence_sum"),
+        &request(&["--count", "1000000", "--rate", "1000", "--keys", "7"], 1),
+    );
+    cluster.await_state(&other, "RUNNING", SOON);
+    let watch = Watch::start(cluster.jobmanager.as_ref().unwrap(), ANONYMOUS);
+    let run = cluster.flott(&["run", "-d"], &[bin("hoarder").to_str().unwrap(), "build"]);
+    let most = watch.most();
+    let said = String::from_utf8_lossy(&run.stderr);
+    eprintln!("at most {} MiB; {said}", most / MIB);
+    assert!(!run.status.success());
+    assert!(said.contains("of 600m (jobmanager.memory.process.size)"), "{said}");
+    assert!((300 * MIB..620 * MIB).contains(&most), "{} MiB", most / MIB);
+    cluster.await_state(&other, "RUNNING", SOON);
+    assert_eq!(exceptions(&cluster, &other).exception_history.entries.len(), 0);
+}
