@@ -82,7 +82,7 @@ impl ProgramHost {
     /// Enters the trace of a call that starts work for the host's job. A child process, which serves one job alone, stays in the
     /// first one.
     fn enter(&self, trace: TraceContext) -> Entered {
-        if matches!(self.place, Place::Child) {
+        if matches!(self.place, Place::Child(_)) {
             trace.enter_process();
         }
         trace.enter()
