@@ -1,6 +1,7 @@
 //! House rules that neither compiler nor clippy checks.
 
 mod actors;
+mod docs;
 mod items;
 mod options;
 mod source;
@@ -41,6 +42,7 @@ pub(crate) fn tidy() -> Result<()> {
     let mut complaints = licences(&members);
     complaints.extend(unmapped(&members));
     for source in &sources {
+        docs::check(source, &mut complaints);
         items::check(source, &mut complaints);
     }
     actors::check(&sources, &mut complaints);
