@@ -1,5 +1,6 @@
-//! The files in `fixtures/state-v1`: snapshots as this format's first release writes them. They must be readable for ever, and are
-//! written again with the same bytes until the version of the format changes. `STATE-FORMAT.md` describes them byte by byte.
+//! The files in `fixtures/state-v1`: snapshots as this format's first release writes them. They must be read, or refused
+//! with their version, for ever, and are written again with the same bytes until the version of the format changes.
+//! `STATE-FORMAT.md` describes them byte by byte.
 //!
 //! To add a file, run these tests on one thread with `FLOTT_WRITE_FIXTURES=1`; a file that exists is never replaced.
 

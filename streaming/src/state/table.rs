@@ -76,9 +76,12 @@ impl<K, V> Table<K, V> {
 
     /// Begins the snapshot of the present entries. The caller has begun it in an [`Output`], which several tables share, and passes
     /// that to every access until it calls [`Table::end_writing`].
-    pub(crate) fn begin_writing(&mut self) {
+    pub(crate) fn begin_writing(&mut self, output: &mut Output) {
         self.written.get_or_insert_default().begin(&self.parts);
         self.is_writing = true;
+        let entries: usize = self.parts.iter().map(HashTable::len).sum();
+        // Without what entries own elsewhere.
+        output.expect(entries * size_of::<(K, V)>());
     }
 
     /// Ends a snapshot all of whose entries are written.
@@ -334,11 +337,10 @@ impl<K: Key, V: Kept> StateBackend<K, V> for Table<K, V> {
     }
 
     fn begin_snapshot(&mut self, first: &[u8], head: &[u8]) -> bool {
-        let entries: usize = self.parts.iter().map(HashTable::len).sum();
-        // An estimate without what entries own elsewhere.
-        let estimate = entries * size_of::<(K, V)>();
-        self.output.get_or_insert_default().begin(first, head, estimate);
-        self.begin_writing();
+        let mut output = self.output.take().unwrap_or_default();
+        output.begin(first, head);
+        self.begin_writing(&mut output);
+        self.output = Some(output);
         if let Some(written) = &mut self.written {
             written.put_in_order(&self.parts);
         }

@@ -63,8 +63,11 @@ pub(crate) struct Output {
     pool: Pool,
     /// True if the host stores chunks while the snapshot is written.
     stored: bool,
-    /// The bytes of all chunks of the snapshot.
+    /// The bytes of all chunks of the snapshot, and those of the snapshot before.
     bytes: usize,
+    before: usize,
+    /// About how many bytes the tables take that have begun the snapshot.
+    expected: usize,
     /// True once the memory for the snapshots of large state is allocated.
     is_prepared: bool,
 }
@@ -119,16 +122,23 @@ impl Output {
         }
     }
 
-    /// Begins a snapshot. `first` is what precedes the entries in the first chunk, `head` in the others. `estimate` is about how many
-    /// bytes the state takes, for the first snapshot: the size of the last one is known to the byte.
-    pub(crate) fn begin(&mut self, first: &[u8], head: &[u8], estimate: usize) {
-        let before = std::mem::take(&mut self.bytes);
-        self.pool.reserve_for(before.max(estimate));
+    /// Begins a snapshot. `first` is what precedes the entries in the first chunk, `head` in the others.
+    pub(crate) fn begin(&mut self, first: &[u8], head: &[u8]) {
+        self.before = std::mem::take(&mut self.bytes);
+        self.expected = 0;
+        self.expect(0);
         self.head = head.to_vec();
         self.ordered.bytes = self.pool.take();
         self.ordered.bytes.extend_from_slice(first);
         // What only the first chunk has may be of any key group: every subtask of a rescaled job must read it.
         self.ordered.groups = (first == head).then(Vec::new);
+    }
+
+    /// Takes note that a table begins the snapshot that takes about so many bytes: so much more may wait for its storage. The size
+    /// of the snapshot before is known to the byte.
+    pub(crate) fn expect(&mut self, bytes: usize) {
+        self.expected += bytes;
+        self.pool.reserve_for(self.before.max(self.expected));
     }
 
     /// Writes entries to the chunks as `write` says, which returns true if the snapshot is complete, and moves the chunks that became

@@ -103,10 +103,10 @@ fn write_row<A: FlottType>(pane: i64, Single(kept): &Single<A>, rows: &mut RowWr
 impl<K: Key, A: Record> Slot<K, A> {
     /// Makes the pane record what is written of it, if it does not yet.
     #[inline]
-    fn begin(&mut self, snapshots: u64) {
+    fn begin(&mut self, snapshots: u64, output: &mut Output) {
         if self.snapshot != snapshots {
             self.snapshot = snapshots;
-            self.table.begin_writing();
+            self.table.begin_writing(output);
         }
     }
 
@@ -167,14 +167,13 @@ impl<K: Key, A: Record> Panes<K, A> {
             let table = spare.take().unwrap_or_else(|| Table::new(groups.clone()));
             Slot { pane: pane.clone(), table, snapshot: *snapshots }
         });
-        slot.begin(*snapshots);
+        slot.begin(*snapshots, output);
         OpenPane { number: pane.number, table: &mut slot.table, output }
     }
 
     /// Begins the snapshot of the present panes; see [`Output::begin`].
     pub(super) fn begin_snapshot(&mut self, first: &[u8], head: &[u8]) {
-        // The first snapshot has no estimate: to count all entries of all panes would take time at the barrier.
-        self.output.begin(first, head, 0);
+        self.output.begin(first, head);
         self.snapshots += 1;
         self.writing = Some(Writer { part: 0, pane: Bound::Unbounded });
     }
@@ -194,7 +193,7 @@ impl<K: Key, A: Record> Panes<K, A> {
     fn write(&mut self, output: &mut Output, slice: &mut Slice<'_>) -> bool {
         let parts = self.parts();
         while let Some(mut slot) = self.leaving.pop() {
-            slot.begin(self.snapshots);
+            slot.begin(self.snapshots, output);
             // What is written already is passed over.
             if !(0..parts).all(|part| slot.write(part, output, slice)) {
                 self.leaving.push(slot);
@@ -209,7 +208,7 @@ impl<K: Key, A: Record> Panes<K, A> {
                 *writer = Writer { part: writer.part + 1, pane: Bound::Unbounded };
                 continue;
             };
-            slot.begin(*snapshots);
+            slot.begin(*snapshots, output);
             if !slot.write(writer.part, output, slice) {
                 return false;
             }

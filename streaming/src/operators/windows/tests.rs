@@ -521,6 +521,35 @@ fn a_storage_that_is_too_slow_stops_the_records_of_windows_and_what_fires_is_sti
 }
 
 #[test]
+fn records_of_windows_still_come_while_a_sixteenth_of_the_first_snapshot_waits_for_its_storage() {
+    use crate::{chain::NoConsumer, operators::ByValue};
+    let of_itself: ByValue<fn(&u64) -> u64, u64> = ByValue::new(|n| *n);
+    let core = WindowCore::new(crate::operators::Count, Slices::new(10, 10, 0), 0);
+    let mut operator = EventTimeWindows::new(of_itself, core);
+    let context = OperatorContext::for_tests(0, 1);
+    let (no_sides, interrupt) = (SideOutputs::default(), Interrupt::default());
+    let mut out = Collector::new(Box::new(NoConsumer), no_sides, interrupt);
+    operator.open(&context).unwrap();
+    let mut add = |operator: &mut EventTimeWindows<_, _>, numbers: std::ops::Range<u64>| {
+        let times = vec![5; numbers.clone().count()];
+        let mut batch = Batch::with_times(numbers.collect(), times);
+        operator.process(&mut batch, &mut out, &context).unwrap();
+    };
+    add(&mut operator, 0..300_000);
+    assert!(operator.begin_snapshot(1, &context).unwrap());
+    let mut slice = Slice::whole();
+    slice.stored = true;
+    assert!(!operator.write_snapshot(&mut slice, &context).unwrap());
+    assert_eq!((slice.waits(), slice.chunks.len()), (true, 8));
+    assert!(!operator.full(), "5 MB allow another chunk");
+    // The old values of the keys that are not written fill it.
+    add(&mut operator, 0..300_000);
+    assert!(operator.full());
+    drop(std::mem::take(&mut slice.chunks));
+    assert!(!operator.full());
+}
+
+#[test]
 fn state_of_other_windows_is_refused() {
     let of = |size| windows(Slices::new(size, size, 0), 0);
     let snapshot = Subtask::new(of(10), (0, 1), &[], false).snapshot();
