@@ -21,6 +21,7 @@ use std::{
     path::{Path, PathBuf},
     time::Duration,
 };
+use tests::chaos::points::{self, Point};
 
 const WITHIN: Duration = Duration::from_secs(120);
 
@@ -192,4 +193,51 @@ fn a_job_whose_newest_checkpoint_has_a_damaged_file_goes_on_from_the_one_before(
     lines.dedup();
     expected.dedup();
     assert_eq!(lines, expected);
+}
+
+/// Runs a job whose first commit can never succeed, because its pending files are deleted when the checkpoint is complete. Returns
+/// the failures that the job ends with. `options` say whether that checkpoint is a periodic one or the final one.
+fn fails_to_commit(options: &[(&str, &str)]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let (out, stops) = (folder.path().join("out"), folder.path().join("points"));
+    std::fs::create_dir(&stops).unwrap();
+    let checkpoints = folder.path().join("checkpoints").display().to_string();
+    let mut all = vec![
+        ("execution.checkpointing.dir", checkpoints.as_str()),
+        ("restart-strategy.type", "fixed-delay"),
+        ("restart-strategy.fixed-delay.attempts", "1000"),
+        ("restart-strategy.fixed-delay.delay", "50ms"),
+        ("taskmanager.numberOfTaskSlots", "2"),
+    ];
+    all.extend_from_slice(options);
+    let cluster = Cluster::start(&all, 1);
+    points::arm(&stops, Point::BeforeCommit).unwrap();
+    let (output, points) = (out.to_str().unwrap(), stops.to_str().unwrap());
+    let args = ["--seed", "1", "--output", output, "--points", points, "--pace", "1"];
+    let job = cluster.submit(&bin("chaos_job"), &request(&args, 2));
+    let pid =
+        eventually(WITHIN, "a commit begins", || points::waiting(&stops, Point::BeforeCommit));
+    let is_pending = |path: &PathBuf| path.to_string_lossy().ends_with(".pending");
+    let paths = std::fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().path());
+    let pending: Vec<PathBuf> = paths.filter(is_pending).collect();
+    assert!(!pending.is_empty(), "nothing is to be committed");
+    pending.iter().for_each(|path| std::fs::remove_file(path).unwrap());
+    points::release(&stops, Point::BeforeCommit, pid);
+    // A job that had finished would end this wait at once.
+    cluster.await_state(&job, "FAILED", WITHIN);
+    assert_eq!(committed(&out), [""; 0]);
+    let failures = cluster.block_on(cluster.client().job_exceptions(&job)).unwrap();
+    let entries = &failures.exception_history.entries;
+    assert_eq!(entries.len(), 1, "no restart: {failures:?}");
+    serde_json::to_string(&failures).unwrap()
+}
+
+#[test]
+fn a_commit_that_can_never_succeed_fails_the_job_without_a_restart_also_the_last_one() {
+    for options in [&[("execution.checkpointing.interval", "100ms")][..], &[]] {
+        let failures = fails_to_commit(options);
+        for part in ["OutputError", "can never be committed", ".pending"] {
+            assert!(failures.contains(part), "{options:?}: {failures}");
+        }
+    }
 }
