@@ -5,8 +5,17 @@ use model::FailureCause;
 use std::collections::VecDeque;
 use std::time::Duration;
 
+mod repeats;
 #[cfg(test)]
 mod tests;
+
+pub use repeats::Repeats;
+
+/// Minimum delay of a restart whose failure follows another one within [`ROW_WITHIN`], whatever the strategy says: a
+/// program that fails at once would else restart without a pause, some 500 times a second.
+pub const ROW_DELAY: Duration = Duration::from_millis(200);
+/// Maximum time between two failures in a row.
+pub const ROW_WITHIN: Duration = Duration::from_secs(10);
 
 /// How a strategy is set up (Flink's `restart-strategy.*`).
 #[derive(Debug, Clone, PartialEq)]
@@ -113,8 +122,9 @@ impl RestartStrategy {
         Self { policy, granted: 0, recent: VecDeque::new(), last_failure: None }
     }
 
-    /// A part of the job failed at `now` (monotonic). `ever_scheduled`: whether the job had all its slots
-    /// before. `draw` is a random number for the jitter.
+    /// Decides what becomes of a failure at `now` (monotonic). `ever_scheduled`: whether the job had all its slots
+    /// before. `draw` is a random number for the jitter. The first restart waits as long as the strategy says, one whose
+    /// failure follows another within [`ROW_WITHIN`] at least [`ROW_DELAY`].
     pub fn failed(
         &mut self,
         now: Duration,
@@ -128,8 +138,13 @@ impl RestartStrategy {
         if refused {
             return Verdict::GiveUp;
         }
-        let verdict = self.decide(now, draw);
-        self.last_failure = Some(now);
+        let mut verdict = self.decide(now, draw);
+        let last = self.last_failure.replace(now);
+        if let Verdict::RestartAfter(delay) = &mut verdict
+            && last.is_some_and(|last| now.saturating_sub(last) < ROW_WITHIN)
+        {
+            *delay = ROW_DELAY.max(*delay);
+        }
         if verdict != Verdict::GiveUp {
             self.granted = self.granted.saturating_add(1);
         }
