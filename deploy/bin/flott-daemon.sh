@@ -74,6 +74,16 @@ rotate() {
     [ "$max" -gt 0 ] && mv -f "$file" "$file.1"
 }
 
+# Ends the script unless the folder takes what a process writes there: not where it is read-only or the disk is full.
+check_writable() {
+    local folder="$1" setting="$2" probe why
+    mkdir -p "$folder" || die "cannot make $folder; set $setting to a folder of your own"
+    probe="$folder/.flott-$FLOTT_IDENT_STRING-$daemon-$$"
+    why="$(export LC_ALL=C; { head -c 65536 /dev/zero >"$probe"; } 2>&1)" && rm -f "$probe" && return
+    rm -f "$probe" 2>/dev/null
+    die "cannot write in $folder: ${why##*: }; make room there, or set $setting to another folder"
+}
+
 # Writes the pid file anew with those that live, and one more.
 note_pids() {
     { running; [ -z "${1:-}" ] || echo "$1"; } >"$pid_file.new"
@@ -167,13 +177,14 @@ start() {
     # Only the role may read what the caller sends: secrets must not be in its arguments.
     if reads_input "$@"; then exec 8<&0; else exec 8</dev/null; fi
     exec 0</dev/null
+    check_writable "$FLOTT_LOG_DIR" env.log.dir
+    check_writable "$FLOTT_PID_DIR" env.pid.dir
     lock
     local alive number base pid
     alive="$(running | paste -sd, -)"
     if [ -n "$alive" ] && [ "$daemon" != taskmanager ]; then
         die "$daemon is running already on $(hostname) (pid $alive); stop it first, or set FLOTT_IDENT_STRING"
     fi
-    mkdir -p "$FLOTT_LOG_DIR" || die "cannot make $FLOTT_LOG_DIR"
     number=0
     base="$(log_base "$number")"
     while logs_there "$base"; do

@@ -6,7 +6,7 @@
 use conf::{Options, cluster, logging, security};
 use nix::unistd::getuid;
 use platform::Platform;
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -141,13 +141,19 @@ fn failed(path: &Path) -> impl Fn(io::Error) -> ClusterFilesError + '_ {
     move |source| ClusterFilesError::Io { path: path.to_owned(), source }
 }
 
-/// Makes a file unless there is one. In both cases its folder must be one that no other user may
-/// change.
+/// Makes a file unless there is one, which has to be usable: this user's alone, in a folder that nobody else may change.
 fn make_absent(path: &Path, content: impl Fn() -> String) -> Result<(), ClusterFilesError> {
-    if path.exists() {
-        return check_folder(path.parent().unwrap_or(path));
+    if let Some(found) = read_file(path)? {
+        return text(path, found).map(drop);
     }
-    make_file(path, &content()).map(drop)
+    make_file(path, &content())?;
+    match read_file(path)? {
+        Some(_) => Ok(()),
+        None => Err(ClusterFilesError::Unusable {
+            path: path.to_owned(),
+            why: "it is a link to a file that is not there".to_owned(),
+        }),
+    }
 }
 
 /// Makes a file for this user alone, whole before it gets its name, so that a reader never sees half of it. Returns whether
@@ -256,20 +262,22 @@ pub(crate) fn read_file(path: &Path) -> Result<Option<String>, ClusterFilesError
     match file {
         Ok(file) => read_private(path, file).map(Some),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(failed(path)(e)),
+        Err(e) => match std::fs::metadata(path) {
+            Ok(meta) if meta.uid() != getuid().as_raw() => Err(not_private(path, &meta)),
+            _ => Err(failed(path)(e)),
+        },
     }
+}
+
+fn not_private(path: &Path, meta: &Metadata) -> ClusterFilesError {
+    let (mode, owner) = (meta.mode() & 0o777, meta.uid());
+    ClusterFilesError::Open { path: path.to_owned(), expected: "0600", mode, owner }
 }
 
 fn read_private(path: &Path, file: File) -> Result<String, ClusterFilesError> {
     let meta = file.metadata().map_err(failed(path))?;
-    let mode = meta.mode() & 0o777;
-    if meta.uid() != getuid().as_raw() || mode & 0o077 != 0 {
-        return Err(ClusterFilesError::Open {
-            path: path.to_owned(),
-            expected: "0600",
-            mode,
-            owner: meta.uid(),
-        });
+    if meta.uid() != getuid().as_raw() || meta.mode() & 0o077 != 0 {
+        return Err(not_private(path, &meta));
     }
     if let Some(folder) = path.parent() {
         check_folder(folder)?;
@@ -362,6 +370,33 @@ mod tests {
         is_open(make_file(&files.secret, "x").map(drop));
         is_open(replace_file(&files.secret, "x"));
         assert!(!files.secret.exists());
+    }
+
+    #[test]
+    fn nothing_is_made_beside_files_that_this_user_could_not_use() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = files(folder.path());
+        files.make(&Platform::production()).unwrap();
+        std::fs::set_permissions(&files.secret, PermissionsExt::from_mode(0o640)).unwrap();
+        let made = files.make(&Platform::production());
+        assert!(matches!(made, Err(ClusterFilesError::Open { mode: 0o640, .. })), "{made:?}");
+        // Another user's file, which root could read all the same.
+        let foreign = match getuid().is_root() {
+            true => {
+                std::fs::set_permissions(&files.secret, PermissionsExt::from_mode(0o600)).unwrap();
+                std::os::unix::fs::chown(&files.secret, Some(1), None).unwrap();
+                files.secret.clone()
+            }
+            false => PathBuf::from("/etc/shadow"),
+        };
+        let owner = std::fs::metadata(&foreign).unwrap().uid();
+        let said = make_absent(&foreign, || "secret of this test".to_owned()).unwrap_err();
+        assert!(matches!(said, ClusterFilesError::Open { owner: of, .. } if of == owner), "{said}");
+        assert!(said.to_string().contains(&format!("owner {owner}")), "{said}");
+        std::fs::remove_file(&files.secret).unwrap();
+        std::os::unix::fs::symlink(folder.path().join("absent"), &files.secret).unwrap();
+        let said = files.make(&Platform::production()).unwrap_err();
+        assert!(said.to_string().contains("a link to a file that is not there"), "{said}");
     }
 
     #[tokio::test]

@@ -236,3 +236,30 @@ fn an_application_that_cannot_run_is_no_start() {
     assert_eq!(over.status.code(), Some(0), "{}", err(&over));
     assert!(out(&over).contains("ended already"), "{}", out(&over));
 }
+
+#[test]
+fn a_folder_that_takes_no_files_is_said_before_anything_starts() {
+    let place = Place::new();
+    let refused = |command: &mut Command, expected: [&str; 2]| {
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{}", out(&output));
+        let said = err(&output);
+        assert!(expected.iter().all(|words| said.contains(words)), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+        assert_eq!(place.called(), "", "nothing was started");
+    };
+    // Not even root may make files here.
+    for (variable, option) in [("FLOTT_LOG_DIR", "env.log.dir"), ("FLOTT_PID_DIR", "env.pid.dir")] {
+        let mut command = place.command("taskmanager.sh", "session", &["start"]);
+        refused(command.env(variable, "/proc/self"), ["cannot write in /proc/self: ", option]);
+    }
+    // As on a full disk, a file can be made but not written.
+    let start = place.command("taskmanager.sh", "session", &["start"]);
+    let mut command = Command::new("bash");
+    command.args(["-c", "ulimit -f 0; trap '' XFSZ; exec \"$@\"", "bash"]);
+    command.arg(start.get_program()).args(start.get_args()).stdin(Stdio::null());
+    for (name, value) in start.get_envs() {
+        command.env(name, value.unwrap());
+    }
+    refused(&mut command, ["/log: File too large; make room there", "env.log.dir"]);
+}

@@ -53,6 +53,7 @@ tests!(
     a_stalled_consumer_holds_no_more_than_the_network_memory,
     a_host_that_is_told_to_end_ends_well,
     what_is_no_host_is_told_with_its_last_words,
+    a_stack_overflow_at_the_start_is_told_by_its_signal,
     a_launch_without_descriptors_left_is_told_apart_and_leaves_none_open,
     nothing_of_the_parents_environment_reaches_the_host,
     another_data_key_fails_the_tasks_and_names_the_peer,
@@ -65,6 +66,9 @@ fn main() -> ExitCode {
     if std::env::var_os("DIE").is_some() {
         eprintln!("what a day");
         return ExitCode::from(7);
+    }
+    if std::env::var_os("OVERFLOW").is_some() {
+        return ExitCode::from(recurse(&[0; 4096]));
     }
     if std::env::var_os(host::child::ROLE_VARIABLE).is_some() {
         return host::child::run(programs::entry());
@@ -87,6 +91,13 @@ fn main() -> ExitCode {
     }
     println!("{} failed: {failed:?}", failed.len());
     if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Calls itself until the stack is full.
+#[expect(unconditional_recursion, reason = "it is to overflow")]
+fn recurse(frame: &[u8; 4096]) -> u8 {
+    let next = std::hint::black_box(*frame);
+    recurse(&next).wrapping_add(next[0])
 }
 
 struct Child {
@@ -365,6 +376,15 @@ async fn what_is_no_host_is_told_with_its_last_words() {
     let absent = spec(&cluster, PathBuf::from("/no/such/program"), 902);
     let error = launch::host(&cluster.rpc, absent, ANSWER_WITHIN).await.unwrap_err();
     assert!(error.to_string().contains("/no/such/program"), "{error}");
+}
+
+async fn a_stack_overflow_at_the_start_is_told_by_its_signal() {
+    let cluster = Cluster::start().await;
+    let mut overflowing = spec(&cluster, std::env::current_exe().unwrap(), 904);
+    overflowing.env.insert("OVERFLOW".to_owned(), "yes".to_owned());
+    let error = launch::host(&cluster.rpc, overflowing, ANSWER_WITHIN).await.unwrap_err();
+    let said = error.to_string();
+    assert!(said.contains("SIGABRT") && said.contains("overflowed its stack"), "{said}");
 }
 
 fn open_files() -> u64 {

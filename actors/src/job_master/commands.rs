@@ -8,7 +8,7 @@ use control::scheduler::{Deployment, ProducerTable};
 use gateways::job_services::JobReachedTerminalState;
 use gateways::task_executor::{CancelTasks, DeployTasks, EdgeProducers, FreeSlot, TaskDeployment};
 use gateways::{CallError, NodeAddress, until_answered};
-use model::{EdgeId, ExecutionAttemptId, FailureCause, JobStatus, ResourceId};
+use model::{EdgeId, ExecutionAttemptId, FailureCause, JobId, JobStatus, ResourceId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -97,7 +97,8 @@ impl JobMaster {
         }
     }
 
-    fn log_status(&self, status: JobStatus) {
+    /// Logs that the job has another status. A failure that repeats is logged once a minute, with a count.
+    fn log_status(&mut self, status: JobStatus) {
         let (job, name) = (self.job_id(), &self.core.graph().name);
         self.deps.services.probe.note(Fact::JobStatusChanged {
             session: self.session(),
@@ -106,15 +107,30 @@ impl JobMaster {
             cause: self.core.last_failure().map(|failure| failure.cause.kind.clone()),
         });
         let failing = matches!(status, JobStatus::Restarting | JobStatus::Failing);
+        let now = self.now().mono;
         match self.core.last_failure().filter(|_| failing) {
             Some(failure) => {
                 let task = failure.task.as_deref().unwrap_or("-");
                 let place = failure.resource_id.as_ref().map(ToString::to_string);
                 let task_manager = place.as_deref().unwrap_or("-");
                 let cause = &failure.cause;
-                tracing::warn!(%job, name, %status, task, task_manager, %cause, "job status");
+                match self.repeats.count(&format!("{status} {cause}"), now) {
+                    Some(repeats) => {
+                        log_repeats(job, repeats);
+                        tracing::warn!(%job, name, %status, task, task_manager, %cause, "job status");
+                    }
+                    None => {
+                        tracing::debug!(%job, name, %status, task, task_manager, %cause, "job status");
+                    }
+                }
             }
-            None => tracing::info!(%job, name, %status, "job status"),
+            None if status == JobStatus::Running && self.repeats.is_counting() => {
+                tracing::debug!(%job, name, %status, "job status");
+            }
+            None => {
+                log_repeats(job, self.repeats.take());
+                tracing::info!(%job, name, %status, "job status");
+            }
         }
     }
 
@@ -212,5 +228,11 @@ impl Handler<DeployAnswered> for JobMaster {
         let now = self.now();
         self.core.deploy_answered(now, &resource, &attempts, answer);
         self.turn(ctx);
+    }
+}
+
+fn log_repeats(job: JobId, repeats: u64) {
+    if repeats > 0 {
+        tracing::warn!(%job, repeats, "the last failure of the job came again");
     }
 }

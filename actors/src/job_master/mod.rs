@@ -25,6 +25,7 @@ use actix::{
     Actor, ActorContext, AsyncContext, Context, Handler, ResponseActFuture, SpawnHandle, WrapFuture,
 };
 use control::job_master::{JobCore, Now};
+use control::restart::Repeats;
 use coordinators::HostLink;
 use gateways::heartbeat::Party;
 use gateways::job_master::JobMasterGateway;
@@ -129,6 +130,8 @@ pub struct JobMaster {
     deletes_claimed: bool,
     /// Savepoints that were asked for, by the number of the request.
     savepoints: BTreeMap<u64, savepoints::Asked>,
+    /// The failure that was logged last.
+    repeats: Repeats,
 }
 
 impl fmt::Debug for JobMaster {
@@ -161,6 +164,7 @@ impl JobMaster {
             claimed: None,
             deletes_claimed: false,
             savepoints: BTreeMap::new(),
+            repeats: Repeats::default(),
             deps,
         }
     }

@@ -8,8 +8,8 @@ use gateways::job_services::{
     ReleaseHost, ServeCollected,
 };
 use gateways::program_host::{BuildError, BuildGraph, EndHost, ProgramHostGateway};
-use gateways::{Answer, Ask, CallError, Remote};
-use model::JobId;
+use gateways::{Answer, Ask, CallError, FabricError, Remote};
+use model::{JobId, ProcessSession};
 use platform::watch;
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -22,8 +22,8 @@ const BUILD_WAITS: Duration = Duration::from_secs(30);
 const COORDINATORS_WAIT: Duration = Duration::from_secs(10);
 /// Maximum time for which tasks wait for the end of their job's previous host.
 const TASKS_WAIT: Duration = Duration::from_secs(120);
-/// Maximum time for which the end of a host is waited for once its connection is lost.
-const EXIT_KNOWN_WITHIN: Duration = Duration::from_millis(500);
+/// Maximum time for which a build whose host closed its connection waits for the host's end, to name its cause.
+const END_WITHIN: Duration = Duration::from_secs(5);
 /// Longest one call waits for the end of a host.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
@@ -65,19 +65,12 @@ impl Handler<Ask<BuildInHost>> for ProgramHosts {
                 deps.services.rpc.gateway(&host.address, host.session);
             let build = BuildGraph { program, job_id, parallelism, options, embedded };
             let within = BUILD_WITHIN.min(deadline.remaining());
-            // Before the build, because a host that is gone has no entry any more.
-            let exit = addr.send(ExitOf(job_id)).await.ok().flatten();
+            let exit = addr.send(ExitOf { job: job_id, session: host.session }).await;
+            let exit = exit.ok().flatten();
             let built = match gateway.ask_within(build, within).await {
                 Ok(graph) => Ok(graph),
                 Err(CallError::Refused(error)) => Err(error),
-                Err(CallError::Fabric(error)) => Err(BuildError::Process(match exit {
-                    // How it ended says more than that the connection was lost.
-                    Some(exit) => match gone(exit, EXIT_KNOWN_WITHIN).await {
-                        Some(exit) => exit.cause,
-                        None => error.to_string(),
-                    },
-                    None => error.to_string(),
-                })),
+                Err(CallError::Fabric(error)) => Err(unanswered(error, exit).await),
             };
             if built.is_ok() && keep {
                 let _ = addr.send(HostBuilt(job_id)).await;
@@ -106,11 +99,7 @@ impl Handler<Ask<AwaitHostExit>> for ProgramHosts {
     fn handle(&mut self, ask: Ask<AwaitHostExit>, _: &mut Context<Self>) -> Self::Result {
         let AwaitHostExit { job_id, session, wait_ms } = ask.body;
         let wait = Duration::from_millis(wait_ms).min(WAIT_MAX);
-        let known = self.hosts.get(&job_id).filter(|entry| match &entry.state {
-            State::Up { address, .. } => address.session == session,
-            State::Launching { .. } => false,
-        });
-        let exit = known.map(|entry| entry.exit.subscribe());
+        let exit = self.exit_of(job_id, session);
         Box::pin(async move {
             let Some(exit) = exit else {
                 let cause = "it is not known here (any more)".to_owned();
@@ -118,6 +107,36 @@ impl Handler<Ask<AwaitHostExit>> for ProgramHosts {
             };
             Ok(gone(exit, wait).await)
         })
+    }
+}
+
+/// Returns the error of a build that a host did not answer. If the host closed its connection because it ends, the error
+/// says how the host ended.
+async fn unanswered(
+    error: FabricError,
+    exit: Option<watch::Receiver<Option<HostExit>>>,
+) -> BuildError {
+    if matches!(error, FabricError::Unreachable { .. })
+        && let Some(exit) = exit
+        && let Some(exit) = gone(exit, END_WITHIN).await
+    {
+        return BuildError::Process(format!("it {} while it built the graph", exit.cause));
+    }
+    BuildError::Process(error.to_string())
+}
+
+/// Asks the keeper where the end of a host will be said; `None` if that host is gone already.
+#[derive(actix::Message)]
+#[rtype(result = "Option<watch::Receiver<Option<HostExit>>>")]
+struct ExitOf {
+    job: JobId,
+    session: ProcessSession,
+}
+
+impl Handler<ExitOf> for ProgramHosts {
+    type Result = Option<watch::Receiver<Option<HostExit>>>;
+    fn handle(&mut self, ExitOf { job, session }: ExitOf, _: &mut Context<Self>) -> Self::Result {
+        self.exit_of(job, session)
     }
 }
 
@@ -159,6 +178,19 @@ impl Handler<Ask<ServeCollected>> for ProgramHosts {
 }
 
 impl ProgramHosts {
+    /// Returns where the end of a job's host will be said; `None` if the job's host is another one, or none.
+    fn exit_of(
+        &self,
+        job: JobId,
+        session: ProcessSession,
+    ) -> Option<watch::Receiver<Option<HostExit>>> {
+        let entry = self.hosts.get(&job)?;
+        match &entry.state {
+            State::Up { address, .. } if address.session == session => Some(entry.exit.subscribe()),
+            State::Up { .. } | State::Launching { .. } => None,
+        }
+    }
+
     /// Ends a job's host and withdraws requests for another one. The future resolves when the host
     /// has ended.
     fn release(
@@ -241,14 +273,32 @@ impl Handler<HostBuilt> for ProgramHosts {
     }
 }
 
-/// Asks for the receiver of a host's end; `None` if the job has no host.
-#[derive(actix::Message)]
-#[rtype(result = "Option<watch::Receiver<Option<HostExit>>>")]
-struct ExitOf(JobId);
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gateways::{Executed, NodeAddress};
 
-impl Handler<ExitOf> for ProgramHosts {
-    type Result = Option<watch::Receiver<Option<HostExit>>>;
-    fn handle(&mut self, ExitOf(job): ExitOf, _: &mut Context<Self>) -> Self::Result {
-        self.hosts.get(&job).map(|entry| entry.exit.subscribe())
+    #[tokio::test(start_paused = true)]
+    async fn a_build_that_ends_its_process_is_told_by_the_processs_end() {
+        let lost = || FabricError::Unreachable {
+            peer: NodeAddress::new("host:1"),
+            executed: Executed::Maybe,
+            why: "the connection was lost".to_owned(),
+        };
+        let exit = watch::Sender::new(None);
+        let ended = async {
+            tokio::time::sleep(END_WITHIN / 2).await;
+            let cause = "was ended by SIGABRT".to_owned();
+            exit.send_replace(Some(HostExit { cause, released: false }));
+        };
+        let (error, ()) = futures::join!(unanswered(lost(), Some(exit.subscribe())), ended);
+        let expected =
+            "the program's process failed: it was ended by SIGABRT while it built the graph";
+        assert_eq!(error.to_string(), expected);
+        let alive = watch::Sender::new(None);
+        for exit in [None, Some(alive.subscribe())] {
+            let error = unanswered(lost(), exit).await.to_string();
+            assert!(error.contains("the connection was lost"), "{error}");
+        }
     }
 }

@@ -5,8 +5,17 @@ use model::FailureCause;
 use std::collections::VecDeque;
 use std::time::Duration;
 
+mod repeats;
 #[cfg(test)]
 mod tests;
+
+pub use repeats::Repeats;
+
+/// Minimum delay of a restart whose failure follows another one within [`ROW_WITHIN`], whatever the strategy says: a
+/// program that fails at once would else restart without a pause, some 500 times a second.
+pub const ROW_DELAY: Duration = Duration::from_millis(200);
+/// Maximum time between two failures in a row.
+pub const ROW_WITHIN: Duration = Duration::from_secs(10);
 
 /// The settings of a restart strategy (Flink's `restart-strategy.*`).
 #[derive(Debug, Clone, PartialEq)]
@@ -116,9 +125,9 @@ impl RestartStrategy {
         Self { policy, granted: 0, recent: VecDeque::new(), last_failure: None }
     }
 
-    /// Decides about a failure of a part of the job at `now` (monotonic), and counts it.
-    /// `ever_scheduled` is true if the job had all its slots before. `draw` is a random number for
-    /// the jitter.
+    /// Decides what becomes of a failure at `now` (monotonic). `ever_scheduled`: whether the job had all its slots
+    /// before. `draw` is a random number for the jitter. The first restart waits as long as the strategy says, one whose
+    /// failure follows another within [`ROW_WITHIN`] at least [`ROW_DELAY`].
     pub fn failed(
         &mut self,
         now: Duration,
@@ -132,8 +141,13 @@ impl RestartStrategy {
         if refused {
             return Verdict::GiveUp;
         }
-        let verdict = self.decide(now, draw);
-        self.last_failure = Some(now);
+        let mut verdict = self.decide(now, draw);
+        let last = self.last_failure.replace(now);
+        if let Verdict::RestartAfter(delay) = &mut verdict
+            && last.is_some_and(|last| now.saturating_sub(last) < ROW_WITHIN)
+        {
+            *delay = ROW_DELAY.max(*delay);
+        }
         if verdict != Verdict::GiveUp {
             self.granted = self.granted.saturating_add(1);
         }

@@ -24,6 +24,19 @@ fn fixed_delay_restarts_so_many_times() {
 }
 
 #[test]
+fn restarts_in_a_row_wait_a_moment_and_the_first_does_not() {
+    let spec = RestartSpec::FixedDelay { attempts: 9, delay: S(0) };
+    let after = Verdict::RestartAfter;
+    // The third failure comes just in time to be one of a row, the fourth does not.
+    assert_eq!(
+        run(RestartPolicy::chosen(spec), &[5, 6, 15, 25]),
+        [after(S(0)), after(ROW_DELAY), after(ROW_DELAY), after(S(0))]
+    );
+    let spec = RestartSpec::FailureRate { max: 9, interval: S(60), delay: S(1) };
+    assert_eq!(run(RestartPolicy::chosen(spec), &[0, 0]), [after(S(1)), after(S(1))]);
+}
+
+#[test]
 fn failure_rate_gives_up_when_failures_come_too_fast() {
     let spec = RestartSpec::FailureRate { max: 2, interval: S(10), delay: S(1) };
     let again = Verdict::RestartAfter(S(1));

@@ -17,7 +17,7 @@ use crate::child::{
 };
 use futures::{FutureExt, future::BoxFuture};
 use gateways::{
-    EndpointAddress, NodeAddress, Principal, RpcService,
+    CallError, EndpointAddress, FabricError, NodeAddress, Principal, RpcService,
     job_services::HostAddress,
     program_host::{ParentAlive, ProgramHostGateway},
 };
@@ -34,6 +34,9 @@ use thiserror::Error;
 
 /// The name of a child's endpoint on its side of the socket.
 pub const ENDPOINT: &str = "program_host";
+
+/// Maximum time from the loss of a child's connection to the child's end; a core dump is written in it.
+const EXIT_WITHIN: Duration = Duration::from_secs(5);
 
 /// The settings of a child process.
 #[derive(Debug, Clone)]
@@ -208,8 +211,11 @@ pub async fn host(
         answered = gateway.ask_within(ParentAlive {}, within) => answered,
     };
     if let Err(error) = answered {
-        // When a child ends during the call, the lost connection may be noticed before the exit.
-        if let Ok(exit) = tokio::time::timeout(Duration::from_millis(200), exited.clone()).await {
+        // When a child ends during the call, the lost connection may be noticed before the exit. A child that did not
+        // answer in time is not waited for.
+        let lost = matches!(error, CallError::Fabric(FabricError::Unreachable { .. }));
+        let patience = if lost { EXIT_WITHIN } else { Duration::ZERO };
+        if let Ok(exit) = tokio::time::timeout(patience, exited.clone()).await {
             return Err(LaunchError::Ended { exit, log_tail: exit::log_tail(&stderr) });
         }
         kill.kill();

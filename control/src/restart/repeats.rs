@@ -1,0 +1,65 @@
+//! Which failures of a job are logged: one that repeats is logged once, then with a count. Pure: time comes in. Nothing
+//! here may decide what becomes of a failure.
+
+use std::time::Duration;
+
+/// Maximum time for which repetitions of a failure are only counted.
+const SILENT_FOR: Duration = Duration::from_secs(60);
+
+/// The failure that was logged last, and how often it has come again since.
+#[derive(Debug, Clone, Default)]
+pub struct Repeats {
+    logged: Option<(String, Duration)>,
+    unlogged: u64,
+}
+
+impl Repeats {
+    /// Counts a failure, which `words` tell from others, at `now` (monotonic). Numbers in the words do not count: they are
+    /// often those of a record or an attempt. Returns how often the failure before it came again without being logged if
+    /// this one is to be logged: it is another one, or the last line is a minute old. `None` if it repeats the one that was
+    /// logged last.
+    pub fn count(&mut self, words: &str, now: Duration) -> Option<u64> {
+        let words: String = words.chars().filter(|c| !c.is_ascii_digit()).collect();
+        let repeats = self
+            .logged
+            .as_ref()
+            .is_some_and(|(logged, at)| *logged == words && now.saturating_sub(*at) < SILENT_FOR);
+        if repeats {
+            self.unlogged = self.unlogged.saturating_add(1);
+            return None;
+        }
+        self.logged = Some((words, now));
+        Some(self.take())
+    }
+
+    /// Returns true if the last failure came again since it was logged.
+    pub fn is_counting(&self) -> bool {
+        self.unlogged > 0
+    }
+
+    /// Returns how often the last failure came again since it was logged, and counts from 0.
+    pub fn take(&mut self) -> u64 {
+        std::mem::take(&mut self.unlogged)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_that_repeats_is_logged_once_and_then_with_a_count() {
+        let mut repeats = Repeats::default();
+        let at = Duration::from_secs;
+        assert_eq!(repeats.count("disk full, attempt 0", at(0)), Some(0));
+        for second in 1..=50 {
+            let words = format!("disk full, attempt {second}");
+            assert_eq!(repeats.count(&words, at(second)), None);
+        }
+        assert_eq!(repeats.count("host lost", at(51)), Some(50), "another one");
+        assert_eq!(repeats.count("host lost", at(52)), None);
+        assert_eq!(repeats.count("host lost", at(111)), Some(1), "a minute later");
+        assert_eq!(repeats.count("host lost", at(112)), None);
+        assert_eq!((repeats.take(), repeats.take()), (1, 0));
+    }
+}
