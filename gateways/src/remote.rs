@@ -41,12 +41,7 @@ impl<G: Gateway> Clone for Remote<G> {
     /// Returns a gateway to the same endpoint. One that has no trace of its own takes the current one: futures call through
     /// clones, and are polled after the turn in which a trace was entered.
     fn clone(&self) -> Self {
-        Self {
-            shared: Arc::clone(&self.shared),
-            session: self.session,
-            trace: self.trace.or_else(TraceContext::current),
-            gateway: PhantomData,
-        }
+        self.with(self.session, self.trace.or_else(TraceContext::current))
     }
 }
 
@@ -69,19 +64,18 @@ impl<G: Gateway> Remote<G> {
     /// Returns the same remote; every call of it carries the caller's own leader session.
     #[must_use]
     pub fn with_session(&self, session: LeaderSession) -> Self {
-        Self {
-            shared: Arc::clone(&self.shared),
-            session: Some(session),
-            trace: self.trace,
-            gateway: PhantomData,
-        }
+        self.with(Some(session), self.trace)
     }
 
     /// Returns a gateway to the same endpoint whose calls are part of `trace`, whatever the current trace is; if `trace` is
-    /// none, of the current trace.
+    /// none, of the trace that is current when a call is made.
     #[must_use]
     pub fn with_trace(&self, trace: TraceContext) -> Self {
-        Self { trace: trace.or_else(TraceContext::current), ..self.clone() }
+        self.with(self.session, trace)
+    }
+
+    fn with(&self, session: Option<LeaderSession>, trace: TraceContext) -> Self {
+        Self { shared: Arc::clone(&self.shared), session, trace, gateway: PhantomData }
     }
 
     /// Address of the endpoint that is called.

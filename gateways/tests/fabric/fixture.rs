@@ -3,7 +3,7 @@
 use actix::prelude::*;
 use gateways::{
     Answer, Ask, Caller, EndpointAddress, Never, Principal, Registration, Remote, RpcOptions,
-    RpcService, gateway,
+    RpcService, TraceContext, gateway,
 };
 use model::{ClusterId, Epoch, Fence, LeaderSession, ProcessSession};
 use platform::{Platform, PortSpec, Secret, inproc::InProcessNetwork};
@@ -15,6 +15,7 @@ gateway! {
     pub struct TestGateway = "test", fenced by ProcessSession;
     Echo => serde_bytes::ByteBuf, Never;
     WhoAmI => Principal, Never;
+    WhichTrace => TraceContext, Never;
     Count => u64, Never;
     Refuse => (), Refusal;
     Panic => (), Never;
@@ -31,6 +32,8 @@ pub struct Echo {
 }
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct WhoAmI {}
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct WhichTrace {}
 /// Asks for the number of `Count`s that were handled before this one.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Count {}
@@ -74,6 +77,12 @@ impl Handler<Ask<Echo>> for TestActor {
     type Result = Answer<Echo>;
     fn handle(&mut self, ask: Ask<Echo>, _: &mut Context<Self>) -> Answer<Echo> {
         Ok(ask.body.bytes.into())
+    }
+}
+impl Handler<Ask<WhichTrace>> for TestActor {
+    type Result = Answer<WhichTrace>;
+    fn handle(&mut self, ask: Ask<WhichTrace>, _: &mut Context<Self>) -> Answer<WhichTrace> {
+        Ok(ask.caller.trace)
     }
 }
 impl Handler<Ask<WhoAmI>> for TestActor {

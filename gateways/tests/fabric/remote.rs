@@ -3,7 +3,8 @@
 use crate::fixture::*;
 use actix::Actor;
 use futures::future::join_all;
-use gateways::{CallError, Executed, FabricError, Principal, Remote, RpcOptions};
+use gateways::{CallError, Executed, FabricError, Principal, Remote, RpcOptions, TraceContext};
+use model::Fence as _;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -16,6 +17,38 @@ fn a_remote_call_looks_like_a_local_one() {
         let refused = pair.remote.ask(Refuse { why: "no".into() }).await;
         assert_eq!(refused, Err(CallError::Refused(Refusal { why: "no".into() })));
         assert_eq!(pair.remote.ask(WhoAmI {}).await, Ok(Principal::Cluster));
+    });
+}
+
+#[test]
+fn calls_carry_the_trace_of_their_gateway_or_else_the_current_one() {
+    const ONE: TraceContext = TraceContext { trace: 1, span: 10 };
+    const TWO: TraceContext = TraceContext { trace: 2, span: 20 };
+    simulated(|world| async move {
+        let pair = world.pair().await;
+        let own = pair.server.gateway(&pair.server.address_of("test"), session(1));
+        for remote in [pair.remote, own] {
+            let asked = |remote: &Remote<TestGateway>| {
+                let remote = remote.clone();
+                async move { remote.ask(WhichTrace {}).await.unwrap() }
+            };
+            assert_eq!(remote.ask(WhichTrace {}).await, Ok(TraceContext::NONE));
+            assert_eq!(ONE.carry(remote.ask(WhichTrace {})).await, Ok(ONE));
+            // A future that is made in a turn and polled after it.
+            let turn = ONE.enter();
+            let later = asked(&remote);
+            drop(turn);
+            assert_eq!(later.await, ONE);
+            // A gateway with a trace of its own keeps it, and so do its clones.
+            let of_two = remote.with_trace(TWO).with_session(session(3).session());
+            assert_eq!(ONE.carry(of_two.ask(WhichTrace {})).await, Ok(TWO));
+            assert_eq!(ONE.carry(asked(&of_two)).await, TWO);
+            // One that was made in a turn and is kept belongs to none.
+            let turn = ONE.enter();
+            let kept = remote.with_session(session(3).session());
+            drop(turn);
+            assert_eq!(TWO.carry(kept.ask(WhichTrace {})).await, Ok(TWO));
+        }
     });
 }
 
