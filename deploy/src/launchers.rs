@@ -203,6 +203,8 @@ pub(crate) fn environment(options: &Options) -> BTreeMap<String, String> {
         .filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)))
         .collect();
     env.insert("RUST_LOG".to_owned(), crate::logging::level(options));
+    let facts = crate::environment::facts(options);
+    env.insert(crate::environment::FACTS_VARIABLE.to_owned(), facts);
     crate::target::host_environment(options, &mut env);
     env
 }
