@@ -11,8 +11,8 @@ use std::time::SystemTime;
 
 /// Between the stem of a process's log and the job.
 const MARK: &str = "-host-";
-/// How the names of a pair end: what the user's code prints, and what the host logs.
-const ENDS: [&str; 2] = [".out", ".log"];
+/// How the names of a job's files end: what the user's code prints, and what the host logs; the full ones before them.
+const ENDS: [&str; 4] = [".out", ".log", ".out.1", ".log.1"];
 
 /// Where a host's standard output and standard error go: beside the log of its process, where that has one, so that
 /// they are shown with it; else into the host's own folder.
@@ -20,13 +20,13 @@ pub(crate) fn places(log: &LogPlace, root: &Path, job: JobId) -> (PathBuf, PathB
     let (Some(folder), Some(stem)) = (log.folder(), log.stem()) else {
         return (root.join("stdout"), root.join("stderr"));
     };
-    let [out, log] = ENDS.map(|end| folder.join(format!("{stem}{MARK}{job}{end}")));
+    let [out, log, ..] = ENDS.map(|end| folder.join(format!("{stem}{MARK}{job}{end}")));
     (out, log)
 }
 
 /// Removes the files of this process's oldest jobs, so that there are `jobs_max`. Those whose hosts have a folder in
 /// `hosts` are running, and keep theirs. A file that can't be removed is logged and stays.
-pub(crate) fn prune(log: &LogPlace, hosts: &Path, jobs_max: u32) {
+pub(crate) fn prune(log: &LogPlace, hosts: &[PathBuf], jobs_max: u32) {
     let (Some(folder), Some(stem)) = (log.folder(), log.stem()) else {
         return;
     };
@@ -46,8 +46,8 @@ pub(crate) fn prune(log: &LogPlace, hosts: &Path, jobs_max: u32) {
 }
 
 /// The jobs whose hosts have a folder: its name begins with the job.
-fn running(hosts: &Path) -> BTreeSet<JobId> {
-    let entries = std::fs::read_dir(hosts).into_iter().flatten().flatten();
+fn running(hosts: &[PathBuf]) -> BTreeSet<JobId> {
+    let entries = hosts.iter().flat_map(std::fs::read_dir).flatten().flatten();
     entries
         .filter_map(|entry| entry.file_name().to_string_lossy().split('-').next()?.parse().ok())
         .collect()
@@ -92,7 +92,9 @@ mod tests {
 
     fn pair(stem: &str, job: u128, second: u64) -> Vec<(String, SystemTime)> {
         let job = JobId(job);
-        ENDS.map(|end| (format!("{stem}{MARK}{job}{end}"), at(second))).to_vec()
+        [".log", ".log.1", ".out"]
+            .map(|end| (format!("{stem}{MARK}{job}{end}"), at(second)))
+            .to_vec()
     }
 
     #[test]
@@ -127,9 +129,10 @@ mod tests {
             std::fs::write(out, "").unwrap();
             std::fs::write(err, "").unwrap();
         }
-        prune(&log, hosts.path(), 1);
+        let hosts = [hosts.path().to_owned()];
+        prune(&log, &hosts, 1);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
         assert!(places(&log, folder.path(), JobId(1)).0.exists(), "the job that runs");
-        prune(&LogPlace::default(), hosts.path(), 0);
+        prune(&LogPlace::default(), &hosts, 0);
     }
 }

@@ -14,6 +14,7 @@ mod facts;
 mod host_logs;
 mod hosts;
 mod launchers;
+mod log_files;
 mod logging;
 mod pid_file;
 mod programs;
