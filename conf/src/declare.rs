@@ -161,6 +161,9 @@ pub(crate) mod must {
     pub(crate) fn be_at_least_two(value: &u32) -> Option<&'static str> {
         (*value < 2).then_some("a whole number from 2")
     }
+    pub(crate) fn be_a_log_size(value: &model::MemorySize) -> Option<&'static str> {
+        (value.0 < 64 << 10).then_some("a size from 64 kb")
+    }
     pub(crate) fn be_above_zero(value: &f64) -> Option<&'static str> {
         (*value <= 0.0).then_some("a number above 0.0")
     }

@@ -7,13 +7,21 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::{Uid, User, getuid};
 use std::fmt::Write;
 
-/// Describes the environment as text, one fact a line.
-pub(crate) fn describe(role: &str, options: &Options) -> String {
+/// The variable by which a process tells its program hosts the facts of its cluster.
+pub(crate) const FACTS_VARIABLE: &str = "FLOTT_INTERNAL_FACTS";
+/// Maximum length of its value in bytes: the system takes no variable of more than 128 KiB.
+const FACTS_BYTES_MAX: usize = 32 << 10;
+
+/// Appends a fact to a text, as a line.
+fn line(text: &mut String, name: &str, value: &str) {
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, "  {name}: {value}");
+}
+
+/// Returns the text of the environment of a process, one fact a line, without those of its cluster.
+fn of_process(role: &str) -> String {
     let mut text = String::new();
-    let mut line = |name: &str, value: String| {
-        // Writing to a String cannot fail.
-        let _ = writeln!(text, "  {name}: {value}");
-    };
+    let mut line = |name: &str, value: String| line(&mut text, name, &value);
     line("version", version::LONG.to_owned());
     line("role", role.to_owned());
     line("system", system());
@@ -25,18 +33,30 @@ pub(crate) fn describe(role: &str, options: &Options) -> String {
     line("memory", memory());
     line("limits", limits());
     line("container", container());
+    text
+}
+
+/// Returns the facts of the cluster, one a line: the system that its processes run on, and the options that were set,
+/// secrets masked.
+fn of_cluster(options: &Options) -> String {
+    let mut text = String::new();
     for (name, value) in crate::target::describe(options) {
-        line(name, value);
+        line(&mut text, name, &value);
     }
     let set = options.to_masked_map();
     if set.is_empty() {
-        line("options", "all at their defaults".to_owned());
+        line(&mut text, "options", "all at their defaults");
     }
     for (key, value) in set {
         let place = options.source_of(&key).unwrap_or("default");
-        line("option", format!("{key} = {value}  ({place})"));
+        line(&mut text, "option", &format!("{key} = {value}  ({place})"));
     }
     text
+}
+
+/// Returns the text of the environment of a process, one fact a line.
+pub(crate) fn describe(role: &str, options: &Options) -> String {
+    of_process(role) + &of_cluster(options)
 }
 
 /// Prepares the process of a serving role: raises the soft limit of open files to the hard one, then logs the
@@ -44,6 +64,21 @@ pub(crate) fn describe(role: &str, options: &Options) -> String {
 pub(crate) fn prepare(role: &str, options: &Options) {
     raise_open_files();
     tracing::info!("starting\n{}", describe(role, options).trim_end());
+}
+
+/// Returns the value of [`FACTS_VARIABLE`] for the program hosts of this process.
+pub(crate) fn facts(options: &Options) -> String {
+    let mut facts = of_cluster(options).replace('\0', "");
+    facts.truncate(facts.floor_char_boundary(FACTS_BYTES_MAX));
+    facts
+}
+
+/// Prepares a program host as [`prepare`] does. The facts of its cluster are those that its parent has told.
+pub(crate) fn prepare_host() {
+    raise_open_files();
+    let facts = std::env::var(FACTS_VARIABLE).unwrap_or_default();
+    let text = of_process("program host") + &facts;
+    tracing::info!("starting\n{}", text.trim_end());
 }
 
 /// Raises the soft limit of open files to the hard one: a JobManager needs a descriptor per TaskManager, client and
@@ -155,6 +190,13 @@ mod tests {
         let text = describe("jobmanager", &options);
         assert!(!text.contains("hunter2"), "{text}");
         assert!(text.contains("parallelism.default = 4"), "{text}");
+        assert_eq!(
+            describe("x", &options),
+            of_process("x") + &facts(&options),
+            "a host says the same"
+        );
+        let long = Options::from_map([("program.text", "é".repeat(40_000))]).unwrap();
+        assert!((FACTS_BYTES_MAX - 1..=FACTS_BYTES_MAX).contains(&facts(&long).len()));
         for fact in ["version", "system", "user", "limits", "container"] {
             assert!(text.contains(fact), "{fact} in {text}");
         }

@@ -11,8 +11,8 @@ use std::time::SystemTime;
 
 /// Between the stem of a process's log and the job.
 const MARK: &str = "-host-";
-/// The ends of a pair's file names: the output of the user's code, and the host's own log.
-const ENDS: [&str; 2] = [".out", ".log"];
+/// How the names of a job's files end: what the user's code prints, and what the host logs; the full ones before them.
+const ENDS: [&str; 4] = [".out", ".log", ".out.1", ".log.1"];
 
 /// Returns the files for a host's standard output and standard error: beside the log of its process
 /// if there is one, so that they are shown with it; otherwise in the host's own folder.
@@ -20,14 +20,14 @@ pub(crate) fn places(log: &LogPlace, root: &Path, job: JobId) -> (PathBuf, PathB
     let (Some(folder), Some(stem)) = (log.folder(), log.stem()) else {
         return (root.join("stdout"), root.join("stderr"));
     };
-    let [out, log] = ENDS.map(|end| folder.join(format!("{stem}{MARK}{job}{end}")));
+    let [out, log, ..] = ENDS.map(|end| folder.join(format!("{stem}{MARK}{job}{end}")));
     (out, log)
 }
 
 /// Removes the files of this process's oldest jobs, so that there are at most `jobs_max`. Jobs
 /// whose hosts have a folder in `hosts` are running and keep their files. A file that can't be
 /// removed is logged and stays.
-pub(crate) fn prune(log: &LogPlace, hosts: &Path, jobs_max: u32) {
+pub(crate) fn prune(log: &LogPlace, hosts: &[PathBuf], jobs_max: u32) {
     let (Some(folder), Some(stem)) = (log.folder(), log.stem()) else {
         return;
     };
@@ -47,8 +47,8 @@ pub(crate) fn prune(log: &LogPlace, hosts: &Path, jobs_max: u32) {
 }
 
 /// Returns the jobs whose hosts have a folder: its name begins with the job.
-fn running(hosts: &Path) -> BTreeSet<JobId> {
-    let entries = std::fs::read_dir(hosts).into_iter().flatten().flatten();
+fn running(hosts: &[PathBuf]) -> BTreeSet<JobId> {
+    let entries = hosts.iter().flat_map(std::fs::read_dir).flatten().flatten();
     entries
         .filter_map(|entry| entry.file_name().to_string_lossy().split('-').next()?.parse().ok())
         .collect()
@@ -93,7 +93,9 @@ mod tests {
 
     fn pair(stem: &str, job: u128, second: u64) -> Vec<(String, SystemTime)> {
         let job = JobId(job);
-        ENDS.map(|end| (format!("{stem}{MARK}{job}{end}"), at(second))).to_vec()
+        [".log", ".log.1", ".out"]
+            .map(|end| (format!("{stem}{MARK}{job}{end}"), at(second)))
+            .to_vec()
     }
 
     #[test]
@@ -128,9 +130,10 @@ mod tests {
             std::fs::write(out, "").unwrap();
             std::fs::write(err, "").unwrap();
         }
-        prune(&log, hosts.path(), 1);
+        let hosts = [hosts.path().to_owned()];
+        prune(&log, &hosts, 1);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
         assert!(places(&log, folder.path(), JobId(1)).0.exists(), "the job that runs");
-        prune(&LogPlace::default(), hosts.path(), 0);
+        prune(&LogPlace::default(), &hosts, 0);
     }
 }

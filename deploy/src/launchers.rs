@@ -4,6 +4,7 @@
 
 use crate::host_logs;
 use crate::host_memory::{HostMemory, ProcessLimit};
+use crate::log_files::{self, LogLimits};
 use crate::logging::LogPlace;
 use actors::program_hosts::{ExitCause, HostRequest, HostSide, LaunchedHost, ProgramHostLauncher};
 use actors::services::FatalErrorHandler;
@@ -37,6 +38,9 @@ const INHERITED: [&str; 11] = [
     streaming::SHIPPED_VARIABLE,
 ];
 
+/// Pause between two looks at the size of a host's output.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
 /// The parts that a launcher is made of.
 pub(crate) struct LauncherParts {
     /// The fabric of this process.
@@ -49,8 +53,8 @@ pub(crate) struct LauncherParts {
     pub entry: Option<ProgramEntry>,
     /// True if relative paths resolve against the working directory.
     pub embedded: bool,
-    /// Folder for the hosts' working directories and temporary files.
-    pub folder: PathBuf,
+    /// For working directories and temporary files of hosts, one on each disk; hosts take them in turn. Not empty.
+    pub folders: Vec<PathBuf>,
     /// Place of this process's log; its hosts log beside it.
     pub log: LogPlace,
     /// The memory of this process and its hosts together; `None`: no limit.
@@ -78,7 +82,7 @@ impl ProgramHostLauncher for Launcher {
         let number = self.launches.fetch_add(1, Ordering::Relaxed);
         Box::pin(async move {
             let places = Places::make(&parts, &request, number).map_err(|error| {
-                let why = format!("{}: {error}", parts.folder.display());
+                let why = format!("io.tmp.dirs: {error}");
                 refused(why, launch::is_no_room(&error))
             })?;
             match request.program {
@@ -100,33 +104,68 @@ struct Places {
 }
 
 impl Places {
-    fn make(parts: &LauncherParts, request: &HostRequest, number: u64) -> std::io::Result<Self> {
+    fn make(
+        parts: &Arc<LauncherParts>,
+        request: &HostRequest,
+        number: u64,
+    ) -> std::io::Result<Self> {
         let side = match request.side {
             HostSide::JobManager => "coordinators",
             HostSide::TaskManager => "tasks",
         };
         let name = format!("{}-{side}-{number}", request.job_id);
-        let root = Root(parts.folder.join(&name));
-        let (work, tmp) = (root.0.join("work"), root.0.join("tmp"));
+        let disk = usize::try_from(number).unwrap_or_default() % parts.folders.len().max(1);
+        let disk = parts.folders.get(disk).ok_or(std::io::ErrorKind::NotFound)?;
+        let root = Root { folder: disk.join(&name), parts: parts.clone() };
+        let (work, tmp) = (root.folder.join("work"), root.folder.join("tmp"));
         std::fs::create_dir_all(&work)?;
         std::fs::create_dir_all(&tmp)?;
         let job = request.job_id;
-        host_logs::prune(&parts.log, &parts.folder, parts.options.get(&conf::logging::JOBS_MAX));
-        let (stdout, stderr) = host_logs::places(&parts.log, &root.0, job);
+        root.prune();
+        let (stdout, stderr) = host_logs::places(&parts.log, &root.folder, job);
         Ok(Self { name, _root: root, work, tmp, stdout, stderr })
     }
 }
 
-/// The folder of one launch. It is removed when this value is dropped: its host is gone, or the launch was given up.
-struct Root(PathBuf);
+/// The folder of one launch. It is removed when this value is dropped: its host is gone, or the launch was given up. From
+/// then on the job's log files are those of a job that does not run, which may be too many.
+struct Root {
+    folder: PathBuf,
+    parts: Arc<LauncherParts>,
+}
+
+impl Root {
+    fn prune(&self) {
+        let LauncherParts { log, folders, options, .. } = &*self.parts;
+        host_logs::prune(log, folders, options.get(&conf::logging::JOBS_MAX));
+    }
+}
 
 impl Drop for Root {
     fn drop(&mut self) {
-        match std::fs::remove_dir_all(&self.0) {
+        match std::fs::remove_dir_all(&self.folder) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                tracing::warn!(%error, folder = %self.0.display(), "cannot remove a program host's folder");
+                tracing::warn!(%error, folder = %self.folder.display(), "cannot remove a program host's folder");
             }
             _ => {}
+        }
+        self.prune();
+    }
+}
+
+/// Bounds the files into which a host prints and logs, until it has ended. Returns how it ended.
+async fn until_ended<T>(exited: impl Future<Output = T>, files: [PathBuf; 2], bytes_max: u64) -> T {
+    let mut exited = std::pin::pin!(exited);
+    loop {
+        tokio::select! {
+            biased;
+            exit = &mut exited => return exit,
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+        }
+        let files = files.clone();
+        let bounded = move || files.iter().try_for_each(|file| log_files::bound(file, bytes_max));
+        if let Ok(Err(error)) = tokio::task::spawn_blocking(bounded).await {
+            tracing::warn!(%error, "cannot empty a full log file of a program host");
         }
     }
 }
@@ -169,7 +208,7 @@ fn refused(why: String, no_room: bool) -> BuildError {
 }
 
 async fn child(
-    parts: &LauncherParts,
+    parts: &Arc<LauncherParts>,
     memory: &HostMemory,
     (job, program): (JobId, PathBuf),
     places: Places,
@@ -187,18 +226,21 @@ async fn child(
         stderr: places.stderr.clone(),
         output_mode: crate::target::log_mode(&parts.options),
     };
+    let bytes_max = LogLimits::of(&parts.options).bytes_max;
     let launched = launch::host(&parts.rpc, spec, within).await;
     let launched = launched.map_err(|error| refused(error.to_string(), error.is_no_room()))?;
     let (kill, memory, pid) = (launched.kill, memory.clone(), launched.address.pid);
     if let Some(pid) = pid {
         memory.add(pid, kill.clone());
     }
-    let exited = launched.exited.map(move |exit| {
+    let exited = async move {
+        let files = [places.stdout.clone(), places.stderr.clone()];
+        let exit = until_ended(launched.exited, files, bytes_max).await;
         let over = pid.and_then(|pid| memory.remove(pid));
         let why = over.or_else(|| launch::last_words(&places.tmp));
         drop(places);
         ExitCause(why.map_or_else(|| exit.to_string(), |why| format!("{exit}: {why}")))
-    });
+    };
     Ok(LaunchedHost {
         address: launched.address,
         exited: exited.boxed(),
@@ -213,6 +255,8 @@ pub(crate) fn environment(options: &Options) -> BTreeMap<String, String> {
         .filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)))
         .collect();
     env.insert("RUST_LOG".to_owned(), crate::logging::level(options));
+    let facts = crate::environment::facts(options);
+    env.insert(crate::environment::FACTS_VARIABLE.to_owned(), facts);
     crate::target::host_environment(options, &mut env);
     env
 }

@@ -16,6 +16,7 @@ mod host_logs;
 mod host_memory;
 mod hosts;
 mod launchers;
+mod log_files;
 mod logging;
 mod pid_file;
 mod programs;

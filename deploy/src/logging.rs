@@ -1,12 +1,11 @@
 //! Sets up a process's log: into a file or to standard error; as text or JSON; filtered by
 //! `log.level`.
 
+use crate::log_files::{LogFile, LogLimits};
 use conf::logging::LogFormat;
 use conf::{Options, logging};
 use gateways::TraceContext;
 use std::fmt;
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::PathBuf;
 use thiserror::Error;
 use tracing::{Event, Subscriber};
@@ -75,7 +74,13 @@ pub(crate) fn start(role: &str, options: &Options) -> Result<LogPlace, LogError>
     let place = LogPlace { file: file_of(role, options) };
     let json = options.get(&logging::FORMAT) == LogFormat::Json;
     match &place.file {
-        Some(path) => install(filter(&level)?, json, open(path, crate::target::log_mode(options))?),
+        Some(path) => {
+            let mode = crate::target::log_mode(options);
+            let file = LogFile::open(path, mode, LogLimits::of(options));
+            let failed =
+                |e: std::io::Error| LogError::File { path: path.clone(), why: e.to_string() };
+            install(filter(&level)?, json, Appender(file.map_err(failed)?));
+        }
         None => install(filter(&level)?, json, std::io::stderr),
     }
     Ok(place)
@@ -115,23 +120,11 @@ fn file_of(role: &str, options: &Options) -> Option<PathBuf> {
     Some(folder.join(crate::target::log_file(role, options)))
 }
 
-fn open(path: &std::path::Path, mode: u32) -> Result<FileWriter, LogError> {
-    let failed = |e: std::io::Error| LogError::File { path: path.to_owned(), why: e.to_string() };
-    if let Some(folder) = path.parent() {
-        DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
-    }
-    let mut options = OpenOptions::new();
-    options.create(true).append(true).mode(mode);
-    let file = options.open(path).map_err(failed)?;
-    Ok(FileWriter(std::sync::Arc::new(file)))
-}
+/// The log file of this process, which tracing shares among its threads.
+struct Appender(LogFile);
 
-/// Appends whole lines: each event is one write to a file opened for appending.
-#[derive(Clone)]
-struct FileWriter(std::sync::Arc<File>);
-
-impl<'a> MakeWriter<'a> for FileWriter {
-    type Writer = &'a File;
+impl<'a> MakeWriter<'a> for Appender {
+    type Writer = &'a LogFile;
     fn make_writer(&'a self) -> Self::Writer {
         &self.0
     }
@@ -192,7 +185,6 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
     use std::sync::{Arc, Mutex};
     use tracing_subscriber::fmt::format;
 
@@ -240,17 +232,5 @@ mod tests {
             let line: serde_json::Value = serde_json::from_str(&lines.take()).unwrap();
             assert_eq!((&line["trace"], &line["fields"]["job"]), (&id.into(), &7.into()));
         });
-    }
-
-    #[test]
-    fn logs_are_for_their_user_alone() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("of/log/flott.log");
-        open(&path, crate::target::log_mode(&Options::default())).unwrap();
-        let mode =
-            |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        assert_eq!(mode(&path), 0o600);
-        assert_eq!(mode(path.parent().unwrap()), 0o700);
-        assert_eq!(mode(&dir.path().join("of")), 0o700);
     }
 }

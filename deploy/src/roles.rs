@@ -48,7 +48,7 @@ fn run_host(entry: ProgramEntry) -> ExitCode {
         cli::complain(&error.to_string());
         return Exit::StartUpFailed.into();
     }
-    environment::prepare("program host", &Options::default());
+    environment::prepare_host();
     host::child::run(entry)
 }
 

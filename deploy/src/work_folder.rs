@@ -3,6 +3,8 @@
 //! It is locked while the process lives and removed at its end; what killed processes left behind is
 //! removed by the next one that starts beside it.
 
+use crate::entrypoint::StartError;
+use conf::{Options, cluster};
 use nix::fcntl::{Flock, FlockArg};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
@@ -17,6 +19,8 @@ const NEW_LOCK: &str = "lock.new";
 #[derive(Debug)]
 pub(crate) struct WorkFolder {
     path: PathBuf,
+    /// The process's folders on further disks.
+    others: Vec<Self>,
     /// Held until the folder is gone.
     _lock: Flock<File>,
 }
@@ -35,7 +39,31 @@ impl WorkFolder {
         let file = OpenOptions::new().create_new(true).write(true).open(&new)?;
         let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, e)| e)?;
         std::fs::rename(new, path.join(LOCK))?;
-        Ok(Self { path, _lock: lock })
+        Ok(Self { path, others: Vec::new(), _lock: lock })
+    }
+
+    /// Makes a folder as [`WorkFolder::make`] does in each directory of `io.tmp.dirs`. The first one is the folder itself.
+    ///
+    /// # Errors
+    /// A folder cannot be made; the error names its directory.
+    pub(crate) fn on_all_disks(
+        options: &Options,
+        role: &str,
+        unique: u64,
+    ) -> Result<Self, StartError> {
+        let dirs = options.get(&cluster::TMP_DIRS).0;
+        let default = ["/tmp".to_owned()];
+        let dirs = if dirs.is_empty() { &default[..] } else { &dirs[..] };
+        let make = |dir: &String| {
+            Self::make(dir.as_ref(), role, unique)
+                .map_err(|e| StartError::storage(format!("io.tmp.dirs {dir}"), e))
+        };
+        let mut all = dirs.iter().map(make).collect::<Result<Vec<_>, _>>()?.into_iter();
+        let first = all.next();
+        let mut first =
+            first.ok_or_else(|| StartError::Invalid("io.tmp.dirs is empty".to_owned()))?;
+        first.others = all.collect();
+        Ok(first)
     }
 
     /// Path of the folder.
@@ -48,6 +76,12 @@ impl WorkFolder {
         let path = self.path.join(name);
         std::fs::create_dir_all(&path)?;
         Ok(path)
+    }
+
+    /// Returns a folder of this name on each disk, made if absent: what is many goes to them in turn.
+    pub(crate) fn subs(&self, name: &str) -> Result<Vec<PathBuf>, StartError> {
+        let disks = std::iter::once(self).chain(&self.others);
+        disks.map(|disk| disk.sub(name).map_err(|e| StartError::storage(name, e))).collect()
     }
 }
 
@@ -100,6 +134,27 @@ mod tests {
         let path = alive.path().to_owned();
         drop(alive);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_list_of_directories_has_a_folder_in_each() {
+        let base = tempfile::tempdir().unwrap();
+        let dirs = ["one", "two"].map(|name| base.path().join(name).display().to_string());
+        let options = Options::from_map([("io.tmp.dirs", dirs.join(","))]).unwrap();
+        let work = WorkFolder::on_all_disks(&options, "test", 7).unwrap();
+        let hosts = work.subs("hosts").unwrap();
+        assert_eq!(hosts.len(), 2);
+        for (folder, dir) in hosts.iter().zip(&dirs) {
+            assert!(folder.starts_with(dir) && folder.is_dir(), "{folder:?}");
+        }
+        assert!(work.path().starts_with(&dirs[0]));
+        drop(work);
+        assert!(hosts.iter().all(|folder| !folder.exists()));
+        std::fs::write(&dirs[1], "").unwrap_err();
+        std::fs::remove_dir_all(&dirs[1]).unwrap();
+        std::fs::write(&dirs[1], "a file").unwrap();
+        let refused = WorkFolder::on_all_disks(&options, "test", 8).unwrap_err().to_string();
+        assert!(refused.contains(&dirs[1]), "{refused}");
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod common;
 
 use common::{Cluster, SOON, bin, repository_text, request};
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::{Command, Output};
 
 fn stderr(output: &Output) -> String {
@@ -223,29 +224,21 @@ fn too_little_memory_is_refused_at_the_start() {
 
 #[test]
 fn a_full_disk_of_the_blob_store_is_said() {
-    // A tiny file system of its own, where this machine lets one be mounted.
+    // A tiny file system that the JobManager alone sees: it needs root, or the right to make user namespaces.
     let folder = tempfile::tempdir().unwrap();
-    let mounted = Command::new("mount")
-        .args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"])
-        .arg(folder.path())
-        .status()
-        .is_ok_and(|s| s.success());
-    let full: String = if mounted {
-        folder.path().display().to_string()
-    } else {
-        // Writing to /dev/full fails with "no space left"; a folder cannot be made of it, so without the
-        // right to mount there is nothing to show.
-        eprintln!("no right to mount a small file system: not shown here");
-        return;
-    };
-    let cluster = Cluster::start(&[("blob.storage.directory", &full)], 1);
+    let full = folder.path().to_str().unwrap();
+    let mut cluster = Cluster::new(&[("blob.storage.directory", full)]);
+    let alone = if nix::unistd::geteuid().is_root() { "-m" } else { "-rm" };
+    let mount = "mount -t tmpfs -o size=1m tmpfs \"$0\" && exec \"$@\"";
+    let flott = bin("flott");
+    let words =
+        [alone, "sh", "-c", mount, full, flott.to_str().unwrap(), "jobmanager", "--output", "json"];
+    cluster.start_jobmanager_with(Path::new("unshare"), &words, &[]);
     let client = cluster.client();
     let error = cluster.block_on(async {
         let jar = client.upload(&bin("word_count"), |_| ()).await.unwrap();
         client.run(jar.jar_id(), &request(&["--input", "/etc/hosts"], 1)).await.unwrap_err()
     });
-    drop(cluster);
-    let _ = Command::new("umount").arg(folder.path()).status();
     assert_eq!(error.status(), Some(507), "{error}");
     assert!(error.to_string().contains("blob.storage.directory"), "{error}");
 }

@@ -232,27 +232,88 @@ fn an_application_runs_its_own_program_and_ends() {
     assert_eq!(output_lines(&out), expected_counts(&text));
 }
 
-#[test]
-fn an_application_that_has_ended_leaves_no_process_and_no_pid_file() {
-    let cluster = Cluster::new(&[]);
-    let folder = cluster.folder.path();
-    let mut options = String::new();
-    for (key, value) in &cluster.options {
-        options.push_str(&format!("{key}: {value}\n"));
-    }
-    std::fs::write(folder.join("flott.yaml"), options).unwrap();
-    // More than the job waits for: it may be over before the last one is up.
-    std::fs::write(folder.join("workers"), "localhost\n".repeat(3)).unwrap();
-    let script = |name: &str, words: &[&str]| {
+/// Writes the configuration that the scripts read, with this many workers on this host. Returns what runs a script with the
+/// real binary, and returns what it has said when it succeeded.
+fn scripts(cluster: &Cluster, workers: usize) -> impl Fn(&str, &[&str]) -> String {
+    let folder = cluster.folder.path().to_owned();
+    let lines = cluster.options.iter().map(|(key, value)| format!("{key}: {value}\n"));
+    std::fs::write(folder.join("flott.yaml"), lines.collect::<String>()).unwrap();
+    std::fs::write(folder.join("workers"), "localhost\n".repeat(workers)).unwrap();
+    move |name, words| {
         let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/bin");
         let mut command = Command::new(scripts.join(name));
-        command.env("FLOTT_CONF_DIR", folder).env("FLOTT_BINARY", bin("flott"));
+        command.env("FLOTT_CONF_DIR", &folder).env("FLOTT_BINARY", bin("flott"));
         command.env("FLOTT_LOG_DIR", folder.join("log")).env("FLOTT_IDENT_STRING", "test");
+        command.env_remove("FLOTT_PID_DIR").env_remove("FLOTT_SSH_OPTS");
         let output = command.args(words).output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
         said
-    };
+    }
+}
+
+/// The processes that a role's pid file names.
+fn pids(cluster: &Cluster, daemon: &str) -> Vec<u32> {
+    let file = cluster.folder.path().join(format!("pid/flott-test-{daemon}.pid"));
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    text.lines().map(|pid| pid.parse().unwrap()).collect()
+}
+
+/// Stops what the scripts have started when a test fails.
+struct Stopping<F: Fn(&str, &[&str]) -> String>(F);
+impl<F: Fn(&str, &[&str]) -> String> Drop for Stopping<F> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            (self.0)("stop-cluster.sh", &[]);
+        }
+    }
+}
+
+#[test]
+fn the_scripts_start_and_stop_a_cluster_of_the_real_binary() {
+    let cluster = Cluster::new(&[("parallelism.default", "2")]);
+    let running = Stopping(scripts(&cluster, 2));
+    let script = &running.0;
+    let said = script("start-cluster.sh", &[]);
+    assert_eq!(said.matches("started ").count(), 3, "{said}");
+    assert!(said.contains(&format!("REST http://localhost:{}", cluster.rest_port)), "{said}");
+    cluster.await_taskmanagers(2);
+    assert!(script("taskmanager.sh", &["start"]).contains("started taskmanager on "));
+    cluster.await_taskmanagers(3);
+    assert_eq!((pids(&cluster, "jobmanager").len(), pids(&cluster, "taskmanager").len()), (1, 3));
+    let (program, text) = (bin("word_count"), repository_text());
+    let words = ["run", program.to_str().unwrap(), "--input", text.to_str().unwrap()];
+    let counted = lines(script("flott", &words).as_bytes());
+    assert!(expected_counts(&text).iter().all(|line| counted.contains(line)), "{counted:?}");
+    assert!(script("flott", &["list", "-a"]).contains("FINISHED"));
+    // A host logs the options of its cluster.
+    let logs = cluster.folder.path().join("log").read_dir().unwrap();
+    let mut logs = logs.map(|entry| entry.unwrap().path());
+    let host = logs.find(|path| {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        name.contains("taskmanager") && name.contains("-host-") && name.ends_with(".log")
+    });
+    let host = std::fs::read_to_string(host.unwrap()).unwrap();
+    assert!(
+        host.contains("role: program host") && host.contains("option: parallelism.default = 2"),
+        "{host}"
+    );
+    let all: Vec<u32> =
+        ["jobmanager", "taskmanager"].into_iter().flat_map(|role| pids(&cluster, role)).collect();
+    script("taskmanager.sh", &["stop"]);
+    assert_eq!(pids(&cluster, "taskmanager").len(), 2);
+    let said = script("stop-cluster.sh", &[]);
+    assert_eq!(said.matches("stopping ").count(), 3, "{said}");
+    assert!(all.iter().all(|pid| !Path::new(&format!("/proc/{pid}")).exists()), "{all:?}");
+    assert_eq!((pids(&cluster, "jobmanager"), pids(&cluster, "taskmanager")), (vec![], vec![]));
+}
+
+#[test]
+fn an_application_that_has_ended_leaves_no_process_and_no_pid_file() {
+    let cluster = Cluster::new(&[]);
+    let folder = cluster.folder.path();
+    // More than the job waits for: it may be over before the last one is up.
+    let script = scripts(&cluster, 3);
     let (program, text) = (bin("word_count"), repository_text());
     let words =
         ["run-application", program.to_str().unwrap(), "--", "--input", text.to_str().unwrap()];

@@ -25,6 +25,7 @@ use model::{
 };
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
@@ -49,8 +50,8 @@ pub struct HostSettings {
     pub data_host: String,
     /// Ports to try: 0, a number, a list or a range.
     pub data_ports: String,
-    /// Folder for temporary files.
-    pub tmp_dir: String,
+    /// Folders for temporary files, one on each disk; hosts take them in turn.
+    pub tmp_dirs: Vec<PathBuf>,
     /// Options of the data plane.
     pub options: BTreeMap<String, String>,
     /// Whether hosts limit the memory of user code to their part of `taskmanager.memory.task.size`.
@@ -63,7 +64,7 @@ impl HostSettings {
         options: &conf::Options,
         cluster_id: ClusterId,
         data_host: String,
-        tmp_dir: String,
+        tmp_dirs: Vec<PathBuf>,
     ) -> Self {
         const DATA_PLANE: [&str; 6] = [
             "s3.",
@@ -81,10 +82,16 @@ impl HostSettings {
             data_bind: options.get(&conf::taskmanager::BIND_HOST),
             data_host,
             data_ports: conf::OptionValue::show(&ports).unwrap_or_else(|| "0".to_owned()),
-            tmp_dir,
+            tmp_dirs,
             options: of_data_plane,
             limits_memory: true,
         }
+    }
+
+    /// Returns the folder for temporary files of this launch of a host.
+    pub(super) fn tmp_dir(&self, launch: u64) -> String {
+        let disk = usize::try_from(launch).unwrap_or_default() % self.tmp_dirs.len().max(1);
+        self.tmp_dirs.get(disk).map_or_else(String::new, |dir| dir.display().to_string())
     }
 }
 
@@ -371,6 +378,7 @@ impl TaskExecutor {
             let bytes = u128::from(whole.0) * u128::from(slots) / u128::from(all);
             MemorySize(u64::try_from(bytes).unwrap_or(whole.0))
         };
+        let launch = self.hosts.get(&job_id).map_or(0, |host| host.launch);
         let timeout = self.services.heartbeat.limits().timeout;
         let heartbeat_timeout_ms = match own_process {
             true => u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX),
@@ -390,7 +398,7 @@ impl TaskExecutor {
             managed_memory: share(spec.managed),
             task_memory: settings.limits_memory.then(|| share(spec.task)),
             heartbeat_timeout_ms,
-            tmp_dir: settings.tmp_dir.clone(),
+            tmp_dir: settings.tmp_dir(launch),
             options: settings.options.clone(),
         }
     }

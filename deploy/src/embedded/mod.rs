@@ -19,7 +19,7 @@ use crate::work_folder::WorkFolder;
 use actors::resource_manager;
 use actors::services::LeaderRetrieval;
 use actors::task_executor::HostSettings;
-use conf::{Options, cluster, taskmanager};
+use conf::{Options, taskmanager};
 use gateways::dispatcher::DispatcherGateway;
 use gateways::leader_election::Component;
 use gateways::{Remote, RpcOptions, RpcService};
@@ -55,10 +55,7 @@ impl EmbeddedCluster {
             .with(taskmanager::SLOTS.key(), slots.max(1).to_string())
             .map_err(|e| StartError::Invalid(e.to_string()))?;
         let options = Arc::new(options);
-        let dirs = options.get(&cluster::TMP_DIRS);
-        let base = dirs.0.first().cloned().unwrap_or_else(|| "/tmp".to_owned());
-        let work = WorkFolder::make(base.as_ref(), "embedded", platform.random_u64())
-            .map_err(|e| StartError::storage(format!("io.tmp.dirs {base}"), e))?;
+        let work = WorkFolder::on_all_disks(&options, "embedded", platform.random_u64())?;
         let identity = private_identity(&platform);
         let credentials = Credentials {
             cluster: ClusterId::new(identity.id),
@@ -127,14 +124,13 @@ impl Plan<'_> {
     }
 
     fn launcher(&self, base: &BaseParts, name: &str) -> Result<Arc<Launcher>, StartError> {
-        let folder = self.work.sub(name).map_err(|e| StartError::storage(name, e))?;
         Ok(Arc::new(Launcher::new(LauncherParts {
             rpc: base.rpc.clone(),
             options: self.options.clone(),
             fatal: base.fatal.clone(),
             entry: Some(self.entry.clone()),
             embedded: true,
-            folder,
+            folders: self.work.subs(name)?,
             log: LogPlace::default(),
             memory: None,
         })))
@@ -171,7 +167,7 @@ impl Plan<'_> {
         let (spec, process_memory) = crate::entrypoint::offer(&self.options)?;
         let base = self.base("taskmanager").await?;
         let keys = base.rpc.clone();
-        let tmp = self.work.sub("tmp").map_err(|e| StartError::storage("tmp", e))?;
+        let tmp = self.work.subs("tmp")?;
         let parts = TaskManagerParts {
             launcher: self.launcher(&base, "tasks")?,
             retrieval: Arc::new(jobmanager.own_leaders().clone()),
@@ -190,7 +186,7 @@ impl Plan<'_> {
                     &self.options,
                     base.rpc.cluster_id().clone(),
                     "localhost".to_owned(),
-                    tmp.display().to_string(),
+                    tmp,
                 )
             },
             data_key: Arc::new(move |job| crate::entrypoint::job_key(&keys, job)),

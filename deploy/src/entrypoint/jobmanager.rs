@@ -170,7 +170,7 @@ async fn start(process: JobManagerProcess, trigger: &StopTrigger) -> Result<Runn
     let rpc_service = rpc::start_jobmanager(&platform, &options, &identity).await?;
     let (bind, listener) = rest_endpoint::bind(&options)?;
     let options = Arc::new(written_back(options, &rpc_service, listener.address.bound.port()));
-    let work = work_folder(&platform, &options)?;
+    let work = WorkFolder::on_all_disks(&options, "jobmanager", platform.random_u64())?;
     let stores = Stores::open(&platform, &options, &work).await?;
     ship(process.ship.as_deref(), &*stores.blobs).await?;
     let base = base_parts(&platform, &rpc_service, &options);
@@ -199,7 +199,7 @@ async fn start(process: JobManagerProcess, trigger: &StopTrigger) -> Result<Runn
         fatal: base.fatal.clone(),
         entry: process.entry.map(|(entry, _)| entry),
         embedded: false,
-        folder: sub(&work, "hosts")?,
+        folders: work.subs("hosts")?,
         log: process.log,
         memory: Some(process.memory),
     }));
@@ -350,13 +350,6 @@ fn written_back(options: Options, rpc: &RpcService, rest: u16) -> Options {
         options = options.with_value(&options_of_jm::RPC_PORT, &conf::Ports::one(port));
     }
     options.with_value(&conf::rest::PORT, &conf::Ports::one(rest))
-}
-
-fn work_folder(platform: &Platform, options: &Options) -> Result<WorkFolder, StartError> {
-    let dirs = options.get(&cluster::TMP_DIRS);
-    let base = dirs.0.first().cloned().unwrap_or_else(|| "/tmp".to_owned());
-    WorkFolder::make(base.as_ref(), "jobmanager", platform.random_u64())
-        .map_err(|e| StartError::storage(format!("io.tmp.dirs {base}"), e))
 }
 
 fn sub(work: &WorkFolder, name: &str) -> Result<PathBuf, StartError> {

@@ -24,7 +24,6 @@ use gateways::{NodeAddress, RpcService};
 use model::{ContentHash, JobId, MemorySize, ResourceId, WorkerResourceSpec};
 use platform::Platform;
 use std::num::NonZeroU32;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use storage::blobs::FileBlobs;
@@ -96,7 +95,7 @@ async fn start(process: TaskManagerProcess, trigger: &StopTrigger) -> Result<Run
     let host = hosts::of_taskmanager(&options);
     let rpc_service = rpc::start_taskmanager(&platform, &options, &identity, &host).await?;
     let options = Arc::new(written_back(options, &rpc_service));
-    let work = work_folder(&platform, &options)?;
+    let work = WorkFolder::on_all_disks(&options, "taskmanager", platform.random_u64())?;
     let resource_id = options
         .get(&options_of_tm::RESOURCE_ID)
         .unwrap_or_else(|| format!("{}-{:08x}", rpc_service.node(), platform.random_u64() >> 32));
@@ -117,7 +116,7 @@ async fn start(process: TaskManagerProcess, trigger: &StopTrigger) -> Result<Run
         fatal: base.fatal.clone(),
         entry: process.entry.map(|(entry, _)| entry),
         embedded: false,
-        folder: sub(&work, "hosts")?,
+        folders: work.subs("hosts")?,
         log: process.log.clone(),
         memory: Some(ProcessLimit {
             size: process_memory,
@@ -126,7 +125,7 @@ async fn start(process: TaskManagerProcess, trigger: &StopTrigger) -> Result<Run
     });
     let retrieval = retrieval(&platform, &options, &rpc_service).await?;
     watch_refusals(retrieval.clone(), base.fatal.clone());
-    let tmp = sub(&work, "tmp")?;
+    let tmp = work.subs("tmp")?;
     let keys = rpc_service.clone();
     let parts = TaskManagerParts {
         retrieval: Arc::new(retrieval),
@@ -139,12 +138,7 @@ async fn start(process: TaskManagerProcess, trigger: &StopTrigger) -> Result<Run
         process_memory,
         facts: facts::of_this_process(&options),
         pid: std::process::id(),
-        hosts: HostSettings::from_options(
-            &options,
-            rpc_service.cluster_id().clone(),
-            host,
-            tmp.display().to_string(),
-        ),
+        hosts: HostSettings::from_options(&options, rpc_service.cluster_id().clone(), host, tmp),
         data_key: Arc::new(move |job| job_key(&keys, job)),
         logs: log_folder(&process.log),
         base,
@@ -193,17 +187,6 @@ fn written_back(options: Options, rpc: &RpcService) -> Options {
         Some(port) => options.with_value(&options_of_tm::RPC_PORT, &conf::Ports::one(port)),
         None => options,
     }
-}
-
-fn work_folder(platform: &Platform, options: &Options) -> Result<WorkFolder, StartError> {
-    let dirs = options.get(&cluster::TMP_DIRS);
-    let base = dirs.0.first().cloned().unwrap_or_else(|| "/tmp".to_owned());
-    WorkFolder::make(base.as_ref(), "taskmanager", platform.random_u64())
-        .map_err(|e| StartError::storage(format!("io.tmp.dirs {base}"), e))
-}
-
-fn sub(work: &WorkFolder, name: &str) -> Result<PathBuf, StartError> {
-    work.sub(name).map_err(|e| StartError::storage(name, e))
 }
 
 /// Ends the process if the JobManager refuses it, because it will not accept it later.

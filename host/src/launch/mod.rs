@@ -182,25 +182,12 @@ pub async fn host(
             Ok::<_, io::Error>(adopting.adopt(node, stream, Principal::Host { job }))
         })
         .await;
-    let failed = |what: &'static str, source: io::Error| LaunchError::Io {
-        what,
-        path: stderr.clone(),
-        source,
-    };
-    let peer = match adopted {
-        Ok(Ok(peer)) => peer,
-        Ok(Err(error)) => {
-            kill.kill();
-            return Err(failed("cannot adopt the socket of the program host with the log", error));
-        }
-        Err(_) => {
-            kill.kill();
-            return Err(failed(
-                "cannot adopt the socket of the program host with the log",
-                io::Error::other("the process is ending"),
-            ));
-        }
-    };
+    let adopted = adopted.unwrap_or_else(|_| Err(io::Error::other("the process is ending")));
+    let peer = adopted.map_err(|source| {
+        kill.kill();
+        let what = "cannot adopt the socket of the program host with the log";
+        LaunchError::Io { what, path: stderr.clone(), source }
+    })?;
     let exited = exited.shared();
     let gateway = rpc.gateway::<ProgramHostGateway>(&address, session);
     let answered = tokio::select! {

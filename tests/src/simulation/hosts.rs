@@ -250,7 +250,7 @@ pub async fn taskmanager(world: World, host: String) -> anyhow::Result<()> {
             &base.options,
             ClusterId::new("simulation"),
             host.clone(),
-            "/tmp".to_owned(),
+            vec!["/tmp".into()],
         ),
         data_key: Arc::new(|_| [0; 32]),
         logs: None,
