@@ -295,35 +295,13 @@ fn columns_of_variants(
     let mut make = Vec::new();
     for (place, (ident, fields)) in variants.iter().enumerate() {
         let tag = Literal::u64_unsuffixed(place as u64);
-        let Parts { pattern, bindings, bound, types, .. } =
-            parts(krate, &quote!(Self::#ident), fields);
-        let columns: Vec<_> =
-            (0..fields.len()).map(|field| format_ident!("column_{place}_{field}")).collect();
+        let parts = parts(krate, &quote!(Self::#ident), fields);
+        let pattern = &parts.pattern;
         tags.push(quote!(#pattern => #tag,));
-        encode.push(quote! {
-            #(<#types as #krate::FlottType>::encode_column(
-                ::std::iter::Iterator::filter_map(
-                    ::std::clone::Clone::clone(&values),
-                    |value| match value {
-                        #pattern => ::std::option::Option::Some(#bindings),
-                        _ => ::std::option::Option::None,
-                    },
-                ),
-                out,
-            );)*
-        });
-        decode.push(quote! {
-            let count = variants.iter().filter(|variant| **variant == #tag).count();
-            #(let mut #columns = ::std::iter::IntoIterator::into_iter(
-                <#types as #krate::FlottType>::decode_column(count, input)?,
-            );)*
-        });
-        make.push(quote! {
-            #tag => {
-                #(let #bindings = ::std::iter::Iterator::next(&mut #columns).ok_or(wrong)?;)*
-                #bound
-            }
-        });
+        encode.push(encode_variant(krate, &parts));
+        let (of_variant, value) = decode_variant(krate, place, &parts);
+        decode.push(of_variant);
+        make.push(quote!(#tag => { #value }));
     }
     quote! {
         #[allow(unused_variables, unreachable_patterns)]
@@ -358,6 +336,42 @@ fn columns_of_variants(
             ::std::result::Result::Ok(values)
         }
     }
+}
+
+/// Returns the statements that append the columns of one variant's fields.
+fn encode_variant(krate: &TokenStream, parts: &Parts) -> TokenStream {
+    let Parts { pattern, bindings, types, .. } = parts;
+    quote! {
+        #(<#types as #krate::FlottType>::encode_column(
+            ::std::iter::Iterator::filter_map(
+                ::std::clone::Clone::clone(&values),
+                |value| match value {
+                    #pattern => ::std::option::Option::Some(#bindings),
+                    _ => ::std::option::Option::None,
+                },
+            ),
+            out,
+        );)*
+    }
+}
+
+/// Returns the statements that read the columns of the variant at `place`, and those that make its next value of them.
+fn decode_variant(krate: &TokenStream, place: usize, parts: &Parts) -> (TokenStream, TokenStream) {
+    let Parts { bindings, bound, types, .. } = parts;
+    let tag = Literal::u64_unsuffixed(place as u64);
+    let columns: Vec<_> =
+        (0..bindings.len()).map(|field| format_ident!("column_{place}_{field}")).collect();
+    let read = quote! {
+        let count = variants.iter().filter(|variant| **variant == #tag).count();
+        #(let mut #columns = ::std::iter::IntoIterator::into_iter(
+            <#types as #krate::FlottType>::decode_column(count, input)?,
+        );)*
+    };
+    let make = quote! {
+        #(let #bindings = ::std::iter::Iterator::next(&mut #columns).ok_or(wrong)?;)*
+        #bound
+    };
+    (read, make)
 }
 
 #[cfg(test)]
