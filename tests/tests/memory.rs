@@ -1,6 +1,7 @@
 //! What happens at the limits of memory: the job that takes too much fails and says so, by the name of the task; other jobs
 //! and the processes of the cluster go on, and what they take together stays below the one number that was configured.
 
+#![allow(clippy::indexing_slicing, reason = "functions of tests")]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

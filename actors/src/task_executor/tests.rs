@@ -129,6 +129,7 @@ impl Setup {
         let deps = TaskExecutorDeps {
             spec: WorkerResourceSpec {
                 slots: 2,
+                task: MemorySize(301),
                 network: MemorySize(101),
                 managed: MemorySize(200),
                 extended: [("gpu".to_owned(), 5)].into(),

@@ -18,13 +18,13 @@ options! {
     FRAMEWORK_HEAP_SIZE: Option<MemorySize> = "taskmanager.memory.framework.heap.size" => None;
     /// A part of `taskmanager.memory.framework.size`, under Flink's name; the two parts are added.
     FRAMEWORK_OFF_HEAP_SIZE: Option<MemorySize> = "taskmanager.memory.framework.off-heap.size" => None;
-    /// Memory of user code, all slots together; the rest of the process where it is not set. A job may use the part of
-    /// its slots on the TaskManager. What its tasks allocate counts, except records on their way between tasks (network
-    /// memory) and tables of state as far as they fit into managed memory. Beyond the limit the task that holds most
-    /// fails with `used X of Y (taskmanager.memory.task.size)`, and the job's restart strategy decides. If the task does
-    /// not return from its code within a second, or the limit is exceeded by an eighth (at least 32m) meanwhile, the
-    /// job's process ends on this TaskManager with the same message. Other jobs go on. A program that is started by
-    /// hand, without a cluster, is not limited.
+    /// Memory of user code, all slots together; the rest of the process where it is not set. A job may use the part
+    /// of its slots on the TaskManager. What its tasks allocate counts, except records on their way between tasks
+    /// (network memory), tables of state as far as they fit into managed memory, and 16m of the job's process that no
+    /// task holds. Beyond the limit the task that holds most fails with `used X of Y (taskmanager.memory.task.size)`,
+    /// and the job's restart strategy decides. If the task does not return from its code within a second, or the
+    /// limit is exceeded by an eighth (at least 32m) meanwhile, the job's process ends on this TaskManager with the
+    /// same message. Other jobs go on. A program that is started by hand, without a cluster, is not limited.
     TASK_SIZE: Option<MemorySize> = "taskmanager.memory.task.size" => None;
     /// A part of `taskmanager.memory.task.size`, under Flink's name; the two parts are added.
     TASK_HEAP_SIZE: Option<MemorySize> = "taskmanager.memory.task.heap.size" => None;

@@ -79,6 +79,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
         block
     }
 
+    // SAFETY: the caller's contract is that of `A`, which gets the call as it came.
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller keeps the contract of `alloc_zeroed`, which is that of `A`.
@@ -89,6 +90,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
         block
     }
 
+    // SAFETY: the caller's contract is that of `A`, which gets the call as it came.
     #[inline]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         // SAFETY: the block is one of `A`, because every block that this allocator hands out is.
@@ -96,6 +98,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
         count(-signed(layout.size()));
     }
 
+    // SAFETY: the caller's contract is that of `A`, which gets the call as it came.
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         let (old, new) = (signed(layout.size()), signed(size));
@@ -209,7 +212,7 @@ pub fn set_alarm(total: u64) {
 pub struct Account(usize);
 
 impl Account {
-    /// Opens an account with nothing in it. If the process has [`ACCOUNTS`] accounts already, the task's bytes count for
+    /// Opens an account with nothing in it. If the process has 4095 accounts already, the task's bytes count for
     /// nobody in particular.
     pub fn open() -> Self {
         let free = |slot: &Slot| !slot.taken.swap(true, Ordering::AcqRel);

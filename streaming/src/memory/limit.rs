@@ -12,6 +12,9 @@ const STATE_LAG: Duration = Duration::from_millis(250);
 /// The part of the limit by which it may be exceeded while a task is on its way out, and the least of that in bytes.
 const SLACK_PART: u64 = 8;
 const SLACK_LEAST: u64 = 32 << 20;
+/// The memory of a host's own runtime, in bytes, which is not user code's: what no task holds counts only beyond it. A job
+/// with one slot of many must not fail for what its process takes to be there.
+const RUNTIME: u64 = 16 << 20;
 /// The part of the limit by which the total grows between two looks beyond the limit, and its bounds in bytes.
 const STEP_PART: u64 = 64;
 const STEP_BYTES: std::ops::RangeInclusive<u64> = 1 << 20..=16 << 20;
@@ -139,7 +142,11 @@ impl<K: Clone + PartialEq> MemoryLimit<K> {
             self.failing = None;
         }
         let exempt = self.exempt_state(usage);
-        let used = usage.total.saturating_sub(usage.network).saturating_sub(exempt);
+        let held = usage.tasks.iter().map(|task| positive(task.held));
+        let of_tasks = held.fold(0, u64::saturating_add);
+        let counted = usage.total.saturating_sub(usage.network);
+        let outside = counted.saturating_sub(of_tasks);
+        let used = counted.saturating_sub(exempt).saturating_sub(outside.min(RUNTIME));
         let limit = self.limits.task;
         if used <= limit {
             self.over_since = None;
@@ -168,11 +175,8 @@ impl<K: Clone + PartialEq> MemoryLimit<K> {
             return Verdict::Fine;
         }
         let lasts = now.saturating_sub(since);
-        let held = usage.tasks.iter().map(|task| positive(task.held));
-        let of_tasks = held.fold(0, u64::saturating_add);
-        let outside = usage.total.saturating_sub(usage.network).saturating_sub(of_tasks);
         match largest {
-            Some((task, bytes)) if outside <= limit => {
+            Some((task, bytes)) if outside.saturating_sub(RUNTIME) <= limit => {
                 let may_be_state = usage.tasks.iter().any(|task| task.state > 0);
                 if may_be_state && lasts < STATE_LAG {
                     return Verdict::Fine;

@@ -123,13 +123,27 @@ fn a_host_that_exceeds_its_limit_by_an_eighth_ends_at_once() {
 #[test]
 fn memory_that_no_task_holds_costs_the_host() {
     let mut usage = of(vec![task(1, 2, Stage::Working)]);
-    usage.total = 650 * MIB;
+    usage.total = 660 * MIB;
     let mut limit = limit();
     assert_eq!(limit.look(ms(0), &usage), Verdict::Fine);
     assert_eq!(limit.look(ms(900), &usage), Verdict::Fine);
     let (task, why) = ended(limit.look(ms(1_000), &usage));
     assert_eq!(task, None);
     assert!(why.ends_with("most of it outside of its tasks"), "{why}");
+}
+
+#[test]
+fn what_the_process_takes_to_be_there_is_not_the_job_s() {
+    let small = MemoryLimits { task: 5 * MIB, managed: 0 };
+    let mut usage = of(vec![task(1, 4, Stage::Working)]);
+    usage.total += 16 * MIB;
+    let mut limit = MemoryLimit::new(small);
+    assert_eq!(limit.look(ms(0), &usage), Verdict::Fine);
+    assert!(!limit.is_over());
+    usage.total += 2 * MIB;
+    let (task, why) = failed(limit.look(ms(1), &usage));
+    assert_eq!(task, 1);
+    assert!(why.starts_with("used 6m of 5m"), "{why}");
 }
 
 #[test]

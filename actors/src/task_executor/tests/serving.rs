@@ -21,6 +21,7 @@ fn the_first_slot_launches_the_host_registers_and_offers() {
         let body = &start.body;
         assert_eq!(body.data_key, [JOB.0 as u8; 32]);
         assert_eq!((body.network_memory, body.managed_memory), (MemorySize(101), MemorySize(200)));
+        assert_eq!(body.task_memory, Some(MemorySize(301)));
         assert_eq!(body.parent.endpoint, format!("task_executor/{JOB}"));
         assert_eq!(body.heartbeat_timeout_ms, 0, "in this process");
         assert!(body.tmp_dir.starts_with("/disk-"), "{}", body.tmp_dir);
@@ -193,6 +194,7 @@ fn a_further_slot_raises_the_hosts_memory() {
             (start.network_memory, start.managed_memory),
             (MemorySize(101), MemorySize(200))
         );
+        assert_eq!(start.task_memory, Some(MemorySize(301)));
         serving.master.next::<OfferSlots>().await.answer(Ok(vec![B]));
     });
 }
