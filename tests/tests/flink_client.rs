@@ -1,5 +1,6 @@
-//! Flink's own client against a cluster of ours: every call that its command line and its `RestClusterClient` make of a running
-//! cluster ends without an exception. `cargo xtask flink-client` builds the client and runs this.
+//! Flink's own client against a cluster of ours: every call that its `RestClusterClient` makes of a running cluster ends without an
+//! exception, and its command line (`flink savepoint`, `stop`, `checkpoint`, `cancel`, `list`) does what it says. `cargo xtask
+//! flink-client` builds the client and runs this.
 
 #![allow(
     clippy::indexing_slicing,
@@ -14,16 +15,23 @@
 mod common;
 
 use common::{Cluster, SOON, bin, request};
-use std::process::Command;
+use std::path::Path;
+use std::process::{Command, Output};
 
 /// The directory with the client's jar and, in `jars`, those of Flink.
 const CLIENT: &str = "FLINK_CLIENT";
 
-/// Makes the calls, and returns what each has printed.
-fn calls(cluster: &Cluster, steps: &[String]) -> Vec<String> {
+/// Returns a JVM with Flink's client in its class path, before the name of a class.
+fn java() -> Command {
     let folder = std::env::var(CLIENT).expect("cargo xtask flink-client names the client's folder");
     let mut java = Command::new("java");
     java.arg("-cp").arg(format!("{folder}/client.jar:{folder}/jars/*"));
+    java
+}
+
+/// Makes the calls, and returns what each has printed.
+fn calls(cluster: &Cluster, steps: &[String]) -> Vec<String> {
+    let mut java = java();
     java.args(["check.Client", "127.0.0.1", &cluster.rest_port.to_string()]).args(steps);
     let output = java.output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -78,4 +86,63 @@ fn flinks_own_client_understands_every_answer() {
     let path = told[10].split_once(": ").unwrap().1;
     assert_eq!(calls(&cluster, &[format!("dispose=={path}")]), ["dispose: disposed"]);
     assert!(!std::path::Path::new(path).join("_metadata").exists());
+}
+
+/// Runs `flink …` with the configuration in `conf`.
+fn flink(conf: &Path, args: &[&str]) -> Output {
+    let mut java = java();
+    java.arg("org.apache.flink.client.cli.CliFrontend").args(args);
+    java.env("FLINK_CONF_DIR", conf).output().unwrap()
+}
+
+/// Runs `flink …`, which must succeed, and returns what it has printed.
+fn done(conf: &Path, args: &[&str]) -> String {
+    let Output { status, stdout, stderr } = flink(conf, args);
+    let (out, err) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+    assert!(status.success(), "flink {args:?}: {out}{err}");
+    out.into_owned()
+}
+
+/// Returns the folder that `flink savepoint` and `flink stop` print.
+fn savepoint_of(printed: &str) -> &Path {
+    let path = printed.lines().find_map(|line| line.strip_prefix("Savepoint completed. Path: "));
+    let path = Path::new(path.unwrap_or_else(|| panic!("no path: {printed}")));
+    assert!(path.join("_metadata").is_file(), "{printed}");
+    path
+}
+
+#[test]
+#[ignore = "needs Flink's client: cargo xtask flink-client"]
+fn flinks_own_command_line_takes_savepoints_stops_jobs_with_them_and_disposes_of_them() {
+    let cluster = Cluster::start(&[("taskmanager.numberOfTaskSlots", "4")], 1);
+    let folder = tempfile::tempdir().unwrap();
+    let conf = folder.path();
+    let rest = format!("rest.address: 127.0.0.1\nrest.port: {}\n", cluster.rest_port);
+    std::fs::write(conf.join("config.yaml"), rest).unwrap();
+    let run = || cluster.submit(&bin("ticker"), &request(&["--rate", "100"], 1));
+    let (drained, suspended) = (run(), run());
+    for job in [&drained, &suspended] {
+        cluster.await_state(job, "RUNNING", SOON);
+    }
+    let listed = done(conf, &["list"]);
+    assert!(listed.contains(&drained) && listed.contains("ticker (RUNNING)"), "{listed}");
+    let savepoints = folder.path().join("savepoints").display().to_string();
+
+    let printed = done(conf, &["savepoint", &drained, &savepoints]);
+    let taken = savepoint_of(&printed);
+    done(conf, &["savepoint", "-d", taken.to_str().unwrap()]);
+    assert!(!taken.join("_metadata").exists(), "it is disposed of");
+    let again = flink(conf, &["savepoint", "-d", taken.to_str().unwrap()]);
+    assert!(!again.status.success(), "{again:?}");
+    assert!(String::from_utf8_lossy(&again.stderr).contains("it has no _metadata"), "{again:?}");
+
+    savepoint_of(&done(conf, &["stop", "--drain", "-p", &savepoints, &drained]));
+    cluster.await_state(&drained, "FINISHED", SOON);
+    let ended = flink(conf, &["stop", "-p", &savepoints, &drained]);
+    assert!(!ended.status.success(), "{ended:?}");
+
+    let printed = done(conf, &["checkpoint", &suspended]);
+    assert!(printed.contains(&format!(" 1 for job {suspended} completed.")), "{printed}");
+    savepoint_of(&done(conf, &["stop", "-p", &savepoints, &suspended]));
+    cluster.await_state(&suspended, "FINISHED", SOON);
 }

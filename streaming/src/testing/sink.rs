@@ -142,11 +142,14 @@ impl<T: Send + 'static, S: Sink<T>> SinkHarnessBuilder<T, S> {
     }
 }
 
+/// The opened test of one of a sink's committers.
+type CommitterHarness<T, S, Op> = OperatorHarness<Prepared<<S as Sink<T>>::Committable>, Op>;
+
 /// The opened test of a sink. Everything that is passed in is processed before the call returns.
 pub struct SinkHarness<T: Send + 'static, S: Sink<T>> {
     writers: Vec<OperatorHarness<T, SinkWriterOperator<T, S>>>,
-    committers: Vec<OperatorHarness<Prepared<S::Committable>, CommitterOf<T, S>>>,
-    global: Option<OperatorHarness<Prepared<S::Committable>, GlobalCommitterOf<T, S>>>,
+    committers: Vec<CommitterHarness<T, S, CommitterOf<T, S>>>,
+    global: Option<CommitterHarness<T, S, GlobalCommitterOf<T, S>>>,
     checkpoint: u64,
 }
 

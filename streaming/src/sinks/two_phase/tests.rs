@@ -261,10 +261,10 @@ fn a_commit_is_repeated_alone_and_holds_up_those_of_the_next_checkpoint() {
     assert!(!test.is_committing());
 }
 
+type NumbersCommitter = CommitterOf<u64, Numbers>;
+
 /// A committer of a subtask, without a writer.
-fn committer_alone(
-    world: &Shown,
-) -> testing::HarnessBuilder<Prepared<u64>, CommitterOf<u64, Numbers>> {
+fn committer_alone(world: &Shown) -> testing::HarnessBuilder<Prepared<u64>, NumbersCommitter> {
     let sink = Arc::new(Mutex::new(Numbers { world: world.clone() }));
     testing::operator(committer::<u64, Numbers>(sink))
 }
@@ -434,7 +434,7 @@ fn io(host: &Slow) -> Option<OperatorMail> {
 fn slow(
     world: &Shown,
     restore: Vec<Vec<u8>>,
-) -> (Link<Prepared<u64>, CommitterOf<u64, Numbers>>, Arc<Slow>) {
+) -> (Link<Prepared<u64>, NumbersCommitter>, Arc<Slow>) {
     let host = Arc::new(Slow::default());
     let context = OperatorContext::for_tests_with(0, 1, host.clone()).restoring(restore);
     let sink = Arc::new(Mutex::new(Numbers { world: world.clone() }));
