@@ -5,9 +5,9 @@
 //! leader a component has, for callers inside and outside of the process.
 
 use crate::{EndpointAddress, Never, gateway};
+use derive_more::Display;
 use model::{JobId, LeaderSession, ProcessSession};
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use thiserror::Error;
 
 gateway! {
@@ -23,27 +23,22 @@ gateway! {
 }
 
 /// What is led.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Display,
+)]
 pub enum Component {
     /// The Dispatcher.
+    #[display("dispatcher")]
     Dispatcher,
     /// The ResourceManager.
+    #[display("resource_manager")]
     ResourceManager,
     /// The REST endpoint.
+    #[display("rest")]
     RestEndpoint,
     /// One job's JobMaster.
+    #[display("job_master/{_0}")]
     JobMaster(JobId),
-}
-
-impl fmt::Display for Component {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Dispatcher => f.write_str("dispatcher"),
-            Self::ResourceManager => f.write_str("resource_manager"),
-            Self::RestEndpoint => f.write_str("rest"),
-            Self::JobMaster(job) => write!(f, "job_master/{job}"),
-        }
-    }
 }
 
 /// A published leader.

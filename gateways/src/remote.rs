@@ -15,13 +15,13 @@ use crate::{
 };
 use model::{Fence, LeaderSession};
 use platform::Lane;
-use std::{
-    fmt, future::Future, marker::PhantomData, pin::Pin, sync::Arc, task::Poll, time::Duration,
-};
+use std::{future::Future, marker::PhantomData, pin::Pin, sync::Arc, task::Poll, time::Duration};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 /// A gateway to one endpoint in one leader session. Cheap to clone.
+#[derive(derive_more::Debug)]
+#[debug("Remote({}, {})", self.shared.address, self.shared.fence)]
 pub struct Remote<G: Gateway> {
     shared: Arc<Shared>,
     session: Option<LeaderSession>,
@@ -43,12 +43,6 @@ impl<G: Gateway> Clone for Remote<G> {
             trace: self.trace,
             gateway: PhantomData,
         }
-    }
-}
-
-impl<G: Gateway> fmt::Debug for Remote<G> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Remote({}, {})", self.shared.address, self.shared.fence)
     }
 }
 

@@ -67,8 +67,6 @@ pub struct TaskExecutorAccepted {
     pub blob_server: EndpointAddress,
     /// Its fence.
     pub blob_session: model::ProcessSession,
-    /// `heartbeat.interval`.
-    pub heartbeat_interval_ms: u64,
 }
 
 /// All slots of a TaskExecutor, right after its registration.
@@ -331,8 +329,6 @@ pub struct ReportLackOfSlots {
     pub job_id: JobId,
     /// The JobMaster that declared them.
     pub job_master_id: JobMasterId,
-    /// What the job has.
-    pub acquired: Vec<ResourceRequirement>,
     /// "needs 8 slots of …, 4 registered, 0 free".
     pub message: String,
 }

@@ -21,7 +21,7 @@ use model::{ClusterId, Fence, JobId};
 use platform::{BoxListener, BoxStream, Platform, Secret};
 use std::{
     collections::BTreeMap,
-    fmt, io,
+    io,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -49,7 +49,8 @@ pub enum RpcStartError {
 }
 
 /// A process's end of the fabric. A cheap handle.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("RpcService({})", self.0.node)]
 pub struct RpcService(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {
@@ -163,12 +164,6 @@ async fn bind(
     })
 }
 
-impl fmt::Debug for RpcService {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RpcService({})", self.0.node)
-    }
-}
-
 impl RpcService {
     /// Binds the configured port, or makes a service without one.
     pub async fn start(platform: Platform, options: RpcOptions) -> Result<Self, RpcStartError> {
@@ -204,11 +199,6 @@ impl RpcService {
     /// How peers reach this process: the advertised host and the bound port.
     pub fn node(&self) -> &NodeAddress {
         &self.0.node
-    }
-
-    /// Drawn at the start; another one at the same address is another process.
-    pub fn incarnation(&self) -> u128 {
-        self.0.incarnation
     }
 
     /// The cluster that this process belongs to.
@@ -334,11 +324,6 @@ impl RpcService {
         Remote::new(Arc::clone(&self.0), address.clone(), fence)
     }
 
-    /// Whether an endpoint answers under this name and session at this moment.
-    pub fn serves(&self, name: &str, session: model::LeaderSession) -> bool {
-        self.0.endpoints.get(name).is_some_and(|e| e.fence == session && e.connected())
-    }
-
     /// The address of an endpoint of this process.
     pub fn address_of(&self, name: &str) -> EndpointAddress {
         EndpointAddress::new(self.0.node.clone(), name)
@@ -346,7 +331,9 @@ impl RpcService {
 }
 
 /// A name that is served. Dropping it ends that.
+#[derive(derive_more::Debug)]
 #[must_use = "dropping a registration ends it"]
+#[debug("Registration({})", self.registered.name)]
 pub struct Registration {
     service: Weak<Inner>,
     registered: Arc<Registered>,
@@ -366,12 +353,6 @@ impl Registration {
         while self.registered.connected() {
             let _ = tokio::time::timeout(DEATH_CHECK, self.registered.died.notified()).await;
         }
-    }
-}
-
-impl fmt::Debug for Registration {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Registration({})", self.registered.name)
     }
 }
 

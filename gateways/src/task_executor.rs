@@ -302,12 +302,3 @@ pub enum LogError {
     #[error("log file could not be read: {0}")]
     Io(String),
 }
-
-/// Where a program host's parent answers: given to the host at its start.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct ParentAddress {
-    /// The TaskExecutor's endpoint on the parent.
-    pub address: EndpointAddress,
-    /// Its fence.
-    pub session: ProcessSession,
-}

@@ -181,10 +181,6 @@ impl Scope {
     pub fn scope(&self, name: impl fmt::Display) -> Self {
         Self { registry: self.registry.clone(), name: self.full(name) }
     }
-    /// Its full name, without a dot at its end.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
     /// The counter `name`, made where there is none.
     pub fn counter(&self, name: &str) -> Counter {
         self.registry.get_or_insert(self.full(name), Metric::counter, Metric::Counter)

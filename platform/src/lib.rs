@@ -89,11 +89,6 @@ impl Platform {
         }))
     }
 
-    /// Whether time and entropy are simulated.
-    pub fn is_simulated(&self) -> bool {
-        self.0.simulated
-    }
-
     /// Time since this value was made; never goes back.
     pub fn now(&self) -> Duration {
         Instant::now().saturating_duration_since(self.0.origin)

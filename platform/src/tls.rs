@@ -16,16 +16,11 @@ use tokio_rustls::{
 };
 
 /// A process's certificate and the authority that it trusts.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Tls")]
 pub struct Tls {
     connector: TlsConnector,
     acceptor: TlsAcceptor,
-}
-
-impl fmt::Debug for Tls {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Tls")
-    }
 }
 
 /// Why the settings can't be used.

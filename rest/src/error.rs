@@ -12,10 +12,10 @@ use gateways::job_master::CoordinationError;
 use gateways::resource_manager::BlockNodeError;
 use gateways::task_executor::LogError;
 use gateways::{CallError, FabricError};
-use std::fmt;
 
 /// A failed request.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, derive_more::Display)]
+#[display("{}: {}", self.status, self.errors.join("; "))]
 pub struct ApiError {
     /// The HTTP status.
     pub status: StatusCode,
@@ -52,12 +52,6 @@ impl ApiError {
             StatusCode::SERVICE_UNAVAILABLE,
             format!("no leading {component} is known yet; ask again"),
         )
-    }
-}
-
-impl fmt::Display for ApiError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.status, self.errors.join("; "))
     }
 }
 

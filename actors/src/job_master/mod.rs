@@ -37,7 +37,6 @@ use model::{
 };
 use resource_manager::ResourceManagerLink;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use storage::checkpoints::CheckpointDirectory;
@@ -54,7 +53,8 @@ pub fn endpoint_name(job: JobId) -> String {
 const RELEASE_WITHIN: Duration = Duration::from_secs(5);
 
 /// What a JobMaster is made with.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("JobMasterDeps({}, {})", self.graph.job_id, self.session)]
 pub struct JobMasterDeps {
     /// The process.
     pub services: ProcessServices,
@@ -78,12 +78,6 @@ pub struct JobMasterDeps {
     pub embedded: bool,
 }
 
-impl fmt::Debug for JobMasterDeps {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "JobMasterDeps({}, {})", self.graph.job_id, self.session)
-    }
-}
-
 /// Starts a JobMaster on the calling lane and serves it. It works from its first turn on; its address is
 /// for others only once its leadership was confirmed.
 pub fn start(deps: JobMasterDeps) -> Running<JobMaster> {
@@ -102,6 +96,8 @@ pub fn start(deps: JobMasterDeps) -> Running<JobMaster> {
 }
 
 /// The actor.
+#[derive(derive_more::Debug)]
+#[debug("JobMaster({}, {})", self.job_id(), self.deps.session)]
 pub struct JobMaster {
     deps: JobMasterDeps,
     core: JobCore,
@@ -123,12 +119,6 @@ pub struct JobMaster {
     deletes_claimed: bool,
     /// Savepoints that were asked for, by the number of the request.
     savepoints: BTreeMap<u64, savepoints::Asked>,
-}
-
-impl fmt::Debug for JobMaster {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "JobMaster({}, {})", self.job_id(), self.deps.session)
-    }
 }
 
 impl JobMaster {

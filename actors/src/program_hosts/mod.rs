@@ -15,8 +15,8 @@ pub use launcher::{
     program_key,
 };
 
-use crate::services::{ProcessServices, Running, Stop};
-use actix::{Actor, ActorContext, AsyncContext, Context, Handler, SpawnHandle};
+use crate::services::{ProcessServices, Running, stops_at_once};
+use actix::{Actor, AsyncContext, Context, Handler, SpawnHandle};
 use control::program_hosts::{Bounds, Command, Places, Purpose, Ticket};
 use gateways::Remote;
 use gateways::job_services::{HostAddress, HostExit, ProgramHostsGateway};
@@ -25,7 +25,6 @@ use model::{BlobKey, ContentHash, JobId};
 use platform::watch;
 use platform::{Lane, LaneEnded};
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -34,7 +33,8 @@ use tokio::sync::oneshot;
 pub const ENDPOINT: &str = "program_hosts";
 
 /// What a keeper is made with.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("HostsDeps {{ side: {:?}, .. }}", self.side)]
 pub struct HostsDeps {
     /// The process.
     pub services: ProcessServices,
@@ -48,12 +48,6 @@ pub struct HostsDeps {
     pub own_program: Option<ContentHash>,
     /// Whether programs may use relative paths (embedded mode).
     pub embedded: bool,
-}
-
-impl fmt::Debug for HostsDeps {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HostsDeps").field("side", &self.side).finish_non_exhaustive()
-    }
 }
 
 /// Starts the keeper and serves it as [`ENDPOINT`].
@@ -104,6 +98,8 @@ enum State {
 }
 
 /// The keeper.
+#[derive(derive_more::Debug)]
+#[debug("ProgramHosts({} hosts)", self.hosts.len())]
 pub struct ProgramHosts {
     deps: HostsDeps,
     hosts: BTreeMap<JobId, Entry>,
@@ -113,12 +109,6 @@ pub struct ProgramHosts {
     launches: u64,
     start_within: Duration,
     end_within: Duration,
-}
-
-impl fmt::Debug for ProgramHosts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ProgramHosts({} hosts)", self.hosts.len())
-    }
 }
 
 impl ProgramHosts {
@@ -328,12 +318,7 @@ impl Actor for ProgramHosts {
     }
 }
 
-impl Handler<Stop> for ProgramHosts {
-    type Result = ();
-    fn handle(&mut self, _: Stop, ctx: &mut Context<Self>) {
-        ctx.stop();
-    }
-}
+stops_at_once!(ProgramHosts);
 
 /// A host answers, or could not be started.
 #[derive(actix::Message)]

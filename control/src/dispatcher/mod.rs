@@ -169,11 +169,6 @@ impl JobTable {
         self.jobs.iter().map(|(id, entry)| (*id, entry.phase))
     }
 
-    /// Returns the ended jobs that the table remembers.
-    pub fn ended_jobs(&self) -> &EndedJobs {
-        &self.ended
-    }
-
     /// Returns the ended jobs that the table remembers, to forget some of them.
     pub fn ended_jobs_mut(&mut self) -> &mut EndedJobs {
         &mut self.ended

@@ -180,11 +180,6 @@ impl ExecutionGraph {
         u32::try_from(self.tasks.len()).unwrap_or(u32::MAX)
     }
 
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.tasks.is_empty()
-    }
-
     /// One subtask.
     pub fn task(&self, index: TaskIndex) -> Option<&Task> {
         self.tasks.get(index.0 as usize)

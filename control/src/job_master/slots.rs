@@ -30,16 +30,6 @@ impl JobCore {
         registration
     }
 
-    /// The registered TaskExecutor of that incarnation.
-    pub fn worker(&self, resource: &ResourceId, instance: InstanceId) -> Option<&Arc<Worker>> {
-        self.pool.worker(resource, instance)
-    }
-
-    /// All registered TaskExecutors.
-    pub fn workers(&self) -> impl Iterator<Item = &Arc<Worker>> {
-        self.pool.workers()
-    }
-
     /// What the job believes to hold on a TaskExecutor: allocations, and attempts that have not ended.
     pub fn holdings(&self, resource: &ResourceId) -> (Vec<AllocationId>, Vec<ExecutionAttemptId>) {
         let mut allocations = Vec::new();

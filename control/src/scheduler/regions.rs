@@ -87,16 +87,6 @@ impl Regions {
     pub fn iter(&self) -> impl Iterator<Item = (RegionIndex, &Region)> {
         (0u32..).map(RegionIndex).zip(&self.regions)
     }
-
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.regions.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.regions.is_empty()
-    }
 }
 
 fn coordinated_vertices(exec: &ExecutionGraph) -> BTreeSet<usize> {

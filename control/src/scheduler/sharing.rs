@@ -74,11 +74,6 @@ impl SlotPlan {
         self.slots
     }
 
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.slots == 0
-    }
-
     /// The group of a slot.
     pub fn group_of(&self, slot: SharedSlot) -> Option<usize> {
         let group = self.groups.partition_point(|g| g.first <= slot.0).checked_sub(1)?;

@@ -108,8 +108,6 @@ pub struct Lack {
     pub job_id: JobId,
     /// Its JobMaster.
     pub job_master_id: JobMasterId,
-    /// The slots that the job holds.
-    pub acquired: Vec<ResourceRequirement>,
     /// The shortage as text: "needs 8 slots of …, 4 registered, 0 free", and who holds the others.
     pub message: String,
 }

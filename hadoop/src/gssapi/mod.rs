@@ -63,18 +63,13 @@ pub enum GssTarget {
 }
 
 /// A message with its protection taken off.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, derive_more::Debug)]
+#[debug("Opened({} bytes)", self.plain.len())]
 pub struct Opened {
     /// What it says.
     pub plain: Vec<u8>,
     /// Whether nobody else could read it.
     pub encrypted: bool,
-}
-
-impl std::fmt::Debug for Opened {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Opened({} bytes)", self.plain.len())
-    }
 }
 
 /// One side of a security context. Dropping it forgets its keys.
@@ -134,6 +129,7 @@ pub trait Initiator: Send + Sync {
 
 /// Where a user's tickets come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum CredentialSource {
     /// The ticket cache that `kinit` filled: this one, or `KRB5CCNAME` or Kerberos' default.
     TicketCache(Option<String>),
@@ -159,14 +155,9 @@ impl std::fmt::Display for CredentialSource {
 }
 
 /// The loaded library.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Library")]
 pub struct Library(Arc<raw::Functions>);
-
-impl std::fmt::Debug for Library {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Library")
-    }
-}
 
 impl Library {
     /// Loads the library, or says where it was looked for.
@@ -177,11 +168,12 @@ impl Library {
         Self::load_from(LIBRARY_NAMES)
     }
 
-    /// Loads the first of these libraries that there is.
+    /// Loads the first of these libraries that there is. Loading runs the library's own code: `names` must be those of
+    /// GSSAPI libraries.
     ///
     /// # Errors
     /// [`GssError::Library`].
-    pub fn load_from(names: &[&str]) -> Result<Self, GssError> {
+    pub(crate) fn load_from(names: &[&str]) -> Result<Self, GssError> {
         let mut tried = Vec::new();
         for name in names {
             match raw::Functions::load(name) {

@@ -68,6 +68,8 @@ enum State {
 
 /// Decodes a node's answer to `/ws/v1/node/containers/ID/logs/FILE`. What the node adds of earlier parts of
 /// the log, which are in HDFS already, is not part of it.
+#[derive(derive_more::Debug)]
+#[debug("LocalLogs {{ .. }}")]
 pub struct LocalLogs {
     state: State,
     head: BytesMut,
@@ -77,12 +79,6 @@ pub struct LocalLogs {
 impl Default for LocalLogs {
     fn default() -> Self {
         Self { state: State::Head, head: BytesMut::new(), input: Bytes::new() }
-    }
-}
-
-impl std::fmt::Debug for LocalLogs {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LocalLogs").finish_non_exhaustive()
     }
 }
 

@@ -62,6 +62,7 @@ use bytes::Bytes;
 
 /// How a node's file is written (`yarn.log-aggregation.file-formats`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum LogFormat {
     /// `TFile`, Hadoop's default: records of a container each.
     TFile,

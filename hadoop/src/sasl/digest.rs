@@ -15,6 +15,8 @@ pub(super) const RAW_MAX: usize = 65_536;
 const NO_BODY: &str = ":00000000000000000000000000000000";
 
 /// The client's half of DIGEST-MD5.
+#[derive(derive_more::Debug)]
+#[debug("DigestMd5 {{ uri: {:?}, .. }}", self.uri)]
 pub struct DigestMd5 {
     user: String,
     password: Secret,
@@ -115,12 +117,6 @@ impl DigestMd5 {
         let layer = protected
             .then(|| Box::new(DigestLayer::new(Side::Client, &h_a1, cipher, challenge.raw_max)));
         Ok((text, State::Answered { proof: session.response(&h_a1, ""), qop, layer }))
-    }
-}
-
-impl std::fmt::Debug for DigestMd5 {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("DigestMd5").field("uri", &self.uri).finish_non_exhaustive()
     }
 }
 

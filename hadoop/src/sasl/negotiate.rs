@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 /// How a connection was authenticated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum AuthMethod {
     /// Not at all: the server believes what the client says.
     Simple,

@@ -51,7 +51,8 @@ pub enum TokenError {
 }
 
 /// Bytes that are never shown. Two secrets are compared in constant time for their length.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, derive_more::Debug)]
+#[debug("Secret({} bytes)", self.0.len())]
 pub struct Secret(Vec<u8>);
 
 impl Secret {
@@ -75,12 +76,6 @@ impl PartialEq for Secret {
     }
 }
 impl Eq for Secret {}
-
-impl std::fmt::Debug for Secret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Secret({} bytes)", self.0.len())
-    }
-}
 
 impl Drop for Secret {
     fn drop(&mut self) {

@@ -605,3 +605,14 @@ proptest! {
         let _ = GetQueueInfoResponse::decode(&bytes[..]);
     }
 }
+
+#[test]
+fn a_variables_value_survives_the_nodes_script() {
+    for value in ["", "plain", "a \"b\" 'c'", "$HOME `id` \\ \\\"", "[{\"a\":1},{\"b\":[]}]"] {
+        let launch = ContainerLaunchContext::of_command("x").with_env("X", value);
+        let written = launch.environment[0].value.as_deref().unwrap();
+        let script = format!("export X=\"{written}\"\nprintf %s \"$X\"");
+        let output = std::process::Command::new("bash").args(["-c", &script]).output().unwrap();
+        assert_eq!((output.status.success(), output.stdout.as_slice()), (true, value.as_bytes()));
+    }
+}

@@ -4,18 +4,40 @@ use super::{BoxError, Collector, Operator, OperatorContext};
 use crate::{batch::Batch, seam::TaskError};
 use std::marker::PhantomData;
 
-/// Emits what a function makes of each record (`map`).
-#[derive(Debug)]
-pub struct Map<F, Out> {
-    function: F,
-    out: PhantomData<fn() -> Out>,
+/// Declares operators that call one function of the program.
+macro_rules! operators {
+    ($($(#[$doc:meta])* $name:ident $(<$out:ident>)?;)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub struct $name<F $(, $out)?> {
+            function: F,
+            $(out: PhantomData<fn() -> $out>,)?
+        }
+
+        impl<F $(, $out)?> $name<F $(, $out)?> {
+            /// Creates the operator around its function, of which each subtask has a clone.
+            pub fn new(function: F) -> Self {
+                Self { function, $(out: PhantomData::<fn() -> $out>,)? }
+            }
+        }
+    )*};
 }
 
-impl<F, Out> Map<F, Out> {
-    /// Creates the operator around its function, of which each subtask has a clone.
-    pub fn new(function: F) -> Self {
-        Self { function, out: PhantomData }
-    }
+operators! {
+    /// Emits what a function makes of each record (`map`).
+    Map<Out>;
+    /// Emits what a function makes of each record; an error of the function fails the task (`try_map`).
+    TryMap<Out>;
+    /// Lets those records through for which a predicate is true (`filter`).
+    Filter;
+    /// Lets those records through for which a predicate is true; an error of the predicate fails the task (`try_filter`).
+    TryFilter;
+    /// Shows each record to a function and passes it on (`inspect`).
+    Inspect;
+    /// Emits whatever a function emits for each record (`flat_map`).
+    FlatMap<Out>;
+    /// Emits whatever a function emits for each record; an error of the function fails the task (`try_flat_map`).
+    TryFlatMap<Out>;
 }
 
 impl<In, Out: Send + 'static, F: FnMut(In) -> Out + Send> Operator<In> for Map<F, Out> {
@@ -28,20 +50,6 @@ impl<In, Out: Send + 'static, F: FnMut(In) -> Out + Send> Operator<In> for Map<F
     ) -> Result<(), TaskError> {
         out.extend_mapped(batch, &mut self.function);
         Ok(())
-    }
-}
-
-/// Emits what a function makes of each record; an error of the function fails the task (`try_map`).
-#[derive(Debug)]
-pub struct TryMap<F, Out> {
-    function: F,
-    out: PhantomData<fn() -> Out>,
-}
-
-impl<F, Out> TryMap<F, Out> {
-    /// Creates the operator around its function, of which each subtask has a clone.
-    pub fn new(function: F) -> Self {
-        Self { function, out: PhantomData }
     }
 }
 
@@ -66,19 +74,6 @@ where
     }
 }
 
-/// Lets those records through for which a predicate is true (`filter`).
-#[derive(Debug)]
-pub struct Filter<F> {
-    function: F,
-}
-
-impl<F> Filter<F> {
-    /// Creates the operator around its function, of which each subtask has a clone.
-    pub fn new(function: F) -> Self {
-        Self { function }
-    }
-}
-
 impl<In: Send + 'static, F: FnMut(&In) -> bool + Send> Operator<In> for Filter<F> {
     type Out = In;
     fn process(
@@ -89,19 +84,6 @@ impl<In: Send + 'static, F: FnMut(&In) -> bool + Send> Operator<In> for Filter<F
     ) -> Result<(), TaskError> {
         out.extend_filtered(batch, &mut self.function);
         Ok(())
-    }
-}
-
-/// Lets those records through for which a predicate is true; an error of the predicate fails the task (`try_filter`).
-#[derive(Debug)]
-pub struct TryFilter<F> {
-    function: F,
-}
-
-impl<F> TryFilter<F> {
-    /// Creates the operator around its function, of which each subtask has a clone.
-    pub fn new(function: F) -> Self {
-        Self { function }
     }
 }
 
@@ -127,19 +109,6 @@ where
     }
 }
 
-/// Shows each record to a function and passes it on (`inspect`).
-#[derive(Debug)]
-pub struct Inspect<F> {
-    function: F,
-}
-
-impl<F> Inspect<F> {
-    /// Creates the operator around its function, of which each subtask has a clone.
-    pub fn new(function: F) -> Self {
-        Self { function }
-    }
-}
-
 impl<In: Send + 'static, F: FnMut(&In) + Send> Operator<In> for Inspect<F> {
     type Out = In;
     fn process(
@@ -153,20 +122,6 @@ impl<In: Send + 'static, F: FnMut(&In) + Send> Operator<In> for Inspect<F> {
             record
         });
         Ok(())
-    }
-}
-
-/// Emits whatever a function emits for each record (`flat_map`).
-#[derive(Debug)]
-pub struct FlatMap<F, Out> {
-    function: F,
-    out: PhantomData<fn() -> Out>,
-}
-
-impl<F, Out> FlatMap<F, Out> {
-    /// Creates the operator around its function, of which each subtask has a clone.
-    pub fn new(function: F) -> Self {
-        Self { function, out: PhantomData }
     }
 }
 
@@ -187,20 +142,6 @@ where
             (self.function)(record, out);
             Ok(out.goes_on())
         })
-    }
-}
-
-/// Emits whatever a function emits for each record; an error of the function fails the task (`try_flat_map`).
-#[derive(Debug)]
-pub struct TryFlatMap<F, Out> {
-    function: F,
-    out: PhantomData<fn() -> Out>,
-}
-
-impl<F, Out> TryFlatMap<F, Out> {
-    /// Creates the operator around its function, of which each subtask has a clone.
-    pub fn new(function: F) -> Self {
-        Self { function, out: PhantomData }
     }
 }
 
