@@ -11,7 +11,7 @@ use std::{
 };
 
 const REALM: &str = "TEST.LOCAL";
-/// Where packages put what only administrators run.
+/// The directories of programs that only administrators run.
 const PLACES: &[&str] = &["/usr/local/sbin", "/usr/sbin", "/sbin"];
 const PACKAGES: &[&str] = &["krb5-kdc", "krb5-admin-server"];
 /// The services' keytabs with their principals; users' bear their names.
@@ -73,7 +73,8 @@ pub(super) fn log_in(layout: &Layout, command: &mut Command) {
     command.env("KRB5KEYTAB", layout.krb("hdfs.keytab"));
 }
 
-/// What the environment of one of the two users needs: Hadoop's own names for the last two.
+/// Returns the environment variables with which a program of `user` uses Kerberos. The last two have Hadoop's own
+/// names.
 pub(super) fn environment(layout: &Layout, user: &str) -> [(&'static str, String); 3] {
     let keytab = layout.krb(&format!("{user}.keytab"));
     [
