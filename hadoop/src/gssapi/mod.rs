@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Names under which the library is looked for.
 pub const LIBRARY_NAMES: &[&str] = &["libgssapi_krb5.so.2", "libgssapi_krb5.so"];
 
-/// Why Kerberos could not be used.
+/// The reason why Kerberos could not be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GssError {
@@ -27,9 +27,9 @@ pub enum GssError {
     /// The library refused.
     #[error("{call}: {reason}")]
     Refused {
-        /// What was asked of it.
+        /// The operation that the library refused.
         call: &'static str,
-        /// What it said.
+        /// The library's words, of both status codes.
         reason: String,
     },
     /// There are no tickets to be had.
@@ -37,7 +37,7 @@ pub enum GssError {
     Credential {
         /// The ticket cache or keytab.
         from: String,
-        /// What was said.
+        /// The library's words.
         reason: String,
     },
     /// The server did not prove who it is.
@@ -66,7 +66,7 @@ pub enum GssTarget {
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 #[debug("Opened({} bytes)", self.plain.len())]
 pub struct Opened {
-    /// What it says.
+    /// The message.
     pub plain: Vec<u8>,
     /// Whether nobody else could read it.
     pub encrypted: bool,
@@ -99,7 +99,7 @@ pub trait GssContext: Send {
     fn plain_max(&self, encrypt: bool, raw_max: u32) -> Result<usize, GssError>;
 }
 
-/// What newer tickets are wanted for.
+/// The reason for which newer tickets are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Need {
     /// A connection is about to be set up: the tickets should last for a while.
@@ -108,7 +108,7 @@ pub enum Need {
     Refusal,
 }
 
-/// Who can start contexts: a user's Kerberos credential, or a double of it in tests.
+/// Starts security contexts as one user: a Kerberos credential, or a double of it in tests.
 pub trait Initiator: Send + Sync {
     /// The user's principal.
     fn principal(&self) -> String;
@@ -127,7 +127,7 @@ pub trait Initiator: Send + Sync {
     }
 }
 
-/// Where a user's tickets come from.
+/// The source of a user's tickets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CredentialSource {

@@ -1,5 +1,5 @@
-//! What a node answers that is asked for logs: a list in XML, and a log inside a text for people. Bytes in,
-//! logs out; nothing is fetched here.
+//! Decodes a node's answers about the logs of running containers: a list in XML, and a log inside a text for people. It
+//! must never fetch anything.
 
 use super::{LogError, LogEvent, LogHeader};
 use bytes::{Bytes, BytesMut};
@@ -10,7 +10,7 @@ pub(super) const LIST_MAX: usize = 4 << 20;
 const NODES_MAX: u32 = 1 << 18;
 /// Bytes of what comes before a log.
 const HEAD_MAX: usize = 64 << 10;
-/// What comes right before it.
+/// The text right before a log's bytes.
 const CONTENTS: &[u8] = b"\nLogContents:\n";
 
 /// A log on a node.

@@ -108,7 +108,7 @@ struct Answer {
     node: NodeLogs,
     stream: TcpStream,
     response: HttpResponse,
-    /// What came with its head.
+    /// The beginning of the body, which came in one read with the head.
     first: Option<Bytes>,
 }
 

@@ -23,7 +23,7 @@ messages! {
         optional int32 kind = 1;
         /// [`OP_FINAL_PACKET`].
         optional int32 op = 2;
-        /// Which call this is; negative ones are no calls.
+        /// The call's number; negative numbers mark messages that are no calls.
         required sint32 call_id = 3;
         /// The client, 16 bytes; together with the call id it names a request across reconnections.
         required bytes client_id = 4;
@@ -75,7 +75,7 @@ enumerations! {
 }
 
 messages! {
-    /// Who calls, told once per connection.
+    /// The caller, sent once per connection.
     pub struct ConnectionContext (Eq) {
         /// Whom the server shall take the client for; without names when the token says so.
         optional message<UserInformation> user = 2;
@@ -87,7 +87,7 @@ messages! {
     pub struct UserInformation (Eq, Hash) {
         /// In whose name the calls are made.
         optional string effective = 1;
-        /// Who really makes them, where that is another user.
+        /// The user that really makes the calls (a proxy user's real user), if that is another one.
         optional string real = 2;
     }
 
@@ -98,9 +98,9 @@ messages! {
         optional uint32 version = 1;
         /// [`SaslState`].
         required enumeration(SaslState) state = 2;
-        /// What the mechanism says, or a wrapped part of the stream.
+        /// A message of the mechanism, or a wrapped part of the stream.
         optional bytes token = 3;
-        /// What the server offers, or what the client has chosen.
+        /// The methods that the server offers, or the one that the client has chosen.
         repeated message<SaslAuth> auths = 4;
     }
 }
@@ -144,7 +144,7 @@ impl std::fmt::Debug for SaslAuth {
 }
 
 enumerations! {
-    /// What a [`SaslMessage`] is.
+    /// The kind of a [`SaslMessage`].
     pub enum SaslState {
         /// The exchange is over; the mechanism's last word may be with it.
         Success = 0,

@@ -11,7 +11,7 @@ use md5::{Digest as _, Md5};
 
 /// How long a wrapped message may be for a side that says nothing else.
 pub(super) const RAW_MAX: usize = 65_536;
-/// What stands for the body where messages are protected.
+/// The digest's stand-in for a message's body, used where messages are protected.
 const NO_BODY: &str = ":00000000000000000000000000000000";
 
 /// The client's half of DIGEST-MD5.
@@ -155,7 +155,7 @@ impl Mechanism for DigestMd5 {
     }
 }
 
-/// What the server asks.
+/// The server's first message: its offers and its nonce.
 struct Challenge {
     realm: String,
     has_realm: bool,
@@ -219,7 +219,7 @@ impl Challenge {
     }
 }
 
-/// What both sides put into their digests.
+/// The values that both sides put into their digests.
 pub(super) struct Session<'a> {
     pub(super) user: &'a str,
     pub(super) realm: &'a str,

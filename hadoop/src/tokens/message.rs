@@ -8,10 +8,10 @@ use super::{Secret, Token};
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 #[prost(skip_debug)]
 pub struct TokenProto {
-    /// Who the bearer is.
+    /// The encoded identity of the bearer.
     #[prost(bytes = "vec", required, tag = "1")]
     pub identifier: Vec<u8>,
-    /// What proves it: secret.
+    /// The password that proves the identity: secret.
     #[prost(bytes = "vec", required, tag = "2")]
     pub password: Vec<u8>,
     /// The kind, as in [`kinds`](super::kinds).

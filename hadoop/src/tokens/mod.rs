@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 /// The environment variable that names the token storage file which YARN made for a container.
 pub const TOKEN_FILE_VARIABLE: &str = "HADOOP_TOKEN_FILE_LOCATION";
 
-/// Why tokens could not be read or written.
+/// The reason why tokens could not be read or written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenError {
@@ -39,7 +39,7 @@ pub enum TokenError {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The I/O error.
         source: std::io::Error,
     },
     /// The bytes are no token storage.
@@ -108,13 +108,13 @@ impl Token {
         Self { identifier, password, kind: kind.into(), service: service.into() }
     }
 
-    /// Who the bearer is, in the issuer's own encoding. It is no secret.
+    /// Returns the bearer's identity in the issuer's own encoding. It is no secret.
     #[must_use]
     pub fn identifier(&self) -> &[u8] {
         &self.identifier
     }
 
-    /// What proves it.
+    /// Returns the password that proves the identity.
     #[must_use]
     pub fn password(&self) -> &Secret {
         &self.password

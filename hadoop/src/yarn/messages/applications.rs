@@ -18,19 +18,19 @@ messages! {
         optional int64 cluster_timestamp = 2;
     }
 
-    /// What the ResourceManager says of an application.
+    /// The ResourceManager's report of an application.
     pub struct ApplicationReport () {
-        /// Which application this is.
+        /// The application's id.
         optional message<ApplicationId> application_id = 1;
-        /// Who submitted it, without realm.
+        /// The user who submitted the application, without realm.
         optional string user = 2;
-        /// Where it runs: the leaf's name or its full path, as the version has it.
+        /// The queue: the leaf's name or its full path, depending on Hadoop's version.
         optional string queue = 3;
-        /// As it was submitted; nothing has to be unique about it.
+        /// The name given at submission; it need not be unique.
         optional string name = 4;
-        /// Of the ApplicationMaster, as it registered; `N/A` before.
+        /// The ApplicationMaster's host, as registered; `N/A` before.
         optional string host = 5;
-        /// Of the ApplicationMaster, as it registered; -1 before.
+        /// The ApplicationMaster's RPC port, as registered; -1 before.
         optional int32 rpc_port = 6;
         /// For calls to the ApplicationMaster, on secure clusters.
         optional message<TokenProto> client_to_am_token = 7;
@@ -38,7 +38,7 @@ messages! {
         optional enumeration(YarnApplicationState) state = 8;
         /// Through the ResourceManager's proxy.
         optional string tracking_url = 9;
-        /// Why the application is where it is, for people.
+        /// The reason for the application's state, for people.
         optional string diagnostics = 10 [default = "N/A"];
         /// Milliseconds since 1970, like the other times.
         optional int64 start_time = 11;
@@ -46,19 +46,19 @@ messages! {
         optional int64 finish_time = 12;
         /// The application's own word; `Undefined` until it has ended.
         optional enumeration(FinalApplicationStatus) final_status = 13;
-        /// What it uses; for users that may not see it everything in it is -1.
+        /// The resources in use. All numbers are -1 for a user who may not view the application.
         optional message<ApplicationResourceUsageReport> resource_usage = 14;
-        /// As the ApplicationMaster registered it.
+        /// The tracking address that the ApplicationMaster has registered.
         optional string original_tracking_url = 15;
         /// The attempt that runs, or the last one.
         optional message<ApplicationAttemptId> current_application_attempt_id = 16;
         /// 0 to 1, by the ApplicationMaster's own word.
         optional float progress = 17;
-        /// As it was submitted; `YARN` where nothing was said.
+        /// The type given at submission; `YARN` by default.
         optional string application_type = 18;
         /// Only for unmanaged ApplicationMasters, and only for their owners.
         optional message<TokenProto> am_rm_token = 19;
-        /// As they were submitted, in lower case.
+        /// The tags given at submission, in lower case.
         repeated string application_tags = 20;
         /// A [`LogAggregationStatus`].
         optional enumeration(LogAggregationStatus) log_aggregation_status = 21;
@@ -66,7 +66,7 @@ messages! {
         optional bool unmanaged_application = 22 [default = "false"];
         /// The higher, the sooner it is served within its queue.
         optional message<Priority> priority = 23;
-        /// Where its containers go unless they ask otherwise: a label, or nothing for the default partition.
+        /// The node label of containers that ask for none; empty for the default partition.
         optional string app_node_label_expression = 24;
         /// The same for its ApplicationMaster's container.
         optional string am_node_label_expression = 25;
@@ -80,15 +80,15 @@ messages! {
         optional string rm_cluster_id = 29;
     }
 
-    /// What an application uses and has used.
+    /// The resources that an application uses and has used.
     pub struct ApplicationResourceUsageReport () {
         /// Containers that it has now, the ApplicationMaster among them; -1 where it is not known.
         optional int32 num_used_containers = 1;
         /// Places that are kept for containers of it; -1 where it is not known.
         optional int32 num_reserved_containers = 2;
-        /// What its containers have now.
+        /// The resources of the running containers.
         optional message<Resource> used_resources = 3;
-        /// What is kept for containers that do not fit yet.
+        /// The resources reserved for containers that do not fit yet.
         optional message<Resource> reserved_resources = 4;
         /// `used_resources` and `reserved_resources` together.
         optional message<Resource> needed_resources = 5;
@@ -150,7 +150,7 @@ messages! {
         optional int32 max_app_attempts = 8 [default = "0"];
         /// The size of the ApplicationMaster's container.
         optional message<Resource> resource = 9;
-        /// What `yarn application -list` filters by, such as `MAPREDUCE`; cut after 20 characters.
+        /// The type by which `yarn application -list` filters, such as `MAPREDUCE`; cut after 20 characters.
         optional string application_type = 10 [default = "YARN"];
         /// Whether the containers of an attempt outlive it.
         optional bool keep_containers_across_application_attempts = 11 [default = "false"];
@@ -158,11 +158,11 @@ messages! {
         repeated string application_tags = 12;
         /// Milliseconds after which a failed attempt does not count any more; -1 for never.
         optional int64 attempt_failures_validity_interval = 13 [default = "-1"];
-        /// Which log files are collected; all, where it is not set.
+        /// Selects the log files that are collected; all if it is not set.
         optional message<LogAggregationContext> log_aggregation_context = 14;
         /// The reservation that it runs in, where there is one.
         optional message<ReservationId> reservation_id = 15;
-        /// Where its containers go unless they ask otherwise: a label, or nothing for the default of the queue.
+        /// The node label of containers that ask for none; the queue's default if it is not set.
         optional string node_label_expression = 16;
         /// In place of `resource` and `node_label_expression`.
         repeated message<ResourceRequest> am_container_resource_request = 17;
@@ -172,7 +172,7 @@ messages! {
         repeated message<StringStringMap> application_scheduling_properties = 19;
     }
 
-    /// Who else may do what with an application.
+    /// The users and groups who may access an application besides its owner.
     pub struct ApplicationAclMap (Eq) {
         /// An [`ApplicationAccessType`].
         optional enumeration(ApplicationAccessType) access_type = 1;
@@ -180,16 +180,16 @@ messages! {
         optional string acl = 2;
     }
 
-    /// Which log files are collected, and when.
+    /// Selects the log files that are collected, and the time at which they are.
     pub struct LogAggregationContext (Eq) {
-        /// Which files are collected at the end of the application: a Java regular expression for their names.
+        /// A Java regular expression for the names of the files that are collected at the end of the application.
         optional string include_pattern = 1 [default = ".*"];
-        /// Which of these are not, after all.
+        /// A Java regular expression for the names that are left out nevertheless.
         optional string exclude_pattern = 2;
-        /// Which files are collected while the application runs: a Java regular expression for their names; none
-        /// where it is empty.
+        /// A Java regular expression for the names of the files that are collected while the application runs; none if
+        /// it is empty.
         optional string rolled_logs_include_pattern = 3;
-        /// Which of these are not, after all.
+        /// A Java regular expression for the names that are left out nevertheless.
         optional string rolled_logs_exclude_pattern = 4 [default = ".*"];
         /// Whose containers' logs are collected: a Java class on the nodes. All, or what the cluster says, where it is not
         /// set.
@@ -226,23 +226,23 @@ messages! {
         optional int32 num_shutdown_nms = 8;
     }
 
-    /// What the ResourceManager says of an attempt.
+    /// The ResourceManager's report of an attempt.
     pub struct ApplicationAttemptReport (Eq) {
-        /// Which attempt this is.
+        /// The attempt's id.
         optional message<ApplicationAttemptId> application_attempt_id = 1;
-        /// Of the ApplicationMaster, as it registered; `N/A` before.
+        /// The ApplicationMaster's host, as registered; `N/A` before.
         optional string host = 2;
-        /// Of the ApplicationMaster, as it registered; -1 before.
+        /// The ApplicationMaster's RPC port, as registered; -1 before.
         optional int32 rpc_port = 3;
         /// Through the ResourceManager's proxy.
         optional string tracking_url = 4;
-        /// Why the attempt is where it is, for people.
+        /// The reason for the attempt's state, for people.
         optional string diagnostics = 5 [default = "N/A"];
         /// A [`YarnApplicationAttemptState`].
         optional enumeration(YarnApplicationAttemptState) yarn_application_attempt_state = 6;
         /// The ApplicationMaster's container, once it was granted.
         optional message<ContainerId> am_container_id = 7;
-        /// As the ApplicationMaster registered it.
+        /// The tracking address that the ApplicationMaster has registered.
         optional string original_tracking_url = 8;
         /// Milliseconds since 1970.
         optional int64 start_time = 9;
@@ -260,7 +260,7 @@ messages! {
 }
 
 enumerations! {
-    /// Where an application is. From `NewSaving` to `Accepted` it waits; the last three are ends.
+    /// The state of an application. It waits from `NewSaving` to `Accepted`; the last three states are final.
     pub enum YarnApplicationState {
         /// The submission has just come.
         New = 1,
@@ -312,13 +312,13 @@ enumerations! {
         RunningWithFailure = 7,
     }
 
-    /// What is limited.
+    /// The time that a time-out limits.
     pub enum ApplicationTimeoutType {
         /// How long the application may take from its submission, waiting included.
         Lifetime = 1,
     }
 
-    /// What somebody may do with an application.
+    /// A permission for an application.
     pub enum ApplicationAccessType {
         /// See its reports, pages and logs.
         ViewApp = 1,
@@ -336,7 +336,7 @@ enumerations! {
         Own = 2,
     }
 
-    /// Where an attempt is.
+    /// The state of an attempt.
     pub enum YarnApplicationAttemptState {
         /// It has been made.
         New = 1,

@@ -39,15 +39,15 @@ messages! {
 
     /// An entry of a map from texts to texts.
     pub struct StringStringMap (Eq) {
-        /// What the entry is found by; unique in its map.
+        /// The key, unique in its map.
         optional string key = 1;
-        /// What it says; may be empty.
+        /// The value; may be empty.
         optional string value = 2;
     }
 
     /// An entry of a map from texts to numbers.
     pub struct StringLongMap (Eq) {
-        /// What the entry is found by, such as the name of a resource type.
+        /// The key, such as the name of a resource type.
         required string key = 1;
         /// Its number; the map says of what.
         required int64 value = 2;
@@ -67,7 +67,7 @@ messages! {
         optional int32 priority = 1;
     }
 
-    /// What a node or its containers use.
+    /// The measured use of a node, or of its containers.
     pub struct ResourceUtilization () {
         /// Mebibytes.
         optional int32 pmem = 1;
@@ -75,13 +75,13 @@ messages! {
         optional int32 vmem = 2;
         /// Cores.
         optional float cpu = 3;
-        /// Of other resource types, by their names.
+        /// The use of other resource types, by their names.
         repeated message<StringFloatMap> custom_resources = 4;
     }
 
     /// An entry of a map from texts to numbers.
     pub struct StringFloatMap () {
-        /// What the entry is found by, such as the name of a resource type.
+        /// The key, such as the name of a resource type.
         required string key = 1;
         /// Its number; the map says of what.
         required float value = 2;
@@ -107,7 +107,7 @@ messages! {
     pub struct ResourceProfileEntry (Eq) {
         /// Such as `minimum`, `default`, `maximum`.
         required string name = 1;
-        /// What a container of this profile gets.
+        /// The resources of a container of this profile.
         required message<Resource> resources = 2;
     }
 
@@ -123,7 +123,7 @@ messages! {
 }
 
 enumerations! {
-    /// What kind of quantity a resource type is.
+    /// The kind of quantity that a resource type counts.
     pub enum ResourceTypes {
         /// It can be counted and split, as memory can.
         Countable = 0,

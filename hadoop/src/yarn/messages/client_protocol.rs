@@ -25,7 +25,7 @@ messages! {
 
     /// The request of `getApplicationReport`.
     pub struct GetApplicationReportRequest (Eq) {
-        /// Which application.
+        /// The application.
         optional message<ApplicationId> application_id = 1;
     }
 
@@ -55,9 +55,9 @@ messages! {
 
     /// The request of `forceKillApplication`.
     pub struct KillApplicationRequest (Eq) {
-        /// Which application.
+        /// The application.
         optional message<ApplicationId> application_id = 1;
-        /// Why, for people: it becomes part of the report.
+        /// The reason, for people; it becomes part of the report's diagnostics.
         optional string diagnostics = 2;
     }
 
@@ -77,7 +77,7 @@ messages! {
         repeated string users = 3;
         /// Any of these queues; any queue where there is none.
         repeated string queues = 4;
-        /// As many at most; all where it is not set.
+        /// The maximum number of reports; all if it is not set.
         optional int64 limit = 5;
         /// Started at this time or after: milliseconds since 1970, like the other times.
         optional int64 start_begin = 6;
@@ -91,7 +91,7 @@ messages! {
         repeated string application_tags = 10;
         /// An [`ApplicationsRequestScope`].
         optional enumeration(ApplicationsRequestScope) scope = 11 [default = "All"];
-        /// Of this name; of any where it is not set.
+        /// Selects applications of this name; of any name if it is not set.
         optional string name = 12;
     }
 
@@ -103,7 +103,7 @@ messages! {
 
     /// The request of `getDelegationToken`.
     pub struct GetDelegationTokenRequest (Eq) {
-        /// Who may renew the token: a user, or a principal, of which the short name counts.
+        /// The user who may renew the token, or a principal, of which only the short name counts.
         required string renewer = 1;
     }
 
@@ -136,7 +136,7 @@ messages! {
 
     /// The request of `moveApplicationAcrossQueues`.
     pub struct MoveApplicationAcrossQueuesRequest (Eq) {
-        /// Which application.
+        /// The application.
         required message<ApplicationId> application_id = 1;
         /// The leaf's name or full path.
         required string target_queue = 2;
@@ -147,7 +147,7 @@ messages! {
 
     /// The request of `getApplicationAttemptReport`.
     pub struct GetApplicationAttemptReportRequest (Eq) {
-        /// Which attempt.
+        /// The attempt.
         optional message<ApplicationAttemptId> application_attempt_id = 1;
     }
 
@@ -171,7 +171,7 @@ messages! {
 
     /// The request of `getContainerReport`.
     pub struct GetContainerReportRequest (Eq) {
-        /// Which container.
+        /// The container.
         optional message<ContainerId> container_id = 1;
     }
 
@@ -195,21 +195,21 @@ messages! {
 
     /// The request of `updateApplicationPriority`.
     pub struct UpdateApplicationPriorityRequest (Eq) {
-        /// Which application.
+        /// The application.
         required message<ApplicationId> application_id = 1;
-        /// What it is to have.
+        /// The new priority.
         required message<Priority> application_priority = 2;
     }
 
     /// The response to `updateApplicationPriority`.
     pub struct UpdateApplicationPriorityResponse (Eq) {
-        /// What it has now: at most the cluster's greatest.
+        /// The priority that now holds: the requested one, or the cluster's maximum if that is lower.
         optional message<Priority> application_priority = 1;
     }
 
     /// The request of `signalToContainer`.
     pub struct SignalContainerRequest (Eq) {
-        /// Which container.
+        /// The container.
         required message<ContainerId> container_id = 1;
         /// A [`SignalContainerCommand`].
         required enumeration(SignalContainerCommand) command = 2;
@@ -220,7 +220,7 @@ messages! {
 
     /// The request of `updateApplicationTimeouts`.
     pub struct UpdateApplicationTimeoutsRequest (Eq) {
-        /// Which application.
+        /// The application.
         required message<ApplicationId> application_id = 1;
         /// Those that are to change.
         repeated message<ApplicationUpdateTimeoutMap> application_timeouts = 2;
@@ -228,7 +228,7 @@ messages! {
 
     /// The response to `updateApplicationTimeouts`.
     pub struct UpdateApplicationTimeoutsResponse (Eq) {
-        /// As they were asked for.
+        /// The time-outs as they were requested.
         repeated message<ApplicationUpdateTimeoutMap> application_timeouts = 1;
     }
 }

@@ -42,7 +42,7 @@ messages! {
         optional bool include_child_queues = 3;
         /// Whether their children are, and so on.
         optional bool recursive = 4;
-        /// Of a federation: which cluster is asked; all where it is not set.
+        /// The cluster of a federation that is asked; all if it is not set.
         optional string sub_cluster_id = 5;
     }
 
@@ -110,7 +110,7 @@ messages! {
 
     /// The response to `getResourceProfile`.
     pub struct GetResourceProfileResponse (Eq) {
-        /// What a container of it gets.
+        /// The resources of a container of the profile.
         required message<Resource> resources = 1;
     }
 

@@ -18,13 +18,13 @@ messages! {
     pub struct StartContainerRequest (Eq) {
         /// How it is started.
         optional message<ContainerLaunchContext> container_launch_context = 1;
-        /// As it came with the container.
+        /// The token that was granted with the container.
         optional message<TokenProto> container_token = 2;
     }
 
     /// The response to `startContainers`.
     pub struct StartContainersResponse (Eq) {
-        /// What the node's auxiliary services say of themselves, by their names.
+        /// The metadata of the node's auxiliary services, by their names.
         repeated message<StringBytesMap> services_meta_data = 1;
         /// Containers that are being prepared now.
         repeated message<ContainerId> succeeded_requests = 2;
@@ -32,11 +32,11 @@ messages! {
         repeated message<ContainerExceptionMap> failed_requests = 3;
     }
 
-    /// Why something could not be done with a container.
+    /// The failure of a request about one container.
     pub struct ContainerExceptionMap (Eq) {
-        /// Which container.
+        /// The container.
         optional message<ContainerId> container_id = 1;
-        /// Why not.
+        /// The exception.
         optional message<SerializedException> exception = 2;
     }
 
@@ -54,7 +54,7 @@ messages! {
 
     /// The request of `stopContainers`.
     pub struct StopContainersRequest (Eq) {
-        /// Which containers.
+        /// The containers.
         repeated message<ContainerId> container_id = 1;
     }
 
@@ -68,13 +68,13 @@ messages! {
 
     /// The request of `getContainerStatuses`.
     pub struct GetContainerStatusesRequest (Eq) {
-        /// Which containers.
+        /// The containers.
         repeated message<ContainerId> container_id = 1;
     }
 
     /// The response to `getContainerStatuses`.
     pub struct GetContainerStatusesResponse (Eq) {
-        /// Of those that the node knows, in no order.
+        /// The answers for those containers that the node knows, in no order.
         repeated message<ContainerStatus> status = 1;
         /// Those that it does not know, or may not say.
         repeated message<ContainerExceptionMap> failed_requests = 2;
@@ -110,7 +110,7 @@ messages! {
 
     /// The request of `localize`.
     pub struct ResourceLocalizationRequest (Eq) {
-        /// Which container; it must be running.
+        /// The container, which must be running.
         optional message<ContainerId> container_id = 1;
         /// More files for it.
         repeated message<StringLocalResourceMap> local_resources = 2;
@@ -121,7 +121,7 @@ messages! {
 
     /// The request of `reInitializeContainer`.
     pub struct ReInitializeContainerRequest (Eq) {
-        /// Which container; it must be running.
+        /// The container, which must be running.
         optional message<ContainerId> container_id = 1;
         /// How it is started again.
         optional message<ContainerLaunchContext> container_launch_context = 2;
@@ -143,13 +143,13 @@ messages! {
 
     /// The request of `getLocalizationStatuses`.
     pub struct GetLocalizationStatusesRequest (Eq) {
-        /// Which containers.
+        /// The containers.
         repeated message<ContainerId> container_id = 1;
     }
 
     /// The response to `getLocalizationStatuses`.
     pub struct GetLocalizationStatusesResponse (Eq) {
-        /// Of those that the node knows, in no order.
+        /// The answers for those containers that the node knows, in no order.
         repeated message<ContainerLocalizationStatuses> cntn_localization_statuses = 1;
         /// Those that it does not know, or may not say.
         repeated message<ContainerExceptionMap> failed_requests = 2;
@@ -169,13 +169,13 @@ messages! {
         optional string resource_key = 1;
         /// A [`LocalizationState`].
         optional enumeration(LocalizationState) localization_state = 2;
-        /// Why it failed, for people.
+        /// The reason of a failure, for people.
         optional string diagnostics = 3;
     }
 }
 
 enumerations! {
-    /// What a container is told.
+    /// The signal for a container.
     pub enum SignalContainerCommand {
         /// `SIGQUIT`: a JVM writes its threads to its standard output; other programs end.
         OutputThreadDump = 1,

@@ -20,8 +20,8 @@ messages! {
         repeated message<StringStringMap> environment = 4;
         /// Run by a shell; `<LOG_DIR>` stands for the container's log directory.
         repeated string command = 5;
-        /// Who else may do what with the application. For the ResourceManager those of the ApplicationMaster's launch
-        /// count, for a node those of the first launch there.
+        /// The users and groups who may access the application besides its owner. The ResourceManager uses those of the
+        /// ApplicationMaster's launch, a node those of the first launch there.
         repeated message<ApplicationAclMap> application_acls = 6;
         /// Whether the node starts it again when it fails; it does not where this is not set.
         optional message<ContainerRetryContext> container_retry_context = 7;
@@ -33,13 +33,13 @@ messages! {
     pub struct StringLocalResourceMap (Eq) {
         /// The file's name below the container's working directory.
         optional string key = 1;
-        /// What is there.
+        /// The file.
         optional message<LocalResource> value = 2;
     }
 
     /// A file that a node fetches for a container.
     pub struct LocalResource (Eq) {
-        /// Where it is, on a file system that nodes can read.
+        /// The file's address on a file system that nodes can read.
         optional message<Url> resource = 1;
         /// Must be the file's size, in bytes.
         optional int64 size = 2;
@@ -49,13 +49,13 @@ messages! {
         optional enumeration(LocalResourceType) kind = 4;
         /// A [`LocalResourceVisibility`].
         optional enumeration(LocalResourceVisibility) visibility = 5;
-        /// Of the names to unpack, for `Pattern`.
+        /// For `Pattern`: a Java regular expression for the names to unpack.
         optional string pattern = 6;
         /// Whether it goes into the cluster's shared cache, where there is one.
         optional bool should_be_uploaded_to_shared_cache = 7;
     }
 
-    /// Where a file is.
+    /// The address of a file.
     pub struct Url (Eq) {
         /// Such as `hdfs`.
         optional string scheme = 1;
@@ -65,7 +65,7 @@ messages! {
         optional int32 port = 3;
         /// The path, from `/`.
         optional string file = 4;
-        /// What stands before `@`.
+        /// The user information, which stands before `@`.
         optional string user_info = 5;
     }
 
@@ -74,7 +74,7 @@ messages! {
     pub struct StringBytesMap (Eq) {
         /// Such as the name of an auxiliary service.
         optional string key = 1;
-        /// What only that service knows to read.
+        /// Bytes whose meaning only that service knows.
         optional bytes value = 2;
     }
 
@@ -92,15 +92,15 @@ messages! {
         optional int64 failures_validity_interval = 5 [default = "-1"];
     }
 
-    /// What the ResourceManager says of a container.
+    /// The ResourceManager's report of a container.
     pub struct ContainerReport (Eq) {
-        /// Which container this is.
+        /// The container's id.
         optional message<ContainerId> container_id = 1;
-        /// What it has.
+        /// The container's resources.
         optional message<Resource> resource = 2;
-        /// Where it is.
+        /// The container's node.
         optional message<NodeId> node_id = 3;
-        /// Of the request that it answered.
+        /// The priority of the request that was answered by the container.
         optional message<Priority> priority = 4;
         /// Milliseconds since 1970, like the other times.
         optional int64 creation_time = 5;
@@ -108,7 +108,7 @@ messages! {
         optional int64 finish_time = 6;
         /// How it ended, for people.
         optional string diagnostics_info = 7 [default = "N/A"];
-        /// Where its logs can be read, for people.
+        /// The address of a web page with the container's logs.
         optional string log_url = 8;
         /// The program's own code, or one of Hadoop's; it means nothing until the container has ended.
         optional int32 container_exit_status = 9;
@@ -124,33 +124,33 @@ messages! {
 
     /// A container that was granted.
     pub struct Container (Eq) {
-        /// Which container this is.
+        /// The container's id.
         optional message<ContainerId> id = 1;
-        /// Where it is to be started.
+        /// The node on which the container must be started.
         optional message<NodeId> node_id = 2;
         /// `host:port` of its node's web pages.
         optional string node_http_address = 3;
-        /// What it has: what was asked for, rounded up.
+        /// The container's resources: those requested, rounded up.
         optional message<Resource> resource = 4;
-        /// Of the request that it answers.
+        /// The priority of the request that is answered by the container.
         optional message<Priority> priority = 5;
         /// Goes with the request that starts it; expires.
         optional message<TokenProto> container_token = 6;
         /// An [`ExecutionType`].
         optional enumeration(ExecutionType) execution_type = 7 [default = "Guaranteed"];
-        /// Of the request that it answers.
+        /// The `allocation_request_id` of the request that is answered by the container.
         optional int64 allocation_request_id = 8 [default = "-1"];
         /// How often it was changed.
         optional int32 version = 9 [default = "0"];
-        /// Of the request that it answers.
+        /// The allocation tags of the request that is answered by the container.
         repeated string allocation_tags = 10;
-        /// As in its report.
+        /// The ports that the node has opened for the container, as in [`ContainerReport::exposed_ports`].
         optional string exposed_ports = 11;
     }
 
     /// How a container is, or how it ended.
     pub struct ContainerStatus (Eq) {
-        /// Which container this is.
+        /// The container's id.
         optional message<ContainerId> container_id = 1;
         /// A [`ContainerState`].
         optional enumeration(ContainerState) state = 2;
@@ -158,11 +158,11 @@ messages! {
         optional string diagnostics = 3 [default = "N/A"];
         /// The program's own code, or one of Hadoop's; -1000 while it runs.
         optional int32 exit_status = 4 [default = "-1000"];
-        /// What it has.
+        /// The container's resources.
         optional message<Resource> capability = 5;
         /// An [`ExecutionType`].
         optional enumeration(ExecutionType) execution_type = 6 [default = "Guaranteed"];
-        /// What its runtime says of it, such as `HOST`, `IP` and `PORTS`.
+        /// The container runtime's attributes, such as `HOST`, `IP` and `PORTS`.
         repeated message<StringStringMap> container_attributes = 7;
         /// A [`ContainerSubState`].
         optional enumeration(ContainerSubState) container_sub_state = 8;
@@ -170,17 +170,17 @@ messages! {
 }
 
 enumerations! {
-    /// What a node does with a file.
+    /// The way in which a node prepares a file.
     pub enum LocalResourceType {
         /// Unpacked.
         Archive = 1,
-        /// As it is.
+        /// The file is left as it is.
         File = 2,
         /// Unpacked in part, and kept.
         Pattern = 3,
     }
 
-    /// Who shares a fetched file.
+    /// The applications that share a fetched file.
     pub enum LocalResourceVisibility {
         /// Everybody on the node; the file must be readable by everybody.
         Public = 1,
@@ -200,7 +200,7 @@ enumerations! {
         RetryOnSpecificErrorCodes = 2,
     }
 
-    /// Where a container is. `Running` says only that it was started, not that its files are there: see
+    /// The state of a container. `Running` means that its start was requested, not that its files are there: see
     /// [`ContainerSubState`].
     pub enum ContainerState {
         /// It was granted, and its node has not been told to start it.
@@ -211,7 +211,7 @@ enumerations! {
         Complete = 3,
     }
 
-    /// Where a container is on its node.
+    /// The state of a container on its node.
     pub enum ContainerSubState {
         /// It waits, or its files are being fetched.
         Scheduled = 1,
@@ -225,7 +225,7 @@ enumerations! {
         Done = 5,
     }
 
-    /// What runs in a container.
+    /// The kind of a container's program.
     pub enum ContainerType {
         /// An application's ApplicationMaster.
         ApplicationMaster = 1,

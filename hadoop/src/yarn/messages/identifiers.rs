@@ -1,4 +1,4 @@
-//! What YARN's tokens say inside. They are opaque to whoever only carries them. Only declarations belong here.
+//! The contents of YARN's tokens, which are opaque to those who only carry them. Only declarations belong here.
 
 use super::applications::LogAggregationContext;
 use super::basics::{ApplicationAttemptId, ContainerId, ExecutionType, Priority, Resource};
@@ -7,7 +7,7 @@ use super::nodes::NodeId;
 use crate::proto::messages;
 
 messages! {
-    /// Of an NMToken.
+    /// The identifier inside an NMToken.
     pub struct NmTokenIdentifier (Eq) {
         /// Whose token it is.
         optional message<ApplicationAttemptId> app_attempt_id = 1;
@@ -15,40 +15,40 @@ messages! {
         optional message<NodeId> node_id = 2;
         /// The application's user.
         optional string app_submitter = 3;
-        /// Which of the ResourceManager's keys made the password.
+        /// The number of the ResourceManager's key that made the password.
         optional int32 key_id = 4 [default = "-1"];
     }
 
-    /// Of an AMRMToken.
+    /// The identifier inside an AMRMToken.
     pub struct AmRmTokenIdentifier (Eq) {
         /// Whose token it is.
         optional message<ApplicationAttemptId> app_attempt_id = 1;
-        /// Which of the ResourceManager's keys made the password; a new key brings a new token.
+        /// The number of the ResourceManager's key that made the password; a new key brings a new token.
         optional int32 key_id = 2 [default = "-1"];
     }
 
-    /// Of a ContainerToken: what its node may start.
+    /// The identifier inside a ContainerToken, which says what its node may start.
     pub struct ContainerTokenIdentifier (Eq) {
-        /// Which container.
+        /// The container.
         optional message<ContainerId> container_id = 1;
         /// The node that may start it, as `host:port`.
         optional string nm_host_addr = 2;
         /// The application's user, as whom it runs on secure clusters.
         optional string app_submitter = 3;
-        /// What it may use.
+        /// The container's resources.
         optional message<Resource> resource = 4;
         /// Milliseconds since 1970; a container cannot be started later.
         optional int64 expiry_time_stamp = 5;
-        /// Which of the ResourceManager's keys made the password.
+        /// The number of the ResourceManager's key that made the password.
         optional int32 master_key_id = 6 [default = "-1"];
         /// When the ResourceManager that granted it had started, in milliseconds since 1970: nodes refuse those of earlier
         /// ones.
         optional int64 rm_identifier = 7;
-        /// Of the request that it answers.
+        /// The priority of the request that is answered by the container.
         optional message<Priority> priority = 8;
         /// Milliseconds since 1970.
         optional int64 creation_time = 9;
-        /// Which of its log files are collected.
+        /// Selects the log files of the container that are collected.
         optional message<LogAggregationContext> log_aggregation_context = 10;
         /// The label under which it was granted.
         optional string node_label_expression = 11;
@@ -58,19 +58,19 @@ messages! {
         optional enumeration(ExecutionType) execution_type = 13 [default = "Guaranteed"];
         /// How often it was changed.
         optional int32 version = 14 [default = "0"];
-        /// Of the request that it answers; -1 for none.
+        /// The `allocation_request_id` of the request that is answered by the container; -1 for none.
         optional int64 allocation_request_id = 15 [default = "-1"];
-        /// Of the request that it answers.
+        /// The allocation tags of the request that is answered by the container.
         repeated string allocation_tags = 16;
     }
 
-    /// Of an RM_DELEGATION_TOKEN, behind a leading version byte.
+    /// The identifier inside an RM_DELEGATION_TOKEN, after a leading version byte.
     pub struct RmDelegationTokenIdentifier (Eq) {
         /// Whom its bearer is taken for.
         optional string owner = 1;
-        /// Who may renew it, as a short name; nobody where it is empty.
+        /// The short name of the user who may renew the token; nobody if it is empty.
         optional string renewer = 2;
-        /// Who acted for the owner when it was made, where somebody did.
+        /// The user who acted for the owner when the token was made; empty if the owner acted itself.
         optional string real_user = 3;
         /// Milliseconds since 1970.
         optional int64 issue_date = 4;
@@ -78,7 +78,7 @@ messages! {
         optional int64 max_date = 5;
         /// Counts the tokens.
         optional int32 sequence_number = 6;
-        /// Which of the ResourceManager's keys made the password.
+        /// The number of the ResourceManager's key that made the password.
         optional int32 master_key_id = 7;
     }
 }

@@ -32,7 +32,7 @@ messages! {
         optional int64 allocation_request_id = 8 [default = "-1"];
     }
 
-    /// Which execution type is asked for.
+    /// A request for an execution type.
     pub struct ExecutionTypeRequest (Eq) {
         /// An [`ExecutionType`].
         optional enumeration(ExecutionType) execution_type = 1 [default = "Guaranteed"];
@@ -42,11 +42,11 @@ messages! {
 
     /// The request of `registerApplicationMaster`.
     pub struct RegisterApplicationMasterRequest (Eq) {
-        /// Where the application's clients reach it.
+        /// The host at which the application's clients reach the ApplicationMaster.
         optional string host = 1;
         /// At which port they do; -1 for none.
         optional int32 rpc_port = 2;
-        /// Where people see how it goes; empty for nowhere.
+        /// The address of the web page that shows the application's progress; empty for none.
         optional string tracking_url = 3;
         /// For the scheduling requests of this attempt, by their tags.
         repeated message<PlacementConstraintMapEntry> placement_constraints = 4;
@@ -59,11 +59,11 @@ messages! {
         optional message<Resource> maximum_capability = 1;
         /// With which tokens of clients are checked: secret. On secure clusters only.
         optional bytes client_to_am_token_master_key = 2;
-        /// Who else may do what with the application.
+        /// The users and groups who may access the application besides its owner.
         repeated message<ApplicationAclMap> application_acls = 3;
-        /// That outlived an attempt, where the application keeps them.
+        /// The containers that have outlived an earlier attempt, if the application keeps containers across attempts.
         repeated message<Container> containers_from_previous_attempts = 4;
-        /// Where the application runs.
+        /// The application's queue.
         optional string queue = 5;
         /// For the nodes of the containers that are left.
         repeated message<NmToken> nm_tokens_from_previous_attempts = 6;
@@ -77,9 +77,9 @@ messages! {
 
     /// The token for one node's container service. It comes once per node and attempt: keep it.
     pub struct NmToken (Eq) {
-        /// Which node.
+        /// The node.
         optional message<NodeId> node_id = 1;
-        /// What its container service takes.
+        /// The token that the node's container service accepts.
         optional message<TokenProto> token = 2;
     }
 
@@ -101,13 +101,13 @@ messages! {
 
     /// The request of `allocate`.
     pub struct AllocateRequest () {
-        /// What has changed since the last time, as absolute totals.
+        /// The requests that have changed since the last call, as absolute totals.
         repeated message<ResourceRequest> ask = 1;
         /// Containers that are not wanted any more, started or not.
         repeated message<ContainerId> release = 2;
         /// Changes of the places to avoid.
         optional message<ResourceBlacklistRequest> blacklist_request = 3;
-        /// That of the last response; 0 after registering.
+        /// The `response_id` of the last response; 0 after registering.
         optional int32 response_id = 4;
         /// 0 to 1, for reports.
         optional float progress = 5;
@@ -129,9 +129,9 @@ messages! {
 
     /// A running container that is to become larger, smaller, guaranteed or opportunistic.
     pub struct UpdateContainerRequest (Eq) {
-        /// That of the container as it is now: see [`Container`].
+        /// The current [`Container::version`].
         required int32 container_version = 1;
-        /// Which container.
+        /// The container.
         required message<ContainerId> container_id = 2;
         /// A [`ContainerUpdateType`].
         required enumeration(ContainerUpdateType) update_type = 3;
@@ -151,7 +151,7 @@ messages! {
         repeated message<Container> allocated_containers = 3;
         /// Those that have ended, each said once.
         repeated message<ContainerStatus> completed_container_statuses = 4;
-        /// What the application could still get now.
+        /// The resources that the application could still get.
         optional message<Resource> limit = 5;
         /// Nodes that have become usable or unusable.
         repeated message<NodeReport> updated_nodes = 6;
@@ -165,13 +165,13 @@ messages! {
         optional message<TokenProto> am_rm_token = 12;
         /// The application's, as it is now.
         optional message<Priority> application_priority = 13;
-        /// Where its timeline collector is, where there is one.
+        /// The application's timeline collector, if there is one.
         optional message<CollectorInfo> collector_info = 14;
         /// Changes that were refused.
         repeated message<UpdateContainerError> update_errors = 15;
         /// Changes that were granted: their tokens go to the nodes.
         repeated message<UpdatedContainer> updated_containers = 16;
-        /// That were found after the registration.
+        /// The containers of earlier attempts that were found after the registration.
         repeated message<Container> containers_from_previous_attempts = 17;
         /// Requests that cannot be met.
         repeated message<RejectedSchedulingRequest> rejected_scheduling_requests = 18;
@@ -181,9 +181,9 @@ messages! {
 
     /// Containers that will be taken away, and ones that could be given back instead.
     pub struct PreemptionMessage (Eq) {
-        /// What is taken whatever is done.
+        /// The containers that are taken whatever the application does.
         optional message<StrictPreemptionContract> strict_contract = 1;
-        /// What is taken unless as much is given back.
+        /// The containers that are taken unless the application gives as much back.
         optional message<PreemptionContract> contract = 2;
     }
 
@@ -195,7 +195,7 @@ messages! {
 
     /// A container in a preemption message.
     pub struct PreemptionContainer (Eq) {
-        /// Which container.
+        /// The container.
         optional message<ContainerId> id = 1;
     }
 
@@ -203,7 +203,7 @@ messages! {
     pub struct PreemptionContract (Eq) {
         /// How much; containers of any number and place may be released for it.
         repeated message<PreemptionResourceRequest> resource = 1;
-        /// What is taken otherwise.
+        /// The containers that are taken otherwise.
         repeated message<PreemptionContainer> container = 2;
     }
 
@@ -213,11 +213,11 @@ messages! {
         optional message<ResourceRequest> resource = 1;
     }
 
-    /// Where the application's timeline collector is.
+    /// The address of the application's timeline collector.
     pub struct CollectorInfo (Eq) {
         /// `host:port`.
         optional string collector_addr = 1;
-        /// What it takes, on secure clusters.
+        /// The token that the collector accepts, on secure clusters.
         optional message<TokenProto> collector_token = 2;
     }
 
@@ -225,9 +225,9 @@ messages! {
     pub struct UpdateContainerError (Eq) {
         /// Such as `INCORRECT_CONTAINER_VERSION_ERROR`.
         optional string reason = 1;
-        /// What was asked for.
+        /// The request.
         optional message<UpdateContainerRequest> update_request = 2;
-        /// That of the container as it is now.
+        /// The container's current version.
         optional int32 current_container_version = 3;
     }
 
@@ -235,7 +235,7 @@ messages! {
     pub struct UpdatedContainer (Eq) {
         /// A [`ContainerUpdateType`].
         required enumeration(ContainerUpdateType) update_type = 1;
-        /// As it is now, with a new token.
+        /// The container as it is now, with a new token.
         required message<Container> container = 2;
     }
 
@@ -249,7 +249,7 @@ messages! {
 }
 
 enumerations! {
-    /// What the scheduler looks at.
+    /// A resource type that the scheduler takes into account.
     pub enum SchedulerResourceTypes {
         /// Memory; always.
         Memory = 0,
@@ -257,7 +257,7 @@ enumerations! {
         Cpu = 1,
     }
 
-    /// What is to change.
+    /// The kind of a container's change.
     pub enum ContainerUpdateType {
         /// It gets more.
         IncreaseResource = 0,
@@ -269,7 +269,7 @@ enumerations! {
         DemoteExecutionType = 3,
     }
 
-    /// What an ApplicationMaster must do.
+    /// A command for an ApplicationMaster.
     pub enum AmCommand {
         /// Register again: the ResourceManager has been restarted.
         Resync = 1,

@@ -4,31 +4,31 @@ use super::basics::{Resource, ResourceUtilization};
 use crate::proto::{enumerations, messages};
 
 messages! {
-    /// What the ResourceManager says of a node.
+    /// The ResourceManager's report of a node.
     pub struct NodeReport () {
-        /// Which node this is.
+        /// The node's id.
         optional message<NodeId> node_id = 1;
         /// `host:port` of its web pages.
         optional string http_address = 2;
         /// Such as `/default-rack`.
         optional string rack_name = 3;
-        /// What containers have there.
+        /// The resources of the node's containers.
         optional message<Resource> used = 4;
-        /// What containers may have there in all.
+        /// The resources that the node offers to containers in total.
         optional message<Resource> capability = 5;
         /// Containers there now.
         optional int32 num_containers = 6;
         /// A [`NodeState`].
         optional enumeration(NodeState) node_state = 7;
-        /// What its own checks found; empty where all is well.
+        /// The findings of the node's own health checks; empty if it is healthy.
         optional string health_report = 8;
         /// Milliseconds since 1970.
         optional int64 last_health_report_time = 9;
         /// Its labels; one at most, so far.
         repeated string node_labels = 10;
-        /// What its containers use, as it measures.
+        /// The measured use of the node's containers.
         optional message<ResourceUtilization> containers_utilization = 11;
-        /// What the whole machine uses, as it measures.
+        /// The measured use of the whole machine.
         optional message<ResourceUtilization> node_utilization = 12;
         /// While it is on its way out of service: how long it still waits for its containers, in seconds.
         optional uint32 decommissioning_timeout = 13;
@@ -40,9 +40,9 @@ messages! {
 
     /// A NodeManager: its host and the port of its container service.
     pub struct NodeId (Eq, PartialOrd, Ord, Hash) {
-        /// As the node calls itself.
+        /// The host name under which the node has registered.
         optional string host = 1;
-        /// Of its container service.
+        /// The port of the node's container service.
         optional int32 port = 2;
     }
 
@@ -58,7 +58,7 @@ messages! {
 
     /// An attribute's name.
     pub struct NodeAttributeKey (Eq) {
-        /// Who has given it: `rm.yarn.io` for administrators, `nm.yarn.io` for the node itself.
+        /// The giver of the attribute: `rm.yarn.io` for administrators, `nm.yarn.io` for the node itself.
         optional string attribute_prefix = 1 [default = "rm.yarn.io"];
         /// Unique below the prefix.
         required string attribute_name = 2;
@@ -98,7 +98,7 @@ messages! {
 
     /// The nodes that have an attribute.
     pub struct AttributeToNodes (Eq) {
-        /// Which attribute.
+        /// The attribute.
         required message<NodeAttributeKey> node_attribute = 1;
         /// Its nodes, each with its value.
         repeated message<NodeToAttributeValue> node_value_map = 2;
@@ -122,7 +122,7 @@ messages! {
 }
 
 enumerations! {
-    /// Where a node is.
+    /// The state of a node.
     pub enum NodeState {
         /// It has just registered.
         New = 1,
@@ -142,7 +142,7 @@ enumerations! {
         Shutdown = 8,
     }
 
-    /// What a changed node means for an application.
+    /// The meaning of a node's change for an application.
     pub enum NodeUpdateType {
         /// It takes containers again.
         Usable = 0,
@@ -152,7 +152,7 @@ enumerations! {
         Decommissioning = 2,
     }
 
-    /// What an attribute holds.
+    /// The type of an attribute's value.
     pub enum NodeAttributeType {
         /// Text.
         String = 1,

@@ -9,11 +9,11 @@ messages! {
     pub struct PlacementConstraintMapEntry (Eq) {
         /// Tags of the requests that it holds for.
         repeated string allocation_tags = 1;
-        /// Where their containers may be.
+        /// The constraint for the places of the containers.
         optional message<PlacementConstraint> placement_constraint = 2;
     }
 
-    /// Where containers may be: a simple or a composite constraint.
+    /// A constraint for the places of containers, simple or composite.
     pub struct PlacementConstraint (Eq) {
         /// This or the other is set.
         optional message<SimplePlacementConstraint> simple_constraint = 1;
@@ -25,17 +25,17 @@ messages! {
     pub struct SimplePlacementConstraint (Eq) {
         /// `node` or `rack`.
         required string scope = 1;
-        /// What is counted in the scope, or compared.
+        /// The targets that are counted in the scope, or compared.
         repeated message<PlacementConstraintTarget> target_expressions = 2;
-        /// As many at least.
+        /// The minimum number of matching containers in the scope.
         optional int32 min_cardinality = 3;
-        /// As many at most.
+        /// The maximum number of matching containers in the scope.
         optional int32 max_cardinality = 4;
         /// For node attributes: a [`NodeAttributeOpCode`].
         optional enumeration(NodeAttributeOpCode) attribute_op_code = 5;
     }
 
-    /// What a constraint looks at.
+    /// The target that a constraint counts or compares.
     pub struct PlacementConstraintTarget (Eq) {
         /// A [`TargetType`].
         required enumeration(TargetType) target_type = 1;
@@ -57,7 +57,7 @@ messages! {
 
     /// A constraint that holds for some time only.
     pub struct TimedPlacementConstraint (Eq) {
-        /// What holds meanwhile.
+        /// The constraint that holds meanwhile.
         required message<PlacementConstraint> placement_constraint = 1;
         /// For how long, in `delay_unit`.
         required int64 scheduling_delay = 2;
@@ -73,11 +73,11 @@ messages! {
         optional message<Priority> priority = 2;
         /// Guaranteed, where it is not set.
         optional message<ExecutionTypeRequest> execution_type = 3;
-        /// What constraints, also those of others, know the containers by.
+        /// The tags by which constraints, also those of other requests, refer to the containers.
         repeated string allocation_tags = 4;
         /// How many of which size.
         optional message<ResourceSizing> resource_sizing = 5;
-        /// Where they may be, beside what the constraints registered for the tags say.
+        /// The constraint for the places of the containers, in addition to those registered for the tags.
         optional message<PlacementConstraint> placement_constraint = 6;
     }
 
@@ -93,13 +93,13 @@ messages! {
     pub struct RejectedSchedulingRequest (Eq) {
         /// A [`RejectionReason`].
         required enumeration(RejectionReason) reason = 1;
-        /// What was asked for.
+        /// The request.
         required message<SchedulingRequest> request = 2;
     }
 }
 
 enumerations! {
-    /// What a constraint looks at.
+    /// The kind of a constraint's target.
     pub enum TargetType {
         /// Attributes of nodes.
         NodeAttribute = 1,
@@ -129,7 +129,7 @@ enumerations! {
         DelayedOr = 3,
     }
 
-    /// What a delay counts.
+    /// The unit of a delay.
     pub enum DelayUnit {
         /// Time.
         Milliseconds = 1,
@@ -137,7 +137,7 @@ enumerations! {
         Opportunities = 2,
     }
 
-    /// Why a request cannot be met.
+    /// The reason why a request cannot be met.
     pub enum RejectionReason {
         /// No node meets the constraint.
         CouldNotPlaceOnNode = 1,

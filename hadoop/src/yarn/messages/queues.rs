@@ -9,21 +9,21 @@ messages! {
     pub struct QueueInfo () {
         /// Its name; the last part of its path, or in older versions of the fair scheduler all of it.
         optional string queue_name = 1;
-        /// What is its own.
+        /// The queue's guaranteed share.
         optional float capacity = 2;
-        /// What it may take where others do not need it.
+        /// The share that the queue may take when other queues do not need it.
         optional float maximum_capacity = 3;
         /// In use, as a part of the queue's own capacity.
         optional float current_capacity = 4;
         /// A [`QueueState`].
         optional enumeration(QueueState) state = 5;
-        /// Where they were asked for.
+        /// The child queues, if the request asked for them.
         repeated message<QueueInfo> child_queues = 6;
-        /// Where they were asked for.
+        /// The applications, if the request asked for them.
         repeated message<ApplicationReport> applications = 7;
         /// Labels that its applications may ask for; `*` for all.
         repeated string accessible_node_labels = 8;
-        /// What applications get that ask for no label.
+        /// The node label of applications that ask for none.
         optional string default_node_label_expression = 9;
         /// Counts of what runs and waits.
         optional message<QueueStatistics> queue_statistics = 10;
@@ -57,13 +57,13 @@ messages! {
         optional int32 steady_fair_share_vcore = 24;
         /// Fair scheduler: mebibytes that would be its share if all queues were busy.
         optional int64 steady_fair_share_memory = 25;
-        /// Of a federation: which cluster it is in.
+        /// The cluster of a federation to which the queue belongs.
         optional string sub_cluster_id = 26;
         /// Fair scheduler: applications that may run in it at a time.
         optional int32 max_running_app = 27;
     }
 
-    /// What runs and waits in a queue.
+    /// The counts of running and waiting applications and resources of a queue.
     pub struct QueueStatistics (Eq) {
         /// Applications since the ResourceManager started.
         optional int64 num_apps_submitted = 1;
@@ -107,35 +107,35 @@ messages! {
     pub struct QueueConfigurationsMap () {
         /// The label; empty for the default partition.
         required string partition_name = 1;
-        /// What holds there.
+        /// The settings that hold for the label.
         optional message<QueueConfigurations> queue_configurations = 2;
     }
 
     /// A queue's settings.
     pub struct QueueConfigurations () {
-        /// What is its own, as a part of its parent's.
+        /// The guaranteed share, as a part of the parent's.
         optional float capacity = 1;
         /// The same as a part of the partition.
         optional float absolute_capacity = 2;
-        /// What it may take, as a part of its parent's.
+        /// The maximum share, as a part of the parent's.
         optional float max_capacity = 3;
         /// The same as a part of the partition.
         optional float absolute_max_capacity = 4;
         /// The part of it that ApplicationMasters may take.
         optional float max_ampercentage = 5;
-        /// What is its own, as amounts.
+        /// The guaranteed resources, as amounts.
         optional message<Resource> effective_min_capacity = 6;
-        /// What it may take, as amounts.
+        /// The maximum resources, as amounts.
         optional message<Resource> effective_max_capacity = 7;
-        /// What the configuration says is its own, where it says amounts.
+        /// The guaranteed resources of the configuration, if it gives amounts.
         optional message<Resource> configured_min_capacity = 8;
-        /// What the configuration says it may take, where it says amounts.
+        /// The maximum resources of the configuration, if it gives amounts.
         optional message<Resource> configured_max_capacity = 9;
     }
 
-    /// What the user may do with a queue.
+    /// The permissions that the user has in a queue.
     pub struct QueueUserAclInfo (Eq) {
-        /// Which queue.
+        /// The queue's name.
         optional string queue_name = 1;
         /// [`QueueAcl`]s.
         repeated enumeration(QueueAcl) user_acls = 2 [packed = "false"];
@@ -153,7 +153,7 @@ enumerations! {
         Draining = 3,
     }
 
-    /// What somebody may do with a queue.
+    /// A permission in a queue.
     pub enum QueueAcl {
         /// Submit applications to it.
         SubmitApplications = 1,

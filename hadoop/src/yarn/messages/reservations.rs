@@ -18,13 +18,13 @@ messages! {
     pub struct ReservationSubmissionRequest (Eq) {
         /// A queue that takes reservations.
         optional string queue = 1;
-        /// What is reserved, and when.
+        /// The resources to reserve, and the time.
         optional message<ReservationDefinition> reservation_definition = 2;
         /// From `getNewReservation`.
         optional message<ReservationId> reservation_id = 3;
     }
 
-    /// What is reserved, and when.
+    /// The resources that are reserved, and the time.
     pub struct ReservationDefinition (Eq) {
         /// How much of what.
         optional message<ReservationRequests> reservation_requests = 1;
@@ -65,9 +65,9 @@ messages! {
 
     /// The request of `updateReservation`.
     pub struct ReservationUpdateRequest (Eq) {
-        /// What takes the place of the old one.
+        /// The new definition, which replaces the old one.
         optional message<ReservationDefinition> reservation_definition = 1;
-        /// Which reservation.
+        /// The reservation.
         optional message<ReservationId> reservation_id = 2;
     }
 
@@ -76,7 +76,7 @@ messages! {
 
     /// The request of `deleteReservation`.
     pub struct ReservationDeleteRequest (Eq) {
-        /// Which reservation.
+        /// The reservation.
         optional message<ReservationId> reservation_id = 1;
     }
 
@@ -105,7 +105,7 @@ messages! {
 
     /// A reservation that was made.
     pub struct ReservationAllocationState (Eq) {
-        /// As it was submitted.
+        /// The definition as it was submitted.
         optional message<ReservationDefinition> reservation_definition = 1;
         /// When it has how much, where that was asked for.
         repeated message<ResourceAllocationRequest> allocation_requests = 2;
@@ -119,11 +119,11 @@ messages! {
         optional bool contains_gangs = 6;
         /// When it was accepted, in milliseconds since 1970.
         optional int64 acceptance_time = 7;
-        /// Which reservation this is.
+        /// The reservation's id.
         optional message<ReservationId> reservation_id = 8;
     }
 
-    /// What is reserved from one time to another.
+    /// The resources that are reserved from one moment to another.
     pub struct ResourceAllocationRequest (Eq) {
         /// Milliseconds since 1970.
         optional int64 start_time = 1;
