@@ -7,8 +7,8 @@ use crate::program_hosts::{
     ProgramHostLauncher, ProgramHosts, Programs,
 };
 use crate::services::{ConfirmError, Contention, LeaderElection, Leadership, Running};
-use crate::testing::{Calls, TestProcess, session};
-use actix::{Actor, Context, Handler, Recipient, ResponseFuture};
+use crate::testing::{TestProcess, session};
+use actix::{Actor, Recipient};
 use futures::future::BoxFuture;
 use gateways::job_master::JobMasterGateway;
 use gateways::job_master::{
@@ -20,7 +20,7 @@ use gateways::leader_election::{Component, LeaderInformation, NotLeader};
 use gateways::program_host::{self, BuildError, ProgramHostGateway};
 use gateways::resource_manager::{self, ResourceManagerGateway};
 use gateways::task_executor::{self, DeployError, TaskExecutorGateway};
-use gateways::{Answer, Ask, NodeAddress, Registration, Remote};
+use gateways::{Calls, Double, NodeAddress, Registration, Remote};
 use model::graph::GraphNode;
 use model::{
     AllocationId, BlobKey, ContentHash, EdgeId, ExecutionAttemptId, ExecutionState, FailureCause,
@@ -257,7 +257,7 @@ impl HostScript {
     }
 }
 
-/// Launches [`HostDouble`]s in the test's process.
+/// Launches doubles of hosts in the test's process.
 pub(crate) struct LauncherDouble {
     pub(crate) script: HostScript,
     process: TestProcess,
@@ -283,10 +283,8 @@ impl ProgramHostLauncher for LauncherDouble {
         let (exit, exited) = oneshot::channel();
         let exit = Arc::new(Mutex::new(Some(exit)));
         lock(&script.hosts).push(exit.clone());
-        let endpoint = {
-            let host = HostDouble { script: script.clone(), exit: exit.clone() };
-            ProgramHostGateway::endpoint(host.start())
-        };
+        let host = host_double(script.clone(), exit.clone());
+        let endpoint = ProgramHostGateway::endpoint(host.start());
         let registration = rpc.serve(name.clone(), fence, endpoint);
         let address = HostAddress { address: rpc.address_of(&name), session: fence, pid: self.pid };
         let exited = Box::pin(async move {
@@ -358,111 +356,42 @@ impl HostsDouble {
     }
 }
 
-struct HostDouble {
-    script: HostScript,
-    exit: ExitSwitch,
-}
-
-impl Actor for HostDouble {
-    type Context = Context<Self>;
-}
-
-impl Handler<Ask<program_host::BuildGraph>> for HostDouble {
-    type Result = Answer<program_host::BuildGraph>;
-    fn handle(
-        &mut self,
-        ask: Ask<program_host::BuildGraph>,
-        _: &mut Context<Self>,
-    ) -> Self::Result {
-        let scripted = lock(&self.script.build).clone();
-        let mut graph = scripted.unwrap_or_else(|| Ok(graph(0, ask.body.parallelism, true)))?;
-        graph.job_id = ask.body.job_id;
-        graph.options = ask.body.options;
-        Ok(graph)
-    }
-}
-
-impl Handler<Ask<program_host::StartCoordinators>> for HostDouble {
-    type Result = Answer<program_host::StartCoordinators>;
-    fn handle(
-        &mut self,
-        ask: Ask<program_host::StartCoordinators>,
-        _: &mut Context<Self>,
-    ) -> Self::Result {
-        self.script.started.push(ask.body);
-        lock(&self.script.fail_start).take().map_or(Ok(()), Err)
-    }
-}
-
-impl Handler<Ask<program_host::JobEnded>> for HostDouble {
-    type Result = Answer<program_host::JobEnded>;
-    fn handle(&mut self, ask: Ask<program_host::JobEnded>, _: &mut Context<Self>) -> Self::Result {
-        self.script.ended.push(ask.body);
-        lock(&self.script.fail_publish).take().map_or(Ok(()), Err)
-    }
-}
-
-impl Handler<Ask<program_host::HandleOperatorEvent>> for HostDouble {
-    type Result = Answer<program_host::HandleOperatorEvent>;
-    fn handle(
-        &mut self,
-        ask: Ask<program_host::HandleOperatorEvent>,
-        _: &mut Context<Self>,
-    ) -> Self::Result {
-        Ok([b"split for ", &ask.body.event[..]].concat().into())
-    }
-}
-
-impl Handler<Ask<program_host::HandleCoordinationRequest>> for HostDouble {
-    type Result = Answer<program_host::HandleCoordinationRequest>;
-    fn handle(
-        &mut self,
-        ask: Ask<program_host::HandleCoordinationRequest>,
-        _: &mut Context<Self>,
-    ) -> Self::Result {
-        Ok([b"results from ", &ask.body.request[..]].concat().into())
-    }
-}
-
-impl Handler<Ask<program_host::ParentAlive>> for HostDouble {
-    type Result = Answer<program_host::ParentAlive>;
-    fn handle(
-        &mut self,
-        ask: Ask<program_host::ParentAlive>,
-        _: &mut Context<Self>,
-    ) -> Self::Result {
-        self.script.alive.push(ask.body);
-        Ok(())
-    }
-}
-
-impl Handler<Ask<program_host::EndHost>> for HostDouble {
-    type Result = Answer<program_host::EndHost>;
-    fn handle(&mut self, _: Ask<program_host::EndHost>, _: &mut Context<Self>) -> Self::Result {
-        if !*lock(&self.script.deaf)
-            && let Some(exit) = lock(&self.exit).take()
-        {
-            let _ = exit.send(ExitCause("exit code 0".into()));
-        }
-        Ok(())
-    }
-}
-
-macro_rules! never_answers {
-    ($actor:ty: $($call:ty),+ $(,)?) => {$(
-        impl Handler<Ask<$call>> for $actor {
-            type Result = ResponseFuture<Answer<$call>>;
-            fn handle(&mut self, _: Ask<$call>, _: &mut Context<Self>) -> Self::Result {
-                Box::pin(std::future::pending())
+/// Returns a host that follows `script` until it is asked to end.
+fn host_double(script: HostScript, exit: ExitSwitch) -> Double<HostScript> {
+    Double::of(script)
+        .on(|script, call: program_host::BuildGraph| {
+            let scripted = lock(&script.build).clone();
+            let mut graph = scripted.unwrap_or_else(|| Ok(graph(0, call.parallelism, true)))?;
+            graph.job_id = call.job_id;
+            graph.options = call.options;
+            Ok(graph)
+        })
+        .on(|script, call: program_host::StartCoordinators| {
+            script.started.push(call);
+            lock(&script.fail_start).take().map_or(Ok(()), Err)
+        })
+        .on(|script, call: program_host::JobEnded| {
+            script.ended.push(call);
+            lock(&script.fail_publish).take().map_or(Ok(()), Err)
+        })
+        .on(|_, call: program_host::HandleOperatorEvent| {
+            Ok([b"split for ", &call.event[..]].concat().into())
+        })
+        .on(|_, call: program_host::HandleCoordinationRequest| {
+            Ok([b"results from ", &call.request[..]].concat().into())
+        })
+        .on(|script, call: program_host::ParentAlive| {
+            script.alive.push(call);
+            Ok(())
+        })
+        .on(move |script, _: program_host::EndHost| {
+            if !*lock(&script.deaf)
+                && let Some(exit) = lock(&exit).take()
+            {
+                let _ = exit.send(ExitCause("exit code 0".into()));
             }
-        }
-    )+};
-}
-never_answers! { HostDouble:
-    program_host::StartHost, program_host::DeployToHost, program_host::CancelOnHost,
-    program_host::ReleaseSlot, program_host::DescribeProgram,
-    program_host::TriggerOnHost, program_host::NotifyOnHost, program_host::SnapshotCoordinators,
-    program_host::CoordinatorsCheckpointEnded,
+            Ok(())
+        })
 }
 
 // ---- TaskExecutor -----------------------------------------------------------------------------
@@ -493,20 +422,6 @@ pub(crate) struct WorkerDouble {
     _registration: Registration,
 }
 
-struct WorkerActor {
-    mode: Deployments,
-    deployed: Calls<task_executor::DeployTasks>,
-    cancelled: Calls<task_executor::CancelTasks>,
-    triggered: Calls<task_executor::TriggerCheckpoint>,
-    notified: Calls<task_executor::NotifyCheckpoint>,
-    freed: Calls<task_executor::FreeSlot>,
-    disconnected: Calls<task_executor::DisconnectJobMaster>,
-}
-
-impl Actor for WorkerActor {
-    type Context = Context<Self>;
-}
-
 impl WorkerDouble {
     /// Starts one and registers it at a JobMaster.
     pub(crate) async fn register(
@@ -527,18 +442,31 @@ impl WorkerDouble {
         job_master: &Remote<JobMasterGateway>,
     ) -> Self {
         let rpc = &process.services.rpc;
-        let actor = WorkerActor {
-            mode,
-            deployed: Calls::default(),
-            cancelled: Calls::default(),
-            triggered: Calls::default(),
-            notified: Calls::default(),
-            freed: Calls::default(),
-            disconnected: Calls::default(),
-        };
-        let (deployed, cancelled) = (actor.deployed.clone(), actor.cancelled.clone());
-        let (freed, disconnected) = (actor.freed.clone(), actor.disconnected.clone());
-        let (triggered, notified) = (actor.triggered.clone(), actor.notified.clone());
+        let (deployed, cancelled, triggered, notified, freed, disconnected): (
+            Calls<task_executor::DeployTasks>,
+            _,
+            _,
+            _,
+            _,
+            _,
+        ) = Default::default();
+        let actor = Double::of(deployed.clone())
+            .on_later(move |deployed, call: task_executor::DeployTasks| {
+                let job = call.job_id;
+                deployed.push(call);
+                match mode {
+                    Deployments::Take => Box::pin(async { Ok(vec![]) }),
+                    Deployments::Refuse => {
+                        Box::pin(async move { Err(DeployError::NoJobMaster { job }) })
+                    }
+                    Deployments::Never => Box::pin(std::future::pending()),
+                }
+            })
+            .records::<task_executor::CancelTasks>(&cancelled)
+            .records::<task_executor::TriggerCheckpoint>(&triggered)
+            .records::<task_executor::NotifyCheckpoint>(&notified)
+            .records::<task_executor::FreeSlot>(&freed)
+            .records::<task_executor::DisconnectJobMaster>(&disconnected);
         let endpoint = format!("task_executor/{name}");
         let session = process.services.session;
         let registration =
@@ -627,47 +555,6 @@ impl WorkerDouble {
     }
 }
 
-impl Handler<Ask<task_executor::DeployTasks>> for WorkerActor {
-    type Result = ResponseFuture<Answer<task_executor::DeployTasks>>;
-    fn handle(
-        &mut self,
-        ask: Ask<task_executor::DeployTasks>,
-        _: &mut Context<Self>,
-    ) -> Self::Result {
-        let job = ask.body.job_id;
-        self.deployed.push(ask.body);
-        match self.mode {
-            Deployments::Take => Box::pin(async { Ok(vec![]) }),
-            Deployments::Refuse => Box::pin(async move { Err(DeployError::NoJobMaster { job }) }),
-            Deployments::Never => Box::pin(std::future::pending()),
-        }
-    }
-}
-
-macro_rules! records {
-    ($actor:ty: $($call:ty => $field:ident),+ $(,)?) => {$(
-        impl Handler<Ask<$call>> for $actor {
-            type Result = Answer<$call>;
-            fn handle(&mut self, ask: Ask<$call>, _: &mut Context<Self>) -> Self::Result {
-                self.$field.push(ask.body);
-                Ok(())
-            }
-        }
-    )+};
-}
-records! { WorkerActor:
-    task_executor::CancelTasks => cancelled,
-    task_executor::TriggerCheckpoint => triggered,
-    task_executor::NotifyCheckpoint => notified,
-    task_executor::FreeSlot => freed,
-    task_executor::DisconnectJobMaster => disconnected,
-}
-never_answers! { WorkerActor:
-    task_executor::RequestSlot, task_executor::DisconnectResourceManager,
-    task_executor::ReportTaskStates, task_executor::ForwardOperatorEvent,
-    task_executor::RequestLogs, task_executor::ReadLog, task_executor::ForwardCheckpointAnswer,
-}
-
 // ---- ResourceManager --------------------------------------------------------------------------
 
 /// A ResourceManager that accepts every JobMaster and gives nothing.
@@ -679,29 +566,25 @@ pub(crate) struct ManagerDouble {
     _registration: Registration,
 }
 
-#[derive(Default)]
-struct ManagerActor {
-    registered: Calls<resource_manager::RegisterJobMaster>,
-    declared: Calls<resource_manager::DeclareRequiredResources>,
-    left: Calls<resource_manager::DisconnectJobMaster>,
-    heartbeat: Option<gateways::EndpointAddress>,
-}
-
-impl Actor for ManagerActor {
-    type Context = Context<Self>;
-}
-
 impl ManagerDouble {
     /// Starts one and publishes it as the leader.
     pub(crate) fn lead(process: &TestProcess, epoch: u64) -> Self {
         let services = &process.services;
         let fence = ResourceManagerId::from_session(session(epoch));
-        let actor = ManagerActor {
-            heartbeat: Some(services.heartbeat_address()),
-            ..ManagerActor::default()
-        };
-        let (registered, declared, left) =
-            (actor.registered.clone(), actor.declared.clone(), actor.left.clone());
+        let (registered, declared, left): (Calls<resource_manager::RegisterJobMaster>, _, _) =
+            Default::default();
+        let heartbeat = services.heartbeat_address();
+        let actor = Double::of(registered.clone())
+            .on(move |registered, call: resource_manager::RegisterJobMaster| {
+                registered.push(call);
+                let resource_id = ResourceId::new("rm");
+                Ok(resource_manager::JobMasterAccepted {
+                    resource_id,
+                    heartbeat: heartbeat.clone(),
+                })
+            })
+            .records::<resource_manager::DeclareRequiredResources>(&declared)
+            .records::<resource_manager::DisconnectJobMaster>(&left);
         let name = format!("resource_manager/{epoch}");
         let endpoint = ResourceManagerGateway::endpoint(actor.start());
         let registration = services.rpc.serve(name.clone(), fence, endpoint);
@@ -716,43 +599,6 @@ impl ManagerDouble {
         let all = self.declared.all();
         all.iter().map(|d| d.requirements.iter().map(|r| r.slots).sum()).collect()
     }
-}
-
-impl Handler<Ask<resource_manager::RegisterJobMaster>> for ManagerActor {
-    type Result = Answer<resource_manager::RegisterJobMaster>;
-    fn handle(
-        &mut self,
-        ask: Ask<resource_manager::RegisterJobMaster>,
-        _: &mut Context<Self>,
-    ) -> Self::Result {
-        self.registered.push(ask.body);
-        Ok(resource_manager::JobMasterAccepted {
-            resource_id: ResourceId::new("rm"),
-            heartbeat: self.heartbeat.clone().expect("set"),
-        })
-    }
-}
-
-impl Handler<Ask<resource_manager::DeclareRequiredResources>> for ManagerActor {
-    type Result = Answer<resource_manager::DeclareRequiredResources>;
-    fn handle(
-        &mut self,
-        ask: Ask<resource_manager::DeclareRequiredResources>,
-        _: &mut Context<Self>,
-    ) -> Self::Result {
-        self.declared.push(ask.body);
-        Ok(())
-    }
-}
-records! { ManagerActor: resource_manager::DisconnectJobMaster => left }
-never_answers! { ManagerActor:
-    resource_manager::RegisterTaskExecutor, resource_manager::SendSlotReport,
-    resource_manager::NotifySlotAvailable, resource_manager::DisconnectTaskExecutor,
-    resource_manager::RequestTaskManagers, resource_manager::RequestResourceOverview,
-    resource_manager::BlockNode, resource_manager::DeregisterApplication,
-    resource_manager::TakeFacts, resource_manager::ReportLackOfSlots,
-    resource_manager::AskToGiveWay,
-    resource_manager::UnblockNode, resource_manager::RequestBlockedNodes,
 }
 
 /// Waits (in virtual time) until something is so.

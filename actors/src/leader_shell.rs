@@ -20,7 +20,6 @@ use gateways::leader_election::{Component, LeaderInformation};
 use gateways::{Call, CallError, FabricError, Gateway, Remote};
 use model::{Fence, LeaderSession};
 use platform::{Lane, LaneEnded};
-use std::fmt;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
@@ -101,6 +100,8 @@ enum Stage<A: Actor<Context = Context<A>> + Handler<Stop>> {
 }
 
 /// The actor of a leader shell.
+#[derive(derive_more::Debug)]
+#[debug("LeaderShell({})", self.led.component())]
 pub struct LeaderShell<L: Led> {
     led: L,
     hand_over: HandOver,
@@ -111,12 +112,6 @@ pub struct LeaderShell<L: Led> {
     revocations: Vec<(LeaderSession, oneshot::Sender<()>)>,
     /// Callers of [`Stop`], which wait until the shell has ended and drops these senders.
     closings: Vec<oneshot::Sender<()>>,
-}
-
-impl<L: Led> fmt::Debug for LeaderShell<L> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "LeaderShell({})", self.led.component())
-    }
 }
 
 /// A step of publishing a leader that is repeated until it succeeds.

@@ -1,10 +1,10 @@
 use super::*;
 use crate::job_testing::until;
-use crate::testing::{Calls, TestProcess, local, seconds, session, settle};
+use crate::testing::{TestProcess, seconds, session, settle};
 use actix::Addr;
 use gateways::leader_election::NotLeader;
 use gateways::metric_query::{MetricQueryGateway, QueryMetrics};
-use gateways::{Answer, Ask};
+use gateways::{Answer, Ask, Calls};
 use model::ProcessSession;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -208,179 +208,153 @@ async fn revoke(shell: &Addr<LeaderShell<Script>>, n: u64) {
     shell.clone().send(Leadership::Revoked(session(n))).await.expect("the shell lives");
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn a_leader_is_started_probed_confirmed_stopped_and_released_in_this_order() {
-    local(async {
-        let script = Script::new(ends()).await;
-        let shell = script.shell().await;
-        grant(shell.addr(), 2).await;
-        until("confirmed", || script.seen(Confirm(2))).await;
-        revoke(shell.addr(), 9).await;
-        assert!(!script.seen(LeaderStopped(2)), "another session was revoked");
-        revoke(shell.addr(), 2).await;
-        let life = |n| [Start(n), Probed(n), Confirm(n), LeaderStopped(n), Release(n), Released(n)];
-        assert_eq!(script.steps.take(), life(2), "all of it before the revocation is answered");
-        grant(shell.addr(), 3).await;
-        until("confirmed", || script.seen(Confirm(3))).await;
-        shell.stop().await;
-        let [start, probed, confirm, stopped, release, released] = life(3);
-        assert_eq!(
-            script.steps.all(),
-            [start, probed, confirm, Withdraw, stopped, release, released],
-            "what is published is taken back first"
-        );
-        assert_eq!(script.fatal(), None);
-    })
-    .await;
+    let script = Script::new(ends()).await;
+    let shell = script.shell().await;
+    grant(shell.addr(), 2).await;
+    until("confirmed", || script.seen(Confirm(2))).await;
+    revoke(shell.addr(), 9).await;
+    assert!(!script.seen(LeaderStopped(2)), "another session was revoked");
+    revoke(shell.addr(), 2).await;
+    let life = |n| [Start(n), Probed(n), Confirm(n), LeaderStopped(n), Release(n), Released(n)];
+    assert_eq!(script.steps.take(), life(2), "all of it before the revocation is answered");
+    grant(shell.addr(), 3).await;
+    until("confirmed", || script.seen(Confirm(3))).await;
+    shell.stop().await;
+    let [start, probed, confirm, stopped, release, released] = life(3);
+    assert_eq!(
+        script.steps.all(),
+        [start, probed, confirm, Withdraw, stopped, release, released],
+        "what is published is taken back first"
+    );
+    assert_eq!(script.fatal(), None);
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn a_lost_answer_to_the_probe_is_asked_for_again_with_bounded_pauses() {
-    local(async {
-        let script = Script::new(ends()).await;
-        script.deaf.store(true, Ordering::Relaxed);
-        let shell = script.shell().await;
-        grant(shell.addr(), 2).await;
-        seconds(90).await;
-        assert!(!script.seen(Confirm(2)));
-        let at = script.probed_at.all();
-        assert_eq!(at.len(), 9);
-        let timeout = Duration::from_secs(10);
-        let pauses: Vec<_> = at
-            .windows(2)
-            .map(|two| two[1].saturating_sub(two[0]).saturating_sub(timeout))
-            .collect();
-        for (n, pause) in pauses.iter().enumerate() {
-            let due = Duration::from_millis(50 << n).min(Duration::from_secs(2));
-            assert!((due..due + Duration::from_millis(20)).contains(pause), "{n}: {pause:?}");
-        }
-        script.deaf.store(false, Ordering::Relaxed);
-        until("confirmed", || script.seen(Confirm(2))).await;
-        let times = script.probed_at.all().len();
-        seconds(60).await;
-        assert_eq!(script.probed_at.all().len(), times, "an answer is enough");
-        shell.stop().await;
-    })
-    .await;
+    let script = Script::new(ends()).await;
+    script.deaf.store(true, Ordering::Relaxed);
+    let shell = script.shell().await;
+    grant(shell.addr(), 2).await;
+    seconds(90).await;
+    assert!(!script.seen(Confirm(2)));
+    let at = script.probed_at.all();
+    assert_eq!(at.len(), 9);
+    let timeout = Duration::from_secs(10);
+    let pauses: Vec<_> =
+        at.windows(2).map(|two| two[1].saturating_sub(two[0]).saturating_sub(timeout)).collect();
+    for (n, pause) in pauses.iter().enumerate() {
+        let due = Duration::from_millis(50 << n).min(Duration::from_secs(2));
+        assert!((due..due + Duration::from_millis(20)).contains(pause), "{n}: {pause:?}");
+    }
+    script.deaf.store(false, Ordering::Relaxed);
+    until("confirmed", || script.seen(Confirm(2))).await;
+    let times = script.probed_at.all().len();
+    seconds(60).await;
+    assert_eq!(script.probed_at.all().len(), times, "an answer is enough");
+    shell.stop().await;
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn who_leads_no_more_is_probed_no_more() {
-    local(async {
-        let script = Script::new(ends()).await;
-        script.deaf.store(true, Ordering::Relaxed);
-        let shell = script.shell().await;
-        grant(shell.addr(), 2).await;
-        until("probed", || script.probed_at.all().len() == 2).await;
-        revoke(shell.addr(), 2).await;
-        script.deaf.store(false, Ordering::Relaxed);
-        seconds(60).await;
-        assert_eq!(script.probed_at.all().len(), 2);
-        assert!(!script.seen(Confirm(2)));
-        shell.stop().await;
-    })
-    .await;
+    let script = Script::new(ends()).await;
+    script.deaf.store(true, Ordering::Relaxed);
+    let shell = script.shell().await;
+    grant(shell.addr(), 2).await;
+    until("probed", || script.probed_at.all().len() == 2).await;
+    revoke(shell.addr(), 2).await;
+    script.deaf.store(false, Ordering::Relaxed);
+    seconds(60).await;
+    assert_eq!(script.probed_at.all().len(), 2);
+    assert!(!script.seen(Confirm(2)));
+    shell.stop().await;
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn a_lost_confirmation_is_repeated_and_a_refused_one_is_not() {
-    local(async {
-        let script = Script::new(ends()).await;
-        script.confirms_lost.store(3, Ordering::Relaxed);
-        script.refuse.store(true, Ordering::Relaxed);
-        let shell = script.shell().await;
-        grant(shell.addr(), 2).await;
-        seconds(60).await;
-        let confirms = script.steps.all().iter().filter(|step| **step == Confirm(2)).count();
-        assert_eq!(confirms, 4, "three were lost, the fourth was refused");
-        assert_eq!(script.fatal(), None);
-        shell.stop().await;
-    })
-    .await;
+    let script = Script::new(ends()).await;
+    script.confirms_lost.store(3, Ordering::Relaxed);
+    script.refuse.store(true, Ordering::Relaxed);
+    let shell = script.shell().await;
+    grant(shell.addr(), 2).await;
+    seconds(60).await;
+    let confirms = script.steps.all().iter().filter(|step| **step == Confirm(2)).count();
+    assert_eq!(confirms, 4, "three were lost, the fourth was refused");
+    assert_eq!(script.fatal(), None);
+    shell.stop().await;
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn a_start_is_given_up_when_leadership_is_revoked() {
-    local(async {
-        let script = Script::new(ends()).await;
-        script.start_hangs.store(true, Ordering::Relaxed);
-        let shell = script.shell().await;
-        grant(shell.addr(), 2).await;
-        until("it starts", || script.seen(Start(2))).await;
-        revoke(shell.addr(), 2).await;
-        assert_eq!(script.steps.all(), [Start(2), StartGivenUp(2), Release(2), Released(2)]);
-        shell.stop().await;
-        assert_eq!(script.fatal(), None);
-    })
-    .await;
+    let script = Script::new(ends()).await;
+    script.start_hangs.store(true, Ordering::Relaxed);
+    let shell = script.shell().await;
+    grant(shell.addr(), 2).await;
+    until("it starts", || script.seen(Start(2))).await;
+    revoke(shell.addr(), 2).await;
+    assert_eq!(script.steps.all(), [Start(2), StartGivenUp(2), Release(2), Released(2)]);
+    shell.stop().await;
+    assert_eq!(script.fatal(), None);
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn the_next_leader_starts_after_everything_of_the_last_one_was_released() {
-    local(async {
-        let script = Script::new(ends()).await;
-        let shell = script.shell().await;
-        grant(shell.addr(), 2).await;
-        until("confirmed", || script.seen(Confirm(2))).await;
-        script.release_hangs.store(true, Ordering::Relaxed);
-        grant(shell.addr(), 3).await;
-        seconds(30).await;
-        assert!(script.seen(Release(2)) && !script.seen(Start(3)));
-        script.release_hangs.store(false, Ordering::Relaxed);
-        until("confirmed", || script.seen(Confirm(3))).await;
-        shell.stop().await;
-    })
-    .await;
+    let script = Script::new(ends()).await;
+    let shell = script.shell().await;
+    grant(shell.addr(), 2).await;
+    until("confirmed", || script.seen(Confirm(2))).await;
+    script.release_hangs.store(true, Ordering::Relaxed);
+    grant(shell.addr(), 3).await;
+    seconds(30).await;
+    assert!(script.seen(Release(2)) && !script.seen(Start(3)));
+    script.release_hangs.store(false, Ordering::Relaxed);
+    until("confirmed", || script.seen(Confirm(3))).await;
+    shell.stop().await;
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn a_leader_that_died_ends_the_process_or_is_replaced_or_is_missed_by_nobody() {
-    local(async {
-        let script = Script::new(ends()).await;
-        let shell = script.shell().await;
-        grant(shell.addr(), 2).await;
-        until("confirmed", || script.seen(Confirm(2))).await;
-        shell.addr().send(KillLeader).await.unwrap();
-        seconds(2).await;
-        assert_eq!(script.fatal().as_deref(), Some("rest failed: it died"));
+    let script = Script::new(ends()).await;
+    let shell = script.shell().await;
+    grant(shell.addr(), 2).await;
+    until("confirmed", || script.seen(Confirm(2))).await;
+    shell.addr().send(KillLeader).await.unwrap();
+    seconds(2).await;
+    assert_eq!(script.fatal().as_deref(), Some("rest failed: it died"));
 
-        let script = Script::new(Death::LeadAgain).await;
-        let shell = script.shell().await;
-        grant(shell.addr(), 2).await;
-        until("confirmed", || script.seen(Confirm(2))).await;
-        shell.addr().send(KillLeader).await.unwrap();
-        until("confirmed", || script.seen(Confirm(101))).await;
-        let after: Vec<Seen> = script.steps.all().into_iter().skip(3).collect();
-        let replaced = [Release(2), Released(2), Withdraw, Start(101), Probed(101), Confirm(101)];
-        assert_eq!(after[1..], replaced);
-        shell.stop().await;
+    let script = Script::new(Death::LeadAgain).await;
+    let shell = script.shell().await;
+    grant(shell.addr(), 2).await;
+    until("confirmed", || script.seen(Confirm(2))).await;
+    shell.addr().send(KillLeader).await.unwrap();
+    until("confirmed", || script.seen(Confirm(101))).await;
+    let after: Vec<Seen> = script.steps.all().into_iter().skip(3).collect();
+    let replaced = [Release(2), Released(2), Withdraw, Start(101), Probed(101), Confirm(101)];
+    assert_eq!(after[1..], replaced);
+    shell.stop().await;
 
-        let script = Script::new(Death::Ignore).await;
-        let shell = script.shell().await;
-        grant(shell.addr(), 2).await;
-        until("confirmed", || script.seen(Confirm(2))).await;
-        shell.addr().send(KillLeader).await.unwrap();
-        seconds(10).await;
-        assert_eq!(script.contentions.load(Ordering::Relaxed), 1);
-        shell.stop().await;
-        assert_eq!(script.fatal(), None);
-    })
-    .await;
+    let script = Script::new(Death::Ignore).await;
+    let shell = script.shell().await;
+    grant(shell.addr(), 2).await;
+    until("confirmed", || script.seen(Confirm(2))).await;
+    shell.addr().send(KillLeader).await.unwrap();
+    seconds(10).await;
+    assert_eq!(script.contentions.load(Ordering::Relaxed), 1);
+    shell.stop().await;
+    assert_eq!(script.fatal(), None);
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn the_death_of_a_shell_ends_the_process_and_its_own_stop_does_not() {
-    local(async {
-        let script = Script::new(ends()).await;
-        let shell = script.shell().await;
-        shell.stop().await;
-        seconds(5).await;
-        assert_eq!(script.fatal(), None);
-        let shell = start(script.clone()).await.expect("the lane runs");
-        shell.addr().send(Stop).await.expect("it ends behind its owner's back");
-        seconds(5).await;
-        assert!(script.fatal().expect("reported").starts_with("leader_shell/rest failed"));
-        settle().await;
-    })
-    .await;
+    let script = Script::new(ends()).await;
+    let shell = script.shell().await;
+    shell.stop().await;
+    seconds(5).await;
+    assert_eq!(script.fatal(), None);
+    let shell = start(script.clone()).await.expect("the lane runs");
+    shell.addr().send(Stop).await.expect("it ends behind its owner's back");
+    seconds(5).await;
+    assert!(script.fatal().expect("reported").starts_with("leader_shell/rest failed"));
+    settle().await;
 }

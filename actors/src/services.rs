@@ -76,7 +76,23 @@ impl ProcessServices {
 #[rtype(result = "()")]
 pub struct Stop;
 
+/// Makes an actor stop at once when it is told to.
+macro_rules! stops_at_once {
+    ($actor:ty) => {
+        impl actix::Handler<$crate::services::Stop> for $actor {
+            type Result = ();
+
+            fn handle(&mut self, _: $crate::services::Stop, ctx: &mut Self::Context) {
+                actix::ActorContext::stop(ctx);
+            }
+        }
+    };
+}
+pub(crate) use stops_at_once;
+
 /// A running actor and the name that it is served under. Dropping it ends both.
+#[derive(derive_more::Debug)]
+#[debug("Running({})", self.address)]
 pub struct Running<A: Actor<Context = Context<A>> + Handler<Stop>> {
     address: EndpointAddress,
     addr: Addr<A>,
@@ -147,12 +163,6 @@ impl<A: Actor<Context = Context<A>> + Handler<Stop>> Drop for Running<A> {
         self.guard.take();
         self.registration.take();
         let _ = self.addr.clone().try_send(Stop);
-    }
-}
-
-impl<A: Actor<Context = Context<A>> + Handler<Stop>> fmt::Debug for Running<A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Running({})", self.address)
     }
 }
 
@@ -253,6 +263,8 @@ pub enum ConfirmError {
 }
 
 /// A contender's place in an election: withdrawn when dropped.
+#[derive(derive_more::Debug)]
+#[debug("Contention")]
 pub struct Contention {
     withdraw: Option<Box<dyn FnOnce() + Send>>,
 }
@@ -269,12 +281,6 @@ impl Drop for Contention {
         if let Some(withdraw) = self.withdraw.take() {
             withdraw();
         }
-    }
-}
-
-impl fmt::Debug for Contention {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Contention")
     }
 }
 

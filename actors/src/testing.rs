@@ -4,7 +4,7 @@
 use crate::leader_retrieval::LeaderTable;
 use crate::probe::{Fact, Probe};
 use crate::services::{FatalErrorHandler, HeartbeatHandle, ProcessServices};
-use actix::{Actor, Context, Handler, ResponseFuture};
+use actix::Actor;
 use control::mutation::Mutation;
 use gateways::heartbeat::Party;
 use gateways::leader_election::{Component, LeaderInformation};
@@ -13,7 +13,7 @@ use gateways::resource_manager::{
 };
 use gateways::task_executor::TaskExecutorGateway;
 use gateways::{
-    Answer, Ask, EndpointAddress, Registration, Remote, RpcOptions, RpcService, job_master,
+    Calls, Double, EndpointAddress, Registration, Remote, RpcOptions, RpcService, job_master,
     resource_manager, task_executor,
 };
 use model::slots::SlotStatus;
@@ -23,15 +23,8 @@ use model::{
 };
 use platform::inproc::InProcessNetwork;
 use platform::{Platform, PortSpec, Secret};
-use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::task::LocalSet;
-
-/// Runs a test where actors can be started.
-pub(crate) async fn local<F: Future>(test: F) -> F::Output {
-    LocalSet::new().run_until(test).await
-}
 
 /// Lets everything that is ready happen.
 pub(crate) async fn settle() {
@@ -162,34 +155,6 @@ pub(crate) enum Slots {
     Never,
 }
 
-/// The calls that a double has received.
-#[derive(Debug)]
-pub(crate) struct Calls<T>(Arc<Mutex<Vec<T>>>);
-
-impl<T> Default for Calls<T> {
-    fn default() -> Self {
-        Self(Arc::default())
-    }
-}
-
-impl<T> Clone for Calls<T> {
-    fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
-    }
-}
-
-impl<T: Clone> Calls<T> {
-    pub(crate) fn push(&self, call: T) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(call);
-    }
-    pub(crate) fn all(&self) -> Vec<T> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-    pub(crate) fn take(&self) -> Vec<T> {
-        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
 /// A TaskExecutor that runs nothing.
 #[derive(Debug)]
 pub(crate) struct TaskExecutorDouble {
@@ -205,14 +170,19 @@ impl TaskExecutorDouble {
     pub(crate) fn start(process: &TestProcess, name: &str, slots: Slots) -> Self {
         let endpoint = format!("task_executor/{name}");
         let services = &process.services;
-        let actor = TaskExecutorActor {
-            slots,
-            requests: Calls(Arc::default()),
-            freed: Calls(Arc::default()),
-            disconnects: Calls(Arc::default()),
-        };
-        let (requests, freed, disconnects) =
-            (actor.requests.clone(), actor.freed.clone(), actor.disconnects.clone());
+        let (requests, freed, disconnects): (Calls<task_executor::RequestSlot>, _, _) =
+            Default::default();
+        let actor = Double::of(requests.clone())
+            .on_later(move |requests, call: task_executor::RequestSlot| {
+                requests.push(call);
+                match slots.clone() {
+                    Slots::Give => Box::pin(std::future::ready(Ok(()))),
+                    Slots::Refuse(error) => Box::pin(std::future::ready(Err(error))),
+                    Slots::Never => Box::pin(std::future::pending()),
+                }
+            })
+            .records::<task_executor::FreeSlot>(&freed)
+            .records::<task_executor::DisconnectResourceManager>(&disconnects);
         let session = services.session;
         let registration = services.rpc.serve(
             endpoint.clone(),
@@ -254,35 +224,6 @@ impl TaskExecutorDouble {
     }
 }
 
-#[derive(Debug)]
-struct TaskExecutorActor {
-    slots: Slots,
-    requests: Calls<task_executor::RequestSlot>,
-    freed: Calls<task_executor::FreeSlot>,
-    disconnects: Calls<task_executor::DisconnectResourceManager>,
-}
-
-impl Actor for TaskExecutorActor {
-    type Context = Context<Self>;
-}
-
-impl Handler<Ask<task_executor::RequestSlot>> for TaskExecutorActor {
-    type Result = ResponseFuture<Answer<task_executor::RequestSlot>>;
-
-    fn handle(
-        &mut self,
-        ask: Ask<task_executor::RequestSlot>,
-        _: &mut Context<Self>,
-    ) -> Self::Result {
-        self.requests.push(ask.body);
-        match self.slots.clone() {
-            Slots::Give => Box::pin(std::future::ready(Ok(()))),
-            Slots::Refuse(error) => Box::pin(std::future::ready(Err(error))),
-            Slots::Never => Box::pin(std::future::pending()),
-        }
-    }
-}
-
 /// A ResourceManager that records what its own services tell it.
 #[derive(Debug)]
 pub(crate) struct ResourceManagerDouble {
@@ -296,29 +237,27 @@ pub(crate) struct ResourceManagerDouble {
 
 impl ResourceManagerDouble {
     pub(crate) fn start(process: &TestProcess, fence: ResourceManagerId) -> Self {
-        let actor = ResourceManagerActor::default();
-        let (needed, released, lacks) =
-            (actor.needed.clone(), actor.released.clone(), actor.lacks.clone());
-        let give_way = actor.give_way.clone();
+        let (needed, released, lacks, give_way): (Calls<_>, Calls<_>, Calls<_>, Calls<_>) =
+            Default::default();
+        let told = (needed.clone(), released.clone());
+        let actor = Double::of(gateways::Inbox::default())
+            .on(move |facts, call: resource_manager::TakeFacts| {
+                for fact in facts.take(call) {
+                    match fact {
+                        ResourceManagerFact::DeclareNeededWorkers(needed) => told.0.push(needed),
+                        ResourceManagerFact::ReleaseIdleWorker(released) => told.1.push(released),
+                    }
+                }
+                Ok(facts.expected())
+            })
+            .records::<resource_manager::ReportLackOfSlots>(&lacks)
+            .records::<resource_manager::AskToGiveWay>(&give_way);
         let rpc = &process.services.rpc;
         let endpoint = ResourceManagerGateway::endpoint(actor.start());
         let registration = rpc.serve("resource_manager", fence, endpoint);
         let gateway = rpc.gateway(&rpc.address_of("resource_manager"), fence);
         Self { needed, released, lacks, give_way, gateway, _registration: registration }
     }
-}
-
-#[derive(Debug, Default)]
-struct ResourceManagerActor {
-    facts: gateways::Inbox,
-    needed: Calls<resource_manager::DeclareNeededWorkers>,
-    released: Calls<resource_manager::ReleaseIdleWorker>,
-    lacks: Calls<resource_manager::ReportLackOfSlots>,
-    give_way: Calls<resource_manager::AskToGiveWay>,
-}
-
-impl Actor for ResourceManagerActor {
-    type Context = Context<Self>;
 }
 
 /// A JobMaster that runs nothing.
@@ -332,100 +271,15 @@ pub(crate) struct JobMasterDouble {
 
 impl JobMasterDouble {
     pub(crate) fn start(process: &TestProcess, job_id: model::JobId, fence: JobMasterId) -> Self {
-        let actor = JobMasterActor::default();
-        let (lacks, disconnects) = (actor.lacks.clone(), actor.disconnects.clone());
-        let give_way = actor.give_way.clone();
+        let (lacks, give_way, disconnects) = Default::default();
+        let actor = Double::of(())
+            .records::<job_master::NotifyNotEnoughResources>(&lacks)
+            .records::<job_master::GiveWay>(&give_way)
+            .records::<job_master::DisconnectResourceManager>(&disconnects);
         let name = format!("job_master/{job_id}");
         let rpc = &process.services.rpc;
         let endpoint = job_master::JobMasterGateway::endpoint(actor.start());
         let registration = rpc.serve(name, fence, endpoint);
         Self { lacks, give_way, disconnects, _registration: registration }
     }
-}
-
-#[derive(Debug, Default)]
-struct JobMasterActor {
-    lacks: Calls<job_master::NotifyNotEnoughResources>,
-    give_way: Calls<job_master::GiveWay>,
-    disconnects: Calls<job_master::DisconnectResourceManager>,
-}
-
-impl Actor for JobMasterActor {
-    type Context = Context<Self>;
-}
-
-macro_rules! records {
-    ($actor:ty: $($call:ty => $field:ident),+ $(,)?) => {$(
-        impl Handler<Ask<$call>> for $actor {
-            type Result = Answer<$call>;
-            fn handle(&mut self, ask: Ask<$call>, _: &mut Context<Self>) -> Self::Result {
-                self.$field.push(ask.body);
-                Ok(())
-            }
-        }
-    )+};
-}
-records! { ResourceManagerActor:
-    resource_manager::ReportLackOfSlots => lacks,
-    resource_manager::AskToGiveWay => give_way,
-}
-impl Handler<Ask<resource_manager::TakeFacts>> for ResourceManagerActor {
-    type Result = Answer<resource_manager::TakeFacts>;
-
-    fn handle(
-        &mut self,
-        ask: Ask<resource_manager::TakeFacts>,
-        _: &mut Context<Self>,
-    ) -> Self::Result {
-        for fact in self.facts.take(ask.body) {
-            match fact {
-                ResourceManagerFact::DeclareNeededWorkers(needed) => self.needed.push(needed),
-                ResourceManagerFact::ReleaseIdleWorker(released) => self.released.push(released),
-            }
-        }
-        Ok(self.facts.expected())
-    }
-}
-records! { TaskExecutorActor:
-    task_executor::FreeSlot => freed,
-    task_executor::DisconnectResourceManager => disconnects,
-}
-records! { JobMasterActor:
-    job_master::NotifyNotEnoughResources => lacks,
-    job_master::GiveWay => give_way,
-    job_master::DisconnectResourceManager => disconnects,
-}
-
-macro_rules! never_answers {
-    ($actor:ty: $($call:ty),+ $(,)?) => {$(
-        impl Handler<Ask<$call>> for $actor {
-            type Result = ResponseFuture<Answer<$call>>;
-            fn handle(&mut self, _: Ask<$call>, _: &mut Context<Self>) -> Self::Result {
-                Box::pin(std::future::pending())
-            }
-        }
-    )+};
-}
-never_answers! { ResourceManagerActor:
-    resource_manager::RegisterTaskExecutor, resource_manager::SendSlotReport,
-    resource_manager::NotifySlotAvailable, resource_manager::DisconnectTaskExecutor,
-    resource_manager::RegisterJobMaster, resource_manager::DeclareRequiredResources,
-    resource_manager::DisconnectJobMaster, resource_manager::RequestTaskManagers,
-    resource_manager::RequestResourceOverview, resource_manager::BlockNode,
-    resource_manager::UnblockNode, resource_manager::RequestBlockedNodes,
-    resource_manager::DeregisterApplication,
-}
-never_answers! { TaskExecutorActor:
-    task_executor::DeployTasks, task_executor::CancelTasks, task_executor::DisconnectJobMaster,
-    task_executor::TriggerCheckpoint, task_executor::NotifyCheckpoint,
-    task_executor::ForwardCheckpointAnswer,
-    task_executor::ReportTaskStates, task_executor::ForwardOperatorEvent,
-    task_executor::RequestLogs, task_executor::ReadLog,
-}
-never_answers! { JobMasterActor:
-    job_master::RegisterTaskManager, job_master::OfferSlots, job_master::UpdateTaskStates,
-    job_master::FailSlot, job_master::DisconnectTaskManager, job_master::OperatorEvent,
-    job_master::CheckpointAnswer,
-    job_master::CoordinationRequest, job_master::CoordinatorFailed, job_master::Cancel,
-    job_master::RequestCheckpoints, job_master::TakeSavepoint, job_master::RequestDetails, job_master::RequestStatus, job_master::RequestSummary,
 }

@@ -1,115 +1,33 @@
 //! A world for tests of this process's actors: services on a paused clock, leaders that the test names,
 //! and gateways whose every call the test answers itself.
 
-use crate::heartbeat::{self, HeartbeatActor, HeartbeatDeps};
-use crate::probe::{Fact, Probe};
-use crate::services::{
-    FatalErrorHandler, HeartbeatHandle, LeaderRetrieval, ProcessServices, Running,
-};
+use crate::heartbeat::HeartbeatActor;
+use crate::leader_retrieval::LeaderTable;
+use crate::services::{ProcessServices, Running};
+use crate::testing::{Facts, TestProcess};
 use actix::{Actor, Addr, Context, Handler, ResponseFuture};
-use control::liveness::Limits;
-use control::mutation::Mutation;
-use gateways::leader_election::{Component, LeaderInformation};
-use gateways::{
-    Answer, Ask, Call, EndpointAddress, EndpointBuilder, Gateway, Registration, RpcOptions,
-    RpcService,
-};
-use model::{Epoch, Fence, LeaderSession, ProcessSession, ResourceId};
-use platform::Platform;
-use platform::inproc::InProcessNetwork;
-use platform::watch;
+use gateways::leader_election::LeaderInformation;
+use gateways::{Answer, Ask, Call, EndpointAddress, EndpointBuilder, Gateway, Registration};
+use model::{Fence, LeaderSession, ResourceId};
 use std::any::Any;
-use std::collections::BTreeMap;
-use std::future::Future;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::LocalSet;
-
-/// Runs a test on a paused clock, on one thread.
-pub(crate) fn run<F: Future<Output = ()>>(test: F) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .start_paused(true)
-        .build()
-        .unwrap();
-    LocalSet::new().block_on(&runtime, test);
-}
-
-pub(crate) fn session(n: u64) -> LeaderSession {
-    LeaderSession { epoch: Epoch { store: 1, process: n }, nonce: n }
-}
-
-/// Leaders that the test names.
-#[derive(Default)]
-pub(crate) struct Leaders {
-    all: Mutex<BTreeMap<Component, watch::Sender<Option<LeaderInformation>>>>,
-}
-
-impl Leaders {
-    pub(crate) fn set(&self, component: Component, leader: Option<LeaderInformation>) {
-        let mut all = self.all.lock().unwrap();
-        all.entry(component).or_insert_with(|| watch::Sender::new(None)).send_replace(leader);
-    }
-}
-
-impl LeaderRetrieval for Leaders {
-    fn watch(&self, component: Component) -> watch::Receiver<Option<LeaderInformation>> {
-        let mut all = self.all.lock().unwrap();
-        all.entry(component).or_insert_with(|| watch::Sender::new(None)).subscribe()
-    }
-}
-
-/// Facts as they were noted.
-#[derive(Debug, Default)]
-pub(crate) struct Facts(pub(crate) Mutex<Vec<Fact>>);
-
-impl Probe for Facts {
-    fn note(&self, fact: Fact) {
-        self.0.lock().unwrap().push(fact);
-    }
-}
 
 /// One process with its services.
 pub(crate) struct World {
     pub(crate) services: ProcessServices,
-    pub(crate) leaders: Arc<Leaders>,
-    pub(crate) facts: Arc<Facts>,
+    pub(crate) leaders: LeaderTable,
+    pub(crate) facts: Facts,
     _heartbeat: Running<HeartbeatActor>,
 }
 
 impl World {
     pub(crate) async fn new(options: &[(&str, &str)]) -> Self {
-        let platform = Platform::simulated(7, Arc::new(InProcessNetwork::new()));
-        let rpc = RpcService::start(platform.clone(), RpcOptions::in_process()).await.unwrap();
-        let session = ProcessSession(session(1));
-        let heartbeat = HeartbeatHandle::new(platform.clone(), Limits::default());
-        let fatal = FatalErrorHandler::default();
-        let deps = HeartbeatDeps {
-            platform: platform.clone(),
-            rpc: rpc.clone(),
-            session,
-            fatal: fatal.clone(),
-            stacks: None,
-        };
-        let beating = heartbeat::start(&heartbeat, deps).await.unwrap();
-        let leaders = Arc::new(Leaders::default());
-        let facts = Arc::new(Facts::default());
-        let options = options.iter().map(|(key, value)| (*key, *value));
-        let services = ProcessServices {
-            platform,
-            rpc,
-            options: Arc::new(conf::Options::from_map(options).unwrap()),
-            resource_id: ResourceId::new("tm-1"),
-            session,
-            heartbeat,
-            retrieval: leaders.clone(),
-            fatal,
-            metrics: Arc::default(),
-            host: "node-1".into(),
-            mutation: Mutation::None,
-            probe: facts.clone(),
-        };
+        let process = TestProcess::start(options).await;
+        let beating = process.heartbeats().await;
+        let TestProcess { mut services, leaders, facts } = process;
+        services.resource_id = ResourceId::new("tm-1");
+        services.host = "node-1".into();
         Self { services, leaders, facts, _heartbeat: beating }
     }
 

@@ -198,18 +198,13 @@ impl OptionValue for Ports {
 }
 
 /// The log level of everything, and levels for parts of the program.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, derive_more::Display)]
+#[display("{}", self.0)]
 pub struct LogFilter(String);
 
 impl Default for LogFilter {
     fn default() -> Self {
         Self("info".to_owned())
-    }
-}
-
-impl fmt::Display for LogFilter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }
 

@@ -23,18 +23,13 @@ const PARTIALS_MAX: usize = 100;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// The identity with which a process proves that it belongs to the cluster.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, derive_more::Debug)]
+#[debug("ClusterIdentity({}, secret)", self.id)]
 pub struct ClusterIdentity {
     /// Id of the cluster.
     pub id: String,
     /// The secret that only the cluster's processes know.
     pub secret: Vec<u8>,
-}
-
-impl std::fmt::Debug for ClusterIdentity {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "ClusterIdentity({}, secret)", self.id)
-    }
 }
 
 /// The cluster's identity cannot be read or made.

@@ -1,7 +1,8 @@
 //! Addresses of processes and of the endpoints in them. Parsing and printing only.
 
+use derive_more::Display;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use std::{fmt, str::FromStr, sync::Arc};
+use std::{str::FromStr, sync::Arc};
 use thiserror::Error;
 
 /// Longest address that is taken from anywhere, in bytes.
@@ -9,7 +10,9 @@ pub const ADDRESS_BYTES_MAX: usize = 512;
 
 /// A process as the fabric knows it: `host:port`, `local:<n>` for a service without a port, or
 /// `host:<pid>-<n>` for a child on an inherited socket. Cheap to clone.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Display, derive_more::Debug)]
+#[display("{}", self.0)]
+#[debug("{}", self.0)]
 pub struct NodeAddress(Arc<str>);
 
 impl NodeAddress {
@@ -50,16 +53,6 @@ impl NodeAddress {
     }
 }
 
-impl fmt::Display for NodeAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-impl fmt::Debug for NodeAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
 impl Serialize for NodeAddress {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         s.serialize_str(&self.0)
@@ -97,7 +90,11 @@ impl FromStr for NodeAddress {
 }
 
 /// An endpoint in a process. Prints as `flott://host:port/endpoint`.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Display, derive_more::Debug,
+)]
+#[display("flott://{}/{}", self.node, self.endpoint)]
+#[debug("{}", self)]
 pub struct EndpointAddress {
     /// Process that the endpoint belongs to.
     pub node: NodeAddress,
@@ -112,16 +109,6 @@ impl EndpointAddress {
     }
 }
 
-impl fmt::Display for EndpointAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "flott://{}/{}", self.node, self.endpoint)
-    }
-}
-impl fmt::Debug for EndpointAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
 impl FromStr for EndpointAddress {
     type Err = ParseAddressError;
     fn from_str(text: &str) -> Result<Self, ParseAddressError> {

@@ -74,17 +74,6 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// Makes the caller of a call within the same process, for tests of handlers.
-    pub fn local(within: Duration) -> Self {
-        Self {
-            principal: Principal::Local,
-            session: None,
-            deadline: Deadline::after(within),
-            trace: TraceContext::default(),
-            observed: Observed(None),
-        }
-    }
-
     pub(crate) fn observed(
         principal: Principal,
         context: CallContext,
@@ -114,17 +103,14 @@ pub(crate) trait Observer: Send + Sync {
     fn released(&self, panicking: bool);
 }
 
+#[derive(derive_more::Debug)]
+#[debug("_")]
 struct Observed(Option<Arc<dyn Observer>>);
 
 impl Clone for Observed {
     /// A copy that a handler keeps says nothing about its turn.
     fn clone(&self) -> Self {
         Self(None)
-    }
-}
-impl fmt::Debug for Observed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("_")
     }
 }
 impl Drop for Observed {
@@ -136,27 +122,20 @@ impl Drop for Observed {
 }
 
 /// The identity that a caller proved.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, derive_more::Display)]
 pub enum Principal {
     /// A caller in the same process.
+    #[display("a component of this process")]
     Local,
     /// A process that knows the cluster secret.
+    #[display("a process of the cluster")]
     Cluster,
     /// A program host of one job.
+    #[display("a program host of job {job}")]
     Host {
         /// Job that the host belongs to.
         job: JobId,
     },
-}
-
-impl fmt::Display for Principal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Local => f.write_str("a component of this process"),
-            Self::Cluster => f.write_str("a process of the cluster"),
-            Self::Host { job } => write!(f, "a program host of job {job}"),
-        }
-    }
 }
 
 /// A moment on this process's clock.

@@ -17,7 +17,6 @@ use futures::task::AtomicWaker;
 use model::LeaderSession;
 use platform::{Lane, after_this_turn, net::BoxWrite};
 use std::{
-    fmt,
     future::Future,
     pin::Pin,
     sync::{
@@ -48,6 +47,8 @@ pub(crate) struct PeerInfo {
 const FULL_BYTES: usize = 48 * 1024;
 
 /// A connection that has been authenticated.
+#[derive(derive_more::Debug)]
+#[debug("Connection({}, {})", self.number, self.peer.label)]
 pub(crate) struct Connection {
     pub(crate) number: u64,
     pub(crate) peer: PeerInfo,
@@ -81,12 +82,6 @@ struct Limits {
     pending_max: usize,
     body_max: usize,
     answer_grace: Duration,
-}
-
-impl fmt::Debug for Connection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Connection({}, {})", self.number, self.peer.label)
-    }
 }
 
 const NEVER: u64 = u64::MAX;

@@ -8,7 +8,6 @@ use crate::{
     remote::Remote,
 };
 use std::{
-    fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
@@ -73,6 +72,8 @@ type To<F> = <<F as Deliverable>::Delivery as Call>::Gateway;
 
 /// The sender's side of a pair: delivers facts of type `F` to one endpoint. Dropping the courier drops the facts that
 /// are not acknowledged, because its session has ended.
+#[derive(derive_more::Debug)]
+#[debug("Courier({:?})", self.remote)]
 pub struct Courier<F: Deliverable> {
     pair: Arc<Pair<F>>,
     remote: Remote<To<F>>,
@@ -105,12 +106,6 @@ impl<F: Deliverable> Courier<F> {
             Some(Ok(false)) | None => {}
             Some(Err(broken)) => self.pair.breaks(&self.remote, &broken.to_string()),
         }
-    }
-}
-
-impl<F: Deliverable> fmt::Debug for Courier<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Courier({:?})", self.remote)
     }
 }
 

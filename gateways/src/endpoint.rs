@@ -19,7 +19,6 @@ use model::{JobId, LeaderSession};
 use platform::Lane;
 use std::{
     any::Any,
-    fmt,
     marker::PhantomData,
     sync::{
         Arc, Mutex, PoisonError,
@@ -93,6 +92,8 @@ impl<C: Call> Target for CallTarget<C> {
 
 /// The calls that an actor serves, in the form that [`crate::RpcService::serve`] takes. Cheap to
 /// clone.
+#[derive(derive_more::Debug)]
+#[debug("Endpoint({}, {} calls)", G::NAME, self.targets.len())]
 pub struct Endpoint<G: Gateway> {
     targets: Arc<[Box<dyn Target>]>,
     gateway: PhantomData<fn() -> G>,
@@ -101,11 +102,6 @@ pub struct Endpoint<G: Gateway> {
 impl<G: Gateway> Clone for Endpoint<G> {
     fn clone(&self) -> Self {
         Self { targets: Arc::clone(&self.targets), gateway: PhantomData }
-    }
-}
-impl<G: Gateway> fmt::Debug for Endpoint<G> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Endpoint({}, {} calls)", G::NAME, self.targets.len())
     }
 }
 

@@ -138,8 +138,6 @@ pub struct DisconnectResourceManager {
 /// The ResourceManager can't meet the declared requirements.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NotifyNotEnoughResources {
-    /// Slots that the job has now, by profile.
-    pub acquired: Vec<ResourceRequirement>,
     /// "needs 8 slots of …, 4 registered, 0 free", or the driver's last error.
     pub message: String,
 }

@@ -5,9 +5,9 @@
 //! leader a component has, for callers inside and outside of the process.
 
 use crate::{EndpointAddress, Never, gateway};
+use derive_more::Display;
 use model::{JobId, LeaderSession, ProcessSession};
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use thiserror::Error;
 
 gateway! {
@@ -23,27 +23,22 @@ gateway! {
 }
 
 /// A component that has a leader.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Display,
+)]
 pub enum Component {
     /// The component that accepts jobs and starts their JobMasters.
+    #[display("dispatcher")]
     Dispatcher,
     /// The component that tracks TaskExecutors and requests workers.
+    #[display("resource_manager")]
     ResourceManager,
     /// The component that serves REST.
+    #[display("rest")]
     RestEndpoint,
     /// The JobMaster of that job.
+    #[display("job_master/{_0}")]
     JobMaster(JobId),
-}
-
-impl fmt::Display for Component {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Dispatcher => f.write_str("dispatcher"),
-            Self::ResourceManager => f.write_str("resource_manager"),
-            Self::RestEndpoint => f.write_str("rest"),
-            Self::JobMaster(job) => write!(f, "job_master/{job}"),
-        }
-    }
 }
 
 /// Address and session of a published leader.

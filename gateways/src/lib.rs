@@ -8,6 +8,8 @@ mod connection;
 mod courier;
 pub mod delivery;
 pub mod disorder;
+#[cfg(feature = "testing")]
+mod double;
 mod driver;
 mod endpoint;
 pub mod error;
@@ -46,6 +48,8 @@ pub use address::{EndpointAddress, NodeAddress, ParseAddressError};
 pub use call::{Answer, Ask, Call, Caller, Deadline, Gateway, Never, Principal, call_id};
 pub use courier::{Courier, Deliverable, until_answered};
 pub use delivery::{Facts, Inbox};
+#[cfg(feature = "testing")]
+pub use double::{Calls, Double};
 pub use endpoint::{Endpoint, EndpointBuilder, MAILBOX_CAPACITY};
 pub use error::{CallError, Executed, FabricError};
 pub use options::{ListenOptions, RpcOptions};

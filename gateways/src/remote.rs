@@ -16,13 +16,13 @@ use crate::{
 };
 use model::{Fence, LeaderSession};
 use platform::Lane;
-use std::{
-    fmt, future::Future, marker::PhantomData, pin::Pin, sync::Arc, task::Poll, time::Duration,
-};
+use std::{future::Future, marker::PhantomData, pin::Pin, sync::Arc, task::Poll, time::Duration};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 /// A gateway to one endpoint in one leader session. Cheap to clone.
+#[derive(derive_more::Debug)]
+#[debug("Remote({}, {})", self.shared.address, self.shared.fence)]
 pub struct Remote<G: Gateway> {
     shared: Arc<Shared>,
     session: Option<LeaderSession>,
@@ -42,12 +42,6 @@ impl<G: Gateway> Clone for Remote<G> {
     /// clones, and are polled after the turn in which a trace was entered.
     fn clone(&self) -> Self {
         self.with(self.session, self.trace.or_else(TraceContext::current))
-    }
-}
-
-impl<G: Gateway> fmt::Debug for Remote<G> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Remote({}, {})", self.shared.address, self.shared.fence)
     }
 }
 

@@ -67,8 +67,6 @@ pub struct TaskExecutorAccepted {
     pub blob_server: EndpointAddress,
     /// Session of the process, by which calls to the BlobServer are fenced.
     pub blob_session: model::ProcessSession,
-    /// Milliseconds between two heartbeats (`heartbeat.interval`).
-    pub heartbeat_interval_ms: u64,
 }
 
 /// All slots of a TaskExecutor, right after its registration.
@@ -333,8 +331,6 @@ pub struct ReportLackOfSlots {
     pub job_id: JobId,
     /// The JobMaster that declared them.
     pub job_master_id: JobMasterId,
-    /// Slots that the job has now, by profile.
-    pub acquired: Vec<ResourceRequirement>,
     /// "needs 8 slots of …, 4 registered, 0 free".
     pub message: String,
 }

@@ -21,7 +21,7 @@ use model::{ClusterId, Fence, JobId};
 use platform::{BoxListener, BoxStream, Platform, Secret, Tls};
 use std::{
     collections::BTreeMap,
-    fmt, io,
+    io,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -49,7 +49,8 @@ pub enum RpcStartError {
 }
 
 /// A process's end of the fabric. A cheap handle.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("RpcService({})", self.0.node)]
 pub struct RpcService(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {
@@ -163,12 +164,6 @@ async fn bind(
     })
 }
 
-impl fmt::Debug for RpcService {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RpcService({})", self.0.node)
-    }
-}
-
 impl RpcService {
     /// Binds the configured port, or makes a service without one.
     pub async fn start(platform: Platform, options: RpcOptions) -> Result<Self, RpcStartError> {
@@ -205,12 +200,6 @@ impl RpcService {
     /// port.
     pub fn node(&self) -> &NodeAddress {
         &self.0.node
-    }
-
-    /// Returns the number drawn at the service's start; another number at the same address means
-    /// another process.
-    pub fn incarnation(&self) -> u128 {
-        self.0.incarnation
     }
 
     /// Returns the id of the cluster that this process belongs to.
@@ -342,11 +331,6 @@ impl RpcService {
         Remote::new(Arc::clone(&self.0), address.clone(), fence)
     }
 
-    /// Returns true if an endpoint answers under this name and session at this moment.
-    pub fn serves(&self, name: &str, session: model::LeaderSession) -> bool {
-        self.0.endpoints.get(name).is_some_and(|e| e.fence == session && e.connected())
-    }
-
     /// Returns the address of an endpoint of this process.
     pub fn address_of(&self, name: &str) -> EndpointAddress {
         EndpointAddress::new(self.0.node.clone(), name)
@@ -354,7 +338,9 @@ impl RpcService {
 }
 
 /// A name that is served. Dropping it ends that.
+#[derive(derive_more::Debug)]
 #[must_use = "dropping a registration ends it"]
+#[debug("Registration({})", self.registered.name)]
 pub struct Registration {
     service: Weak<Inner>,
     registered: Arc<Registered>,
@@ -374,12 +360,6 @@ impl Registration {
         while self.registered.connected() {
             let _ = tokio::time::timeout(DEATH_CHECK, self.registered.died.notified()).await;
         }
-    }
-}
-
-impl fmt::Debug for Registration {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Registration({})", self.registered.name)
     }
 }
 

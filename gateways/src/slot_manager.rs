@@ -131,8 +131,6 @@ pub struct SlotOverview {
     pub totals: ResourceOverview,
     /// Per TaskExecutor: free slots, allocated slots by job.
     pub workers: Vec<WorkerSlots>,
-    /// Workers that are asked for but not here, by spec.
-    pub pending_workers: Vec<(WorkerResourceSpec, u32)>,
 }
 
 /// A TaskExecutor's free slots, and its allocated ones by job.

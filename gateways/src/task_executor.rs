@@ -304,12 +304,3 @@ pub enum LogError {
     #[error("log file could not be read: {0}")]
     Io(String),
 }
-
-/// The address of a program host's parent, which the host gets at its start.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct ParentAddress {
-    /// The TaskExecutor's endpoint on the parent.
-    pub address: EndpointAddress,
-    /// Session of the process, by which calls to the component are fenced.
-    pub session: ProcessSession,
-}

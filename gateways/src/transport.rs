@@ -30,23 +30,14 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// A peer on an adopted stream.
 #[derive(Debug, Clone)]
 pub struct PeerHandle {
-    node: NodeAddress,
     ended: CancellationToken,
     close: CancellationToken,
 }
 
 impl PeerHandle {
-    /// Returns the name that calls to the peer use.
-    pub fn node(&self) -> &NodeAddress {
-        &self.node
-    }
     /// Ends when the stream has ended: the peer closed it, died, or speaks another version.
     pub async fn closed(&self) {
         self.ended.cancelled().await;
-    }
-    /// Returns true if the stream has ended.
-    pub fn is_closed(&self) -> bool {
-        self.ended.is_cancelled()
     }
     /// Closes the stream.
     pub fn close(&self) {
@@ -189,11 +180,8 @@ impl Inner {
         mut stream: BoxStream,
         principal: Principal,
     ) -> PeerHandle {
-        let handle = PeerHandle {
-            node: node.clone(),
-            ended: CancellationToken::new(),
-            close: CancellationToken::new(),
-        };
+        let handle =
+            PeerHandle { ended: CancellationToken::new(), close: CancellationToken::new() };
         self.peers.expect(&node);
         let (service, mine) = (Arc::clone(self), handle.clone());
         let lane = self.platform.lane(self.options.io_lane);

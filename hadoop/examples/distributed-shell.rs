@@ -125,7 +125,7 @@ impl Job {
         let command = format!("./{PROGRAM} {role} 1><LOG_DIR>/stdout 2><LOG_DIR>/stderr");
         let mut launch = ContainerLaunchContext::of_command(command)
             // The working directory, where the configuration is.
-            .with_env("HADOOP_CONF_DIR", "{{PWD}}")
+            .with_expanded_env("HADOOP_CONF_DIR", "{{PWD}}")
             .with_env("SHELL_CONTAINERS", self.containers.to_string())
             .with_env("SHELL_MEMORY", self.memory.to_string())
             .with_env("SHELL_QUEUE", &self.queue)

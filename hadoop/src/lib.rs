@@ -24,7 +24,7 @@
 //! | [`login`] | users: names, ticket caches, keytabs, proxy users, and the way to each service |
 //! | [`yarn`] | YARN's messages, clients of its daemons, the ApplicationMaster's side |
 //! | [`hdfs`] | delegation tokens of HDFS |
-//! | [`logs`] | logs of containers: aggregated ones in both formats, and those on running nodes |
+//! | `logs` | logs of containers: aggregated ones in both formats, and those on running nodes; with the feature `logs` |
 //!
 //! # What a call goes through
 //!
@@ -80,7 +80,9 @@ pub mod conf;
 pub mod gssapi;
 pub mod hdfs;
 pub mod login;
+#[cfg(feature = "logs")]
 pub mod logs;
+mod proto;
 pub mod rpc;
 pub mod sasl;
 pub mod tokens;

@@ -13,7 +13,7 @@ use gateways::{
 };
 use model::ProcessSession;
 use platform::Lane;
-use std::{fmt, path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc};
 use streaming::ProgramEntry;
 use thiserror::Error;
 
@@ -32,6 +32,8 @@ pub struct InProcess {
 }
 
 /// A handle to a host in this process. Dropping the handle does not end the host; `end` does.
+#[derive(derive_more::Debug)]
+#[debug("InProcessHost({})", self.address.address)]
 pub struct InProcessHost {
     /// The host's address and session.
     pub address: HostAddress,
@@ -39,12 +41,6 @@ pub struct InProcessHost {
     pub ended: BoxFuture<'static, ()>,
     /// Asks the host to end. Returns at once; the host cancels its tasks and waits up to 15 s for them.
     pub end: Arc<dyn Fn() + Send + Sync>,
-}
-
-impl fmt::Debug for InProcessHost {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "InProcessHost({})", self.address.address)
-    }
 }
 
 /// The host was not started because the lane that hosts run on has ended.

@@ -183,10 +183,6 @@ impl Scope {
     pub fn scope(&self, name: impl fmt::Display) -> Self {
         Self { registry: self.registry.clone(), name: self.full(name) }
     }
-    /// Returns the full name of the scope, without a dot at its end.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
     /// Returns the counter `name`, which is made if there is none.
     pub fn counter(&self, name: &str) -> Counter {
         self.registry.get_or_insert(self.full(name), Metric::counter, Metric::Counter)

@@ -2,6 +2,7 @@
 //!
 //! A token never changes during an actor's life: a new leadership is a new actor.
 
+use derive_more::Display;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -18,7 +19,10 @@ pub struct Epoch {
 }
 
 /// One leadership of one component.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Display,
+)]
+#[display("{}.{}/{:016x}", self.epoch.store, self.epoch.process, self.nonce)]
 pub struct LeaderSession {
     /// Place of the session in the order of leaderships.
     pub epoch: Epoch,
@@ -26,11 +30,6 @@ pub struct LeaderSession {
     pub nonce: u64,
 }
 
-impl fmt::Display for LeaderSession {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}/{:016x}", self.epoch.store, self.epoch.process, self.nonce)
-    }
-}
 impl fmt::Debug for LeaderSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -49,19 +48,11 @@ macro_rules! fence {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+        #[derive(Display, derive_more::Debug)]
+        #[debug("{_0}")]
         #[serde(transparent)]
         pub struct $name(pub LeaderSession);
 
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                fmt::Display::fmt(&self.0, f)
-            }
-        }
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                fmt::Display::fmt(&self.0, f)
-            }
-        }
         impl Fence for $name {
             fn from_session(session: LeaderSession) -> Self {
                 Self(session)

@@ -1,11 +1,14 @@
 //! States of jobs and tasks, with Flink's names.
 
+use derive_more::Display;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 /// The state of a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Display,
+)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+#[display("{}", self.as_str())]
 pub enum JobStatus {
     /// The JobMaster has not been started yet.
     Initializing,
@@ -59,15 +62,12 @@ impl JobStatus {
     }
 }
 
-impl fmt::Display for JobStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
 /// The state of one attempt of one subtask.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Display,
+)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+#[display("{}", self.as_str())]
 pub enum ExecutionState {
     /// Not scheduled yet; the state every attempt begins in.
     Created,
@@ -122,14 +122,9 @@ impl ExecutionState {
     ];
 }
 
-impl fmt::Display for ExecutionState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
 /// The reason of a failure, as it is shown to users and sent to other processes.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, Display)]
+#[display("{}: {}", self.kind, self.message)]
 pub struct FailureCause {
     /// Stable name of the kind, such as `TaskManagerLost`, `UserError`, `NoResourceAvailable`.
     pub kind: String,
@@ -155,11 +150,5 @@ impl FailureCause {
     /// Makes a failure that no restart mends: the restart strategy is not asked.
     pub fn fatal(kind: impl Into<String>, message: impl Into<String>) -> Self {
         Self { kind: kind.into(), message: message.into(), recoverable: false }
-    }
-}
-
-impl fmt::Display for FailureCause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.kind, self.message)
     }
 }

@@ -2,8 +2,9 @@
 //!
 //! 128-bit ids print and serialise for people as 32 lower-case hex digits, as Flink's do.
 
+use derive_more::Display;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use std::{fmt, str::FromStr};
+use std::str::FromStr;
 use thiserror::Error;
 
 /// The error that a text is not an id.
@@ -27,19 +28,11 @@ fn parse_hex(what: &'static str, s: &str) -> Result<u128, ParseIdError> {
 macro_rules! hex_id {
     ($(#[$doc:meta])* $name:ident, $what:literal) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Display, derive_more::Debug)]
+        #[display("{_0:032x}")]
+        #[debug("{_0:032x}")]
         pub struct $name(pub u128);
 
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "{:032x}", self.0)
-            }
-        }
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "{:032x}", self.0)
-            }
-        }
         impl FromStr for $name {
             type Err = ParseIdError;
             fn from_str(s: &str) -> Result<Self, ParseIdError> {
@@ -92,6 +85,8 @@ macro_rules! text_id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(Display, derive_more::Debug)]
+        #[debug("{_0}")]
         #[serde(transparent)]
         pub struct $name(pub String);
 
@@ -103,16 +98,6 @@ macro_rules! text_id {
             /// Returns the id as text.
             pub fn as_str(&self) -> &str {
                 &self.0
-            }
-        }
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.0)
-            }
-        }
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.0)
             }
         }
     };
@@ -137,7 +122,8 @@ pub struct NodeId(pub u32);
 pub struct EdgeId(pub u32);
 
 /// One slot of one TaskExecutor.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Display)]
+#[display("{}_{}", self.resource_id, self.index)]
 pub struct SlotId {
     /// Process of the TaskExecutor that has the slot.
     pub resource_id: ResourceId,
@@ -145,14 +131,11 @@ pub struct SlotId {
     pub index: u32,
 }
 
-impl fmt::Display for SlotId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}_{}", self.resource_id, self.index)
-    }
-}
-
 /// One attempt to run one subtask. Attempts of one subtask are ordered: a lower one is superseded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Display,
+)]
+#[display("{:016x}_{}_{}_{}", self.graph, self.vertex, self.subtask, self.attempt)]
 pub struct ExecutionAttemptId {
     /// The execution graph: the JobMaster epoch's process counter mixed with its nonce, so that
     /// attempts of two JobMasters never meet.
@@ -163,12 +146,6 @@ pub struct ExecutionAttemptId {
     pub subtask: u32,
     /// 0-based, grows with every restart of the subtask.
     pub attempt: u32,
-}
-
-impl fmt::Display for ExecutionAttemptId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}_{}_{}_{}", self.graph, self.vertex, self.subtask, self.attempt)
-    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::tls::TlsRefusal;
 use hmac::{Hmac, Mac};
 use model::{ClusterId, JobId};
 use sha2::{Digest, Sha256};
-use std::{fmt, io, sync::Arc};
+use std::{io, sync::Arc};
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
@@ -23,7 +23,8 @@ const FIXED_BYTES: usize = 4 + 1 + 2 + 1 + 16 + 32 + 16;
 const PROOF_BYTES: usize = 32;
 
 /// Version of the handshake protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, derive_more::Display)]
+#[display("{}.{}", self.major, self.minor)]
 pub struct Version {
     /// Changes when old and new can't understand each other.
     pub major: u8,
@@ -31,14 +32,9 @@ pub struct Version {
     pub minor: u8,
 }
 
-impl fmt::Display for Version {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.major, self.minor)
-    }
-}
-
 /// A shared secret. Never printed.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, derive_more::Debug)]
+#[debug("Secret(…)")]
 pub struct Secret(Arc<[u8]>);
 
 impl Secret {
@@ -67,12 +63,6 @@ impl Secret {
             .unwrap_or_else(|_| Hmac::<Sha256>::new(&Default::default()));
         mac.update(label);
         mac
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(…)")
     }
 }
 

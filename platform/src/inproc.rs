@@ -5,7 +5,7 @@ use crate::net::{BoxListener, BoxStream, Listener, Network};
 use futures::future::BoxFuture;
 use std::{
     collections::BTreeMap,
-    fmt, io,
+    io,
     sync::{Arc, Mutex, PoisonError, Weak},
 };
 use tokio::sync::mpsc;
@@ -20,7 +20,8 @@ const FIRST_FREE_PORT: u16 = 1;
 type Ports = BTreeMap<(String, u16), mpsc::Sender<BoxStream>>;
 
 /// A network of pipes within one process; other values can't reach it.
-#[derive(Default)]
+#[derive(Default, derive_more::Debug)]
+#[debug("InProcessNetwork")]
 pub struct InProcessNetwork {
     ports: Arc<Mutex<Ports>>,
 }
@@ -29,12 +30,6 @@ impl InProcessNetwork {
     /// Makes an empty network.
     pub fn new() -> Self {
         Self::default()
-    }
-}
-
-impl fmt::Debug for InProcessNetwork {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("InProcessNetwork")
     }
 }
 
@@ -76,16 +71,12 @@ impl InProcessNetwork {
     }
 }
 
+#[derive(derive_more::Debug)]
+#[debug("{}:{}", self.key.0, self.key.1)]
 struct Bound {
     key: (String, u16),
     streams: mpsc::Receiver<BoxStream>,
     ports: Weak<Mutex<Ports>>,
-}
-
-impl fmt::Debug for Bound {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.key.0, self.key.1)
-    }
 }
 
 impl Listener for Bound {

@@ -5,7 +5,6 @@
 
 use std::{
     cell::Cell,
-    fmt,
     future::Future,
     pin::Pin,
     sync::{Arc, Mutex, OnceLock, PoisonError},
@@ -111,16 +110,11 @@ impl Lanes {
 pub struct LaneEnded;
 
 /// A handle on one lane, by which tasks are started there.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("{:?}", self.lane)]
 pub struct LaneHandle {
     lanes: Lanes,
     lane: Lane,
-}
-
-impl fmt::Debug for LaneHandle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.lane)
-    }
 }
 
 impl LaneHandle {

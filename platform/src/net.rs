@@ -71,6 +71,8 @@ impl Stream for UnixStream {
 }
 
 /// A two-way byte stream of any kind.
+#[derive(derive_more::Debug)]
+#[debug("BoxStream")]
 pub struct BoxStream(Box<dyn Stream>);
 
 impl BoxStream {
@@ -96,12 +98,6 @@ impl From<TcpStream> for BoxStream {
 impl From<UnixStream> for BoxStream {
     fn from(stream: UnixStream) -> Self {
         Self(Box::new(stream))
-    }
-}
-
-impl fmt::Debug for BoxStream {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("BoxStream")
     }
 }
 

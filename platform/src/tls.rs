@@ -35,17 +35,12 @@ impl fmt::Debug for TlsPem {
 }
 
 /// A process's certificate and the authority that it trusts. Clones share both.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Tls")]
 pub struct Tls {
     connector: TlsConnector,
     acceptor: TlsAcceptor,
     pem: Arc<TlsPem>,
-}
-
-impl fmt::Debug for Tls {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Tls")
-    }
 }
 
 /// The reason why the TLS settings can't be used.

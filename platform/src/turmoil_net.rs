@@ -3,7 +3,7 @@
 
 use crate::net::{BoxListener, BoxStream, Listener, Network};
 use futures::future::BoxFuture;
-use std::{fmt, io};
+use std::io;
 use turmoil::net::{TcpListener, TcpStream};
 
 /// The network of the turmoil host that the calling task belongs to.
@@ -29,15 +29,11 @@ impl Network for TurmoilNetwork {
     }
 }
 
+#[derive(derive_more::Debug)]
+#[debug("turmoil port {}", self.port)]
 struct Bound {
     listener: TcpListener,
     port: u16,
-}
-
-impl fmt::Debug for Bound {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "turmoil port {}", self.port)
-    }
 }
 
 impl Listener for Bound {

@@ -8,7 +8,6 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use futures::future::BoxFuture;
 use platform::Platform;
-use std::fmt;
 use std::hint::black_box;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -32,7 +31,8 @@ const CHANGING: [&str; 2] = ["yarn-cancel", "yarn-stop"];
 pub struct NoToken;
 
 /// The secret that opens an endpoint. Its `Debug` form does not show it.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("BearerToken(…)")]
 pub struct BearerToken(Arc<str>);
 
 impl BearerToken {
@@ -66,12 +66,6 @@ impl BearerToken {
     }
 }
 
-impl fmt::Debug for BearerToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("BearerToken(…)")
-    }
-}
-
 /// The addresses of YARN's web proxy.
 pub trait ProxyAddresses: Send + Sync {
     /// Returns the addresses that are known now. A lookup that is due may delay the answer for a bounded time.
@@ -90,18 +84,13 @@ pub struct WebProxy {
 }
 
 /// The rules of an endpoint that a token protects: which requests are allowed.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Access(token, proxy: {})", self.proxy.is_some())]
 pub struct Access {
     /// Token that a request must carry, unless it comes through the proxy.
     pub token: BearerToken,
     /// The proxy, where there is one.
     pub proxy: Option<WebProxy>,
-}
-
-impl fmt::Debug for Access {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Access(token, proxy: {})", self.proxy.is_some())
-    }
 }
 
 /// The parts of a request that the decision needs. A header that is present and cannot be read

@@ -13,10 +13,10 @@ use gateways::job_master::CoordinationError;
 use gateways::resource_manager::BlockNodeError;
 use gateways::task_executor::LogError;
 use gateways::{CallError, FabricError};
-use std::fmt;
 
 /// The error answer to a request.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, derive_more::Display)]
+#[display("{}: {}", self.status, self.errors.join("; "))]
 pub struct ApiError {
     /// Status of the HTTP answer.
     pub status: StatusCode,
@@ -53,12 +53,6 @@ impl ApiError {
             StatusCode::SERVICE_UNAVAILABLE,
             format!("no leading {component} is known yet; ask again"),
         )
-    }
-}
-
-impl fmt::Display for ApiError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.status, self.errors.join("; "))
     }
 }
 

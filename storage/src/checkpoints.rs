@@ -24,7 +24,7 @@
 use crate::objects::{ObjectStore, PutNew, StoreError};
 use bytes::Bytes;
 use model::{CheckpointMetadata, ExecutionAttemptId, JobId, OperatorId, StateHandle};
-use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use thiserror::Error;
 use tokio::time::timeout;
 
@@ -94,17 +94,12 @@ impl CheckpointError {
 }
 
 /// The checkpoint directory of a job. Clones share it.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("CheckpointDirectory({}/{})", self.objects.location(), self.prefix)]
 pub struct CheckpointDirectory {
     objects: Arc<dyn ObjectStore>,
     /// The beginning of every name in the store.
     prefix: String,
-}
-
-impl fmt::Debug for CheckpointDirectory {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "CheckpointDirectory({}/{})", self.objects.location(), self.prefix)
-    }
 }
 
 impl CheckpointDirectory {

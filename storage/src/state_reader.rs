@@ -7,26 +7,20 @@ use bytes::Bytes;
 use model::{CheckpointMetadata, JobId, StateHandle};
 use platform::Platform;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The most bytes of a state that the metadata takes over, as of tasks without a checkpoint directory.
 const INLINE_MAX: usize = 5 << 20;
 
 /// Reads the state of one job. Clones share the connections to other stores.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("StateReader({:?})", self.directory)]
 pub struct StateReader {
     directory: Option<CheckpointDirectory>,
     platform: Platform,
     s3: S3Settings,
     /// The stores of other snapshots, by the URIs that they were opened with.
     opened: Arc<Mutex<BTreeMap<String, Arc<dyn ObjectStore>>>>,
-}
-
-impl fmt::Debug for StateReader {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "StateReader({:?})", self.directory)
-    }
 }
 
 /// A savepoint, or a checkpoint that has outlived its job.

@@ -15,7 +15,7 @@ use std::{
 pub(crate) const PREBUILT: &str = "FLOTT_TESTS_PREBUILT";
 /// The feature with the broken rules that the simulation must find.
 pub(crate) const MUTANTS: &str = "tests/mutants";
-/// Where the page of all options is.
+/// The page that describes all options, as a path from the root.
 const REFERENCE: &str = "conf/REFERENCE.md";
 /// How often NodeManagers beat in the benchmark on YARN: as YARN has it, and quickly.
 const HEARTBEATS: [&str; 2] = ["1000", "100"];

@@ -8,12 +8,12 @@ use crate::{
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What one crate may depend on.
+/// The dependencies that one crate may have.
 struct Rule {
     name: &'static str,
-    /// Of ours. Tests of a crate may use more.
+    /// The crates of this workspace that the crate may use. Its tests may use more.
     may: &'static [&'static str],
-    /// Of anybody's, also through others.
+    /// The packages that the crate must never link, also not through others.
     never: &'static [&'static str],
 }
 

@@ -1,4 +1,5 @@
-//! What is handed out: release programs with their names in them and DWARF in a file beside each.
+//! Builds the programs that are handed out: release programs with their symbol names in them, and DWARF in a file
+//! beside each.
 //!
 //! `PROGRAM.debug` is found by debuggers through the link that the program carries, as long as both are in
 //! one folder. Needs `objcopy` of binutils, which comes with every C compiler.

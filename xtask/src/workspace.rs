@@ -1,4 +1,4 @@
-//! Where the workspace is and what is in it, as cargo says.
+//! Asks cargo for the workspace's place and members.
 
 use crate::run::{Result, cargo, output};
 use serde_json::Value;
@@ -54,7 +54,7 @@ pub(crate) fn members(metadata: &Value) -> Vec<Member> {
     members
 }
 
-/// Where cargo puts what it builds.
+/// Returns the directory of cargo's build output.
 pub(crate) fn target_directory(metadata: &Value) -> PathBuf {
     PathBuf::from(text(&metadata["target_directory"]))
 }

@@ -13,7 +13,6 @@ use gateways::blob_server::{BlobError, BlobServerGateway};
 use model::{BlobKey, BlobKind, ProcessSession};
 use platform::{Lane, Platform};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -86,7 +85,8 @@ type Fetch = Shared<BoxFuture<'static, Result<(), BlobFetchError>>>;
 type Removal = Shared<BoxFuture<'static, ()>>;
 
 /// A process's blob cache. Cheap to clone.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("BlobCache({})", self.0.store.location())]
 pub struct BlobCache(Arc<Inner>);
 
 struct Inner {
@@ -113,12 +113,6 @@ struct Use {
     leases: usize,
     /// Time when the last lease ended, monotonic.
     unused_since: Duration,
-}
-
-impl fmt::Debug for BlobCache {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "BlobCache({})", self.0.store.location())
-    }
 }
 
 /// Keeps a blob in the cache while it lives.

@@ -19,8 +19,8 @@ pub use cache::{BlobCache, BlobFetchError, BlobLease, CacheSettings};
 pub use client::{BlobClient, BlobClientError};
 pub use in_use::{BlobsInUse, Needed};
 
-use crate::services::{ProcessServices, Running, Stop};
-use actix::{Actor, ActorContext as _, AsyncContext, Context, Handler};
+use crate::services::{ProcessServices, Running, stops_at_once};
+use actix::{Actor, AsyncContext, Context};
 use futures::StreamExt as _;
 use gateways::blob_server::BlobServerGateway;
 use gateways::{EndpointAddress, RpcService};
@@ -162,10 +162,4 @@ impl BlobServer {
     }
 }
 
-impl Handler<Stop> for BlobServer {
-    type Result = ();
-
-    fn handle(&mut self, _: Stop, ctx: &mut Self::Context) {
-        ctx.stop();
-    }
-}
+stops_at_once!(BlobServer);

@@ -6,7 +6,6 @@
 use gateways::blob_server::{BlobError, UploadId};
 use model::{BlobKind, JobId};
 use std::collections::BTreeMap;
-use std::fmt;
 use std::time::Duration;
 use storage::blobs::BlobWriter;
 
@@ -33,6 +32,8 @@ pub(super) struct Uploads {
 }
 
 /// One of them.
+#[derive(derive_more::Debug)]
+#[debug("Upload({} bytes)", self.written)]
 struct Upload {
     job: Option<JobId>,
     kind: BlobKind,
@@ -41,12 +42,6 @@ struct Upload {
     /// Number of bytes that the store has written.
     written: u64,
     touched: Duration,
-}
-
-impl fmt::Debug for Upload {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Upload({} bytes)", self.written)
-    }
 }
 
 /// An upload whose last chunk has been written.

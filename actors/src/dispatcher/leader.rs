@@ -18,7 +18,6 @@ use gateways::leader_election::Component;
 use model::{ContentHash, DispatcherId, Fence, JobGraph, JobId};
 use platform::watch;
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use storage::jobs::{DetailsStore, JobLogs, JobResultEntry, OpenJobLog, Writer};
@@ -48,6 +47,8 @@ pub(super) struct Building {
 }
 
 /// The Dispatcher's actor, in one leadership.
+#[derive(derive_more::Debug)]
+#[debug("Dispatcher({}, {} jobs)", self.session, self.jobs.len())]
 pub struct Dispatcher {
     pub(super) deps: DispatcherDeps,
     pub(super) session: DispatcherId,
@@ -85,12 +86,6 @@ pub struct Dispatcher {
     pub(super) operations: Operations,
     /// True once another leader was found to own a job: from then on that leader knows which blobs are needed.
     pub(super) superseded: bool,
-}
-
-impl fmt::Debug for Dispatcher {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Dispatcher({}, {} jobs)", self.session, self.jobs.len())
-    }
 }
 
 /// Starts a Dispatcher on the calling lane and serves it.

@@ -33,7 +33,6 @@ use gateways::resource_manager::ApplicationStatus;
 use gateways::{EndpointAddress, Remote};
 use model::{JobGraph, JobId, JobStatus, ProcessSession};
 use platform::watch;
-use std::fmt;
 use std::sync::Arc;
 use storage::blobs::DurableBlobs;
 use storage::ha::Lease;
@@ -70,7 +69,8 @@ pub struct ClusterEnd {
 
 /// The dependencies of a Dispatcher. The stores are those of the cluster; with high availability they outlive the
 /// process.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("DispatcherDeps {{ mode: {:?}, .. }}", self.mode)]
 pub struct DispatcherDeps {
     /// Services of the process: platform, RPC and metrics.
     pub services: ProcessServices,
@@ -100,12 +100,6 @@ pub struct DispatcherDeps {
     pub ship_programs: bool,
     /// True if programs may use relative paths (embedded mode).
     pub embedded: bool,
-}
-
-impl fmt::Debug for DispatcherDeps {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DispatcherDeps").field("mode", &self.mode).finish_non_exhaustive()
-    }
 }
 
 impl DispatcherDeps {

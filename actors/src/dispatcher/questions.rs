@@ -192,7 +192,7 @@ mod tests {
     use super::*;
     use crate::dispatcher::ended::entry_of;
     use crate::job_testing::{graph, job};
-    use crate::testing::{TestProcess, local, session};
+    use crate::testing::{TestProcess, session};
     use model::{DispatcherId, Fence as _};
     use std::sync::Arc;
     use storage::objects::MemoryObjects;
@@ -236,35 +236,32 @@ mod tests {
         (asked, end)
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test(flavor = "local", start_paused = true)]
     async fn a_job_that_ended_while_it_was_asked_about_is_answered_from_its_recorded_end() {
-        local(async {
-            let process = TestProcess::start(&[]).await;
-            let store = DetailsStore::new(Arc::new(MemoryObjects::new()));
-            let (asked, end) = asked(&process, store.clone());
-            let within = || Deadline::after(SECOND);
-            let unavailable = JobError::Unavailable { job: job(1) };
-            assert_eq!(asked.status(within()).await, Err(unavailable.clone()), "not recorded yet");
-            assert_eq!(asked.details(within()).await.unwrap_err(), unavailable);
+        let process = TestProcess::start(&[]).await;
+        let store = DetailsStore::new(Arc::new(MemoryObjects::new()));
+        let (asked, end) = asked(&process, store.clone());
+        let within = || Deadline::after(SECOND);
+        let unavailable = JobError::Unavailable { job: job(1) };
+        assert_eq!(asked.status(within()).await, Err(unavailable.clone()), "not recorded yet");
+        assert_eq!(asked.details(within()).await.unwrap_err(), unavailable);
 
-            let ended = ended_details();
-            let bytes = DetailsStore::encode(&ended).unwrap();
-            let size = bytes.len() as u64;
-            store.put("details".to_owned(), bytes).await.unwrap();
-            let details = Some(("details".to_owned(), size));
-            end.send_replace(Some(JobResultEntry { details, ..entry_of(&ended) }));
-            drop(end);
+        let ended = ended_details();
+        let bytes = DetailsStore::encode(&ended).unwrap();
+        let size = bytes.len() as u64;
+        store.put("details".to_owned(), bytes).await.unwrap();
+        let details = Some(("details".to_owned(), size));
+        end.send_replace(Some(JobResultEntry { details, ..entry_of(&ended) }));
+        drop(end);
 
-            assert_eq!(asked.status(within()).await, Ok(JobStatus::Finished));
-            assert_eq!(asked.details(within()).await.unwrap().end_ms, Some(1_500));
-            let summary = asked.summary(SECOND).await;
-            assert_eq!((summary.status, summary.end_ms), (JobStatus::Finished, Some(1_500)));
-            let result = asked.result(SECOND, || 2_000).await;
-            assert_eq!((result.status, result.runtime_ms), (JobStatus::Finished, 500));
-            let cancelled = asked.ask(gateways::job_master::Cancel {}, within()).await;
-            let terminated = JobError::Terminated { job: job(1), status: JobStatus::Finished };
-            assert_eq!(cancelled, Err(terminated));
-        })
-        .await;
+        assert_eq!(asked.status(within()).await, Ok(JobStatus::Finished));
+        assert_eq!(asked.details(within()).await.unwrap().end_ms, Some(1_500));
+        let summary = asked.summary(SECOND).await;
+        assert_eq!((summary.status, summary.end_ms), (JobStatus::Finished, Some(1_500)));
+        let result = asked.result(SECOND, || 2_000).await;
+        assert_eq!((result.status, result.runtime_ms), (JobStatus::Finished, 500));
+        let cancelled = asked.ask(gateways::job_master::Cancel {}, within()).await;
+        let terminated = JobError::Terminated { job: job(1), status: JobStatus::Finished };
+        assert_eq!(cancelled, Err(terminated));
     }
 }

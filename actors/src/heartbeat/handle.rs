@@ -11,7 +11,6 @@ use gateways::heartbeat::{BeatPayload, Party};
 use gateways::{EndpointAddress, NodeAddress};
 use model::ProcessSession;
 use platform::Platform;
-use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -60,7 +59,8 @@ pub enum HeartbeatReport {
 }
 
 /// A process's heartbeat service, as its components see it. Cheap to clone.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("HeartbeatHandle")]
 pub struct HeartbeatHandle {
     pub(super) shared: Arc<Shared>,
 }
@@ -131,9 +131,9 @@ impl HeartbeatHandle {
         let role = if beats_to.is_some() { Role::Watching } else { Role::Watched };
         let now = self.shared.platform.now();
         let liveness = Liveness::new(role, self.shared.limits, now);
-        let pair = Pair::new(me, peer.clone(), node, beats_to, marker.clone(), report_to, liveness);
+        let pair = Pair::new(me, peer, node, beats_to, marker.clone(), report_to, liveness);
         let id = self.shared.lock().add(pair, now);
-        PeerWatch { id, peer, shared: Arc::clone(&self.shared) }
+        PeerWatch { id, shared: Arc::clone(&self.shared) }
     }
 
     /// Makes a turn marker for one actor; it is forgotten when its last clone is dropped.
@@ -150,25 +150,15 @@ impl HeartbeatHandle {
     }
 }
 
-impl fmt::Debug for HeartbeatHandle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("HeartbeatHandle")
-    }
-}
-
 /// One pair, for as long as this value lives.
+#[derive(derive_more::Debug)]
+#[debug("PeerWatch({id})")]
 pub struct PeerWatch {
     id: u64,
-    peer: Party,
     shared: Arc<Shared>,
 }
 
 impl PeerWatch {
-    /// Returns the peer of the pair.
-    pub fn peer(&self) -> &Party {
-        &self.peer
-    }
-
     /// Replaces the payload that this side's next beats (or answers) carry.
     pub fn publish(&self, payload: BeatPayload) {
         self.shared.lock().publish(self.id, payload);
@@ -184,12 +174,6 @@ impl PeerWatch {
 impl Drop for PeerWatch {
     fn drop(&mut self) {
         self.shared.lock().remove(self.id);
-    }
-}
-
-impl fmt::Debug for PeerWatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PeerWatch({:?})", self.peer)
     }
 }
 

@@ -11,15 +11,14 @@ mod tests;
 
 pub use handle::{HeartbeatHandle, HeartbeatReport, LossCause, PeerWatch, Target, TurnMarker};
 
-use crate::services::{FatalErrorHandler, Running, Stop};
-use actix::{Actor, ActorContext, AsyncContext, Context, Handler};
+use crate::services::{FatalErrorHandler, Running, stops_at_once};
+use actix::{Actor, AsyncContext, Context, Handler};
 use control::liveness::Limits;
 use gateways::heartbeat::{Beat, HeartbeatGateway};
 use gateways::{Answer, Ask, CallError, FabricError, PeerEvent, RpcService};
 use handle::Shared;
 use model::ProcessSession;
 use platform::{Lane, LaneEnded, Platform};
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use table::{DueBeat, Outcome};
@@ -32,7 +31,8 @@ pub const ENDPOINT: &str = "heartbeat";
 pub type StackLogger = Arc<dyn Fn() + Send + Sync>;
 
 /// The parts that the service is made of.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("HeartbeatDeps {{ session: {:?}, .. }}", self.session)]
 pub struct HeartbeatDeps {
     /// Source of time and threads.
     pub platform: Platform,
@@ -44,12 +44,6 @@ pub struct HeartbeatDeps {
     pub fatal: FatalErrorHandler,
     /// Called before a stuck actor ends the process.
     pub stacks: Option<StackLogger>,
-}
-
-impl fmt::Debug for HeartbeatDeps {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HeartbeatDeps").field("session", &self.session).finish_non_exhaustive()
-    }
 }
 
 /// Starts the service of `handle` on the heartbeat lane, and serves it as [`ENDPOINT`].
@@ -85,17 +79,13 @@ pub fn limits(options: &conf::Options) -> Limits {
 }
 
 /// The actor that sends and answers the process's heartbeats.
+#[derive(derive_more::Debug)]
+#[debug("HeartbeatActor")]
 pub struct HeartbeatActor {
     shared: Arc<Shared>,
     deps: HeartbeatDeps,
     /// True once a stuck actor was reported; it is reported only once.
     over: bool,
-}
-
-impl fmt::Debug for HeartbeatActor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("HeartbeatActor")
-    }
 }
 
 impl Actor for HeartbeatActor {
@@ -187,10 +177,4 @@ impl Handler<PeerSeen> for HeartbeatActor {
     }
 }
 
-impl Handler<Stop> for HeartbeatActor {
-    type Result = ();
-
-    fn handle(&mut self, _: Stop, ctx: &mut Context<Self>) {
-        ctx.stop();
-    }
-}
+stops_at_once!(HeartbeatActor);

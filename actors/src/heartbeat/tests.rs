@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::{TestProcess, local, seconds, session, settle};
+use crate::testing::{TestProcess, seconds, session, settle};
 use actix::Recipient;
 use gateways::heartbeat::{BeatPayload, Party};
 use gateways::{EndpointAddress, NodeAddress};
@@ -64,199 +64,171 @@ fn target(process: &TestProcess) -> Target {
     }
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn beats_carry_the_newest_payload_both_ways_and_changes_are_reported() {
-    local(async {
-        let process = TestProcess::start(&[]).await;
-        let _service = process.heartbeats().await;
-        let (heartbeat, marker) = (&process.services.heartbeat, lively(&process));
-        let ((to_master, mut at_master), (to_worker, mut at_worker)) = (owner(), owner());
-        let watch = heartbeat.watch(master(), target(&process), &marker, to_master);
-        let node = process.services.rpc.node().clone();
-        let expect = heartbeat.expect(worker(&process), master(), node, &marker, to_worker);
-        watch.publish(deployed());
-        expect.publish(job(1));
-        expect.publish(job(2));
-        seconds(2).await;
-        let party = worker(&process);
-        let report = HeartbeatReport::Payload { party: party.clone(), payload: job(2) };
-        assert_eq!(at_master.try_recv(), Ok(report));
-        let report = HeartbeatReport::Payload { party: master(), payload: deployed() };
-        assert_eq!(at_worker.try_recv(), Ok(report));
-        expect.publish(job(3));
-        seconds(2).await;
-        let report = HeartbeatReport::Payload { party, payload: job(3) };
-        assert_eq!(at_master.try_recv(), Ok(report.clone()));
-        assert!(at_master.try_recv().is_err(), "not again at once");
-        seconds(6).await;
-        assert_eq!(at_master.try_recv(), Ok(report), "but by and by");
-        assert!(watch.silence() < Duration::from_secs(2));
-        seconds(60).await;
-        while let Ok(report) = at_worker.try_recv() {
-            assert!(matches!(report, HeartbeatReport::Payload { .. }), "{report:?}");
-        }
-    })
-    .await;
+    let process = TestProcess::start(&[]).await;
+    let _service = process.heartbeats().await;
+    let (heartbeat, marker) = (&process.services.heartbeat, lively(&process));
+    let ((to_master, mut at_master), (to_worker, mut at_worker)) = (owner(), owner());
+    let watch = heartbeat.watch(master(), target(&process), &marker, to_master);
+    let node = process.services.rpc.node().clone();
+    let expect = heartbeat.expect(worker(&process), master(), node, &marker, to_worker);
+    watch.publish(deployed());
+    expect.publish(job(1));
+    expect.publish(job(2));
+    seconds(2).await;
+    let party = worker(&process);
+    let report = HeartbeatReport::Payload { party: party.clone(), payload: job(2) };
+    assert_eq!(at_master.try_recv(), Ok(report));
+    let report = HeartbeatReport::Payload { party: master(), payload: deployed() };
+    assert_eq!(at_worker.try_recv(), Ok(report));
+    expect.publish(job(3));
+    seconds(2).await;
+    let report = HeartbeatReport::Payload { party, payload: job(3) };
+    assert_eq!(at_master.try_recv(), Ok(report.clone()));
+    assert!(at_master.try_recv().is_err(), "not again at once");
+    seconds(6).await;
+    assert_eq!(at_master.try_recv(), Ok(report), "but by and by");
+    assert!(watch.silence() < Duration::from_secs(2));
+    seconds(60).await;
+    while let Ok(report) = at_worker.try_recv() {
+        assert!(matches!(report, HeartbeatReport::Payload { .. }), "{report:?}");
+    }
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn a_side_that_is_made_anew_hears_what_the_other_has_not_published_again() {
-    local(async {
-        let process = TestProcess::start(&[]).await;
-        let _service = process.heartbeats().await;
-        let (heartbeat, marker) = (&process.services.heartbeat, lively(&process));
-        let node = process.services.rpc.node().clone();
-        let make_watch = |to| heartbeat.watch(master(), target(&process), &marker, to);
-        let make_expect =
-            |to| heartbeat.expect(worker(&process), master(), node.clone(), &marker, to);
-        let ((to_master, _at_master), (to_worker, _at_worker)) = (owner(), owner());
-        let (watch, expect) = (make_watch(to_master), make_expect(to_worker));
-        watch.publish(deployed());
-        expect.publish(job(1));
-        seconds(3).await;
-        // The pair is replaced within one turn, so that the other side does not notice.
-        let (to_worker, mut at_worker) = owner();
-        drop(expect);
-        let expect = make_expect(to_worker);
-        seconds(3).await;
-        let report = HeartbeatReport::Payload { party: master(), payload: deployed() };
-        assert_eq!(at_worker.try_recv(), Ok(report));
-        expect.publish(job(1));
-        seconds(3).await;
-        let (to_master, mut at_master) = owner();
-        drop(watch);
-        let _watch = make_watch(to_master);
-        seconds(3).await;
-        let report = HeartbeatReport::Payload { party: worker(&process), payload: job(1) };
-        assert_eq!(at_master.try_recv(), Ok(report));
-    })
-    .await;
+    let process = TestProcess::start(&[]).await;
+    let _service = process.heartbeats().await;
+    let (heartbeat, marker) = (&process.services.heartbeat, lively(&process));
+    let node = process.services.rpc.node().clone();
+    let make_watch = |to| heartbeat.watch(master(), target(&process), &marker, to);
+    let make_expect = |to| heartbeat.expect(worker(&process), master(), node.clone(), &marker, to);
+    let ((to_master, _at_master), (to_worker, _at_worker)) = (owner(), owner());
+    let (watch, expect) = (make_watch(to_master), make_expect(to_worker));
+    watch.publish(deployed());
+    expect.publish(job(1));
+    seconds(3).await;
+    // The pair is replaced within one turn, so that the other side does not notice.
+    let (to_worker, mut at_worker) = owner();
+    drop(expect);
+    let expect = make_expect(to_worker);
+    seconds(3).await;
+    let report = HeartbeatReport::Payload { party: master(), payload: deployed() };
+    assert_eq!(at_worker.try_recv(), Ok(report));
+    expect.publish(job(1));
+    seconds(3).await;
+    let (to_master, mut at_master) = owner();
+    drop(watch);
+    let _watch = make_watch(to_master);
+    seconds(3).await;
+    let report = HeartbeatReport::Payload { party: worker(&process), payload: job(1) };
+    assert_eq!(at_master.try_recv(), Ok(report));
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn a_peer_that_has_forgotten_the_pair_is_lost_at_once() {
-    local(async {
-        let process = TestProcess::start(&[]).await;
-        let _service = process.heartbeats().await;
-        let (heartbeat, marker) = (&process.services.heartbeat, lively(&process));
-        let ((to_master, mut at_master), (to_worker, _at_worker)) = (owner(), owner());
-        let _watch = heartbeat.watch(master(), target(&process), &marker, to_master);
-        let node = process.services.rpc.node().clone();
-        let expect = heartbeat.expect(worker(&process), master(), node, &marker, to_worker);
-        seconds(3).await;
-        drop(expect);
-        seconds(2).await;
-        let lost = HeartbeatReport::Lost { party: worker(&process), cause: LossCause::Unknown };
-        assert_eq!(at_master.try_recv(), Ok(lost));
-        seconds(60).await;
-        assert!(at_master.try_recv().is_err(), "once");
-    })
-    .await;
+    let process = TestProcess::start(&[]).await;
+    let _service = process.heartbeats().await;
+    let (heartbeat, marker) = (&process.services.heartbeat, lively(&process));
+    let ((to_master, mut at_master), (to_worker, _at_worker)) = (owner(), owner());
+    let _watch = heartbeat.watch(master(), target(&process), &marker, to_master);
+    let node = process.services.rpc.node().clone();
+    let expect = heartbeat.expect(worker(&process), master(), node, &marker, to_worker);
+    seconds(3).await;
+    drop(expect);
+    seconds(2).await;
+    let lost = HeartbeatReport::Lost { party: worker(&process), cause: LossCause::Unknown };
+    assert_eq!(at_master.try_recv(), Ok(lost));
+    seconds(60).await;
+    assert!(at_master.try_recv().is_err(), "once");
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn a_peer_that_never_answers_is_lost_at_the_time_out() {
-    local(async {
-        let process = TestProcess::start(&[]).await;
-        let _service = process.heartbeats().await;
-        let marker = lively(&process);
-        let (to_master, mut at_master) = owner();
-        let nowhere = EndpointAddress::new(NodeAddress::new("nowhere:1"), ENDPOINT);
-        let target = Target { address: nowhere, ..target(&process) };
-        let _watch = process.services.heartbeat.watch(master(), target, &marker, to_master);
-        tokio::time::sleep(Duration::from_millis(4_800)).await;
-        assert!(at_master.try_recv().is_err());
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        let lost = at_master.try_recv();
-        let timed_out = |cause: &LossCause| matches!(cause, LossCause::Timeout { .. });
-        assert!(
-            matches!(&lost, Ok(HeartbeatReport::Lost { cause, .. }) if timed_out(cause)),
-            "{lost:?}"
-        );
-    })
-    .await;
+    let process = TestProcess::start(&[]).await;
+    let _service = process.heartbeats().await;
+    let marker = lively(&process);
+    let (to_master, mut at_master) = owner();
+    let nowhere = EndpointAddress::new(NodeAddress::new("nowhere:1"), ENDPOINT);
+    let target = Target { address: nowhere, ..target(&process) };
+    let _watch = process.services.heartbeat.watch(master(), target, &marker, to_master);
+    tokio::time::sleep(Duration::from_millis(4_800)).await;
+    assert!(at_master.try_recv().is_err());
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let lost = at_master.try_recv();
+    let timed_out = |cause: &LossCause| matches!(cause, LossCause::Timeout { .. });
+    assert!(
+        matches!(&lost, Ok(HeartbeatReport::Lost { cause, .. }) if timed_out(cause)),
+        "{lost:?}"
+    );
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn a_stale_or_future_process_session_is_fenced_and_counts_as_silence() {
-    local(async {
-        let process = TestProcess::start(&[]).await;
-        let _service = process.heartbeats().await;
-        let marker = lively(&process);
-        for other in [0, 2] {
-            let ((to_master, mut at_master), (to_worker, _at)) = (owner(), owner());
-            let fence = ProcessSession::from_session(session(other));
-            let target = Target { session: fence, ..target(&process) };
-            let heartbeat = &process.services.heartbeat;
-            let _watch = heartbeat.watch(master(), target, &marker, to_master);
-            let node = process.services.rpc.node().clone();
-            let _expect = heartbeat.expect(worker(&process), master(), node, &marker, to_worker);
-            seconds(6).await;
-            assert!(matches!(at_master.try_recv(), Ok(HeartbeatReport::Lost { .. })));
-        }
-    })
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_watched_side_is_told_of_silence_and_then_of_the_loss() {
-    local(async {
-        let process = TestProcess::start(&[]).await;
-        let _service = process.heartbeats().await;
-        let marker = lively(&process);
-        let (to_worker, mut at_worker) = owner();
-        let node = NodeAddress::new("nowhere:1");
+    let process = TestProcess::start(&[]).await;
+    let _service = process.heartbeats().await;
+    let marker = lively(&process);
+    for other in [0, 2] {
+        let ((to_master, mut at_master), (to_worker, _at)) = (owner(), owner());
+        let fence = ProcessSession::from_session(session(other));
+        let target = Target { session: fence, ..target(&process) };
         let heartbeat = &process.services.heartbeat;
-        let _expect = heartbeat.expect(worker(&process), master(), node, &marker, to_worker);
-        tokio::time::sleep(Duration::from_millis(2_900)).await;
-        assert!(at_worker.try_recv().is_err());
-        tokio::time::sleep(Duration::from_millis(300)).await;
-        let told = at_worker.try_recv();
-        assert!(matches!(told, Ok(HeartbeatReport::Silent { .. })), "{told:?}");
-        seconds(2).await;
-        assert!(matches!(at_worker.try_recv(), Ok(HeartbeatReport::Lost { .. })));
-    })
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_stuck_actor_is_lost_for_its_peer_and_ends_its_process() {
-    local(async {
-        let process = TestProcess::start(&[]).await;
-        let _service = process.heartbeats().await;
-        let heartbeat = &process.services.heartbeat;
-        let (well, stuck) = (lively(&process), process.services.turn_marker("task_executor"));
-        let ((to_master, mut at_master), (to_worker, _at_worker)) = (owner(), owner());
-        let _watch = heartbeat.watch(master(), target(&process), &well, to_master);
+        let _watch = heartbeat.watch(master(), target, &marker, to_master);
         let node = process.services.rpc.node().clone();
-        let _expect = heartbeat.expect(worker(&process), master(), node, &stuck, to_worker);
-        seconds(9).await;
-        assert!(at_master.try_recv().is_err());
-        assert_eq!(process.services.fatal.first(), None);
-        seconds(3).await;
-        let lost = at_master.try_recv();
-        let by_age = |cause: &LossCause| matches!(cause, LossCause::Stuck { .. });
-        assert!(
-            matches!(&lost, Ok(HeartbeatReport::Lost { cause, .. }) if by_age(cause)),
-            "{lost:?}"
-        );
-        let fatal = process.services.fatal.first().expect("reported");
-        assert_eq!(fatal.component, "watchdog");
-        assert!(fatal.cause.starts_with("task_executor has not finished a turn for 10"), "{fatal}");
-    })
-    .await;
+        let _expect = heartbeat.expect(worker(&process), master(), node, &marker, to_worker);
+        seconds(6).await;
+        assert!(matches!(at_master.try_recv(), Ok(HeartbeatReport::Lost { .. })));
+    }
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
+async fn the_watched_side_is_told_of_silence_and_then_of_the_loss() {
+    let process = TestProcess::start(&[]).await;
+    let _service = process.heartbeats().await;
+    let marker = lively(&process);
+    let (to_worker, mut at_worker) = owner();
+    let node = NodeAddress::new("nowhere:1");
+    let heartbeat = &process.services.heartbeat;
+    let _expect = heartbeat.expect(worker(&process), master(), node, &marker, to_worker);
+    tokio::time::sleep(Duration::from_millis(2_900)).await;
+    assert!(at_worker.try_recv().is_err());
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let told = at_worker.try_recv();
+    assert!(matches!(told, Ok(HeartbeatReport::Silent { .. })), "{told:?}");
+    seconds(2).await;
+    assert!(matches!(at_worker.try_recv(), Ok(HeartbeatReport::Lost { .. })));
+}
+
+#[tokio::test(flavor = "local", start_paused = true)]
+async fn a_stuck_actor_is_lost_for_its_peer_and_ends_its_process() {
+    let process = TestProcess::start(&[]).await;
+    let _service = process.heartbeats().await;
+    let heartbeat = &process.services.heartbeat;
+    let (well, stuck) = (lively(&process), process.services.turn_marker("task_executor"));
+    let ((to_master, mut at_master), (to_worker, _at_worker)) = (owner(), owner());
+    let _watch = heartbeat.watch(master(), target(&process), &well, to_master);
+    let node = process.services.rpc.node().clone();
+    let _expect = heartbeat.expect(worker(&process), master(), node, &stuck, to_worker);
+    seconds(9).await;
+    assert!(at_master.try_recv().is_err());
+    assert_eq!(process.services.fatal.first(), None);
+    seconds(3).await;
+    let lost = at_master.try_recv();
+    let by_age = |cause: &LossCause| matches!(cause, LossCause::Stuck { .. });
+    assert!(matches!(&lost, Ok(HeartbeatReport::Lost { cause, .. }) if by_age(cause)), "{lost:?}");
+    let fatal = process.services.fatal.first().expect("reported");
+    assert_eq!(fatal.component, "watchdog");
+    assert!(fatal.cause.starts_with("task_executor has not finished a turn for 10"), "{fatal}");
+}
+
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn an_actor_that_has_ended_is_not_stuck() {
-    local(async {
-        let process = TestProcess::start(&[]).await;
-        let _service = process.heartbeats().await;
-        drop(process.services.turn_marker("short-lived"));
-        seconds(60).await;
-        assert_eq!(process.services.fatal.first(), None);
-    })
-    .await;
+    let process = TestProcess::start(&[]).await;
+    let _service = process.heartbeats().await;
+    drop(process.services.turn_marker("short-lived"));
+    seconds(60).await;
+    assert_eq!(process.services.fatal.first(), None);
 }
 
 /// An owner that takes no turn for a while.
@@ -276,59 +248,52 @@ impl Handler<HeartbeatReport> for Busy {
     }
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn a_loss_reaches_an_owner_whose_mailbox_was_full() {
-    local(async {
-        let process = TestProcess::start(&[]).await;
-        let _service = process.heartbeats().await;
-        let (heartbeat, marker) = (&process.services.heartbeat, lively(&process));
-        let (sender, mut reports) = mpsc::unbounded_channel();
-        let busy = Busy(sender).start();
-        settle().await;
-        let (to_worker, _at_worker) = owner();
-        let _watch = heartbeat.watch(master(), target(&process), &marker, busy.recipient());
-        let node = process.services.rpc.node().clone();
-        let expect = heartbeat.expect(worker(&process), master(), node, &marker, to_worker);
-        for allocation in 0..10 {
-            expect.publish(job(allocation));
-            seconds(1).await;
-        }
-        drop(expect);
-        seconds(30).await;
-        let mut last = None;
-        while let Ok(report) = reports.try_recv() {
-            last = Some(report);
-        }
-        let lost = HeartbeatReport::Lost { party: worker(&process), cause: LossCause::Unknown };
-        assert_eq!(last, Some(lost));
-    })
-    .await;
+    let process = TestProcess::start(&[]).await;
+    let _service = process.heartbeats().await;
+    let (heartbeat, marker) = (&process.services.heartbeat, lively(&process));
+    let (sender, mut reports) = mpsc::unbounded_channel();
+    let busy = Busy(sender).start();
+    settle().await;
+    let (to_worker, _at_worker) = owner();
+    let _watch = heartbeat.watch(master(), target(&process), &marker, busy.recipient());
+    let node = process.services.rpc.node().clone();
+    let expect = heartbeat.expect(worker(&process), master(), node, &marker, to_worker);
+    for allocation in 0..10 {
+        expect.publish(job(allocation));
+        seconds(1).await;
+    }
+    drop(expect);
+    seconds(30).await;
+    let mut last = None;
+    while let Ok(report) = reports.try_recv() {
+        last = Some(report);
+    }
+    let lost = HeartbeatReport::Lost { party: worker(&process), cause: LossCause::Unknown };
+    assert_eq!(last, Some(lost));
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn a_process_whose_connection_closes_and_is_refused_is_lost_within_a_second() {
-    local(async {
-        let net = Arc::new(InProcessNetwork::new());
-        let (jm, tm) =
-            (TestProcess::start_at(&net, "jm").await, TestProcess::start_at(&net, "tm").await);
-        let (_at_jm, at_tm) = (jm.heartbeats().await, tm.heartbeats().await);
-        let ((to_master, mut at_master), (to_worker, _at_worker)) = (owner(), owner());
-        let _watch = jm.services.heartbeat.watch(master(), target(&tm), &lively(&jm), to_master);
-        let node = jm.services.rpc.node().clone();
-        let expect =
-            tm.services.heartbeat.expect(worker(&tm), master(), node, &lively(&tm), to_worker);
-        expect.publish(job(1));
-        seconds(3).await;
-        assert!(matches!(at_master.try_recv(), Ok(HeartbeatReport::Payload { .. })));
-        tm.services.rpc.shutdown(Duration::ZERO).await;
-        drop((at_tm, expect, tm));
-        tokio::time::sleep(Duration::from_millis(900)).await;
-        let lost = at_master.try_recv();
-        let by_connection = |cause: &LossCause| matches!(cause, LossCause::Connection { .. });
-        assert!(
-            matches!(&lost, Ok(HeartbeatReport::Lost { cause, .. }) if by_connection(cause)),
-            "{lost:?}"
-        );
-    })
-    .await;
+    let net = Arc::new(InProcessNetwork::new());
+    let (jm, tm) =
+        (TestProcess::start_at(&net, "jm").await, TestProcess::start_at(&net, "tm").await);
+    let (_at_jm, at_tm) = (jm.heartbeats().await, tm.heartbeats().await);
+    let ((to_master, mut at_master), (to_worker, _at_worker)) = (owner(), owner());
+    let _watch = jm.services.heartbeat.watch(master(), target(&tm), &lively(&jm), to_master);
+    let node = jm.services.rpc.node().clone();
+    let expect = tm.services.heartbeat.expect(worker(&tm), master(), node, &lively(&tm), to_worker);
+    expect.publish(job(1));
+    seconds(3).await;
+    assert!(matches!(at_master.try_recv(), Ok(HeartbeatReport::Payload { .. })));
+    tm.services.rpc.shutdown(Duration::ZERO).await;
+    drop((at_tm, expect, tm));
+    tokio::time::sleep(Duration::from_millis(900)).await;
+    let lost = at_master.try_recv();
+    let by_connection = |cause: &LossCause| matches!(cause, LossCause::Connection { .. });
+    assert!(
+        matches!(&lost, Ok(HeartbeatReport::Lost { cause, .. }) if by_connection(cause)),
+        "{lost:?}"
+    );
 }

@@ -8,10 +8,10 @@
 mod tests;
 
 use crate::probe::{Fact, Probe};
-use crate::services::{LeaderRetrieval, ProcessServices, Running, Stop};
+use crate::services::{LeaderRetrieval, ProcessServices, Running, stops_at_once};
 use actix::{
-    Actor, ActorContext as _, ActorFutureExt as _, AsyncContext, Context, Handler, Message,
-    Recipient, SpawnHandle, StreamHandler, WrapFuture as _,
+    Actor, ActorFutureExt as _, AsyncContext, Context, Handler, Message, Recipient, SpawnHandle,
+    StreamHandler, WrapFuture as _,
 };
 use control::registration::{Next, Pauses, Registration};
 use futures::stream;
@@ -395,10 +395,4 @@ impl JobLeaderService {
     }
 }
 
-impl Handler<Stop> for JobLeaderService {
-    type Result = ();
-
-    fn handle(&mut self, _: Stop, ctx: &mut Self::Context) {
-        ctx.stop();
-    }
-}
+stops_at_once!(JobLeaderService);

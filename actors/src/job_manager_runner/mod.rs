@@ -23,7 +23,6 @@ use gateways::job_services::{
 use gateways::leader_election::{Component, LeaderInformation};
 use gateways::{Answer, Ask, Remote, TraceContext};
 use model::{BlobKey, DispatcherId, Fence, JobGraph, JobId, JobMasterId, LeaderSession};
-use std::fmt;
 use std::sync::Arc;
 use storage::jobs::OpenJobLog;
 use tokio::sync::oneshot;
@@ -37,7 +36,8 @@ pub fn endpoint_name(job: JobId) -> String {
 const DEATHS_MAX: u8 = 3;
 
 /// The parts that a runner is made of.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("RunnerDeps({})", self.graph.job_id)]
 pub struct RunnerDeps {
     /// Services of the process: platform, RPC and metrics.
     pub services: ProcessServices,
@@ -61,12 +61,6 @@ pub struct RunnerDeps {
     pub program: Option<BlobKey>,
     /// Same as [`JobMasterDeps::embedded`].
     pub embedded: bool,
-}
-
-impl fmt::Debug for RunnerDeps {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RunnerDeps({})", self.graph.job_id)
-    }
 }
 
 /// The runner of a job. Stopping it stops the JobMaster, which suspends the job but does not end it.
@@ -99,18 +93,14 @@ pub fn start(deps: RunnerDeps) -> StartedRunner {
 }
 
 /// A job's part of its leader shell.
+#[derive(derive_more::Debug)]
+#[debug("JobLeader({})", self.job_id())]
 pub struct JobLeader {
     deps: RunnerDeps,
     /// The channel for the job's end; `None` once the end was sent.
     end: Option<oneshot::Sender<Box<JobDetails>>>,
     /// Number of JobMasters that died of a panic.
     deaths: u8,
-}
-
-impl fmt::Debug for JobLeader {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "JobLeader({})", self.job_id())
-    }
 }
 
 impl JobLeader {

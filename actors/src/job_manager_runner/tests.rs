@@ -5,7 +5,7 @@ use crate::job_testing::{
 use crate::leader_shell::tests::KillLeader;
 use crate::program_hosts::HostSide;
 use crate::services::{LeaderRetrieval as _, Stop};
-use crate::testing::{TestProcess, local, seconds, session, settle};
+use crate::testing::{TestProcess, seconds, session, settle};
 use gateways::job_master::JobMasterGateway;
 use gateways::{CallError, FabricError};
 use model::JobStatus;
@@ -97,153 +97,129 @@ impl Fixture {
     }
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn a_job_master_leads_under_the_dispatchers_session_and_is_known_once_that_is() {
-    local(async {
-        let f = Fixture::hidden().await;
-        let found = f.job_master().await.unwrap();
-        assert_eq!(found.job_master_id, job_session(f.dispatcher, job(1), 0));
-        assert_eq!(f.gateway(&found).ask(RequestStatus {}).await.unwrap(), JobStatus::Running);
-        assert_eq!(f.known(), None, "its Dispatcher is not known");
-        f.dispatcher_is(Some(dispatcher(FENCE - 1)));
-        assert_eq!(f.known(), None, "another Dispatcher is");
-        f.dispatcher_is(Some(f.dispatcher));
-        let session = found.job_master_id.session();
-        assert_eq!(f.known(), Some(LeaderInformation { session, address: found.address.clone() }));
-        f.dispatcher_is(None);
-        assert_eq!(f.known(), None, "taken back before the JobMaster hears of it");
-        assert_eq!(f.gateway(&found).ask(RequestStatus {}).await.unwrap(), JobStatus::Running);
-    })
-    .await;
+    let f = Fixture::hidden().await;
+    let found = f.job_master().await.unwrap();
+    assert_eq!(found.job_master_id, job_session(f.dispatcher, job(1), 0));
+    assert_eq!(f.gateway(&found).ask(RequestStatus {}).await.unwrap(), JobStatus::Running);
+    assert_eq!(f.known(), None, "its Dispatcher is not known");
+    f.dispatcher_is(Some(dispatcher(FENCE - 1)));
+    assert_eq!(f.known(), None, "another Dispatcher is");
+    f.dispatcher_is(Some(f.dispatcher));
+    let session = found.job_master_id.session();
+    assert_eq!(f.known(), Some(LeaderInformation { session, address: found.address.clone() }));
+    f.dispatcher_is(None);
+    assert_eq!(f.known(), None, "taken back before the JobMaster hears of it");
+    assert_eq!(f.gateway(&found).ask(RequestStatus {}).await.unwrap(), JobStatus::Running);
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn callers_of_another_dispatcher_are_fenced() {
-    local(async {
-        let f = Fixture::start().await;
-        for other in [FENCE - 1, FENCE + 1] {
-            let fence = DispatcherId::from_session(session(other));
-            let rpc = &f.process.services.rpc;
-            let gateway: Remote<JobManagerRunnerGateway> =
-                rpc.gateway(f.started.running.address(), fence);
-            let answer = gateway.ask(RequestJobMaster {}).await;
-            assert!(matches!(answer, Err(CallError::Fabric(FabricError::Fenced { .. }))));
-        }
-    })
-    .await;
+    let f = Fixture::start().await;
+    for other in [FENCE - 1, FENCE + 1] {
+        let fence = DispatcherId::from_session(session(other));
+        let rpc = &f.process.services.rpc;
+        let gateway: Remote<JobManagerRunnerGateway> =
+            rpc.gateway(f.started.running.address(), fence);
+        let answer = gateway.ask(RequestJobMaster {}).await;
+        assert!(matches!(answer, Err(CallError::Fabric(FabricError::Fenced { .. }))));
+    }
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn a_stopped_job_master_has_ended_before_the_next_dispatcher_starts_one() {
-    local(async {
-        let f = Fixture::start().await;
-        let first = f.job_master().await.unwrap();
-        let before = first.job_master_id.session();
-        let gateway = f.gateway(&first);
-        f.started.running.addr().send(Stop).await.unwrap();
-        assert!(gateway.ask(RequestStatus {}).await.is_err(), "it has ended");
-        assert_eq!(f.known(), None);
-        let next = launch(&f.process, &f.hosts, dispatcher(FENCE + 1));
-        f.dispatcher_is(Some(dispatcher(FENCE + 1)));
-        until("known", || f.known().is_some()).await;
-        let after = f.known().unwrap().session;
-        assert!(after.epoch > before.epoch);
-        let stale = gateway.ask(RequestStatus {}).await;
-        assert!(matches!(stale, Err(CallError::Fabric(FabricError::Fenced { .. }))));
-        next.running.stop().await;
-        let ends = |of| ["granted", "published", "revoked", "ended"].map(|what| (what, of));
-        assert_eq!(f.leadership(), [ends(before), ends(after)].concat());
-    })
-    .await;
+    let f = Fixture::start().await;
+    let first = f.job_master().await.unwrap();
+    let before = first.job_master_id.session();
+    let gateway = f.gateway(&first);
+    f.started.running.addr().send(Stop).await.unwrap();
+    assert!(gateway.ask(RequestStatus {}).await.is_err(), "it has ended");
+    assert_eq!(f.known(), None);
+    let next = launch(&f.process, &f.hosts, dispatcher(FENCE + 1));
+    f.dispatcher_is(Some(dispatcher(FENCE + 1)));
+    until("known", || f.known().is_some()).await;
+    let after = f.known().unwrap().session;
+    assert!(after.epoch > before.epoch);
+    let stale = gateway.ask(RequestStatus {}).await;
+    assert!(matches!(stale, Err(CallError::Fabric(FabricError::Fenced { .. }))));
+    next.running.stop().await;
+    let ends = |of| ["granted", "published", "revoked", "ended"].map(|what| (what, of));
+    assert_eq!(f.leadership(), [ends(before), ends(after)].concat());
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn a_runner_that_is_stopped_during_the_start_leaves_nothing_behind() {
-    local(async {
-        let f = Fixture::start().await;
-        let other = dispatcher(FENCE + 1);
-        f.dispatcher_is(Some(other));
-        let started = launch(&f.process, &f.hosts, other);
-        started.running.stop().await;
-        settle().await;
-        assert_eq!(f.known(), None);
-    })
-    .await;
+    let f = Fixture::start().await;
+    let other = dispatcher(FENCE + 1);
+    f.dispatcher_is(Some(other));
+    let started = launch(&f.process, &f.hosts, other);
+    started.running.stop().await;
+    settle().await;
+    assert_eq!(f.known(), None);
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn a_job_master_that_dies_is_replaced_under_a_higher_epoch_twice_and_then_ends_the_process() {
-    local(async {
-        let f = Fixture::start().await;
-        let mut last = f.known().unwrap().session;
-        for _ in 1..DEATHS_MAX {
-            f.started.running.addr().send(KillLeader).await.unwrap();
-            until("replaced", || f.known().is_some_and(|known| known.session != last)).await;
-            let next = f.known().unwrap().session;
-            assert!(next.epoch > last.epoch);
-            assert_eq!(f.job_master().await.unwrap().job_master_id.session(), next);
-            last = next;
-        }
-        assert_eq!(f.process.services.fatal.first(), None);
+    let f = Fixture::start().await;
+    let mut last = f.known().unwrap().session;
+    for _ in 1..DEATHS_MAX {
         f.started.running.addr().send(KillLeader).await.unwrap();
-        seconds(2).await;
-        let fatal = f.process.services.fatal.first().unwrap().to_string();
-        assert!(fatal.contains("died 3 times"), "{fatal}");
-    })
-    .await;
+        until("replaced", || f.known().is_some_and(|known| known.session != last)).await;
+        let next = f.known().unwrap().session;
+        assert!(next.epoch > last.epoch);
+        assert_eq!(f.job_master().await.unwrap().job_master_id.session(), next);
+        last = next;
+    }
+    assert_eq!(f.process.services.fatal.first(), None);
+    f.started.running.addr().send(KillLeader).await.unwrap();
+    seconds(2).await;
+    let fatal = f.process.services.fatal.first().unwrap().to_string();
+    assert!(fatal.contains("died 3 times"), "{fatal}");
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn a_job_that_has_ended_is_not_run_again_when_its_job_master_dies() {
-    local(async {
-        let mut f = Fixture::start().await;
-        let found = f.job_master().await.unwrap();
-        f.gateway(&found).ask(gateways::job_master::Cancel {}).await.unwrap();
-        let details = (&mut f.started.end).await.unwrap();
-        assert_eq!(details.status, JobStatus::Canceled);
-        f.started.running.addr().send(KillLeader).await.unwrap();
-        seconds(10).await;
-        assert_eq!(f.job_master().await, None);
-        assert_eq!(f.process.services.fatal.first(), None);
-    })
-    .await;
+    let mut f = Fixture::start().await;
+    let found = f.job_master().await.unwrap();
+    f.gateway(&found).ask(gateways::job_master::Cancel {}).await.unwrap();
+    let details = (&mut f.started.end).await.unwrap();
+    assert_eq!(details.status, JobStatus::Canceled);
+    f.started.running.addr().send(KillLeader).await.unwrap();
+    seconds(10).await;
+    assert_eq!(f.job_master().await, None);
+    assert_eq!(f.process.services.fatal.first(), None);
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn the_end_of_the_job_is_handed_over_once_and_only_by_who_leads() {
-    local(async {
-        let mut f = Fixture::start().await;
-        let found = f.job_master().await.unwrap();
-        let gateway = f.gateway(&found);
-        let details = gateway.ask(gateways::job_master::RequestDetails {}).await.unwrap();
-        let forged = JobReachedTerminalState {
-            job_master_id: JobMasterId(session(1)),
-            details: Box::new(details),
-            status: JobStatus::Finished,
-        };
-        f.runner.ask(forged).await.unwrap();
-        assert!(f.started.end.try_recv().is_err());
-        let worker = WorkerDouble::register(&f.process, "tm1", Deployments::Take, &gateway).await;
-        worker.offer(&[1]).await;
-        until("deployed", || worker.attempts().len() == 2).await;
-        worker.finish_all().await;
-        let details = (&mut f.started.end).await.unwrap();
-        assert_eq!(details.status, JobStatus::Finished);
-        assert_eq!(details.graph.job_id, job(1));
-    })
-    .await;
+    let mut f = Fixture::start().await;
+    let found = f.job_master().await.unwrap();
+    let gateway = f.gateway(&found);
+    let details = gateway.ask(gateways::job_master::RequestDetails {}).await.unwrap();
+    let forged = JobReachedTerminalState {
+        job_master_id: JobMasterId(session(1)),
+        details: Box::new(details),
+        status: JobStatus::Finished,
+    };
+    f.runner.ask(forged).await.unwrap();
+    assert!(f.started.end.try_recv().is_err());
+    let worker = WorkerDouble::register(&f.process, "tm1", Deployments::Take, &gateway).await;
+    worker.offer(&[1]).await;
+    until("deployed", || worker.attempts().len() == 2).await;
+    worker.finish_all().await;
+    let details = (&mut f.started.end).await.unwrap();
+    assert_eq!(details.status, JobStatus::Finished);
+    assert_eq!(details.graph.job_id, job(1));
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn a_stopped_runner_withdraws_and_has_ended_its_job_master() {
-    local(async {
-        let f = Fixture::start().await;
-        let found = f.job_master().await.unwrap();
-        let gateway = f.gateway(&found);
-        f.started.running.addr().send(Stop).await.unwrap();
-        assert!(gateway.ask(RequestStatus {}).await.is_err());
-        assert_eq!(f.known(), None);
-        assert!(f.started.end.await.is_err(), "the job was suspended, not ended");
-    })
-    .await;
+    let f = Fixture::start().await;
+    let found = f.job_master().await.unwrap();
+    let gateway = f.gateway(&found);
+    f.started.running.addr().send(Stop).await.unwrap();
+    assert!(gateway.ask(RequestStatus {}).await.is_err());
+    assert_eq!(f.known(), None);
+    assert!(f.started.end.await.is_err(), "the job was suspended, not ended");
 }

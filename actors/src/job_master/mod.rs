@@ -38,7 +38,6 @@ use model::{
 };
 use resource_manager::ResourceManagerLink;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use storage::checkpoints::CheckpointDirectory;
@@ -55,7 +54,8 @@ pub fn endpoint_name(job: JobId) -> String {
 const RELEASE_WITHIN: Duration = Duration::from_secs(5);
 
 /// The parts that a JobMaster is made of.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("JobMasterDeps({}, {})", self.graph.job_id, self.session)]
 pub struct JobMasterDeps {
     /// Services of the process: platform, RPC and metrics.
     pub services: ProcessServices,
@@ -81,12 +81,6 @@ pub struct JobMasterDeps {
     pub embedded: bool,
 }
 
-impl fmt::Debug for JobMasterDeps {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "JobMasterDeps({}, {})", self.graph.job_id, self.session)
-    }
-}
-
 /// Starts a JobMaster on the calling lane and serves it. It works from its first turn on; its address is
 /// for others only once its leadership was confirmed.
 pub fn start(deps: JobMasterDeps) -> Running<JobMaster> {
@@ -108,6 +102,8 @@ pub fn start(deps: JobMasterDeps) -> Running<JobMaster> {
 }
 
 /// The actor around a job's [`control::job_master::JobCore`].
+#[derive(derive_more::Debug)]
+#[debug("JobMaster({}, {})", self.job_id(), self.deps.session)]
 pub struct JobMaster {
     deps: JobMasterDeps,
     core: JobCore,
@@ -132,12 +128,6 @@ pub struct JobMaster {
     savepoints: BTreeMap<u64, savepoints::Asked>,
     /// The failure that was logged last.
     repeats: Repeats,
-}
-
-impl fmt::Debug for JobMaster {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "JobMaster({}, {})", self.job_id(), self.deps.session)
-    }
 }
 
 impl JobMaster {

@@ -6,7 +6,7 @@ use crate::job_testing::{
     Deployments, HostsDouble, ManagerDouble, WorkerDouble, graph, log_of, program, until,
 };
 use crate::program_hosts::{HostSide, program_key};
-use crate::testing::{Calls, TestProcess, local, seconds, session, settle};
+use crate::testing::{TestProcess, seconds, session, settle};
 use actix::ResponseFuture;
 use gateways::job_master::{
     Cancel, CoordinationError, CoordinationRequest, CoordinatorFailed, DisconnectTaskManager,
@@ -15,7 +15,7 @@ use gateways::job_master::{
 };
 use gateways::job_services::{JobReachedTerminalState, RequestJobMaster};
 use gateways::program_host::BuildError;
-use gateways::{Answer, Ask, CallError, FabricError, NodeAddress, Registration};
+use gateways::{Answer, Ask, CallError, Calls, FabricError, NodeAddress, Registration};
 use model::{
     AllocationId, DispatcherId, ExecutionState, FailureCause, InstanceId, JobStatus, OperatorId,
 };
@@ -136,476 +136,401 @@ const PATIENT: &[(&str, &str)] = &[
     ("restart-strategy.fixed-delay.delay", "1 s"),
 ];
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn a_job_registers_declares_deploys_and_finishes() {
-    local(async {
-        let f = Fixture::start(graph(1, 2, false), &[]).await;
-        until("declared", || f.manager.declared_slots() == [2]).await;
-        let registered = &f.manager.registered.all()[0];
-        assert_eq!(registered.address, *f.running.address());
-        assert_eq!(f.manager.declared.all()[0].program, Some(program_key(&program())));
-        let worker = f.worker("tm1", Deployments::Take).await;
-        assert_eq!(worker.offer(&[1, 2, 3]).await, [AllocationId(1), AllocationId(2)]);
-        until("deployed", || worker.attempts().len() == 4).await;
-        let deployments = worker.deployed.all();
-        assert_eq!(deployments.len(), 1, "one deployment per TaskExecutor");
-        assert!(deployments[0].graph.is_some());
-        assert_eq!(deployments[0].producers[0].subtasks, [(0, 0), (0, 0)]);
-        assert_eq!(deployments[0].producers[0].addresses, [NodeAddress::new("tm1:7000")]);
-        worker.finish_all().await;
-        assert_eq!(f.ended_as().await, JobStatus::Finished);
-        let details = &f.ended.all()[0].details;
-        assert_eq!(details.vertices[0].subtasks[1].io.records_in, 3);
-        assert_eq!(details.vertices[0].subtasks[1].host.as_deref(), Some("host-tm1"));
-        until("slots freed", || worker.freed.all().len() == 2).await;
-        until("disconnected", || worker.disconnected.all().len() == 1).await;
-        until("left", || f.manager.left.all().len() == 1).await;
-        assert!(f.manager.left.all()[0].finished);
-    })
-    .await;
+    let f = Fixture::start(graph(1, 2, false), &[]).await;
+    until("declared", || f.manager.declared_slots() == [2]).await;
+    let registered = &f.manager.registered.all()[0];
+    assert_eq!(registered.address, *f.running.address());
+    assert_eq!(f.manager.declared.all()[0].program, Some(program_key(&program())));
+    let worker = f.worker("tm1", Deployments::Take).await;
+    assert_eq!(worker.offer(&[1, 2, 3]).await, [AllocationId(1), AllocationId(2)]);
+    until("deployed", || worker.attempts().len() == 4).await;
+    let deployments = worker.deployed.all();
+    assert_eq!(deployments.len(), 1, "one deployment per TaskExecutor");
+    assert!(deployments[0].graph.is_some());
+    assert_eq!(deployments[0].producers[0].subtasks, [(0, 0), (0, 0)]);
+    assert_eq!(deployments[0].producers[0].addresses, [NodeAddress::new("tm1:7000")]);
+    worker.finish_all().await;
+    assert_eq!(f.ended_as().await, JobStatus::Finished);
+    let details = &f.ended.all()[0].details;
+    assert_eq!(details.vertices[0].subtasks[1].io.records_in, 3);
+    assert_eq!(details.vertices[0].subtasks[1].host.as_deref(), Some("host-tm1"));
+    until("slots freed", || worker.freed.all().len() == 2).await;
+    until("disconnected", || worker.disconnected.all().len() == 1).await;
+    until("left", || f.manager.left.all().len() == 1).await;
+    assert!(f.manager.left.all()[0].finished);
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn stale_and_future_callers_are_fenced_and_change_nothing() {
-    local(async {
-        let f = Fixture::start(graph(1, 2, false), &[]).await;
-        for other in [FENCE - 1, FENCE + 1] {
-            let rpc = &f.process.services.rpc;
-            let gateway: Remote<JobMasterGateway> =
-                rpc.gateway(f.running.address(), JobMasterId(session(other)));
-            let answer = gateway.ask(Cancel {}).await;
-            assert!(matches!(answer, Err(CallError::Fabric(FabricError::Fenced { .. }))));
-            let worker = WorkerDouble::start(&f.process, "tm1", Deployments::Take, &gateway);
-            assert!(gateway.ask(worker.introduction()).await.is_err());
-        }
-        assert_eq!(f.status().await, JobStatus::Running);
-    })
-    .await;
+    let f = Fixture::start(graph(1, 2, false), &[]).await;
+    for other in [FENCE - 1, FENCE + 1] {
+        let rpc = &f.process.services.rpc;
+        let gateway: Remote<JobMasterGateway> =
+            rpc.gateway(f.running.address(), JobMasterId(session(other)));
+        let answer = gateway.ask(Cancel {}).await;
+        assert!(matches!(answer, Err(CallError::Fabric(FabricError::Fenced { .. }))));
+        let worker = WorkerDouble::start(&f.process, "tm1", Deployments::Take, &gateway);
+        assert!(gateway.ask(worker.introduction()).await.is_err());
+    }
+    assert_eq!(f.status().await, JobStatus::Running);
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn slots_of_an_unregistered_task_executor_are_refused() {
-    local(async {
-        let f = Fixture::start(graph(1, 2, false), &[]).await;
-        let worker = WorkerDouble::start(&f.process, "tm1", Deployments::Take, &f.gateway);
-        let offer = OfferSlots {
-            resource_id: worker.resource_id.clone(),
-            instance_id: worker.instance_id,
-            slots: vec![],
-            data_address: NodeAddress::new("x:1"),
-        };
-        let error = f.gateway.ask(offer).await.unwrap_err().refused();
-        assert!(matches!(error, Some(JobMasterError::NotRegistered { .. })));
-    })
-    .await;
+    let f = Fixture::start(graph(1, 2, false), &[]).await;
+    let worker = WorkerDouble::start(&f.process, "tm1", Deployments::Take, &f.gateway);
+    let offer = OfferSlots {
+        resource_id: worker.resource_id.clone(),
+        instance_id: worker.instance_id,
+        slots: vec![],
+        data_address: NodeAddress::new("x:1"),
+    };
+    let error = f.gateway.ask(offer).await.unwrap_err().refused();
+    assert!(matches!(error, Some(JobMasterError::NotRegistered { .. })));
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn coordinators_run_before_tasks_answer_them_and_publish_at_the_end() {
-    local(async {
-        let f = Fixture::start(graph(1, 1, true), &[]).await;
-        let worker = f.worker("tm1", Deployments::Take).await;
-        seconds(20).await;
-        assert_eq!(f.hosts.script.launches.all().len(), 0, "no host while it waits for slots");
-        worker.offer(&[1]).await;
-        until("coordinators started", || f.hosts.script.started.all().len() == 1).await;
-        let start = &f.hosts.script.started.all()[0];
-        assert_eq!(
-            (&start.job_master, start.job_master_id),
-            (f.running.address(), JobMasterId(session(FENCE)))
-        );
-        until("deployed", || worker.attempts().len() == 2).await;
-        let attempt = worker.attempts()[0];
-        let ask = |attempt, operator| OperatorEvent {
-            attempt,
-            operator: OperatorId(operator),
-            event: b"me".to_vec(),
-        };
-        assert_eq!(f.gateway.ask(ask(attempt, 1)).await.unwrap().as_ref(), b"split for me");
-        let stale = model::ExecutionAttemptId { attempt: 9, ..attempt };
-        let error = f.gateway.ask(ask(stale, 1)).await.unwrap_err().refused();
-        assert_eq!(error, Some(CoordinationError::StaleAttempt { attempt: stale }));
-        let error = f.gateway.ask(ask(attempt, 9)).await.unwrap_err().refused();
-        assert_eq!(error, Some(CoordinationError::NoSuchOperator { operator: OperatorId(9) }));
-        let request = CoordinationRequest { operator: OperatorId(2), request: b"0".to_vec() };
-        assert_eq!(f.gateway.ask(request).await.unwrap().as_ref(), b"results from 0");
-        worker.finish_all().await;
-        assert_eq!(f.ended_as().await, JobStatus::Finished);
-        assert!(f.hosts.script.ended.all()[0].finished);
-    })
-    .await;
+    let f = Fixture::start(graph(1, 1, true), &[]).await;
+    let worker = f.worker("tm1", Deployments::Take).await;
+    seconds(20).await;
+    assert_eq!(f.hosts.script.launches.all().len(), 0, "no host while it waits for slots");
+    worker.offer(&[1]).await;
+    until("coordinators started", || f.hosts.script.started.all().len() == 1).await;
+    let start = &f.hosts.script.started.all()[0];
+    assert_eq!(
+        (&start.job_master, start.job_master_id),
+        (f.running.address(), JobMasterId(session(FENCE)))
+    );
+    until("deployed", || worker.attempts().len() == 2).await;
+    let attempt = worker.attempts()[0];
+    let ask = |attempt, operator| OperatorEvent {
+        attempt,
+        operator: OperatorId(operator),
+        event: b"me".to_vec(),
+    };
+    assert_eq!(f.gateway.ask(ask(attempt, 1)).await.unwrap().as_ref(), b"split for me");
+    let stale = model::ExecutionAttemptId { attempt: 9, ..attempt };
+    let error = f.gateway.ask(ask(stale, 1)).await.unwrap_err().refused();
+    assert_eq!(error, Some(CoordinationError::StaleAttempt { attempt: stale }));
+    let error = f.gateway.ask(ask(attempt, 9)).await.unwrap_err().refused();
+    assert_eq!(error, Some(CoordinationError::NoSuchOperator { operator: OperatorId(9) }));
+    let request = CoordinationRequest { operator: OperatorId(2), request: b"0".to_vec() };
+    assert_eq!(f.gateway.ask(request).await.unwrap().as_ref(), b"results from 0");
+    worker.finish_all().await;
+    assert_eq!(f.ended_as().await, JobStatus::Finished);
+    assert!(f.hosts.script.ended.all()[0].finished);
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn slots_go_back_while_there_is_no_room_for_the_coordinators_host() {
-    local(async {
-        let f = Fixture::start(graph(1, 1, true), &[]).await;
-        let no_room = BuildError::NoRoom("Too many open files (os error 24)".into());
-        f.hosts.script.set(&f.hosts.script.fail_launch, Some(no_room));
-        until("registered", || !f.manager.declared.all().is_empty()).await;
-        let worker = f.worker("tm1", Deployments::Take).await;
-        worker.offer(&[1]).await;
-        until("given back", || worker.freed.all().len() == 1).await;
-        assert_eq!(f.manager.declared_slots().last(), Some(&0));
-        f.hosts.script.set(&f.hosts.script.fail_launch, None);
-        until("declared again", || f.manager.declared_slots().last() == Some(&1)).await;
-        worker.offer(&[2]).await;
-        until("deployed", || worker.attempts().len() == 2).await;
-        assert_eq!(f.details().await.restarts, 0);
-    })
-    .await;
+    let f = Fixture::start(graph(1, 1, true), &[]).await;
+    let no_room = BuildError::NoRoom("Too many open files (os error 24)".into());
+    f.hosts.script.set(&f.hosts.script.fail_launch, Some(no_room));
+    until("registered", || !f.manager.declared.all().is_empty()).await;
+    let worker = f.worker("tm1", Deployments::Take).await;
+    worker.offer(&[1]).await;
+    until("given back", || worker.freed.all().len() == 1).await;
+    assert_eq!(f.manager.declared_slots().last(), Some(&0));
+    f.hosts.script.set(&f.hosts.script.fail_launch, None);
+    until("declared again", || f.manager.declared_slots().last() == Some(&1)).await;
+    worker.offer(&[2]).await;
+    until("deployed", || worker.attempts().len() == 2).await;
+    assert_eq!(f.details().await.restarts, 0);
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn a_publication_that_fails_is_a_failover() {
-    local(async {
-        let f = Fixture::start(graph(1, 1, true), PATIENT).await;
-        let failure = CoordinationError::Failed("the disk of /out is full".into());
-        f.hosts.script.set(&f.hosts.script.fail_publish, Some(failure));
-        let worker = f.worker("tm1", Deployments::Take).await;
-        worker.offer(&[1]).await;
-        until("deployed", || worker.attempts().len() == 2).await;
-        worker.finish_all().await;
-        until("deployed again", || worker.attempts().len() == 4).await;
-        assert_eq!(f.hosts.script.started.all().len(), 2);
-        assert!(f.details().await.failures[0].cause.message.contains("/out is full"));
-        assert!(worker.deployed.all()[1].graph.is_none(), "its host has the graph");
-        worker.finish_all().await;
-        assert_eq!(f.ended_as().await, JobStatus::Finished);
-    })
-    .await;
+    let f = Fixture::start(graph(1, 1, true), PATIENT).await;
+    let failure = CoordinationError::Failed("the disk of /out is full".into());
+    f.hosts.script.set(&f.hosts.script.fail_publish, Some(failure));
+    let worker = f.worker("tm1", Deployments::Take).await;
+    worker.offer(&[1]).await;
+    until("deployed", || worker.attempts().len() == 2).await;
+    worker.finish_all().await;
+    until("deployed again", || worker.attempts().len() == 4).await;
+    assert_eq!(f.hosts.script.started.all().len(), 2);
+    assert!(f.details().await.failures[0].cause.message.contains("/out is full"));
+    assert!(worker.deployed.all()[1].graph.is_none(), "its host has the graph");
+    worker.finish_all().await;
+    assert_eq!(f.ended_as().await, JobStatus::Finished);
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn a_dead_coordinator_host_is_launched_again_and_its_job_fails_over() {
-    local(async {
-        let f = Fixture::start(graph(1, 1, true), PATIENT).await;
-        let worker = f.worker("tm1", Deployments::Take).await;
-        worker.offer(&[1]).await;
-        until("deployed", || worker.attempts().len() == 2).await;
-        let first = worker.attempts();
-        f.hosts.script.kill_all("killed by SIGKILL");
-        until("cancelled", || worker.cancelled.all().len() == 1).await;
-        assert_eq!(f.status().await, JobStatus::Restarting);
-        worker.report(&first, ExecutionState::Canceled).await;
-        until("deployed again", || worker.attempts().len() == 4).await;
-        assert_eq!(f.hosts.script.launches.all().len(), 2);
-        let details = f.details().await;
-        assert_eq!(details.failures[0].cause.kind, "CoordinatorHostLost");
-        assert!(details.failures[0].cause.message.contains("SIGKILL"));
-        worker.report(&worker.attempts()[2..], ExecutionState::Finished).await;
-        assert_eq!(f.ended_as().await, JobStatus::Finished);
-    })
-    .await;
+    let f = Fixture::start(graph(1, 1, true), PATIENT).await;
+    let worker = f.worker("tm1", Deployments::Take).await;
+    worker.offer(&[1]).await;
+    until("deployed", || worker.attempts().len() == 2).await;
+    let first = worker.attempts();
+    f.hosts.script.kill_all("killed by SIGKILL");
+    until("cancelled", || worker.cancelled.all().len() == 1).await;
+    assert_eq!(f.status().await, JobStatus::Restarting);
+    worker.report(&first, ExecutionState::Canceled).await;
+    until("deployed again", || worker.attempts().len() == 4).await;
+    assert_eq!(f.hosts.script.launches.all().len(), 2);
+    let details = f.details().await;
+    assert_eq!(details.failures[0].cause.kind, "CoordinatorHostLost");
+    assert!(details.failures[0].cause.message.contains("SIGKILL"));
+    worker.report(&worker.attempts()[2..], ExecutionState::Finished).await;
+    assert_eq!(f.ended_as().await, JobStatus::Finished);
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn a_coordinator_that_reports_its_failure_is_a_failover() {
-    local(async {
-        let f = Fixture::start(graph(1, 1, true), PATIENT).await;
-        let worker = f.worker("tm1", Deployments::Take).await;
-        worker.offer(&[1]).await;
-        until("deployed", || worker.attempts().len() == 2).await;
-        let cause = FailureCause::recoverable("UserError", "the enumerator panicked");
-        let failed = |round| CoordinatorFailed { round, cause: cause.clone() };
-        f.gateway.ask(failed(0)).await.unwrap();
-        assert_eq!(f.status().await, JobStatus::Running, "a report about an earlier start");
-        f.gateway.ask(failed(1)).await.unwrap();
-        assert_eq!(f.status().await, JobStatus::Restarting);
-        assert_eq!(f.details().await.failures[0].cause, cause);
-    })
-    .await;
+    let f = Fixture::start(graph(1, 1, true), PATIENT).await;
+    let worker = f.worker("tm1", Deployments::Take).await;
+    worker.offer(&[1]).await;
+    until("deployed", || worker.attempts().len() == 2).await;
+    let cause = FailureCause::recoverable("UserError", "the enumerator panicked");
+    let failed = |round| CoordinatorFailed { round, cause: cause.clone() };
+    f.gateway.ask(failed(0)).await.unwrap();
+    assert_eq!(f.status().await, JobStatus::Running, "a report about an earlier start");
+    f.gateway.ask(failed(1)).await.unwrap();
+    assert_eq!(f.status().await, JobStatus::Restarting);
+    assert_eq!(f.details().await.failures[0].cause, cause);
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn a_program_that_builds_another_graph_fails_the_job_for_good() {
-    local(async {
-        let f = Fixture::start(graph(1, 1, true), PATIENT).await;
-        let differs = BuildError::Differs("node 3 'map' has another type".into());
-        f.hosts.script.set(&f.hosts.script.fail_start, Some(differs));
-        f.worker("tm1", Deployments::Take).await.offer(&[1]).await;
-        assert_eq!(f.ended_as().await, JobStatus::Failed);
-        let cause = f.ended.all()[0].details.cause.clone().unwrap();
-        assert!(cause.message.contains("node 3 'map'"), "{cause}");
-    })
-    .await;
+    let f = Fixture::start(graph(1, 1, true), PATIENT).await;
+    let differs = BuildError::Differs("node 3 'map' has another type".into());
+    f.hosts.script.set(&f.hosts.script.fail_start, Some(differs));
+    f.worker("tm1", Deployments::Take).await.offer(&[1]).await;
+    assert_eq!(f.ended_as().await, JobStatus::Failed);
+    let cause = f.ended.all()[0].details.cause.clone().unwrap();
+    assert!(cause.message.contains("node 3 'map'"), "{cause}");
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn a_lost_task_executor_is_replaced_by_anothers_free_slot() {
-    local(async {
-        let f = Fixture::start(graph(1, 2, false), PATIENT).await;
-        let first = f.worker("tm1", Deployments::Take).await;
-        let second = f.worker("tm2", Deployments::Take).await;
-        first.offer(&[1]).await;
-        second.offer(&[2]).await;
-        until("deployed", || second.attempts().len() == 2).await;
-        let cause = FailureCause::recoverable("TaskManagerStopped", "it shuts down");
-        let gone = DisconnectTaskManager {
-            resource_id: second.resource_id.clone(),
-            instance_id: second.instance_id,
-            cause,
-        };
-        f.gateway.ask(gone).await.unwrap();
-        until("cancelled", || first.cancelled.all().len() == 1).await;
-        first.report(&first.attempts(), ExecutionState::Canceled).await;
-        let third = f.worker("tm3", Deployments::Take).await;
-        assert_eq!(third.offer(&[3]).await, [AllocationId(3)]);
-        until("deployed again", || third.attempts().len() == 2).await;
-        assert_eq!(f.manager.declared_slots().last(), Some(&2));
-        until("in vain told", || second.disconnected.all().len() == 1).await;
-    })
-    .await;
+    let f = Fixture::start(graph(1, 2, false), PATIENT).await;
+    let first = f.worker("tm1", Deployments::Take).await;
+    let second = f.worker("tm2", Deployments::Take).await;
+    first.offer(&[1]).await;
+    second.offer(&[2]).await;
+    until("deployed", || second.attempts().len() == 2).await;
+    let cause = FailureCause::recoverable("TaskManagerStopped", "it shuts down");
+    let gone = DisconnectTaskManager {
+        resource_id: second.resource_id.clone(),
+        instance_id: second.instance_id,
+        cause,
+    };
+    f.gateway.ask(gone).await.unwrap();
+    until("cancelled", || first.cancelled.all().len() == 1).await;
+    first.report(&first.attempts(), ExecutionState::Canceled).await;
+    let third = f.worker("tm3", Deployments::Take).await;
+    assert_eq!(third.offer(&[3]).await, [AllocationId(3)]);
+    until("deployed again", || third.attempts().len() == 2).await;
+    assert_eq!(f.manager.declared_slots().last(), Some(&2));
+    until("in vain told", || second.disconnected.all().len() == 1).await;
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn heartbeats_tell_that_a_task_executor_is_gone() {
-    local(async {
-        let f = Fixture::start(graph(1, 1, false), PATIENT).await;
-        let _heartbeats = f.process.heartbeats().await;
-        // Its process answers beats, but does not know this connection.
-        let worker = f.worker("tm1", Deployments::Take).await;
-        worker.offer(&[1]).await;
-        until("deployed", || worker.attempts().len() == 2).await;
-        seconds(30).await;
-        let details = f.details().await;
-        assert_eq!(details.failures.len(), 1);
-        assert_eq!(details.failures[0].cause.kind, "TaskManagerLost");
-        assert_eq!(details.failures[0].resource_id, Some(worker.resource_id.clone()));
-    })
-    .await;
+    let f = Fixture::start(graph(1, 1, false), PATIENT).await;
+    let _heartbeats = f.process.heartbeats().await;
+    // Its process answers beats, but does not know this connection.
+    let worker = f.worker("tm1", Deployments::Take).await;
+    worker.offer(&[1]).await;
+    until("deployed", || worker.attempts().len() == 2).await;
+    seconds(30).await;
+    let details = f.details().await;
+    assert_eq!(details.failures.len(), 1);
+    assert_eq!(details.failures[0].cause.kind, "TaskManagerLost");
+    assert_eq!(details.failures[0].resource_id, Some(worker.resource_id.clone()));
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn a_black_hole_holds_nothing_up_but_itself() {
-    local(async {
-        let f = Fixture::start(graph(1, 1, false), PATIENT).await;
-        let hole = f.worker("tm1", Deployments::Never).await;
-        hole.offer(&[1]).await;
-        until("deployed", || hole.attempts().len() == 2).await;
-        assert_eq!(f.status().await, JobStatus::Running, "it answers meanwhile");
-        seconds(61).await;
-        assert_eq!(f.details().await.failures[0].cause.kind, "DeploymentFailed");
-        until("cancelled", || !hole.cancelled.all().is_empty()).await;
-    })
-    .await;
+    let f = Fixture::start(graph(1, 1, false), PATIENT).await;
+    let hole = f.worker("tm1", Deployments::Never).await;
+    hole.offer(&[1]).await;
+    until("deployed", || hole.attempts().len() == 2).await;
+    assert_eq!(f.status().await, JobStatus::Running, "it answers meanwhile");
+    seconds(61).await;
+    assert_eq!(f.details().await.failures[0].cause.kind, "DeploymentFailed");
+    until("cancelled", || !hole.cancelled.all().is_empty()).await;
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn a_refused_deployment_fails_over() {
-    local(async {
-        let f = Fixture::start(graph(1, 1, false), PATIENT).await;
-        let worker = f.worker("tm1", Deployments::Refuse).await;
-        worker.offer(&[1]).await;
-        until("tried again", || worker.deployed.all().len() >= 2).await;
-        assert!(worker.deployed.all()[1].graph.is_some(), "nobody knows whether its host has it");
-    })
-    .await;
+    let f = Fixture::start(graph(1, 1, false), PATIENT).await;
+    let worker = f.worker("tm1", Deployments::Refuse).await;
+    worker.offer(&[1]).await;
+    until("tried again", || worker.deployed.all().len() >= 2).await;
+    assert!(worker.deployed.all()[1].graph.is_some(), "nobody knows whether its host has it");
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn a_slot_without_a_host_fails_over() {
-    local(async {
-        let f = Fixture::start(graph(1, 1, false), PATIENT).await;
-        let worker = f.worker("tm1", Deployments::Take).await;
-        worker.offer(&[1]).await;
-        until("deployed", || worker.attempts().len() == 2).await;
-        let fail = FailSlot {
-            resource_id: worker.resource_id.clone(),
-            allocation_id: AllocationId(1),
-            accepted: true,
-            cause: FailureCause::recoverable("ProgramHostLost", "killed by SIGKILL"),
-        };
-        f.gateway.ask(fail).await.unwrap();
-        assert_eq!(f.status().await, JobStatus::Restarting);
-        assert_eq!(worker.offer(&[2]).await, [AllocationId(2)]);
-        until("deployed again", || worker.attempts().len() == 4).await;
-    })
-    .await;
+    let f = Fixture::start(graph(1, 1, false), PATIENT).await;
+    let worker = f.worker("tm1", Deployments::Take).await;
+    worker.offer(&[1]).await;
+    until("deployed", || worker.attempts().len() == 2).await;
+    let fail = FailSlot {
+        resource_id: worker.resource_id.clone(),
+        allocation_id: AllocationId(1),
+        accepted: true,
+        cause: FailureCause::recoverable("ProgramHostLost", "killed by SIGKILL"),
+    };
+    f.gateway.ask(fail).await.unwrap();
+    assert_eq!(f.status().await, JobStatus::Restarting);
+    assert_eq!(worker.offer(&[2]).await, [AllocationId(2)]);
+    until("deployed again", || worker.attempts().len() == 4).await;
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn too_few_slots_fail_the_job_in_the_resource_managers_words() {
-    local(async {
-        let f = Fixture::start(graph(1, 8, false), &[]).await;
-        let message = "needs 8 slots of any size, 4 registered, 0 free".to_owned();
-        let notify = NotifyNotEnoughResources { acquired: vec![], message };
-        let from = |fence: u64| f.gateway.with_session(session(fence));
-        until("registered", || !f.manager.declared.all().is_empty()).await;
-        from(59).ask(notify.clone()).await.unwrap();
-        assert_eq!(f.status().await, JobStatus::Running, "not its ResourceManager");
-        from(60).ask(notify).await.unwrap();
-        assert_eq!(f.ended_as().await, JobStatus::Failed);
-        let cause = f.ended.all()[0].details.cause.clone().unwrap();
-        assert!(cause.message.contains("needs 8 slots of any size, 4 registered, 0 free"));
-    })
-    .await;
+    let f = Fixture::start(graph(1, 8, false), &[]).await;
+    let message = "needs 8 slots of any size, 4 registered, 0 free".to_owned();
+    let notify = NotifyNotEnoughResources { message };
+    let from = |fence: u64| f.gateway.with_session(session(fence));
+    until("registered", || !f.manager.declared.all().is_empty()).await;
+    from(59).ask(notify.clone()).await.unwrap();
+    assert_eq!(f.status().await, JobStatus::Running, "not its ResourceManager");
+    from(60).ask(notify).await.unwrap();
+    assert_eq!(f.ended_as().await, JobStatus::Failed);
+    let cause = f.ended.all()[0].details.cause.clone().unwrap();
+    assert!(cause.message.contains("needs 8 slots of any size, 4 registered, 0 free"));
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn a_job_that_gives_way_frees_its_slots_and_waits_on() {
-    local(async {
-        let f = Fixture::start(graph(1, 3, false), &[]).await;
-        until("registered", || !f.manager.declared.all().is_empty()).await;
-        let worker = f.worker("tm1", Deployments::Take).await;
-        worker.offer(&[1, 2]).await;
-        let profile = model::ResourceProfile::unknown();
-        let two = GiveWay { slots: vec![model::ResourceRequirement { profile, slots: 2 }] };
-        f.gateway.with_session(session(59)).ask(two.clone()).await.unwrap();
-        assert_eq!(worker.freed.all().len(), 0, "not its ResourceManager");
-        f.gateway.with_session(session(60)).ask(two).await.unwrap();
-        until("slots freed", || worker.freed.all().len() == 2).await;
-        assert_eq!(f.status().await, JobStatus::Running);
-        assert_eq!(worker.offer(&[3, 4, 5]).await.len(), 3);
-        until("deployed", || worker.attempts().len() == 6).await;
-    })
-    .await;
+    let f = Fixture::start(graph(1, 3, false), &[]).await;
+    until("registered", || !f.manager.declared.all().is_empty()).await;
+    let worker = f.worker("tm1", Deployments::Take).await;
+    worker.offer(&[1, 2]).await;
+    let profile = model::ResourceProfile::unknown();
+    let two = GiveWay { slots: vec![model::ResourceRequirement { profile, slots: 2 }] };
+    f.gateway.with_session(session(59)).ask(two.clone()).await.unwrap();
+    assert_eq!(worker.freed.all().len(), 0, "not its ResourceManager");
+    f.gateway.with_session(session(60)).ask(two).await.unwrap();
+    until("slots freed", || worker.freed.all().len() == 2).await;
+    assert_eq!(f.status().await, JobStatus::Running);
+    assert_eq!(worker.offer(&[3, 4, 5]).await.len(), 3);
+    until("deployed", || worker.attempts().len() == 6).await;
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn a_new_resource_manager_is_registered_at_and_told_everything() {
-    local(async {
-        let f = Fixture::start(graph(1, 2, false), &[]).await;
-        until("declared", || f.manager.declared_slots() == [2]).await;
-        let next = ManagerDouble::lead(&f.process, 61);
-        until("declared there", || next.declared_slots() == [2]).await;
-        assert_eq!(f.status().await, JobStatus::Running);
-        assert_eq!(next.fence, model::ResourceManagerId(session(61)));
-    })
-    .await;
+    let f = Fixture::start(graph(1, 2, false), &[]).await;
+    until("declared", || f.manager.declared_slots() == [2]).await;
+    let next = ManagerDouble::lead(&f.process, 61);
+    until("declared there", || next.declared_slots() == [2]).await;
+    assert_eq!(f.status().await, JobStatus::Running);
+    assert_eq!(next.fence, model::ResourceManagerId(session(61)));
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn a_resource_manager_that_ends_the_connection_is_registered_at_again() {
-    local(async {
-        let f = Fixture::start(graph(1, 2, false), &[]).await;
-        until("declared", || f.manager.declared_slots() == [2]).await;
-        let end = |fence| gateways::job_master::DisconnectResourceManager {
-            resource_manager: model::ResourceManagerId(session(fence)),
-            reason: "time-out".into(),
-        };
-        f.gateway.ask(end(59)).await.unwrap();
-        settle().await;
-        assert_eq!(f.manager.registered.all().len(), 1, "it is another one's word");
-        f.gateway.ask(end(60)).await.unwrap();
-        until("declared again", || f.manager.declared_slots() == [2, 2]).await;
-        assert_eq!(f.manager.registered.all().len(), 2);
-    })
-    .await;
+    let f = Fixture::start(graph(1, 2, false), &[]).await;
+    until("declared", || f.manager.declared_slots() == [2]).await;
+    let end = |fence| gateways::job_master::DisconnectResourceManager {
+        resource_manager: model::ResourceManagerId(session(fence)),
+        reason: "time-out".into(),
+    };
+    f.gateway.ask(end(59)).await.unwrap();
+    settle().await;
+    assert_eq!(f.manager.registered.all().len(), 1, "it is another one's word");
+    f.gateway.ask(end(60)).await.unwrap();
+    until("declared again", || f.manager.declared_slots() == [2, 2]).await;
+    assert_eq!(f.manager.registered.all().len(), 2);
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn a_cancelled_job_ends_when_its_tasks_have() {
-    local(async {
-        let f = Fixture::start(graph(1, 1, true), &[]).await;
-        let worker = f.worker("tm1", Deployments::Take).await;
-        worker.offer(&[1]).await;
-        until("deployed", || worker.attempts().len() == 2).await;
-        f.gateway.ask(Cancel {}).await.unwrap();
-        assert_eq!(f.status().await, JobStatus::Cancelling);
-        until("told", || worker.cancelled.all().len() == 1).await;
-        worker.report(&worker.attempts(), ExecutionState::Canceled).await;
-        assert_eq!(f.ended_as().await, JobStatus::Canceled);
-        until("abandoned", || !f.hosts.script.ended.all().is_empty()).await;
-        assert!(!f.hosts.script.ended.all()[0].finished);
-    })
-    .await;
+    let f = Fixture::start(graph(1, 1, true), &[]).await;
+    let worker = f.worker("tm1", Deployments::Take).await;
+    worker.offer(&[1]).await;
+    until("deployed", || worker.attempts().len() == 2).await;
+    f.gateway.ask(Cancel {}).await.unwrap();
+    assert_eq!(f.status().await, JobStatus::Cancelling);
+    until("told", || worker.cancelled.all().len() == 1).await;
+    worker.report(&worker.attempts(), ExecutionState::Canceled).await;
+    assert_eq!(f.ended_as().await, JobStatus::Canceled);
+    until("abandoned", || !f.hosts.script.ended.all().is_empty()).await;
+    assert!(!f.hosts.script.ended.all()[0].finished);
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn a_stopped_job_master_suspends_the_job_and_tells_everybody() {
-    local(async {
-        let f = Fixture::start(graph(1, 1, false), &[]).await;
-        let worker = f.worker("tm1", Deployments::Take).await;
-        worker.offer(&[1]).await;
-        until("declared", || !f.manager.declared.all().is_empty()).await;
-        let Fixture { running, ended, manager, gateway, .. } = f;
-        running.stop().await;
-        until("told", || worker.disconnected.all().len() == 1).await;
-        assert_eq!(worker.freed.all().len(), 0, "slots are kept for the next one");
-        until("left", || manager.left.all().len() == 1).await;
-        assert!(!manager.left.all()[0].finished);
-        assert_eq!(ended.all().len(), 0);
-        let answer = gateway.ask(RequestStatus {}).await;
-        assert!(matches!(answer, Err(CallError::Fabric(FabricError::NoSuchEndpoint { .. }))));
-    })
-    .await;
+    let f = Fixture::start(graph(1, 1, false), &[]).await;
+    let worker = f.worker("tm1", Deployments::Take).await;
+    worker.offer(&[1]).await;
+    until("declared", || !f.manager.declared.all().is_empty()).await;
+    let Fixture { running, ended, manager, gateway, .. } = f;
+    running.stop().await;
+    until("told", || worker.disconnected.all().len() == 1).await;
+    assert_eq!(worker.freed.all().len(), 0, "slots are kept for the next one");
+    until("left", || manager.left.all().len() == 1).await;
+    assert!(!manager.left.all()[0].finished);
+    assert_eq!(ended.all().len(), 0);
+    let answer = gateway.ask(RequestStatus {}).await;
+    assert!(matches!(answer, Err(CallError::Fabric(FabricError::NoSuchEndpoint { .. }))));
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn a_task_executor_with_slots_and_tasks_of_an_earlier_job_master_starts_clean() {
-    local(async {
-        let f = Fixture::start(graph(1, 1, false), &[]).await;
-        let worker = f.worker("tm1", Deployments::Take).await;
-        let old = model::ExecutionAttemptId {
-            graph: 1,
-            vertex: model::JobVertexId(1),
-            subtask: 0,
-            attempt: 0,
-        };
-        assert_eq!(worker.report(&[old], ExecutionState::Running).await, [old]);
-        assert_eq!(worker.report(&[old], ExecutionState::Canceled).await, []);
-        assert_eq!(worker.offer(&[1]).await, [AllocationId(1)]);
-        until("deployed", || worker.attempts().len() == 2).await;
-    })
-    .await;
+    let f = Fixture::start(graph(1, 1, false), &[]).await;
+    let worker = f.worker("tm1", Deployments::Take).await;
+    let old = model::ExecutionAttemptId {
+        graph: 1,
+        vertex: model::JobVertexId(1),
+        subtask: 0,
+        attempt: 0,
+    };
+    assert_eq!(worker.report(&[old], ExecutionState::Running).await, [old]);
+    assert_eq!(worker.report(&[old], ExecutionState::Canceled).await, []);
+    assert_eq!(worker.offer(&[1]).await, [AllocationId(1)]);
+    until("deployed", || worker.attempts().len() == 2).await;
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn a_task_executor_may_register_again_and_a_new_incarnation_has_lost_its_tasks() {
-    local(async {
-        let f = Fixture::start(graph(1, 1, false), PATIENT).await;
-        let mut worker = f.worker("tm1", Deployments::Take).await;
-        worker.offer(&[1]).await;
-        until("deployed", || worker.attempts().len() == 2).await;
-        f.gateway.ask(worker.introduction()).await.unwrap();
-        assert_eq!(worker.offer(&[1]).await, [AllocationId(1)]);
-        assert_eq!(f.status().await, JobStatus::Running);
-        worker.instance_id = InstanceId(2);
-        f.gateway.ask(worker.introduction()).await.unwrap();
-        assert_eq!(f.status().await, JobStatus::Restarting);
-    })
-    .await;
+    let f = Fixture::start(graph(1, 1, false), PATIENT).await;
+    let mut worker = f.worker("tm1", Deployments::Take).await;
+    worker.offer(&[1]).await;
+    until("deployed", || worker.attempts().len() == 2).await;
+    f.gateway.ask(worker.introduction()).await.unwrap();
+    assert_eq!(worker.offer(&[1]).await, [AllocationId(1)]);
+    assert_eq!(f.status().await, JobStatus::Running);
+    worker.instance_id = InstanceId(2);
+    f.gateway.ask(worker.introduction()).await.unwrap();
+    assert_eq!(f.status().await, JobStatus::Restarting);
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn an_ended_job_takes_no_task_executor() {
-    local(async {
-        let f = Fixture::start(graph(1, 1, false), &[]).await;
-        f.gateway.ask(Cancel {}).await.unwrap();
-        assert_eq!(f.ended_as().await, JobStatus::Canceled);
-        let worker = WorkerDouble::start(&f.process, "tm1", Deployments::Take, &f.gateway);
-        let refused = f.gateway.ask(worker.introduction()).await.unwrap_err().refused().unwrap();
-        assert!(!refused.retry, "{refused}");
-    })
-    .await;
+    let f = Fixture::start(graph(1, 1, false), &[]).await;
+    f.gateway.ask(Cancel {}).await.unwrap();
+    assert_eq!(f.ended_as().await, JobStatus::Canceled);
+    let worker = WorkerDouble::start(&f.process, "tm1", Deployments::Take, &f.gateway);
+    let refused = f.gateway.ask(worker.introduction()).await.unwrap_err().refused().unwrap();
+    assert!(!refused.retry, "{refused}");
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn a_job_in_one_line() {
-    local(async {
-        let f = Fixture::start(graph(1, 2, false), &[]).await;
-        let summary = f.gateway.ask(RequestSummary {}).await.unwrap();
-        assert_eq!((summary.status, summary.name.as_str()), (JobStatus::Running, "job 1"));
-        assert_eq!(summary.tasks, [(ExecutionState::Scheduled, 4)].into());
-        assert_eq!(summary.end_ms, None);
-    })
-    .await;
+    let f = Fixture::start(graph(1, 2, false), &[]).await;
+    let summary = f.gateway.ask(RequestSummary {}).await.unwrap();
+    assert_eq!((summary.status, summary.name.as_str()), (JobStatus::Running, "job 1"));
+    assert_eq!(summary.tasks, [(ExecutionState::Scheduled, 4)].into());
+    assert_eq!(summary.end_ms, None);
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn a_job_whose_program_is_gone_fails_with_the_reason_and_does_not_restart() {
-    local(async {
-        let process = TestProcess::start(PATIENT).await;
-        let manager = ManagerDouble::lead(&process, 60);
-        let missing = BlobKey { hash: model::ContentHash([9; 32]), ..program_key(&program()) };
-        let f = Fixture::start_with(process, manager, graph(1, 1, true), missing).await;
-        f.worker("tm1", Deployments::Take).await.offer(&[1]).await;
-        assert_eq!(f.ended_as().await, JobStatus::Failed);
-        let details = f.details().await;
-        assert_eq!(details.restarts, 0);
-        let cause = details.cause.unwrap().to_string();
-        assert!(cause.contains("can't be fetched: there is no blob 0909"), "{cause}");
-    })
-    .await;
+    let process = TestProcess::start(PATIENT).await;
+    let manager = ManagerDouble::lead(&process, 60);
+    let missing = BlobKey { hash: model::ContentHash([9; 32]), ..program_key(&program()) };
+    let f = Fixture::start_with(process, manager, graph(1, 1, true), missing).await;
+    f.worker("tm1", Deployments::Take).await.offer(&[1]).await;
+    assert_eq!(f.ended_as().await, JobStatus::Failed);
+    let details = f.details().await;
+    assert_eq!(details.restarts, 0);
+    let cause = details.cause.unwrap().to_string();
+    assert!(cause.contains("can't be fetched: there is no blob 0909"), "{cause}");
 }

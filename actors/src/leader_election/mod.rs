@@ -10,9 +10,9 @@ use crate::heartbeat::HeartbeatHandle;
 use crate::leader_retrieval::LeaderTable;
 use crate::probe::{Fact, Probe};
 use crate::services::{
-    ConfirmError, Contention, FatalErrorHandler, LeaderElection, Leadership, Running, Stop,
+    ConfirmError, Contention, FatalErrorHandler, LeaderElection, Leadership, Running, stops_at_once,
 };
-use actix::{Actor, ActorContext, Addr, AsyncContext, Context, Handler, Recipient};
+use actix::{Actor, Addr, AsyncContext, Context, Handler, Recipient};
 use control::leadership::{Command, Leaderships};
 use control::mutation::{Mutation, Rule};
 use futures::future::BoxFuture;
@@ -23,7 +23,6 @@ use gateways::{Answer, Ask, CallError, EndpointAddress, Principal, Remote, RpcSe
 use model::{LeaderSession, ProcessSession};
 use platform::{Lane, LaneEnded, Platform};
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 use storage::ha::{Campaign, Candidate, ElectionDriver, LeaseEvent};
 use tokio::sync::oneshot;
@@ -32,7 +31,8 @@ use tokio::sync::oneshot;
 pub const ENDPOINT: &str = "leader_election";
 
 /// The parts that the service is made of.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("ElectionDeps {{ driver: {:?}, .. }}", self.driver)]
 pub struct ElectionDeps {
     /// Source of time, threads and random numbers.
     pub platform: Platform,
@@ -54,12 +54,6 @@ pub struct ElectionDeps {
     pub fatal: FatalErrorHandler,
     /// The process's watchdog, which notices a blocked election lane.
     pub heartbeat: HeartbeatHandle,
-}
-
-impl fmt::Debug for ElectionDeps {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ElectionDeps").field("driver", &self.driver).finish_non_exhaustive()
-    }
 }
 
 /// A running election service. Dropping it gives the lease up.
@@ -123,17 +117,12 @@ pub async fn start(deps: ElectionDeps) -> Result<ElectionService, LaneEnded> {
 }
 
 /// The service as contenders see it.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("ElectionHandle")]
 pub struct ElectionHandle {
     addr: Addr<LeaderElectionActor>,
     gateway: Remote<LeaderElectionGateway>,
     platform: Platform,
-}
-
-impl fmt::Debug for ElectionHandle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ElectionHandle")
-    }
 }
 
 impl LeaderElection for ElectionHandle {
@@ -182,13 +171,9 @@ struct Contender {
     tell: ContenderRecipient,
 }
 
+#[derive(derive_more::Debug)]
+#[debug("Recipient")]
 struct ContenderRecipient(Recipient<Leadership>);
-
-impl fmt::Debug for ContenderRecipient {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Recipient")
-    }
-}
 
 /// A component stands for election.
 #[derive(actix::Message)]
@@ -408,10 +393,4 @@ impl Handler<Ask<ConfirmLeadership>> for LeaderElectionActor {
     }
 }
 
-impl Handler<Stop> for LeaderElectionActor {
-    type Result = ();
-
-    fn handle(&mut self, _: Stop, ctx: &mut Context<Self>) {
-        ctx.stop();
-    }
-}
+stops_at_once!(LeaderElectionActor);

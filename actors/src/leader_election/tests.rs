@@ -1,6 +1,6 @@
 use super::*;
 use crate::services::{ConfirmError, LeaderRetrieval};
-use crate::testing::{TestProcess, local, settle};
+use crate::testing::{TestProcess, settle};
 use actix::ResponseFuture;
 use control::mutation::Mutation;
 use gateways::leader_election::NotLeader;
@@ -118,135 +118,114 @@ fn published(world: &World) -> Option<LeaderInformation> {
 
 const GRANT: LeaseEvent = LeaseEvent::Granted { store_epoch: 5 };
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn an_address_is_published_when_it_is_confirmed_under_the_session_that_leads() {
-    local(async {
-        let world = world(Mutation::None).await;
-        let (_contention, mut heard, _end) = contend(&world);
-        world.driver.say(GRANT).await;
-        let session = granted(&mut heard);
-        assert_eq!(session.epoch, Epoch { store: 5, process: 1 });
-        assert_eq!(published(&world), None, "not before it answers");
-        let handle = world.service.handle();
-        let stale = LeaderSession { nonce: 1, ..session };
-        let refused = handle.confirm(Component::ResourceManager, leader(&world, stale)).await;
-        assert_eq!(refused, Err(ConfirmError::NotLeader(NotLeader { session: stale })));
-        let future = LeaderSession { epoch: Epoch { store: 9, process: 9 }, ..session };
-        assert!(handle.confirm(Component::ResourceManager, leader(&world, future)).await.is_err());
-        assert_eq!(published(&world), None);
-        handle.confirm(Component::ResourceManager, leader(&world, session)).await.expect("leads");
-        assert_eq!(published(&world), Some(leader(&world, session)));
-    })
-    .await;
+    let world = world(Mutation::None).await;
+    let (_contention, mut heard, _end) = contend(&world);
+    world.driver.say(GRANT).await;
+    let session = granted(&mut heard);
+    assert_eq!(session.epoch, Epoch { store: 5, process: 1 });
+    assert_eq!(published(&world), None, "not before it answers");
+    let handle = world.service.handle();
+    let stale = LeaderSession { nonce: 1, ..session };
+    let refused = handle.confirm(Component::ResourceManager, leader(&world, stale)).await;
+    assert_eq!(refused, Err(ConfirmError::NotLeader(NotLeader { session: stale })));
+    let future = LeaderSession { epoch: Epoch { store: 9, process: 9 }, ..session };
+    assert!(handle.confirm(Component::ResourceManager, leader(&world, future)).await.is_err());
+    assert_eq!(published(&world), None);
+    handle.confirm(Component::ResourceManager, leader(&world, session)).await.expect("leads");
+    assert_eq!(published(&world), Some(leader(&world, session)));
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn the_next_grant_waits_until_what_was_revoked_has_ended() {
-    local(async {
-        let world = world(Mutation::None).await;
-        let (_contention, mut heard, end) = contend(&world);
-        world.driver.say(GRANT).await;
-        let session = granted(&mut heard);
-        let handle = world.service.handle();
-        handle.confirm(Component::ResourceManager, leader(&world, session)).await.expect("leads");
-        world.driver.say(LeaseEvent::Lost).await;
-        assert_eq!(heard.try_recv(), Ok(Leadership::Revoked(session)));
-        assert_eq!(published(&world), None, "taken back");
-        world.driver.say(LeaseEvent::Granted { store_epoch: 6 }).await;
-        assert!(heard.try_recv().is_err(), "something of it still runs");
-        let confirmed = handle.confirm(Component::ResourceManager, leader(&world, session)).await;
-        assert!(confirmed.is_err(), "it leads no more");
-        end.send(()).expect("waits");
-        settle().await;
-        let again = granted(&mut heard);
-        assert_eq!(again.epoch, Epoch { store: 6, process: 2 });
-    })
-    .await;
+    let world = world(Mutation::None).await;
+    let (_contention, mut heard, end) = contend(&world);
+    world.driver.say(GRANT).await;
+    let session = granted(&mut heard);
+    let handle = world.service.handle();
+    handle.confirm(Component::ResourceManager, leader(&world, session)).await.expect("leads");
+    world.driver.say(LeaseEvent::Lost).await;
+    assert_eq!(heard.try_recv(), Ok(Leadership::Revoked(session)));
+    assert_eq!(published(&world), None, "taken back");
+    world.driver.say(LeaseEvent::Granted { store_epoch: 6 }).await;
+    assert!(heard.try_recv().is_err(), "something of it still runs");
+    let confirmed = handle.confirm(Component::ResourceManager, leader(&world, session)).await;
+    assert!(confirmed.is_err(), "it leads no more");
+    end.send(()).expect("waits");
+    settle().await;
+    let again = granted(&mut heard);
+    assert_eq!(again.epoch, Epoch { store: 6, process: 2 });
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn who_withdraws_while_leading_is_taken_back() {
-    local(async {
-        let world = world(Mutation::None).await;
-        let (contention, mut heard, _end) = contend(&world);
-        world.driver.say(GRANT).await;
-        let session = granted(&mut heard);
-        let handle = world.service.handle();
-        handle.confirm(Component::ResourceManager, leader(&world, session)).await.expect("leads");
-        drop(contention);
-        settle().await;
-        assert_eq!(published(&world), None);
-        let (_contention, mut heard, _end) = contend(&world);
-        settle().await;
-        assert!(granted(&mut heard) > session, "a successor has a session of its own");
-    })
-    .await;
+    let world = world(Mutation::None).await;
+    let (contention, mut heard, _end) = contend(&world);
+    world.driver.say(GRANT).await;
+    let session = granted(&mut heard);
+    let handle = world.service.handle();
+    handle.confirm(Component::ResourceManager, leader(&world, session)).await.expect("leads");
+    drop(contention);
+    settle().await;
+    assert_eq!(published(&world), None);
+    let (_contention, mut heard, _end) = contend(&world);
+    settle().await;
+    assert!(granted(&mut heard) > session, "a successor has a session of its own");
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn a_contender_that_dies_has_ended() {
-    local(async {
-        let world = world(Mutation::None).await;
-        let (contention, heard, _end) = contend(&world);
-        drop(heard); // its handler panics
-        world.driver.say(GRANT).await;
-        world.driver.say(LeaseEvent::Lost).await;
-        world.driver.say(LeaseEvent::Granted { store_epoch: 6 }).await;
-        drop(contention);
-        let (_contention, mut heard, _end) = contend(&world);
-        settle().await;
-        assert_eq!(granted(&mut heard).epoch.store, 6);
-    })
-    .await;
+    let world = world(Mutation::None).await;
+    let (contention, heard, _end) = contend(&world);
+    drop(heard); // its handler panics
+    world.driver.say(GRANT).await;
+    world.driver.say(LeaseEvent::Lost).await;
+    world.driver.say(LeaseEvent::Granted { store_epoch: 6 }).await;
+    drop(contention);
+    let (_contention, mut heard, _end) = contend(&world);
+    settle().await;
+    assert_eq!(granted(&mut heard).epoch.store, 6);
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn stopping_revokes_and_gives_the_lease_up() {
-    local(async {
-        let world = world(Mutation::None).await;
-        let (_contention, mut heard, _end) = contend(&world);
-        world.driver.say(GRANT).await;
-        let session = granted(&mut heard);
-        let run = world.driver.run.lock().expect("lock").take().expect("campaigning");
-        let stopping = actix::spawn(world.service.stop());
-        let _ = run.stop.await;
-        assert_eq!(heard.try_recv(), Ok(Leadership::Revoked(session)));
-        settle().await;
-        assert!(!stopping.is_finished(), "the driver has not given it up yet");
-        drop(run.stopped);
-        stopping.await.expect("stopped");
-    })
-    .await;
+    let world = world(Mutation::None).await;
+    let (_contention, mut heard, _end) = contend(&world);
+    world.driver.say(GRANT).await;
+    let session = granted(&mut heard);
+    let run = world.driver.run.lock().expect("lock").take().expect("campaigning");
+    let stopping = actix::spawn(world.service.stop());
+    let _ = run.stop.await;
+    assert_eq!(heard.try_recv(), Ok(Leadership::Revoked(session)));
+    settle().await;
+    assert!(!stopping.is_finished(), "the driver has not given it up yet");
+    drop(run.stopped);
+    stopping.await.expect("stopped");
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn the_endpoint_is_fenced_by_the_process() {
-    local(async {
-        let world = world(Mutation::None).await;
-        let rpc = &world.process.services.rpc;
-        for (process, fenced) in [(0, true), (1, false), (2, true)] {
-            let fence = ProcessSession::from_session(crate::testing::session(process));
-            let gateway = rpc.gateway::<LeaderElectionGateway>(world.service.address(), fence);
-            let leader = leader(&world, LeaderSession::default());
-            let component = Component::Dispatcher;
-            match gateway.ask(ConfirmLeadership { component, leader }).await {
-                Err(CallError::Fabric(gateways::FabricError::Fenced { .. })) => assert!(fenced),
-                Err(CallError::Refused(NotLeader { .. })) => assert!(!fenced),
-                answer => panic!("{answer:?}"),
-            }
+    let world = world(Mutation::None).await;
+    let rpc = &world.process.services.rpc;
+    for (process, fenced) in [(0, true), (1, false), (2, true)] {
+        let fence = ProcessSession::from_session(crate::testing::session(process));
+        let gateway = rpc.gateway::<LeaderElectionGateway>(world.service.address(), fence);
+        let leader = leader(&world, LeaderSession::default());
+        let component = Component::Dispatcher;
+        match gateway.ask(ConfirmLeadership { component, leader }).await {
+            Err(CallError::Fabric(gateways::FabricError::Fenced { .. })) => assert!(fenced),
+            Err(CallError::Refused(NotLeader { .. })) => assert!(!fenced),
+            answer => panic!("{answer:?}"),
         }
-    })
-    .await;
+    }
 }
 
 #[cfg(feature = "mutants")]
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn the_mutant_publishes_too_early() {
-    local(async {
-        let world = world(Mutation::PublishAtGrant).await;
-        let (_contention, _heard, _end) = contend(&world);
-        world.driver.say(GRANT).await;
-        assert!(published(&world).is_some());
-    })
-    .await;
+    let world = world(Mutation::PublishAtGrant).await;
+    let (_contention, _heard, _end) = contend(&world);
+    world.driver.say(GRANT).await;
+    assert!(published(&world).is_some());
 }

@@ -12,8 +12,8 @@ mod tests;
 pub use remote::{LeaderNode, RemoteRetrieval, RetrievalSettings};
 pub use table::LeaderTable;
 
-use crate::services::{LeaderRetrieval, Running, Stop};
-use actix::{Actor, ActorContext, Context, Handler, ResponseFuture};
+use crate::services::{LeaderRetrieval, Running, stops_at_once};
+use actix::{Actor, Context, Handler, ResponseFuture};
 use gateways::leader_election::{LeaderRetrievalGateway, RequestLeader};
 use gateways::{Answer, Ask, RpcService};
 use model::ProcessSession;
@@ -76,10 +76,4 @@ impl Handler<Ask<RequestLeader>> for LeaderRetrievalActor {
     }
 }
 
-impl Handler<Stop> for LeaderRetrievalActor {
-    type Result = ();
-
-    fn handle(&mut self, _: Stop, ctx: &mut Context<Self>) {
-        ctx.stop();
-    }
-}
+stops_at_once!(LeaderRetrievalActor);

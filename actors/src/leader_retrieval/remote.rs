@@ -15,7 +15,6 @@ use model::ProcessSession;
 use platform::watch;
 use platform::{Lane, Platform};
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use storage::ha::LeaderRecord;
@@ -75,7 +74,8 @@ impl Default for RetrievalSettings {
 }
 
 /// Retrieval from the process that leads. Cheap to clone.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("RemoteRetrieval({:?})", self.inner.node)]
 pub struct RemoteRetrieval {
     inner: Arc<Inner>,
 }
@@ -90,12 +90,6 @@ struct Inner {
     watched: Mutex<BTreeMap<Component, watch::Sender<Option<LeaderInformation>>>>,
     obstacle: Mutex<Obstacle>,
     refused: watch::Sender<Option<String>>,
-}
-
-impl fmt::Debug for RemoteRetrieval {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RemoteRetrieval({:?})", self.inner.node)
-    }
 }
 
 impl RemoteRetrieval {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::{TestProcess, local, seconds, session, settle};
+use crate::testing::{TestProcess, seconds, session, settle};
 use futures::FutureExt as _;
 use gateways::leader_election::{Component, LeaderInformation};
 use gateways::{CallError, EndpointAddress, FabricError, NodeAddress};
@@ -76,138 +76,119 @@ fn what_nobody_leads_and_nobody_watches_is_forgotten() {
     assert_eq!(*watched.borrow(), Some(leader(3)));
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn a_question_is_answered_at_once_or_when_the_leader_changes_or_at_the_end_of_the_wait() {
-    local(async {
-        let process = TestProcess::start(&[]).await;
-        let services = &process.services;
-        let running = start(&services.platform, &services.rpc, process.leaders.clone())
-            .await
-            .expect("started");
-        let gateway = services
-            .rpc
-            .gateway::<LeaderRetrievalGateway>(running.address(), ProcessSession::default());
-        let ask = |known, wait_ms| gateway.ask(RequestLeader { component: RM, known, wait_ms });
-        assert_eq!(ask(None, 2_000).await, Ok(None), "at the end of the wait");
-        process.leaders.set(RM, Some(leader(1)));
-        assert_eq!(ask(None, 60_000).await, Ok(Some(leader(1))), "at once");
-        let waiting = ask(Some(leader(1)), 60_000);
-        let change = async {
-            seconds(3).await;
-            process.leaders.set(RM, Some(leader(2)));
-        };
-        let (answer, ()) = futures::join!(waiting, change);
-        assert_eq!(answer, Ok(Some(leader(2))));
-        // A wait longer than the caller's deadline is cut, so that there is an answer.
-        assert_eq!(ask(Some(leader(2)), 3_600_000).await, Ok(Some(leader(2))));
-        let other = ProcessSession::from_session(session(1));
-        let fenced = services.rpc.gateway::<LeaderRetrievalGateway>(running.address(), other);
-        let answer = fenced.ask(RequestLeader { component: RM, known: None, wait_ms: 0 }).await;
-        assert!(matches!(answer, Err(CallError::Fabric(FabricError::Fenced { .. }))));
-    })
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_remote_watch_follows_every_change_and_survives_an_absent_process() {
-    local(async {
-        let process = TestProcess::start(&[]).await;
-        let services = &process.services;
-        let retrieval = remote(&process, LeaderNode::Fixed(here(&process)));
-        let mut seen = retrieval.watch(RM);
-        seconds(5).await;
-        assert_eq!(*seen.borrow_and_update(), None, "nobody answers yet");
-        process.leaders.set(RM, Some(leader(1)));
-        let running = start(&services.platform, &services.rpc, process.leaders.clone())
-            .await
-            .expect("started");
-        seconds(1).await;
-        assert_eq!(*seen.borrow_and_update(), Some(leader(1)));
+    let process = TestProcess::start(&[]).await;
+    let services = &process.services;
+    let running =
+        start(&services.platform, &services.rpc, process.leaders.clone()).await.expect("started");
+    let gateway = services
+        .rpc
+        .gateway::<LeaderRetrievalGateway>(running.address(), ProcessSession::default());
+    let ask = |known, wait_ms| gateway.ask(RequestLeader { component: RM, known, wait_ms });
+    assert_eq!(ask(None, 2_000).await, Ok(None), "at the end of the wait");
+    process.leaders.set(RM, Some(leader(1)));
+    assert_eq!(ask(None, 60_000).await, Ok(Some(leader(1))), "at once");
+    let waiting = ask(Some(leader(1)), 60_000);
+    let change = async {
+        seconds(3).await;
         process.leaders.set(RM, Some(leader(2)));
-        settle().await;
-        assert_eq!(*seen.borrow_and_update(), Some(leader(2)));
-        drop(running);
-        seconds(60).await;
-        assert_eq!(seen.changed().now_or_never(), None, "the last answer stands");
-        assert_eq!(*retrieval.watch(RM).borrow(), Some(leader(2)), "one question for all watchers");
-    })
-    .await;
+    };
+    let (answer, ()) = futures::join!(waiting, change);
+    assert_eq!(answer, Ok(Some(leader(2))));
+    // A wait longer than the caller's deadline is cut, so that there is an answer.
+    assert_eq!(ask(Some(leader(2)), 3_600_000).await, Ok(Some(leader(2))));
+    let other = ProcessSession::from_session(session(1));
+    let fenced = services.rpc.gateway::<LeaderRetrievalGateway>(running.address(), other);
+    let answer = fenced.ask(RequestLeader { component: RM, known: None, wait_ms: 0 }).await;
+    assert!(matches!(answer, Err(CallError::Fabric(FabricError::Fenced { .. }))));
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
+async fn a_remote_watch_follows_every_change_and_survives_an_absent_process() {
+    let process = TestProcess::start(&[]).await;
+    let services = &process.services;
+    let retrieval = remote(&process, LeaderNode::Fixed(here(&process)));
+    let mut seen = retrieval.watch(RM);
+    seconds(5).await;
+    assert_eq!(*seen.borrow_and_update(), None, "nobody answers yet");
+    process.leaders.set(RM, Some(leader(1)));
+    let running =
+        start(&services.platform, &services.rpc, process.leaders.clone()).await.expect("started");
+    seconds(1).await;
+    assert_eq!(*seen.borrow_and_update(), Some(leader(1)));
+    process.leaders.set(RM, Some(leader(2)));
+    settle().await;
+    assert_eq!(*seen.borrow_and_update(), Some(leader(2)));
+    drop(running);
+    seconds(60).await;
+    assert_eq!(seen.changed().now_or_never(), None, "the last answer stands");
+    assert_eq!(*retrieval.watch(RM).borrow(), Some(leader(2)), "one question for all watchers");
+}
+
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn the_process_that_the_record_names_is_asked() {
-    local(async {
-        let process = TestProcess::start(&[]).await;
-        let services = &process.services;
-        let _running = start(&services.platform, &services.rpc, process.leaders.clone())
-            .await
-            .expect("started");
-        process.leaders.set(RM, Some(leader(1)));
-        let record = |epoch, node: &str| {
-            let (node, rest, identity) = (node.to_owned(), String::new(), String::new());
-            Some(LeaderRecord { store_epoch: epoch, node, rest, identity })
-        };
-        let records = watch::Sender::new(None);
-        let retrieval = remote(&process, LeaderNode::Record(records.subscribe()));
-        let mut seen = retrieval.watch(RM);
-        seconds(2).await;
-        assert_eq!(*seen.borrow_and_update(), None, "nobody leads");
-        records.send_replace(record(1, "nowhere:1"));
-        seconds(2).await;
-        assert_eq!(*seen.borrow_and_update(), None);
-        records.send_replace(record(2, here(&process).as_str()));
-        seconds(2).await;
-        assert_eq!(*seen.borrow_and_update(), Some(leader(1)));
-    })
-    .await;
+    let process = TestProcess::start(&[]).await;
+    let services = &process.services;
+    let _running =
+        start(&services.platform, &services.rpc, process.leaders.clone()).await.expect("started");
+    process.leaders.set(RM, Some(leader(1)));
+    let record = |epoch, node: &str| {
+        let (node, rest, identity) = (node.to_owned(), String::new(), String::new());
+        Some(LeaderRecord { store_epoch: epoch, node, rest, identity })
+    };
+    let records = watch::Sender::new(None);
+    let retrieval = remote(&process, LeaderNode::Record(records.subscribe()));
+    let mut seen = retrieval.watch(RM);
+    seconds(2).await;
+    assert_eq!(*seen.borrow_and_update(), None, "nobody leads");
+    records.send_replace(record(1, "nowhere:1"));
+    seconds(2).await;
+    assert_eq!(*seen.borrow_and_update(), None);
+    records.send_replace(record(2, here(&process).as_str()));
+    seconds(2).await;
+    assert_eq!(*seen.borrow_and_update(), Some(leader(1)));
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn a_process_that_leads_itself_asks_its_own_table() {
-    local(async {
-        let process = TestProcess::start(&[]).await;
-        let services = &process.services;
-        let own = process.leaders.clone();
-        let node = LeaderNode::Fixed(here(&process));
-        let retrieval = RemoteRetrieval::new(
-            services.platform.clone(),
-            services.rpc.clone(),
-            node,
-            Some(own.clone()),
-            RetrievalSettings::default(),
-        );
-        let mut seen = retrieval.watch(RM);
-        own.set(RM, Some(leader(1)));
-        settle().await;
-        assert_eq!(*seen.borrow_and_update(), Some(leader(1)));
-        own.set(RM, None);
-        settle().await;
-        assert_eq!(*seen.borrow_and_update(), None);
-    })
-    .await;
+    let process = TestProcess::start(&[]).await;
+    let services = &process.services;
+    let own = process.leaders.clone();
+    let node = LeaderNode::Fixed(here(&process));
+    let retrieval = RemoteRetrieval::new(
+        services.platform.clone(),
+        services.rpc.clone(),
+        node,
+        Some(own.clone()),
+        RetrievalSettings::default(),
+    );
+    let mut seen = retrieval.watch(RM);
+    own.set(RM, Some(leader(1)));
+    settle().await;
+    assert_eq!(*seen.borrow_and_update(), Some(leader(1)));
+    own.set(RM, None);
+    settle().await;
+    assert_eq!(*seen.borrow_and_update(), None);
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn a_leader_process_that_is_started_again_is_found_within_two_seconds() {
-    local(async {
-        let net = std::sync::Arc::new(platform::inproc::InProcessNetwork::new());
-        let tm = TestProcess::start_at(&net, "tm").await;
-        let retrieval = remote(&tm, LeaderNode::Fixed(NodeAddress::new("jm:6123")));
-        let mut seen = retrieval.watch(RM);
+    let net = std::sync::Arc::new(platform::inproc::InProcessNetwork::new());
+    let tm = TestProcess::start_at(&net, "tm").await;
+    let retrieval = remote(&tm, LeaderNode::Fixed(NodeAddress::new("jm:6123")));
+    let mut seen = retrieval.watch(RM);
+    seconds(30).await;
+    for round in 1..4 {
+        let jm = TestProcess::start_at(&net, "jm").await;
+        let services = &jm.services;
+        let running =
+            start(&services.platform, &services.rpc, jm.leaders.clone()).await.expect("started");
+        jm.leaders.set(RM, Some(leader(round)));
+        seconds(2).await;
+        assert_eq!(*seen.borrow_and_update(), Some(leader(round)));
+        jm.services.rpc.shutdown(Duration::ZERO).await;
+        drop((running, jm));
         seconds(30).await;
-        for round in 1..4 {
-            let jm = TestProcess::start_at(&net, "jm").await;
-            let services = &jm.services;
-            let running = start(&services.platform, &services.rpc, jm.leaders.clone())
-                .await
-                .expect("started");
-            jm.leaders.set(RM, Some(leader(round)));
-            seconds(2).await;
-            assert_eq!(*seen.borrow_and_update(), Some(leader(round)));
-            jm.services.rpc.shutdown(Duration::ZERO).await;
-            drop((running, jm));
-            seconds(30).await;
-        }
-    })
-    .await;
+    }
 }

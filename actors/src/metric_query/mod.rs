@@ -6,8 +6,8 @@
 #[cfg(test)]
 mod tests;
 
-use crate::services::{ProcessServices, Running, Stop};
-use actix::{Actor, ActorContext as _, AsyncContext, Context, Handler};
+use crate::services::{ProcessServices, Running, stops_at_once};
+use actix::{Actor, AsyncContext, Context, Handler};
 use gateways::RpcService;
 use gateways::metric_query::{MetricQueryGateway, MetricValue, QueryMetrics};
 use gateways::{Answer, Ask, EndpointAddress};
@@ -74,10 +74,4 @@ impl Handler<Ask<QueryMetrics>> for MetricQuery {
     }
 }
 
-impl Handler<Stop> for MetricQuery {
-    type Result = ();
-
-    fn handle(&mut self, _: Stop, ctx: &mut Self::Context) {
-        ctx.stop();
-    }
-}
+stops_at_once!(MetricQuery);

@@ -5,7 +5,7 @@ use futures::future::BoxFuture;
 use gateways::job_services::HostAddress;
 use gateways::program_host::BuildError;
 use model::{BlobKey, BlobKind, JobId, ProgramRef};
-use std::{fmt, path::PathBuf};
+use std::path::PathBuf;
 use thiserror::Error;
 
 /// The side of a job that a host serves.
@@ -33,6 +33,8 @@ pub struct HostRequest {
 pub struct ExitCause(pub String);
 
 /// A host that is up: its gateway answers.
+#[derive(derive_more::Debug)]
+#[debug("LaunchedHost({:?})", self.address)]
 pub struct LaunchedHost {
     /// Address of the host's endpoint.
     pub address: HostAddress,
@@ -40,12 +42,6 @@ pub struct LaunchedHost {
     pub exited: BoxFuture<'static, ExitCause>,
     /// Ends it at once; `exited` follows. May be called again.
     pub kill: Box<dyn Fn() + Send + Sync>,
-}
-
-impl fmt::Debug for LaunchedHost {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "LaunchedHost({:?})", self.address)
-    }
 }
 
 /// Starts program hosts: child processes, or in this process. Dropping the future gives the launch up and

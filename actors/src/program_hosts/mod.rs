@@ -15,8 +15,8 @@ pub use launcher::{
     program_key,
 };
 
-use crate::services::{ProcessServices, Running, Stop};
-use actix::{Actor, ActorContext, AsyncContext, Context, Handler, SpawnHandle};
+use crate::services::{ProcessServices, Running, stops_at_once};
+use actix::{Actor, AsyncContext, Context, Handler, SpawnHandle};
 use control::program_hosts::{Bounds, Command, Places, Purpose, Ticket};
 use gateways::job_services::{HostAddress, HostExit, ProgramHostsGateway};
 use gateways::program_host::{BuildError, ParentAlive, ProgramHostGateway};
@@ -25,7 +25,6 @@ use model::{BlobKey, ContentHash, JobId};
 use platform::watch;
 use platform::{Lane, LaneEnded};
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -34,7 +33,8 @@ use tokio::sync::oneshot;
 pub const ENDPOINT: &str = "program_hosts";
 
 /// The parts that a keeper is made of.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("HostsDeps {{ side: {:?}, .. }}", self.side)]
 pub struct HostsDeps {
     /// Services of the process: platform, RPC and metrics.
     pub services: ProcessServices,
@@ -49,12 +49,6 @@ pub struct HostsDeps {
     pub own_program: Option<ContentHash>,
     /// True if programs may use relative paths (embedded mode).
     pub embedded: bool,
-}
-
-impl fmt::Debug for HostsDeps {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HostsDeps").field("side", &self.side).finish_non_exhaustive()
-    }
 }
 
 /// Starts the keeper and serves it as [`ENDPOINT`].
@@ -110,6 +104,8 @@ enum State {
 
 /// Keeps this process's program hosts: launches them, watches them, ends them. The number of hosts
 /// is limited.
+#[derive(derive_more::Debug)]
+#[debug("ProgramHosts({} hosts)", self.hosts.len())]
 pub struct ProgramHosts {
     deps: HostsDeps,
     hosts: BTreeMap<JobId, Entry>,
@@ -119,12 +115,6 @@ pub struct ProgramHosts {
     launches: u64,
     start_within: Duration,
     end_within: Duration,
-}
-
-impl fmt::Debug for ProgramHosts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ProgramHosts({} hosts)", self.hosts.len())
-    }
 }
 
 impl ProgramHosts {
@@ -337,12 +327,7 @@ impl Actor for ProgramHosts {
     }
 }
 
-impl Handler<Stop> for ProgramHosts {
-    type Result = ();
-    fn handle(&mut self, _: Stop, ctx: &mut Context<Self>) {
-        ctx.stop();
-    }
-}
+stops_at_once!(ProgramHosts);
 
 /// A host answers, or could not be started.
 #[derive(actix::Message)]

@@ -60,7 +60,6 @@ impl Handler<Ask<RegisterTaskExecutor>> for ResourceManagerActor {
             heartbeat: services.heartbeat_address(),
             blob_server: self.deps.blob_server.clone(),
             blob_session: self.deps.blob_session,
-            heartbeat_interval_ms: millis(services.heartbeat.limits().interval),
         })
     }
 }

@@ -45,13 +45,13 @@ impl Handler<Ask<ReportLackOfSlots>> for ResourceManagerActor {
 
     fn handle(&mut self, ask: Ask<ReportLackOfSlots>, _: &mut Context<Self>) -> Self::Result {
         let own = is_own(&ask);
-        let ReportLackOfSlots { job_id, job_master_id, acquired, mut message } = ask.body;
+        let ReportLackOfSlots { job_id, job_master_id, mut message } = ask.body;
         let job = self.jobs.get(&job_id).filter(|job| own && job.job_master_id == job_master_id);
         if let Some(job) = job {
             if let Some(error) = self.core.last_driver_error() {
                 message = format!("{message}; the resource system's last error: {error}");
             }
-            job.gateway.tell(NotifyNotEnoughResources { acquired, message });
+            job.gateway.tell(NotifyNotEnoughResources { message });
         }
         Ok(())
     }

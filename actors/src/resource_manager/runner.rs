@@ -11,7 +11,6 @@ use gateways::leader_election::{Component, LeaderInformation};
 use gateways::resource_manager::RequestResourceOverview;
 use model::{Fence, LeaderSession, ResourceManagerId};
 use platform::LaneEnded;
-use std::fmt;
 use std::sync::Arc;
 
 /// A process's leader shell of the ResourceManager, whether the process leads or not. Stopping it stops a leading
@@ -30,15 +29,11 @@ pub async fn start(
 }
 
 /// The ResourceManager's part of its leader shell.
+#[derive(derive_more::Debug)]
+#[debug("ResourceManagerLeader({:?})", self.deps.mode)]
 pub struct ResourceManagerLeader {
     deps: ResourceManagerDeps,
     election: Arc<dyn LeaderElection>,
-}
-
-impl fmt::Debug for ResourceManagerLeader {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ResourceManagerLeader({:?})", self.deps.mode)
-    }
 }
 
 impl Led for ResourceManagerLeader {

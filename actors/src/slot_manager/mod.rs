@@ -8,8 +8,8 @@
 mod tests;
 
 use crate::probe::Fact;
-use crate::services::{ProcessServices, Running, Stop, TurnMarker};
-use actix::{Actor, ActorContext, AsyncContext, Context, Handler};
+use crate::services::{ProcessServices, Running, TurnMarker, stops_at_once};
+use actix::{Actor, AsyncContext, Context, Handler};
 use control::slot_manager::workers::NewWorker;
 use control::slot_manager::{Command, Lack, Refusal, Settings, SlotManager, SlotRequest};
 use gateways::resource_manager::{
@@ -203,10 +203,10 @@ impl SlotManagerActor {
     }
 
     fn tell_lack(&self, lack: Lack) {
-        let Lack { job_id, job_master_id, acquired, message } = lack;
+        let Lack { job_id, job_master_id, message } = lack;
         let name = self.jobs.get(&job_id).map_or("", |job| job.job_name.as_str());
         tracing::warn!(%job_id, name, message, "requirements can't be met");
-        let lack = ReportLackOfSlots { job_id, job_master_id, acquired, message };
+        let lack = ReportLackOfSlots { job_id, job_master_id, message };
         // A hint that may be lost: the shortage is reported again every few seconds while it lasts.
         self.resource_manager.tell(lack);
     }
@@ -390,15 +390,8 @@ impl Handler<Ask<RequestSlotOverview>> for SlotManagerActor {
                 blocked_free_slots: sums.blocked_free_slots,
             },
             workers,
-            pending_workers: self.core.missing_workers().into_iter().collect(),
         })
     }
 }
 
-impl Handler<Stop> for SlotManagerActor {
-    type Result = ();
-
-    fn handle(&mut self, _: Stop, ctx: &mut Context<Self>) {
-        ctx.stop();
-    }
-}
+stops_at_once!(SlotManagerActor);

@@ -1,6 +1,6 @@
 use super::*;
 use crate::testing::{
-    ResourceManagerDouble, Slots, TaskExecutorDouble, TestProcess, local, seconds, session, settle,
+    ResourceManagerDouble, Slots, TaskExecutorDouble, TestProcess, seconds, session, settle,
     slot_report, worker_spec,
 };
 use control::mutation::Mutation;
@@ -108,231 +108,197 @@ impl World {
     }
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn slots_are_requested_from_the_task_executor_in_the_name_of_its_resource_manager() {
-    local(async {
-        let world = world(standalone()).await;
-        let worker = TaskExecutorDouble::start(&world.process, "tm-1", Slots::Give);
-        world.add(&worker, 11, 3).await;
-        world.require(1, 2).await;
-        let requests = worker.requests.all();
-        assert_eq!(requests.len(), 2);
-        assert_ne!(requests[0].slot_id, requests[1].slot_id);
-        assert_eq!(requests[0].job_id, JOB);
-        assert_eq!(requests[0].job_master_id, JobMasterId(session(1)));
-        assert_eq!(requests[0].resource_manager_id, ResourceManagerId(session(4)));
-        let SlotOverview { totals, workers, .. } = world.overview().await;
-        assert_eq!((totals.slots, totals.free_slots, totals.task_managers), (3, 1, 1));
-        assert_eq!((workers[0].1, workers[0].2.len()), (1, 2));
-        world.require(1, 2).await;
-        assert_eq!(worker.requests.all().len(), 2, "declared again, not requested again");
-    })
-    .await;
+    let world = world(standalone()).await;
+    let worker = TaskExecutorDouble::start(&world.process, "tm-1", Slots::Give);
+    world.add(&worker, 11, 3).await;
+    world.require(1, 2).await;
+    let requests = worker.requests.all();
+    assert_eq!(requests.len(), 2);
+    assert_ne!(requests[0].slot_id, requests[1].slot_id);
+    assert_eq!(requests[0].job_id, JOB);
+    assert_eq!(requests[0].job_master_id, JobMasterId(session(1)));
+    assert_eq!(requests[0].resource_manager_id, ResourceManagerId(session(4)));
+    let SlotOverview { totals, workers, .. } = world.overview().await;
+    assert_eq!((totals.slots, totals.free_slots, totals.task_managers), (3, 1, 1));
+    assert_eq!((workers[0].1, workers[0].2.len()), (1, 2));
+    world.require(1, 2).await;
+    assert_eq!(worker.requests.all().len(), 2, "declared again, not requested again");
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn stale_and_future_tokens_change_nothing() {
-    local(async {
-        let world = world(standalone()).await;
-        let worker = TaskExecutorDouble::start(&world.process, "tm-1", Slots::Give);
-        world.add(&worker, 11, 1).await;
-        for other in [3, 5] {
-            let fence = SlotManagerId(session(other));
-            let rpc = &world.process.services.rpc;
-            let gateway = rpc.gateway::<SlotManagerGateway>(world.gateway.address(), fence);
-            let fact = RemoveTaskExecutor { instance_id: InstanceId(11) }.into();
-            let refused = gateway.ask(TakeFacts { first: 1, facts: vec![fact] }).await;
-            assert!(matches!(refused, Err(CallError::Fabric(FabricError::Fenced { .. }))));
-        }
-        assert_eq!(world.overview().await.totals.slots, 1);
-    })
-    .await;
+    let world = world(standalone()).await;
+    let worker = TaskExecutorDouble::start(&world.process, "tm-1", Slots::Give);
+    world.add(&worker, 11, 1).await;
+    for other in [3, 5] {
+        let fence = SlotManagerId(session(other));
+        let rpc = &world.process.services.rpc;
+        let gateway = rpc.gateway::<SlotManagerGateway>(world.gateway.address(), fence);
+        let fact = RemoveTaskExecutor { instance_id: InstanceId(11) }.into();
+        let refused = gateway.ask(TakeFacts { first: 1, facts: vec![fact] }).await;
+        assert!(matches!(refused, Err(CallError::Fabric(FabricError::Fenced { .. }))));
+    }
+    assert_eq!(world.overview().await.totals.slots, 1);
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn an_occupied_slot_is_replaced_by_another() {
-    local(async {
-        let world = world(standalone()).await;
-        let slot = SlotId { resource_id: ResourceId::new("tm-1"), index: 0 };
-        let error =
-            SlotRequestError::Occupied { slot, job: JobId(9), allocation_id: AllocationId(9) };
-        let full = TaskExecutorDouble::start(&world.process, "tm-1", Slots::Refuse(error));
-        let free = TaskExecutorDouble::start(&world.process, "tm-2", Slots::Give);
-        world.add(&full, 11, 1).await;
-        world.require(1, 1).await;
-        assert_eq!(full.requests.all().len(), 1);
-        world.add(&free, 12, 1).await;
-        settle().await;
-        assert_eq!(free.requests.all().len(), 1);
-        let given = |workers: &SlotOverview, i: usize| workers.workers[i].2[0].0;
-        let overview = world.overview().await;
-        assert_eq!((given(&overview, 0), given(&overview, 1)), (JobId(9), JOB));
-    })
-    .await;
+    let world = world(standalone()).await;
+    let slot = SlotId { resource_id: ResourceId::new("tm-1"), index: 0 };
+    let error = SlotRequestError::Occupied { slot, job: JobId(9), allocation_id: AllocationId(9) };
+    let full = TaskExecutorDouble::start(&world.process, "tm-1", Slots::Refuse(error));
+    let free = TaskExecutorDouble::start(&world.process, "tm-2", Slots::Give);
+    world.add(&full, 11, 1).await;
+    world.require(1, 1).await;
+    assert_eq!(full.requests.all().len(), 1);
+    world.add(&free, 12, 1).await;
+    settle().await;
+    assert_eq!(free.requests.all().len(), 1);
+    let given = |workers: &SlotOverview, i: usize| workers.workers[i].2[0].0;
+    let overview = world.overview().await;
+    assert_eq!((given(&overview, 0), given(&overview, 1)), (JobId(9), JOB));
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn a_task_executor_that_never_answers_costs_its_slots_only() {
-    local(async {
-        let world = world(standalone()).await;
-        let hole = TaskExecutorDouble::start(&world.process, "tm-1", Slots::Never);
-        let free = TaskExecutorDouble::start(&world.process, "tm-2", Slots::Give);
-        world.add(&hole, 11, 1).await;
-        world.require(1, 1).await;
-        world.add(&free, 12, 1).await;
-        settle().await;
-        assert_eq!(free.requests.all().len(), 0, "it may still give it");
-        seconds(11).await;
-        assert_eq!(free.requests.all().len(), 1);
-        assert_eq!(hole.requests.all().len(), 1);
-    })
-    .await;
+    let world = world(standalone()).await;
+    let hole = TaskExecutorDouble::start(&world.process, "tm-1", Slots::Never);
+    let free = TaskExecutorDouble::start(&world.process, "tm-2", Slots::Give);
+    world.add(&hole, 11, 1).await;
+    world.require(1, 1).await;
+    world.add(&free, 12, 1).await;
+    settle().await;
+    assert_eq!(free.requests.all().len(), 0, "it may still give it");
+    seconds(11).await;
+    assert_eq!(free.requests.all().len(), 1);
+    assert_eq!(hole.requests.all().len(), 1);
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn a_removed_worker_is_replaced_and_a_freed_slot_is_given_again() {
-    local(async {
-        let world = world(standalone()).await;
-        let one = TaskExecutorDouble::start(&world.process, "tm-1", Slots::Give);
-        let two = TaskExecutorDouble::start(&world.process, "tm-2", Slots::Give);
-        world.add(&one, 11, 1).await;
-        world.require(1, 1).await;
-        world.add(&two, 12, 1).await;
-        let instance_id = InstanceId(11);
-        world.facts.deliver(RemoveTaskExecutor { instance_id });
-        settle().await;
-        settle().await;
-        let request = two.requests.take().remove(0);
-        let (slot_id, allocation_id) = (request.slot_id, request.allocation_id);
-        let freed = FreeSlot { instance_id: InstanceId(12), slot_id, allocation_id };
-        world.facts.deliver(freed);
-        settle().await;
-        settle().await;
-        assert_eq!(two.requests.all().len(), 1, "the requirement stands");
-    })
-    .await;
+    let world = world(standalone()).await;
+    let one = TaskExecutorDouble::start(&world.process, "tm-1", Slots::Give);
+    let two = TaskExecutorDouble::start(&world.process, "tm-2", Slots::Give);
+    world.add(&one, 11, 1).await;
+    world.require(1, 1).await;
+    world.add(&two, 12, 1).await;
+    let instance_id = InstanceId(11);
+    world.facts.deliver(RemoveTaskExecutor { instance_id });
+    settle().await;
+    settle().await;
+    let request = two.requests.take().remove(0);
+    let (slot_id, allocation_id) = (request.slot_id, request.allocation_id);
+    let freed = FreeSlot { instance_id: InstanceId(12), slot_id, allocation_id };
+    world.facts.deliver(freed);
+    settle().await;
+    settle().await;
+    assert_eq!(two.requests.all().len(), 1, "the requirement stands");
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn the_lack_is_told_after_the_start_up_period() {
-    local(async {
-        let world = world(standalone()).await;
-        let worker = TaskExecutorDouble::start(&world.process, "tm-1", Slots::Give);
-        world.add(&worker, 11, 4).await;
-        world.require(1, 8).await;
-        seconds(58).await;
-        assert_eq!(world.rm.lacks.all(), []);
-        seconds(3).await;
-        let lack = world.rm.lacks.take().remove(0);
-        assert_eq!(
-            lack.message,
-            "needs 8 slots of any size, 4 registered, 0 free (held: 4 by this job)"
-        );
-        assert_eq!((lack.job_id, lack.acquired[0].slots), (JOB, 4));
-    })
-    .await;
+    let world = world(standalone()).await;
+    let worker = TaskExecutorDouble::start(&world.process, "tm-1", Slots::Give);
+    world.add(&worker, 11, 4).await;
+    world.require(1, 8).await;
+    seconds(58).await;
+    assert_eq!(world.rm.lacks.all(), []);
+    seconds(3).await;
+    let lack = world.rm.lacks.take().remove(0);
+    assert_eq!(
+        lack.message,
+        "needs 8 slots of any size, 4 registered, 0 free (held: 4 by this job)"
+    );
+    assert_eq!(lack.job_id, JOB);
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn a_job_that_keeps_another_from_running_with_slots_of_no_use_is_asked_for_them() {
-    local(async {
-        let world = world(standalone()).await;
-        let worker = TaskExecutorDouble::start(&world.process, "tm-1", Slots::Give);
-        world.add(&worker, 11, 4).await;
-        world.require(1, 5).await;
-        world.require_for(JobId(2), 6, 4).await;
-        seconds(1).await;
-        let asked = world.rm.give_way.take().remove(0);
-        assert_eq!((asked.job_id, asked.job_master_id), (JOB, JobMasterId(session(1))));
-        assert_eq!(asked.slots[0].slots, 4);
-        world.free_all(11, &worker).await;
-        settle().await;
-        let given = worker.requests.take();
-        assert!(given.len() == 4 && given.iter().all(|r| r.job_id == JobId(2)), "{given:?}");
-    })
-    .await;
+    let world = world(standalone()).await;
+    let worker = TaskExecutorDouble::start(&world.process, "tm-1", Slots::Give);
+    world.add(&worker, 11, 4).await;
+    world.require(1, 5).await;
+    world.require_for(JobId(2), 6, 4).await;
+    seconds(1).await;
+    let asked = world.rm.give_way.take().remove(0);
+    assert_eq!((asked.job_id, asked.job_master_id), (JOB, JobMasterId(session(1))));
+    assert_eq!(asked.slots[0].slots, 4);
+    world.free_all(11, &worker).await;
+    settle().await;
+    let given = worker.requests.take();
+    assert!(given.len() == 4 && given.iter().all(|r| r.job_id == JobId(2)), "{given:?}");
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn an_active_one_declares_missing_workers_and_releases_idle_ones() {
-    local(async {
-        let world = world(active()).await;
-        let worker = TaskExecutorDouble::start(&world.process, "tm-1", Slots::Give);
-        world.require(1, 3).await;
-        let needed = world.rm.needed.take();
-        assert_eq!(needed.last().map(|n| (n.seen, n.missing[0].1)), Some((0, 2)));
-        world.add(&worker, 11, 2).await;
-        settle().await;
-        let needed = world.rm.needed.take();
-        assert_eq!(needed.last().map(|n| (n.seen, n.missing[0].1)), Some((1, 1)));
-        world.facts.deliver(RemoveJob { job_id: JOB });
-        settle().await;
-        world.free_all(11, &worker).await;
-        settle().await;
-        assert_eq!(world.rm.needed.take().last().map(|n| n.missing.len()), Some(0));
-        seconds(29).await;
-        assert_eq!(world.rm.released.all(), []);
-        seconds(2).await;
-        assert_eq!(world.rm.released.all(), [ReleaseIdleWorker { instance_id: InstanceId(11) }]);
-    })
-    .await;
+    let world = world(active()).await;
+    let worker = TaskExecutorDouble::start(&world.process, "tm-1", Slots::Give);
+    world.require(1, 3).await;
+    let needed = world.rm.needed.take();
+    assert_eq!(needed.last().map(|n| (n.seen, n.missing[0].1)), Some((0, 2)));
+    world.add(&worker, 11, 2).await;
+    settle().await;
+    let needed = world.rm.needed.take();
+    assert_eq!(needed.last().map(|n| (n.seen, n.missing[0].1)), Some((1, 1)));
+    world.facts.deliver(RemoveJob { job_id: JOB });
+    settle().await;
+    world.free_all(11, &worker).await;
+    settle().await;
+    assert_eq!(world.rm.needed.take().last().map(|n| n.missing.len()), Some(0));
+    seconds(29).await;
+    assert_eq!(world.rm.released.all(), []);
+    seconds(2).await;
+    assert_eq!(world.rm.released.all(), [ReleaseIdleWorker { instance_id: InstanceId(11) }]);
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn slots_of_a_removed_job_are_freed_where_nobody_else_does() {
-    local(async {
-        let world = world(standalone()).await;
-        let worker = TaskExecutorDouble::start(&world.process, "tm-1", Slots::Give);
-        world.add(&worker, 11, 1).await;
-        world.require(1, 1).await;
-        let given = worker.requests.take().remove(0).allocation_id;
-        world.facts.deliver(RemoveJob { job_id: JOB });
-        settle().await;
-        settle().await;
-        let freed: Vec<_> = worker.freed.all().iter().map(|freed| freed.allocation_id).collect();
-        assert_eq!(freed, [given]);
-    })
-    .await;
+    let world = world(standalone()).await;
+    let worker = TaskExecutorDouble::start(&world.process, "tm-1", Slots::Give);
+    world.add(&worker, 11, 1).await;
+    world.require(1, 1).await;
+    let given = worker.requests.take().remove(0).allocation_id;
+    world.facts.deliver(RemoveJob { job_id: JOB });
+    settle().await;
+    settle().await;
+    let freed: Vec<_> = worker.freed.all().iter().map(|freed| freed.allocation_id).collect();
+    assert_eq!(freed, [given]);
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn blocked_hosts_and_reports_are_taken_into_account() {
-    local(async {
-        let world = world(standalone()).await;
-        let worker = TaskExecutorDouble::start(&world.process, "tm-1", Slots::Give);
-        world.add(&worker, 11, 1).await;
-        let hosts = vec!["host-tm-1".to_owned()];
-        world.facts.deliver(BlockHosts { hosts });
-        settle().await;
-        world.require(1, 1).await;
-        assert_eq!(worker.requests.all().len(), 0);
-        let totals = world.overview().await.totals;
-        assert_eq!((totals.blocked_task_managers, totals.blocked_free_slots), (1, 1));
-        world.facts.deliver(BlockHosts { hosts: vec![] });
-        settle().await;
-        settle().await;
-        assert_eq!(worker.requests.all().len(), 1);
-        seconds(5).await;
-        let (instance_id, report) = (InstanceId(11), slot_report(&worker.resource_id, 1));
-        world.facts.deliver(ReportSlots { instance_id, report });
-        settle().await;
-        settle().await;
-        assert_eq!(worker.requests.all().len(), 2, "it has lost the slot");
-    })
-    .await;
+    let world = world(standalone()).await;
+    let worker = TaskExecutorDouble::start(&world.process, "tm-1", Slots::Give);
+    world.add(&worker, 11, 1).await;
+    let hosts = vec!["host-tm-1".to_owned()];
+    world.facts.deliver(BlockHosts { hosts });
+    settle().await;
+    world.require(1, 1).await;
+    assert_eq!(worker.requests.all().len(), 0);
+    let totals = world.overview().await.totals;
+    assert_eq!((totals.blocked_task_managers, totals.blocked_free_slots), (1, 1));
+    world.facts.deliver(BlockHosts { hosts: vec![] });
+    settle().await;
+    settle().await;
+    assert_eq!(worker.requests.all().len(), 1);
+    seconds(5).await;
+    let (instance_id, report) = (InstanceId(11), slot_report(&worker.resource_id, 1));
+    world.facts.deliver(ReportSlots { instance_id, report });
+    settle().await;
+    settle().await;
+    assert_eq!(worker.requests.all().len(), 2, "it has lost the slot");
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn requirements_of_an_earlier_job_master_are_not_taken() {
-    local(async {
-        let world = world(standalone()).await;
-        let worker = TaskExecutorDouble::start(&world.process, "tm-1", Slots::Give);
-        world.add(&worker, 11, 4).await;
-        world.require(2, 1).await;
-        world.require(1, 4).await;
-        let requests = worker.requests.all();
-        assert_eq!(requests.len(), 1);
-        assert_eq!(requests[0].job_master_id, JobMasterId(session(2)));
-    })
-    .await;
+    let world = world(standalone()).await;
+    let worker = TaskExecutorDouble::start(&world.process, "tm-1", Slots::Give);
+    world.add(&worker, 11, 4).await;
+    world.require(2, 1).await;
+    world.require(1, 4).await;
+    let requests = worker.requests.all();
+    assert_eq!(requests.len(), 1);
+    assert_eq!(requests[0].job_master_id, JobMasterId(session(2)));
 }

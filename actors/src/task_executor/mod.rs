@@ -21,8 +21,8 @@ pub use logs::LogFolder;
 use crate::blob_server::BlobCache;
 use crate::job_leader_service::{self, Introduction, JobLeaderServiceHandle, leaders, pauses};
 use crate::probe::Fact;
-use crate::services::{PeerWatch, ProcessServices, Running, Stop, TurnMarker};
-use actix::{Actor, ActorContext as _, AsyncContext, Context, Handler, SpawnHandle};
+use crate::services::{PeerWatch, ProcessServices, Running, TurnMarker, stops_at_once};
+use actix::{Actor, AsyncContext, Context, SpawnHandle};
 use control::job_table::Connection;
 use control::task_executor::{Command, Event, Settings, TaskExecutor as Core};
 use gateways::job_master::{FailSlot, JobMasterGateway};
@@ -39,7 +39,6 @@ use model::{
 };
 use platform::watch;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,7 +46,8 @@ use std::time::Duration;
 pub const ENDPOINT: &str = "task_executor";
 
 /// The parts of a TaskExecutor besides the services of its process.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("TaskExecutorDeps {{ spec: {:?}, .. }}", self.spec)]
 pub struct TaskExecutorDeps {
     /// Resources of the TaskExecutor; its slots share them equally.
     pub spec: WorkerResourceSpec,
@@ -67,12 +67,6 @@ pub struct TaskExecutorDeps {
     pub data_key: Arc<dyn Fn(JobId) -> [u8; 32] + Send + Sync>,
     /// Log files of this process and its hosts; `None`: it writes none.
     pub logs: Option<LogFolder>,
-}
-
-impl fmt::Debug for TaskExecutorDeps {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TaskExecutorDeps").field("spec", &self.spec).finish_non_exhaustive()
-    }
 }
 
 /// A running TaskExecutor. Dropping it ends it at once; [`TaskExecutorHandle::stop`] says goodbye first.
@@ -375,10 +369,4 @@ impl TaskExecutor {
     }
 }
 
-impl Handler<Stop> for TaskExecutor {
-    type Result = ();
-
-    fn handle(&mut self, _: Stop, ctx: &mut Self::Context) {
-        ctx.stop();
-    }
-}
+stops_at_once!(TaskExecutor);

@@ -8,8 +8,9 @@ mod serving;
 use super::*;
 use crate::blob_server::{BlobCache, CacheSettings};
 use crate::services::{HeartbeatReport, Target};
-use crate::testkit::{Script, World, run, session};
-use actix::Addr;
+use crate::testing::session;
+use crate::testkit::{Script, World};
+use actix::{Addr, Handler};
 use gateways::heartbeat::{BeatPayload, Party};
 use gateways::job_master::{
     DisconnectTaskManager, FailSlot, JobMasterGateway, OfferSlots, OperatorEvent,
@@ -173,7 +174,6 @@ impl Setup {
             heartbeat: self.world.services.heartbeat_address(),
             blob_server: self.world.services.rpc.address_of("blob_server"),
             blob_session: self.world.services.session,
-            heartbeat_interval_ms: 1000,
         }
     }
 
@@ -335,7 +335,7 @@ impl Setup {
     }
 
     pub(super) fn slots_noted(&self) -> Vec<(u32, Option<AllocationId>)> {
-        let facts = self.world.facts.0.lock().unwrap();
+        let facts = self.world.facts.all();
         let slots = facts.iter().filter_map(|fact| match fact {
             Fact::SlotAllocation { slot_id, allocation, .. } => {
                 Some((slot_id.index, allocation.map(|(_, allocation)| allocation)))
@@ -378,19 +378,17 @@ pub(super) fn refused<C: Call>(answer: Result<C::Reply, CallError<C::Error>>) ->
     }
 }
 
-#[test]
-fn stale_and_future_sessions_are_fenced_before_anything_changes() {
-    run(async {
-        let mut s = Setup::new().await;
-        let _beats = s.register().await;
-        let master = s.job_master(1);
-        for wrong in [session(0), session(2)] {
-            let te: Remote<TaskExecutorGateway> =
-                s.world.services.rpc.gateway(&s.handle.address, ProcessSession(wrong));
-            let refused = te.ask(s.request(0, A, &master)).await.unwrap_err();
-            assert!(matches!(refused, CallError::Fabric(gateways::FabricError::Fenced { .. })));
-        }
-        s.keeper.silent_for(Duration::from_secs(1)).await;
-        assert_eq!(s.slots_noted(), []);
-    });
+#[tokio::test(flavor = "local", start_paused = true)]
+async fn stale_and_future_sessions_are_fenced_before_anything_changes() {
+    let mut s = Setup::new().await;
+    let _beats = s.register().await;
+    let master = s.job_master(1);
+    for wrong in [session(0), session(2)] {
+        let te: Remote<TaskExecutorGateway> =
+            s.world.services.rpc.gateway(&s.handle.address, ProcessSession(wrong));
+        let refused = te.ask(s.request(0, A, &master)).await.unwrap_err();
+        assert!(matches!(refused, CallError::Fabric(gateways::FabricError::Fenced { .. })));
+    }
+    s.keeper.silent_for(Duration::from_secs(1)).await;
+    assert_eq!(s.slots_noted(), []);
 }

@@ -156,7 +156,7 @@ fn size() -> Resource {
 fn launch(role: &str, files: &[File], values: &[String; 3]) -> Result<ContainerLaunchContext> {
     let command = format!("./{PROGRAM} {role} 1><LOG_DIR>/stdout 2><LOG_DIR>/stderr");
     let mut launch =
-        ContainerLaunchContext::of_command(command).with_env("HADOOP_CONF_DIR", "{{PWD}}");
+        ContainerLaunchContext::of_command(command).with_expanded_env("HADOOP_CONF_DIR", "{{PWD}}");
     for (name, value) in [FILES, FOLDER, MEASURER].into_iter().zip(values) {
         launch = launch.with_env(name, value);
     }

@@ -183,11 +183,6 @@ impl ExecutionGraph {
         u32::try_from(self.tasks.len()).unwrap_or(u32::MAX)
     }
 
-    /// Returns true if there are no subtasks.
-    pub fn is_empty(&self) -> bool {
-        self.tasks.is_empty()
-    }
-
     /// Returns the subtask at that index, `None` if the graph has fewer.
     pub fn task(&self, index: TaskIndex) -> Option<&Task> {
         self.tasks.get(index.0 as usize)

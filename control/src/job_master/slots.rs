@@ -31,16 +31,6 @@ impl JobCore {
         registration
     }
 
-    /// Returns the TaskExecutor if it is registered in that incarnation, otherwise `None`.
-    pub fn worker(&self, resource: &ResourceId, instance: InstanceId) -> Option<&Arc<Worker>> {
-        self.pool.worker(resource, instance)
-    }
-
-    /// Returns all registered TaskExecutors.
-    pub fn workers(&self) -> impl Iterator<Item = &Arc<Worker>> {
-        self.pool.workers()
-    }
-
     /// Returns what the job believes to hold on a TaskExecutor: the allocations, and the attempts
     /// that have not ended.
     pub fn holdings(&self, resource: &ResourceId) -> (Vec<AllocationId>, Vec<ExecutionAttemptId>) {

@@ -156,11 +156,6 @@ impl<C: Ord + Copy> Leaderships<C> {
         }
     }
 
-    /// Returns the counter of the held lease.
-    pub fn lease(&self) -> Option<u64> {
-        self.lease
-    }
-
     fn grant_waiting(&mut self) -> Vec<Command<C>> {
         let Some(store) = self.lease else {
             return Vec::new();

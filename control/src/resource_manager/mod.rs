@@ -162,11 +162,6 @@ impl ResourceManager {
         }
     }
 
-    /// Returns true if workers are requested from a driver.
-    pub fn is_active(&self) -> bool {
-        self.pool.is_some()
-    }
-
     /// Returns every registered TaskExecutor.
     pub fn registered(&self) -> impl Iterator<Item = (&ResourceId, &Registered)> {
         self.registered.iter()

@@ -88,16 +88,6 @@ impl Regions {
     pub fn iter(&self) -> impl Iterator<Item = (RegionIndex, &Region)> {
         (0u32..).map(RegionIndex).zip(&self.regions)
     }
-
-    /// The number of regions.
-    pub fn len(&self) -> usize {
-        self.regions.len()
-    }
-
-    /// Returns true if there are no regions.
-    pub fn is_empty(&self) -> bool {
-        self.regions.is_empty()
-    }
 }
 
 fn coordinated_vertices(exec: &ExecutionGraph) -> BTreeSet<usize> {

@@ -74,11 +74,6 @@ impl SlotPlan {
         self.slots
     }
 
-    /// Returns true if there are no shared slots.
-    pub fn is_empty(&self) -> bool {
-        self.slots == 0
-    }
-
     /// Returns the index of a shared slot's group.
     pub fn group_of(&self, slot: SharedSlot) -> Option<usize> {
         let group = self.groups.partition_point(|g| g.first <= slot.0).checked_sub(1)?;

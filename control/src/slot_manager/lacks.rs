@@ -103,11 +103,9 @@ impl SlotManager {
                 }
                 Outlook::Hopeless => self.agenda.plan(job_id, now.saturating_add(TELL_AGAIN)),
             }
-            let held = self.workers.holdings().of(job_id);
             commands.push(Command::TellLack(Lack {
                 job_id,
                 job_master_id: job.job_master_id,
-                acquired: held.map(|held| held.all.as_requirements()).unwrap_or_default(),
                 message: self.lack_message(job_id, job, &mut tallies),
             }));
             if let Some(job) = self.jobs.get_mut(&job_id) {

@@ -119,11 +119,6 @@ impl SlotManager {
         &self.workers
     }
 
-    /// Returns the workers that are missing beyond the known ones, as last declared.
-    pub fn missing_workers(&self) -> BTreeMap<WorkerResourceSpec, u32> {
-        self.needed.as_ref().map(|(_, missing)| missing.clone()).unwrap_or_default()
-    }
-
     /// Adds a TaskExecutor that has registered.
     pub fn add_worker(&mut self, now: Duration, worker: NewWorker) {
         self.workers.add(now, worker);

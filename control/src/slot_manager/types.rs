@@ -110,8 +110,6 @@ pub struct Lack {
     pub job_id: JobId,
     /// Leadership of the job's JobMaster.
     pub job_master_id: JobMasterId,
-    /// The slots that the job holds.
-    pub acquired: Vec<ResourceRequirement>,
     /// The shortage as text: "needs 8 slots of …, 4 registered, 0 free", and the jobs that hold the
     /// others.
     pub message: String,

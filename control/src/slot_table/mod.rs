@@ -109,16 +109,6 @@ impl SlotTable {
         Self { resource_id, slots: slots.collect(), by_allocation: BTreeMap::new() }
     }
 
-    /// The number of slots.
-    pub fn len(&self) -> usize {
-        self.slots.len()
-    }
-
-    /// Returns true if the TaskExecutor has no slots.
-    pub fn is_empty(&self) -> bool {
-        self.slots.is_empty()
-    }
-
     /// Gives a free slot to an allocation. Repeating it is harmless.
     pub fn allocate(
         &mut self,

@@ -63,42 +63,19 @@ impl ApplicationEnd {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use actix::{Actor, Context, Handler, ResponseFuture};
+    use actix::Actor;
     use gateways::resource_manager::*;
-    use gateways::{Answer, Ask, RpcOptions};
+    use gateways::{Double, RpcOptions};
     use model::LeaderSession;
     use platform::Platform;
-    use tokio::task::LocalSet;
 
-    /// A ResourceManager that deregisters the application, or fails to.
-    struct Manager {
-        fails: bool,
-    }
-    impl Actor for Manager {
-        type Context = Context<Self>;
-    }
-    impl Handler<Ask<DeregisterApplication>> for Manager {
-        type Result = Answer<DeregisterApplication>;
-        fn handle(&mut self, _: Ask<DeregisterApplication>, _: &mut Context<Self>) -> Self::Result {
+    /// Returns a ResourceManager that deregisters the application, or fails to.
+    fn manager(fails: bool) -> Double {
+        Double::of(()).on(move |_, _: DeregisterApplication| {
             let cause = "connection refused".to_owned();
             let error = DeregisterError { within_ms: 30_000, attempts: 7, cause };
-            if self.fails { Err(error) } else { Ok(()) }
-        }
-    }
-    macro_rules! never_answers {
-        ($($call:ty),+ $(,)?) => {$(
-            impl Handler<Ask<$call>> for Manager {
-                type Result = ResponseFuture<Answer<$call>>;
-                fn handle(&mut self, _: Ask<$call>, _: &mut Context<Self>) -> Self::Result {
-                    Box::pin(std::future::pending())
-                }
-            }
-        )+};
-    }
-    never_answers! {
-        RegisterTaskExecutor, SendSlotReport, NotifySlotAvailable, DisconnectTaskExecutor, RegisterJobMaster,
-        DeclareRequiredResources, DisconnectJobMaster, RequestTaskManagers, RequestResourceOverview, BlockNode,
-        UnblockNode, RequestBlockedNodes, TakeFacts, ReportLackOfSlots, AskToGiveWay,
+            if fails { Err(error) } else { Ok(()) }
+        })
     }
 
     /// The time at which the ResourceManager leads.
@@ -113,7 +90,7 @@ mod tests {
         let rpc = RpcService::start(Platform::production(), RpcOptions::in_process()).await;
         let rpc = rpc.expect("a service without a port starts");
         let session = LeaderSession::default();
-        let endpoint = ResourceManagerGateway::endpoint(Manager { fails }.start());
+        let endpoint = ResourceManagerGateway::endpoint(manager(fails).start());
         let _registration = rpc.serve("manager", ResourceManagerId(session), endpoint);
         let leader = LeaderInformation { session, address: rpc.address_of("manager") };
         let (sender, receiver) = watch::channel((leads == Leads::Now).then(|| leader.clone()));
@@ -134,26 +111,18 @@ mod tests {
         exit
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test(flavor = "local", start_paused = true)]
     async fn only_what_the_external_system_forgets_has_succeeded() {
-        LocalSet::new()
-            .run_until(async {
-                assert_eq!(exit_of(true, false, Leads::Now).await, Exit::Success);
-                assert_eq!(exit_of(true, false, Leads::Later).await, Exit::Success);
-                assert_eq!(exit_of(true, true, Leads::Now).await, Exit::Fatal);
-                assert_eq!(exit_of(true, false, Leads::Never).await, Exit::Fatal);
-            })
-            .await;
+        assert_eq!(exit_of(true, false, Leads::Now).await, Exit::Success);
+        assert_eq!(exit_of(true, false, Leads::Later).await, Exit::Success);
+        assert_eq!(exit_of(true, true, Leads::Now).await, Exit::Fatal);
+        assert_eq!(exit_of(true, false, Leads::Never).await, Exit::Fatal);
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test(flavor = "local", start_paused = true)]
     async fn without_an_external_system_the_exit_code_stays() {
-        LocalSet::new()
-            .run_until(async {
-                for leads in [Leads::Now, Leads::Later, Leads::Never] {
-                    assert_eq!(exit_of(false, true, leads).await, Exit::Success);
-                }
-            })
-            .await;
+        for leads in [Leads::Now, Leads::Later, Leads::Never] {
+            assert_eq!(exit_of(false, true, leads).await, Exit::Success);
+        }
     }
 }

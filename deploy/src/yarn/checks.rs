@@ -10,7 +10,8 @@ use model::MemorySize;
 use std::num::NonZeroU32;
 
 /// The resources that a container is asked for with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, derive_more::Display)]
+#[display("{} MiB and {} vcores", self.memory_mib, self.vcores)]
 pub(super) struct ContainerSize {
     /// Mebibytes, a multiple of the scheduler's smallest container.
     pub(super) memory_mib: i64,
@@ -37,12 +38,6 @@ impl ContainerSize {
 
     fn fits(self, resource: &Resource) -> bool {
         self.memory_mib <= resource.memory() && self.vcores <= resource.virtual_cores()
-    }
-}
-
-impl std::fmt::Display for ContainerSize {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} MiB and {} vcores", self.memory_mib, self.vcores)
     }
 }
 

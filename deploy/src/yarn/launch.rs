@@ -5,8 +5,8 @@
 
 use super::contract::{
     CLUSTER_SECRET, FILES_VARIABLE, FLOTT_FILE, LaunchFile, PROGRAM_FILE, PROGRAM_HASH_VARIABLE,
-    REST_TOKEN, STAGING_VARIABLE, USER_VARIABLE, env_value, files_to_env, hadoop_conf_env,
-    program_hash_env, shipped_env,
+    REST_TOKEN, STAGING_VARIABLE, USER_VARIABLE, files_to_env, hadoop_conf_env, program_hash_env,
+    shipped_env,
 };
 use super::error::YarnFailure;
 use crate::roles::{CLUSTER_ROLE, ROLE_VARIABLE};
@@ -176,16 +176,16 @@ impl Submission<'_> {
             .map_err(|e| YarnFailure::cluster(format!("the files cannot be listed: {e}")))?;
         let mut launch = ContainerLaunchContext::of_command(self.kind.command());
         for (name, value) in options.get_family(&yarn_client::MASTER_ENV) {
-            launch = launch.with_env(name, env_value(&value));
+            launch = launch.with_env(name, value);
         }
         launch = launch
             .with_env(FILES_VARIABLE, files)
-            .with_env(STAGING_VARIABLE, env_value(&self.staging))
-            .with_env(USER_VARIABLE, env_value(self.user))
-            .with_env("HADOOP_CONF_DIR", hadoop_conf_env())
+            .with_env(STAGING_VARIABLE, &self.staging)
+            .with_env(USER_VARIABLE, self.user)
+            .with_expanded_env("HADOOP_CONF_DIR", hadoop_conf_env())
             .with_tokens(&tokens);
         if let Some(folder) = shipped_env(self.files) {
-            launch = launch.with_env(SHIPPED_VARIABLE, folder);
+            launch = launch.with_expanded_env(SHIPPED_VARIABLE, folder);
         }
         if self.kind == ClusterKind::Application {
             launch = launch.with_env(ROLE_VARIABLE, CLUSTER_ROLE);

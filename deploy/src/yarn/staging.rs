@@ -124,6 +124,8 @@ fn walk(path: &Path, folder: &str, found: &mut Vec<Upload>) -> Result<(), YarnFa
 }
 
 /// An application's staging directory. Making the value touches nothing.
+#[derive(derive_more::Debug)]
+#[debug("Staging({})", self.url())]
 pub(super) struct Staging {
     hdfs: Client,
     /// File system of the staging directory, `hdfs://authority`.
@@ -131,12 +133,6 @@ pub(super) struct Staging {
     /// Absolute, below the file system.
     path: String,
     replication: Option<u32>,
-}
-
-impl std::fmt::Debug for Staging {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Staging({})", self.url())
-    }
 }
 
 impl Staging {

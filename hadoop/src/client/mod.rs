@@ -159,7 +159,7 @@ impl Client {
         Self { inner: Arc::new(inner) }
     }
 
-    /// What it was made with.
+    /// Returns the options that this client was made with.
     #[must_use]
     pub fn options(&self) -> &Options {
         &self.inner.options

@@ -145,7 +145,7 @@ async fn through(asking: &mut Option<JoinHandle<Answered>>) -> Result<Answered, 
     }
 }
 
-/// What woke the task.
+/// The event that woke the connection's task.
 enum Woken {
     Read(io::Result<usize>),
     Written(io::Result<usize>),

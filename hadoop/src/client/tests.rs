@@ -9,8 +9,7 @@ use std::sync::atomic::AtomicUsize;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What a server does with a call.
-/// The answer to a method's request, or the class of an exception.
+/// Maps a method's name and request to the encoded response, or to the Java class of the exception to throw.
 pub(crate) type Answers = dyn Fn(&str, &Bytes) -> Result<Vec<u8>, &'static str> + Send + Sync;
 
 #[derive(Clone)]

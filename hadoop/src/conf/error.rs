@@ -1,9 +1,8 @@
-//! What can be wrong with a configuration. An error names the property or file, never a value that
-//! could be a password.
+//! Errors of configurations. They name the property or file, never a value that could be a password.
 
 use std::path::PathBuf;
 
-/// Why a configuration could not be read or a property could not be used.
+/// The reason why a configuration could not be read or a property could not be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfError {
@@ -12,7 +11,7 @@ pub enum ConfError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The I/O error.
         source: std::io::Error,
     },
     /// The text is not well-formed XML, or not a Hadoop configuration.
@@ -20,7 +19,7 @@ pub enum ConfError {
     Xml {
         /// The file or resource.
         resource: String,
-        /// What is wrong, with line and column where known.
+        /// The mistake, with line and column where they are known.
         reason: String,
     },
     /// Files include each other too deeply, or without end.
@@ -50,7 +49,7 @@ pub enum ConfError {
     Type {
         /// The property.
         name: String,
-        /// What was expected, for people.
+        /// The expected type in words, such as `a number`.
         expected: &'static str,
     },
     /// A property that is needed has no value.
@@ -58,7 +57,7 @@ pub enum ConfError {
     Missing {
         /// The property.
         name: String,
-        /// What it is needed for.
+        /// The purpose of the property, in words.
         why: &'static str,
     },
 }

@@ -32,7 +32,7 @@ use std::path::{Path, PathBuf};
 
 /// The files that are read from a configuration directory, in this order.
 pub const SITE_FILES: &[&str] = &["core-site.xml", "hdfs-site.xml", "yarn-site.xml"];
-/// Who says so when a program itself set a value.
+/// The name of the resource of a value that a program itself has set, as Hadoop's configuration names it.
 const PROGRAM: &str = "programmatically";
 
 /// A property's value and where it comes from.
@@ -116,7 +116,8 @@ impl Configuration {
         Ok(conf)
     }
 
-    /// What Java would know as system properties.
+    /// Sets the properties that Java knows as system properties and `${…}` may refer to: `user.name`, `user.home` and
+    /// `java.io.tmpdir`.
     fn set_system_values(&mut self) {
         let user = self.environment.get("HADOOP_USER_NAME").or(self.environment.get("USER"));
         if let Some(user) = user.cloned() {
@@ -128,7 +129,8 @@ impl Configuration {
         self.system.insert("java.io.tmpdir".to_owned(), "/tmp".to_owned());
     }
 
-    /// Where site files may be, in the order in which they are read.
+    /// Returns the directories that may have site files, in the order in which they are read: `HADOOP_CONF_DIR`, or
+    /// else `HADOOP_HOME/etc/hadoop`; then `YARN_CONF_DIR`.
     fn directories(&self) -> Vec<PathBuf> {
         let set = |name: &str| self.environment.get(name).filter(|value| !value.is_empty());
         let mut found = Vec::new();
@@ -298,7 +300,7 @@ impl subst::Lookup for Configuration {
     }
 }
 
-/// What a property is called today.
+/// Returns the current name of a property that Hadoop has renamed; any other name as it is.
 fn current_name(name: &str) -> &str {
     defaults::RENAMED.iter().find(|(old, _)| *old == name).map_or(name, |(_, new)| new)
 }

@@ -6,7 +6,7 @@ const STEPS_MAX: usize = 20;
 /// Characters of an expanded value: twenty steps can double it twenty times.
 const LENGTH_MAX: usize = 1 << 20;
 
-/// Where references lead.
+/// Resolves the references in a value.
 pub(crate) trait Lookup {
     /// A property, unexpanded.
     fn property(&self, name: &str) -> Option<String>;
@@ -62,8 +62,8 @@ fn next_reference(value: &str, from: usize) -> Option<(usize, usize)> {
     None
 }
 
-/// What a reference stands for: `name`, `env.NAME`, `env.NAME-default` (unset) or `env.NAME:-default`
-/// (unset or empty).
+/// Returns the value of a reference: `name`, `env.NAME`, `env.NAME-default` (if unset) or `env.NAME:-default` (if unset
+/// or empty). `None` if it leads nowhere.
 fn resolve(inner: &str, lookup: &dyn Lookup) -> Option<String> {
     let Some(variable) = inner.strip_prefix("env.") else { return lookup.property(inner) };
     match variable.find('-') {

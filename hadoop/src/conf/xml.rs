@@ -35,7 +35,7 @@ impl std::fmt::Debug for Declared {
     }
 }
 
-/// Where included resources come from.
+/// Opens the resources that a configuration includes.
 pub trait Includes {
     /// The text of `href` as seen from `from`, with the name it goes by.
     ///
@@ -100,7 +100,7 @@ pub fn parse(
 struct Reader<'a> {
     includes: &'a mut dyn Includes,
     declared: Vec<Declared>,
-    /// Of all resources together, so that inclusions cannot multiply.
+    /// The number of bytes of all resources together, which is bounded so that inclusions cannot multiply.
     bytes: usize,
 }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Names under which the library is looked for.
 pub const LIBRARY_NAMES: &[&str] = &["libgssapi_krb5.so.2", "libgssapi_krb5.so"];
 
-/// Why Kerberos could not be used.
+/// The reason why Kerberos could not be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GssError {
@@ -27,9 +27,9 @@ pub enum GssError {
     /// The library refused.
     #[error("{call}: {reason}")]
     Refused {
-        /// What was asked of it.
+        /// The operation that the library refused.
         call: &'static str,
-        /// What it said.
+        /// The library's words, of both status codes.
         reason: String,
     },
     /// There are no tickets to be had.
@@ -37,7 +37,7 @@ pub enum GssError {
     Credential {
         /// The ticket cache or keytab.
         from: String,
-        /// What was said.
+        /// The library's words.
         reason: String,
     },
     /// The server did not prove who it is.
@@ -63,18 +63,13 @@ pub enum GssTarget {
 }
 
 /// A message with its protection taken off.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, derive_more::Debug)]
+#[debug("Opened({} bytes)", self.plain.len())]
 pub struct Opened {
-    /// What it says.
+    /// The message.
     pub plain: Vec<u8>,
     /// Whether nobody else could read it.
     pub encrypted: bool,
-}
-
-impl std::fmt::Debug for Opened {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Opened({} bytes)", self.plain.len())
-    }
 }
 
 /// One side of a security context. Dropping it forgets its keys.
@@ -104,7 +99,7 @@ pub trait GssContext: Send {
     fn plain_max(&self, encrypt: bool, raw_max: u32) -> Result<usize, GssError>;
 }
 
-/// What newer tickets are wanted for.
+/// The reason for which newer tickets are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Need {
     /// A connection is about to be set up: the tickets should last for a while.
@@ -113,7 +108,7 @@ pub enum Need {
     Refusal,
 }
 
-/// Who can start contexts: a user's Kerberos credential, or a double of it in tests.
+/// Starts security contexts as one user: a Kerberos credential, or a double of it in tests.
 pub trait Initiator: Send + Sync {
     /// The user's principal.
     fn principal(&self) -> String;
@@ -132,8 +127,9 @@ pub trait Initiator: Send + Sync {
     }
 }
 
-/// Where a user's tickets come from.
+/// The source of a user's tickets.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum CredentialSource {
     /// The ticket cache that `kinit` filled: this one, or `KRB5CCNAME` or Kerberos' default.
     TicketCache(Option<String>),
@@ -159,14 +155,9 @@ impl std::fmt::Display for CredentialSource {
 }
 
 /// The loaded library.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Library")]
 pub struct Library(Arc<raw::Functions>);
-
-impl std::fmt::Debug for Library {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Library")
-    }
-}
 
 impl Library {
     /// Loads the library, or says where it was looked for.
@@ -177,11 +168,12 @@ impl Library {
         Self::load_from(LIBRARY_NAMES)
     }
 
-    /// Loads the first of these libraries that there is.
+    /// Loads the first of these libraries that there is. Loading runs the library's own code: `names` must be those of
+    /// GSSAPI libraries.
     ///
     /// # Errors
     /// [`GssError::Library`].
-    pub fn load_from(names: &[&str]) -> Result<Self, GssError> {
+    pub(crate) fn load_from(names: &[&str]) -> Result<Self, GssError> {
         let mut tried = Vec::new();
         for name in names {
             match raw::Functions::load(name) {

@@ -87,7 +87,7 @@ const STATUS_MECHANISM: c_int = 2;
 /// Texts of one status at most.
 const TEXTS_MAX: usize = 8;
 
-/// What the loader says, with the cause that it keeps apart.
+/// Returns the loader's error as text, followed by its cause, which `libloading` keeps apart.
 fn told(name: &str, error: &libloading::Error) -> String {
     match std::error::Error::source(error) {
         Some(cause) => format!("{name}: {error}: {cause}"),
@@ -102,7 +102,7 @@ macro_rules! functions {
         pub(super) struct Functions {
             // SAFETY: a type only; each call says why it holds.
             $($(#[$when])* $name: unsafe extern "C" fn($($arg),*) -> u32,)*
-            /// What there is beneath GSSAPI.
+            /// The functions of Kerberos itself for ticket caches in memory.
             caches: cache::Functions,
             /// Last, so that it goes last.
             _library: libloading::Library,
@@ -161,7 +161,7 @@ impl Functions {
         bytes
     }
 
-    /// What a status means, in the library's words.
+    /// Returns the library's words for a status, at most [`TEXTS_MAX`] texts.
     fn texts(&self, status: u32, kind: c_int) -> Vec<String> {
         let (mut texts, mut more) = (Vec::new(), 0);
         for _ in 0..TEXTS_MAX {
@@ -251,7 +251,7 @@ impl Drop for Name {
 pub(super) struct Credential {
     functions: Arc<Functions>,
     handle: Handle,
-    /// Where a keytab's tickets are.
+    /// The cache in memory that holds a keytab's tickets; `None` for a credential from a ticket cache.
     cache: Option<MemoryCache>,
 }
 // SAFETY: MIT's library guards credentials by locks of its own and ties none to a thread.
@@ -307,7 +307,7 @@ impl Credential {
         Ok(credential)
     }
 
-    /// Where a keytab's tickets are kept.
+    /// Returns the name of the cache in memory that holds a keytab's tickets.
     #[cfg(test)]
     pub(super) fn cache(&self) -> Option<String> {
         Some(self.cache.as_ref()?.name().to_str().unwrap().to_owned())
@@ -345,7 +345,7 @@ impl Drop for Credential {
     }
 }
 
-/// Which side a context is.
+/// The side of the exchange that a context stands for.
 enum Role {
     /// With the credential and the server's name, which the library reads at every step.
     Initiator(Arc<Inner>, Name),

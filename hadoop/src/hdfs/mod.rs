@@ -22,7 +22,7 @@ use crate::yarn::messages::{
 };
 use std::time::Duration;
 
-/// Why HDFS could not do what was asked of it.
+/// The reason why a request to HDFS failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HdfsError {
@@ -128,7 +128,11 @@ impl HdfsTokens {
         Ok(token.with_service(self.service().await?))
     }
 
-    /// What the service of a token for this file system is.
+    /// Returns the service that a token for this file system carries: `ha-hdfs:NAME` for a logical name, else the
+    /// NameNode's address. Looks the NameNode's host up.
+    ///
+    /// # Errors
+    /// [`HdfsError::NoAddress`].
     async fn service(&self) -> Result<String, HdfsError> {
         if let Some(service) = self.file_system.logical_service() {
             return Ok(service);

@@ -1,4 +1,4 @@
-//! Which NameNodes a file system has, from the configuration. Nothing is looked up or connected here.
+//! Finds the NameNodes of a file system in the configuration. Nothing is looked up or connected here.
 
 use crate::conf::{ConfError, Configuration};
 

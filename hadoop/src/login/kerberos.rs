@@ -113,7 +113,7 @@ impl Tickets {
         ended
     }
 
-    /// As if the tickets were so much older.
+    /// Makes the tickets look older by `by`.
     #[cfg(test)]
     pub(super) fn age(&self, by: Duration) {
         let mut now = self.0.now.write().unwrap();

@@ -1,6 +1,6 @@
-//! Who this process is for Hadoop: a user name, or a Kerberos principal from a ticket cache or keytab; the
-//! tokens it holds; and users that it acts for. It decides how each server is authenticated to. Nothing
-//! secret is shown, and nothing here talks to a server but Kerberos'.
+//! Names the user that this process is for Hadoop: a user name, or a Kerberos principal from a ticket cache or keytab;
+//! the tokens that the user holds; and other users that this one acts for. Decides how each server is authenticated to.
+//! Nothing secret is shown, and nothing here talks to a server but Kerberos'.
 //!
 //! # Renewal
 //!
@@ -44,7 +44,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-/// Why nobody could be logged in.
+/// The reason why a login, or its renewal, failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoginError {
@@ -66,7 +66,7 @@ pub enum LoginError {
     /// Tickets could not be renewed.
     #[error("cannot renew Kerberos tickets by {command}: {reason}")]
     Renew {
-        /// What was run.
+        /// The command that was run.
         command: String,
         /// How it ended.
         reason: String,
@@ -86,7 +86,7 @@ pub enum LoginError {
     Stopped,
 }
 
-/// What the configuration says about security.
+/// The configuration's properties about security.
 #[derive(Debug, Clone)]
 struct Security {
     kerberos: bool,
@@ -152,7 +152,7 @@ pub struct Login(Arc<Inner>);
 struct Inner {
     /// `alice`, or with Kerberos `alice@EXAMPLE.ORG`.
     user: String,
-    /// Who acts for this user.
+    /// The user that acts for this one; `None` if this user acts itself.
     real: Option<Login>,
     credentials: RwLock<Credentials>,
     tickets: Option<Tickets>,
@@ -275,7 +275,7 @@ impl Login {
         self.0.user.split(['/', '@']).next().unwrap_or_default()
     }
 
-    /// Who acts for this user, where somebody does.
+    /// Returns the user that acts for this one (a proxy user's real user); `None` if this user acts itself.
     #[must_use]
     pub fn real(&self) -> Option<&Self> {
         self.0.real.as_ref()
@@ -369,7 +369,9 @@ impl Login {
         Ok(Target { host: host.to_owned(), port, protocol, user, auth })
     }
 
-    /// Which principal the service must have there. `_HOST` is the host's name, also where its address is given.
+    /// Returns the principal that the service on `host` must have; `None` if the configuration names none. `_HOST`
+    /// becomes the host's name, also where `host` is an address; an address without a name stays as it is, as with
+    /// Java's clients.
     async fn principal(&self, service: Service, host: &str) -> Option<ServerPrincipal> {
         let known = self.0.security.principals.iter().find(|(known, _)| *known == service);
         match known.and_then(|(_, principal)| principal.clone())? {
@@ -417,7 +419,7 @@ impl Login {
         }
     }
 
-    /// As if the Kerberos tickets were so much older.
+    /// Makes the Kerberos tickets look older by `by`.
     #[cfg(test)]
     pub(crate) fn age(&self, by: Duration) {
         self.0.tickets.as_ref().unwrap().age(by);

@@ -4,6 +4,7 @@ use crate::tokens::kinds;
 
 /// A service of Hadoop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Service {
     /// The ResourceManager, for clients.
     ResourceManager,

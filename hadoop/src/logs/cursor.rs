@@ -5,7 +5,7 @@ use super::LogError;
 
 const ENDS: LogError = LogError::Malformed("it ends too early");
 
-/// What is left to be read.
+/// The bytes that have not been read yet.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cursor<'a> {
     rest: &'a [u8],

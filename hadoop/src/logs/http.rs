@@ -1,5 +1,5 @@
-//! As much of HTTP as asking a node for logs takes: one request for each connection, of version 1.0, so that
-//! the answer's body comes in one piece and ends with the connection. Bytes in, the body out; no sockets.
+//! The part of HTTP that is needed to ask a node for logs: one request for each connection, of version 1.0, so that the
+//! answer's body comes in one piece and ends with the connection. It must never touch a socket: bytes in, the body out.
 
 use super::LogError;
 use bytes::{Bytes, BytesMut};
@@ -13,7 +13,7 @@ const END: &[u8] = b"\r\n\r\n";
 pub struct HttpResponse {
     head: BytesMut,
     status: Option<u16>,
-    /// What is left of the body, where its length was told.
+    /// The number of bytes of the body still to come; `None` if the head does not tell the length.
     left: Option<u64>,
 }
 

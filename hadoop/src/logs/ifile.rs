@@ -237,8 +237,8 @@ fn hash(application: ApplicationId) -> [u8; HASH as usize] {
     Sha256::digest(application.to_string()).into()
 }
 
-/// What a file beside a node's says while the node adds to it: the file's name, and how many of its bytes
-/// are whole. None are whole of a file that has just been begun.
+/// Decodes the checksum file that stands beside a node's file while the node adds to it. Returns the name of the node's
+/// file and the number of its bytes that are whole, which is 0 for a file that has just been begun.
 ///
 /// # Errors
 /// Bytes that are no such file.

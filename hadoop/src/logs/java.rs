@@ -48,7 +48,7 @@ struct Class {
     parent: Option<usize>,
 }
 
-/// What later references mean.
+/// The object or class that a later reference in the stream means.
 #[derive(Debug, Clone, Copy)]
 enum Handle {
     Class(usize),
@@ -108,7 +108,8 @@ impl Objects {
         names.zip(fields).find(|((_, field), _)| &**field == name).map(|(_, value)| *value)
     }
 
-    /// What an object's class writes besides its fields: the elements of a list, the keys and values of a map.
+    /// Returns what an object's class writes besides its fields: the elements of a list, or the keys and values of a
+    /// map in turn. Empty for any other value.
     pub(super) fn extra(&self, value: Value) -> &[Value] {
         match value {
             Value::Node(at) => match self.nodes.get(at) {
@@ -310,7 +311,7 @@ impl Reader<'_> {
         Ok(fields)
     }
 
-    /// What a class writes besides its fields, up to the mark of its end.
+    /// Reads what a class writes besides its fields, including the mark of its end.
     fn extra(&mut self) -> Result<Vec<Value>, LogError> {
         let mut extra = Vec::new();
         loop {

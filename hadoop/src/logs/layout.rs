@@ -1,5 +1,5 @@
-//! Where nodes put logs: directories by user and application, files by node. It knows names only and opens
-//! nothing.
+//! Names the places where nodes put logs: directories by user and application, files by node. It must never open
+//! anything.
 
 use super::LogFormat;
 use crate::conf::{ConfError, Configuration};
@@ -17,7 +17,7 @@ pub struct LogPlace {
     pub directory: String,
 }
 
-/// What a file in such a directory is.
+/// The kind of a file in a [`LogPlace`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NodeFile {
     /// A node's logs.

@@ -1,5 +1,5 @@
-//! What a node answers that is asked for logs: a list in XML, and a log inside a text for people. Bytes in,
-//! logs out; nothing is fetched here.
+//! Decodes a node's answers about the logs of running containers: a list in XML, and a log inside a text for people. It
+//! must never fetch anything.
 
 use super::{LogError, LogEvent, LogHeader};
 use bytes::{Bytes, BytesMut};
@@ -10,7 +10,7 @@ pub(super) const LIST_MAX: usize = 4 << 20;
 const NODES_MAX: u32 = 1 << 18;
 /// Bytes of what comes before a log.
 const HEAD_MAX: usize = 64 << 10;
-/// What comes right before it.
+/// The text right before a log's bytes.
 const CONTENTS: &[u8] = b"\nLogContents:\n";
 
 /// A log on a node.
@@ -68,6 +68,8 @@ enum State {
 
 /// Decodes a node's answer to `/ws/v1/node/containers/ID/logs/FILE`. What the node adds of earlier parts of
 /// the log, which are in HDFS already, is not part of it.
+#[derive(derive_more::Debug)]
+#[debug("LocalLogs {{ .. }}")]
 pub struct LocalLogs {
     state: State,
     head: BytesMut,
@@ -77,12 +79,6 @@ pub struct LocalLogs {
 impl Default for LocalLogs {
     fn default() -> Self {
         Self { state: State::Head, head: BytesMut::new(), input: Bytes::new() }
-    }
-}
-
-impl std::fmt::Debug for LocalLogs {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LocalLogs").finish_non_exhaustive()
     }
 }
 

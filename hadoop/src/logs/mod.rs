@@ -62,6 +62,7 @@ use bytes::Bytes;
 
 /// How a node's file is written (`yarn.log-aggregation.file-formats`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum LogFormat {
     /// `TFile`, Hadoop's default: records of a container each.
     TFile,
@@ -69,7 +70,7 @@ pub enum LogFormat {
     Indexed,
 }
 
-/// What a log is.
+/// The name, owner and size of one log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogHeader {
     /// Whose it is.
@@ -82,7 +83,7 @@ pub struct LogHeader {
     pub modified: Option<i64>,
 }
 
-/// What a decoder finds.
+/// An event of a decoder: for each log first `File`, then its `Bytes`, then `End`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LogEvent {
     /// A log begins.
@@ -96,7 +97,7 @@ pub enum LogEvent {
     },
 }
 
-/// Which logs are wanted; everything where nothing is said.
+/// Selects logs; a field that is `None` selects all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selection {
     /// Only this container's.
@@ -117,7 +118,7 @@ fn same(one: ContainerId, other: ContainerId) -> bool {
     (one.app_attempt_id, one.id) == (other.app_attempt_id, other.id)
 }
 
-/// Why logs could not be read.
+/// The reason why logs could not be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogError {
@@ -133,7 +134,7 @@ pub enum LogError {
     /// Something in the file is larger than anything that Hadoop writes.
     #[error("the {what} has {bytes} bytes, at most {max} are taken")]
     TooLarge {
-        /// Which part.
+        /// The part of the file.
         what: &'static str,
         /// Its length.
         bytes: u64,
@@ -151,7 +152,7 @@ pub enum LogError {
     Node {
         /// Its web address.
         address: String,
-        /// What the system said.
+        /// The I/O error.
         source: std::io::Error,
     },
     /// A node answered something else than a log.
@@ -161,7 +162,7 @@ pub enum LogError {
         address: String,
         /// The status of HTTP.
         status: u16,
-        /// What it said.
+        /// The reason phrase of the node's answer.
         reason: String,
     },
 }

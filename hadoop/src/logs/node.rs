@@ -108,7 +108,7 @@ struct Answer {
     node: NodeLogs,
     stream: TcpStream,
     response: HttpResponse,
-    /// What came with its head.
+    /// The beginning of the body, which came in one read with the head.
     first: Option<Bytes>,
 }
 
@@ -136,15 +136,11 @@ impl Answer {
 }
 
 /// A log as it comes from a node.
+#[derive(derive_more::Debug)]
+#[debug("NodeLogStream {{ node: {:?}, .. }}", self.answer.node)]
 pub struct NodeLogStream {
     answer: Answer,
     decoder: LocalLogs,
-}
-
-impl std::fmt::Debug for NodeLogStream {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("NodeLogStream").field("node", &self.answer.node).finish_non_exhaustive()
-    }
 }
 
 impl NodeLogStream {

@@ -11,12 +11,12 @@ use std::future::Future;
 /// Bytes of a log that are read at once.
 pub(super) const READ_MAX: u64 = 1 << 20;
 
-/// What a decoder does next.
+/// The next step of a decoder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LogStep {
     /// It needs these bytes of the file, all of them, for [`LogDecoder::give`].
     Read {
-        /// Where they begin.
+        /// Offset in the file, in bytes.
         offset: u64,
         /// How many.
         length: usize,
@@ -63,7 +63,7 @@ impl LogDecoder {
         })
     }
 
-    /// What comes next. A step that reads comes again until the bytes are given.
+    /// Returns the next step. A [`LogStep::Read`] is returned again until its bytes are given.
     ///
     /// # Errors
     /// A file that is damaged, too large in some part, of another application or compressed in an unknown

@@ -13,7 +13,7 @@ const RESERVED: [&str; 3] = ["APPLICATION_ACL", "APPLICATION_OWNER", "VERSION"];
 /// Bytes of the longest number there is.
 const NUMBER_MAX: usize = 9;
 
-/// Where in a record it is.
+/// The decoder's place in a record.
 #[derive(Debug, Clone, Copy)]
 enum State {
     Key,
@@ -21,7 +21,7 @@ enum State {
     Chunk { left: u64, last: bool },
 }
 
-/// Where in a record's value it is.
+/// The decoder's place in a record's value.
 enum Value {
     /// Nothing of it is wanted.
     Skipped,

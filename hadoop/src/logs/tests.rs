@@ -217,7 +217,7 @@ fn a_file_that_is_added_to_says_how_much_is_whole() {
     }
 }
 
-/// As `org.apache.hadoop.io.file.tfile.Utils` documents it.
+/// Encodes a number as `org.apache.hadoop.io.file.tfile.Utils` documents it.
 fn vlong(n: i64) -> Vec<u8> {
     let low = |count: usize| n.to_be_bytes()[8 - count..].to_vec();
     let with = |first: i64, count: usize| {
@@ -357,7 +357,7 @@ fn logs_are_looked_for_where_hadoop_puts_them() {
     assert_eq!(NodeFile::named("application_1570379089091_0019.har"), NodeFile::Archive);
 }
 
-/// What a NodeManager of Hadoop 3.4.2 answers, without what does not matter here.
+/// The answer of a NodeManager of Hadoop 3.4.2, shortened to the elements that are read.
 const LIST: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\" standalone=\"yes\"?><containerLogsInfoes>\
     <containerLogsInfo><containerLogInfo><fileName>stderr</fileName><fileSize>5</fileSize>\
     <lastModifiedTime>Sat Nov 21 21:12:28 +0000 2026</lastModifiedTime></containerLogInfo>\

@@ -245,7 +245,8 @@ impl Connection {
         None
     }
 
-    /// What the server said or did cannot be gone on with: another stream, or the end.
+    /// Gives this stream up. Asks for another one ([`Event::Refused`]) if Kerberos failed in a way that may pass and
+    /// retries are left; otherwise closes the connection with `error`.
     fn fail(&mut self, error: ConnectionError) {
         if let Phase::Negotiating(negotiation) = &self.phase
             && self.refused < self.setup.kerberos_retries

@@ -1,4 +1,4 @@
-//! What can go wrong with a call, and what Hadoop's clients do about each kind.
+//! Errors of calls and connections, and what Hadoop's clients do about each kind.
 
 use crate::sasl::SaslError;
 
@@ -16,7 +16,7 @@ pub struct RemoteException {
     pub fatal: bool,
 }
 
-/// What the client should do about an exception, going by its class.
+/// The advice that an exception's class gives to the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Advice {
     /// Give up: the same call will fail the same way.
@@ -53,8 +53,9 @@ impl RemoteException {
         self.advice() == Advice::Retry
     }
 
-    /// What Hadoop's clients do: fail over after `StandbyException` and its like ("retry on failover"), ask
-    /// again after `RetriableException`, fail after others.
+    /// Returns what Hadoop's clients do about this exception: they fail over after `StandbyException` and its like, ask
+    /// again after `RetriableException` and its like, and fail after others. An exception that wraps one of these
+    /// counts as the wrapped one.
     #[must_use]
     pub fn advice(&self) -> Advice {
         const STANDBY: &[&str] = &["StandbyException", "ObserverRetryOnActiveException"];
@@ -134,7 +135,7 @@ impl ErrorCode {
     }
 }
 
-/// Why a connection is of no use any more. Every call that waits on it gets one.
+/// The reason why a connection can no longer be used. Every call that waits on the connection gets a copy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectionError {
@@ -144,7 +145,7 @@ pub enum ConnectionError {
     /// Authentication failed on this side.
     #[error("authentication: {0}")]
     Sasl(#[from] SaslError),
-    /// What came is not Hadoop RPC.
+    /// The server sent bytes that are not Hadoop RPC.
     #[error("the peer does not speak Hadoop RPC as it should: {0}")]
     Protocol(String),
     /// The connection was closed or reset.
@@ -159,15 +160,15 @@ pub enum ConnectionError {
     /// It never came about: nobody listens there, no way there, no such host.
     #[error("cannot connect to {address}: {reason}")]
     Connect {
-        /// Where to.
+        /// The server's `host:port`.
         address: String,
-        /// What the system said.
+        /// The I/O error, as text.
         reason: String,
     },
     /// It did not come about in time.
     #[error("connecting to {address} took too long")]
     ConnectTimeout {
-        /// Where to.
+        /// The server's `host:port`.
         address: String,
     },
     /// The client was shut down.
@@ -190,7 +191,7 @@ impl ConnectionError {
     }
 }
 
-/// Why a call failed.
+/// The reason why a call failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
@@ -234,7 +235,7 @@ pub enum CallError {
     Undecodable {
         /// The method.
         method: String,
-        /// What is wrong with it.
+        /// The decoder's error, as text.
         reason: String,
     },
 }

@@ -48,7 +48,7 @@ pub struct Attempt<'a> {
     pub random: f64,
 }
 
-/// What to do next.
+/// The decision about a failed try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
     /// Give the error to the caller.
@@ -100,7 +100,7 @@ fn kind(error: &CallError) -> Kind {
 }
 
 impl RetryPolicy {
-    /// What to do after a try that failed.
+    /// Decides what to do after a try that failed.
     #[must_use]
     pub fn decide(&self, attempt: Attempt<'_>) -> Decision {
         let kind = kind(attempt.error);

@@ -1,5 +1,5 @@
-//! What a connection is told and what it tells: who, what for, how long, how much; requests and events. Plain
-//! values only. What calls carry may hold passwords of tokens: `Debug` shows how long it is, never what it is.
+//! The values that a connection takes and gives: its setup and bounds, requests and events. Bodies of calls may hold
+//! passwords of tokens: `Debug` shows their lengths only.
 
 use super::header::UserInformation;
 use super::{CallError, ConnectionError};
@@ -44,7 +44,7 @@ pub enum AuthSetup {
     Simple,
     /// SASL. The entropy must be fresh for every connection.
     Sasl {
-        /// What the client has and accepts.
+        /// The credentials that the client has and the methods that it accepts.
         config: Box<SaslConfig>,
         /// Random bytes.
         entropy: [u8; 16],
@@ -70,12 +70,12 @@ impl Default for Limits {
     }
 }
 
-/// What a connection is for.
+/// The purpose and the bounds of a connection.
 #[derive(Debug, Clone)]
 pub struct Setup {
-    /// Which protocol is spoken.
+    /// The protocol of all calls on the connection.
     pub protocol: Protocol,
-    /// Who speaks.
+    /// The client's id.
     pub client: ClientId,
     /// In whose name (`effective`), and who really (`real`); left out for tokens, which say so themselves.
     pub user: UserInformation,
@@ -147,7 +147,7 @@ impl Debug for Request {
     }
 }
 
-/// What has happened.
+/// An event of a connection, in the order in which it happened.
 pub enum Event {
     /// Both sides know each other.
     Ready {
@@ -158,7 +158,7 @@ pub enum Event {
     },
     /// A call has ended.
     Reply {
-        /// Which.
+        /// The number of the call's [`Request`].
         id: i32,
         /// The encoded response message, or why there is none.
         result: Result<Bytes, CallError>,

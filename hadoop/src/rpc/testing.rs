@@ -59,7 +59,7 @@ impl SecurityLayer for GssServerLayer {
     }
 }
 
-/// What a client has said.
+/// A message that the client has sent.
 #[derive(Debug)]
 pub(crate) enum Said {
     Context(ConnectionContext),

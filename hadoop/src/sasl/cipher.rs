@@ -6,6 +6,7 @@ use cbc::cipher::{BlockDecryptMut as _, BlockEncryptMut as _, KeyIvInit as _};
 
 /// A cipher that DIGEST-MD5 can protect a stream with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Cipher {
     /// DES three times with two keys.
     TripleDes,

@@ -11,10 +11,12 @@ use md5::{Digest as _, Md5};
 
 /// How long a wrapped message may be for a side that says nothing else.
 pub(super) const RAW_MAX: usize = 65_536;
-/// What stands for the body where messages are protected.
+/// The digest's stand-in for a message's body, used where messages are protected.
 const NO_BODY: &str = ":00000000000000000000000000000000";
 
 /// The client's half of DIGEST-MD5.
+#[derive(derive_more::Debug)]
+#[debug("DigestMd5 {{ uri: {:?}, .. }}", self.uri)]
 pub struct DigestMd5 {
     user: String,
     password: Secret,
@@ -118,12 +120,6 @@ impl DigestMd5 {
     }
 }
 
-impl std::fmt::Debug for DigestMd5 {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("DigestMd5").field("uri", &self.uri).finish_non_exhaustive()
-    }
-}
-
 impl Mechanism for DigestMd5 {
     fn name(&self) -> &'static str {
         "DIGEST-MD5"
@@ -159,7 +155,7 @@ impl Mechanism for DigestMd5 {
     }
 }
 
-/// What the server asks.
+/// The server's first message: its offers and its nonce.
 struct Challenge {
     realm: String,
     has_realm: bool,
@@ -223,7 +219,7 @@ impl Challenge {
     }
 }
 
-/// What both sides put into their digests.
+/// The values that both sides put into their digests.
 pub(super) struct Session<'a> {
     pub(super) user: &'a str,
     pub(super) realm: &'a str,

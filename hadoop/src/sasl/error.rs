@@ -1,6 +1,6 @@
-//! What can go wrong in authentication. Errors never hold a password, key or response.
+//! Errors of authentication. They never hold a password, key or response.
 
-/// Why authentication failed on this side, or a protected message was refused.
+/// The reason why authentication failed on this side, or why a protected message was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SaslError {
@@ -18,7 +18,7 @@ pub enum SaslError {
     NoCommonMethod {
         /// The server's methods.
         offered: String,
-        /// What this client could use.
+        /// The methods that this client could use.
         have: String,
     },
     /// The server wants no authentication, and this client does.
@@ -46,9 +46,9 @@ pub enum SaslError {
     /// The server's Kerberos principal is not the one that the configuration names.
     #[error("the server says it is {advertised}, and the configuration expects {expected}")]
     Principal {
-        /// What the server says.
+        /// The principal that the server claims, as `service/host`.
         advertised: String,
-        /// What the configuration says.
+        /// The principal, or pattern, that the configuration has.
         expected: String,
     },
     /// A protected message was changed, repeated, left out or put out of order.

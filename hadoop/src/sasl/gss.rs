@@ -8,6 +8,8 @@ use crate::gssapi::GssContext;
 const RAW_MAX: u32 = 0x00ff_ffff;
 
 /// The client's half of GSSAPI.
+#[derive(derive_more::Debug)]
+#[debug("GssapiMechanism {{ .. }}")]
 pub struct GssapiMechanism {
     state: State,
     qops: Vec<Qop>,
@@ -69,12 +71,6 @@ fn bit(qop: Qop) -> u8 {
         Qop::Authentication => 1,
         Qop::Integrity => 2,
         Qop::Privacy => 4,
-    }
-}
-
-impl std::fmt::Debug for GssapiMechanism {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("GssapiMechanism").finish_non_exhaustive()
     }
 }
 

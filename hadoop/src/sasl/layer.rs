@@ -18,7 +18,7 @@ const SIGN_TO_CLIENT: &[u8] = b"Digest session key to server-to-client signing k
 const SEAL_TO_SERVER: &[u8] = b"Digest H(A1) to client-to-server sealing key magic constant";
 const SEAL_TO_CLIENT: &[u8] = b"Digest H(A1) to server-to-client sealing key magic constant";
 
-/// Which side of the connection this is.
+/// The side of the connection that a layer protects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
     Client,

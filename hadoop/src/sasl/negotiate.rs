@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 /// How a connection was authenticated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum AuthMethod {
     /// Not at all: the server believes what the client says.
     Simple,
@@ -30,7 +31,7 @@ impl AuthMethod {
     }
 }
 
-/// What to do when the server wants no authentication.
+/// The reaction to a server that wants no authentication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum SimpleFallback {
     /// Fail: it may not be the server that it seems to be.
@@ -40,7 +41,7 @@ pub enum SimpleFallback {
     Allow,
 }
 
-/// Which Kerberos principal the server must have.
+/// The Kerberos principal that the server must have.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ServerPrincipal {
     /// Exactly this one; `_HOST` was replaced already.
@@ -107,7 +108,7 @@ fn glob(pattern: &str, text: &str) -> bool {
 pub struct Kerberos {
     /// The user's credential.
     pub initiator: Arc<dyn Initiator>,
-    /// Which principal the server must have.
+    /// The principal that the server must have.
     pub server: ServerPrincipal,
 }
 
@@ -120,14 +121,14 @@ impl std::fmt::Debug for Kerberos {
     }
 }
 
-/// What a client has and accepts.
+/// The credentials that a client has and the methods that it accepts.
 #[derive(Debug, Clone)]
 pub struct SaslConfig {
     /// The token for this server, where there is one.
     pub token: Option<Token>,
     /// Kerberos, where it is on.
     pub kerberos: Option<Kerberos>,
-    /// What to do about a server that wants no authentication.
+    /// The reaction to a server that wants no authentication.
     pub simple: SimpleFallback,
     /// Acceptable protections, the best first.
     pub qops: Vec<Qop>,
@@ -147,7 +148,7 @@ impl Default for SaslConfig {
     }
 }
 
-/// What comes after a message of the server.
+/// The next step after a message of the server.
 pub enum Step {
     /// This is to be sent, and an answer to be waited for.
     Send(SaslMessage),
@@ -166,11 +167,11 @@ impl std::fmt::Debug for Step {
 
 /// How the exchange ended.
 pub struct Outcome {
-    /// What was used.
+    /// The method by which the client was authenticated.
     pub method: AuthMethod,
     /// The protection that was agreed on.
     pub qop: Qop,
-    /// What carries it out, for anything but [`Qop::Authentication`].
+    /// The layer that protects the stream; `None` for [`Qop::Authentication`].
     pub layer: Option<Box<dyn SecurityLayer>>,
 }
 

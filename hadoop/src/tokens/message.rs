@@ -8,10 +8,10 @@ use super::{Secret, Token};
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 #[prost(skip_debug)]
 pub struct TokenProto {
-    /// Who the bearer is.
+    /// The encoded identity of the bearer.
     #[prost(bytes = "vec", required, tag = "1")]
     pub identifier: Vec<u8>,
-    /// What proves it: secret.
+    /// The password that proves the identity: secret.
     #[prost(bytes = "vec", required, tag = "2")]
     pub password: Vec<u8>,
     /// The kind, as in [`kinds`](super::kinds).
@@ -55,8 +55,9 @@ impl From<&Token> for TokenProto {
 }
 
 /// One entry of a storage of the newer format.
-#[derive(Clone, PartialEq, prost::Message)]
+#[derive(Clone, PartialEq, prost::Message, derive_more::Debug)]
 #[prost(skip_debug)]
+#[debug("CredentialsKv {{ alias: {:?}, .. }}", self.alias)]
 pub(super) struct CredentialsKv {
     #[prost(string, required, tag = "1")]
     pub(super) alias: String,
@@ -67,23 +68,12 @@ pub(super) struct CredentialsKv {
 }
 
 /// A storage of the newer format.
-#[derive(Clone, PartialEq, prost::Message)]
+#[derive(Clone, PartialEq, prost::Message, derive_more::Debug)]
 #[prost(skip_debug)]
+#[debug("CredentialsProto {{ .. }}")]
 pub(super) struct CredentialsProto {
     #[prost(message, repeated, tag = "1")]
     pub(super) tokens: Vec<CredentialsKv>,
     #[prost(message, repeated, tag = "2")]
     pub(super) secrets: Vec<CredentialsKv>,
-}
-
-impl std::fmt::Debug for CredentialsKv {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CredentialsKv").field("alias", &self.alias).finish_non_exhaustive()
-    }
-}
-
-impl std::fmt::Debug for CredentialsProto {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CredentialsProto").finish_non_exhaustive()
-    }
 }

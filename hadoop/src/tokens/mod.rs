@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 /// The environment variable that names the token storage file which YARN made for a container.
 pub const TOKEN_FILE_VARIABLE: &str = "HADOOP_TOKEN_FILE_LOCATION";
 
-/// Why tokens could not be read or written.
+/// The reason why tokens could not be read or written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenError {
@@ -39,7 +39,7 @@ pub enum TokenError {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The I/O error.
         source: std::io::Error,
     },
     /// The bytes are no token storage.
@@ -51,7 +51,8 @@ pub enum TokenError {
 }
 
 /// Bytes that are never shown. Two secrets are compared in constant time for their length.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, derive_more::Debug)]
+#[debug("Secret({} bytes)", self.0.len())]
 pub struct Secret(Vec<u8>);
 
 impl Secret {
@@ -75,12 +76,6 @@ impl PartialEq for Secret {
     }
 }
 impl Eq for Secret {}
-
-impl std::fmt::Debug for Secret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Secret({} bytes)", self.0.len())
-    }
-}
 
 impl Drop for Secret {
     fn drop(&mut self) {
@@ -113,13 +108,13 @@ impl Token {
         Self { identifier, password, kind: kind.into(), service: service.into() }
     }
 
-    /// Who the bearer is, in the issuer's own encoding. It is no secret.
+    /// Returns the bearer's identity in the issuer's own encoding. It is no secret.
     #[must_use]
     pub fn identifier(&self) -> &[u8] {
         &self.identifier
     }
 
-    /// What proves it.
+    /// Returns the password that proves the identity.
     #[must_use]
     pub fn password(&self) -> &Secret {
         &self.password

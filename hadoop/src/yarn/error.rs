@@ -1,11 +1,11 @@
-//! What can go wrong with YARN. Errors say what there is instead of what was asked for.
+//! Errors of requests to YARN. They name what exists instead of what was asked for.
 
 use super::messages::{ApplicationId, ContainerId, YarnApplicationState};
 use crate::conf::ConfError;
 use crate::login::LoginError;
 use crate::rpc::{CallError, is_class};
 
-/// Why YARN could not do what was asked of it.
+/// The reason why a request to YARN failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum YarnError {
@@ -21,7 +21,7 @@ pub enum YarnError {
     /// There is no such queue, or it is not a leaf.
     #[error("no queue '{queue}' to submit to; there are: {}", .there_are.join(", "))]
     Queue {
-        /// What was asked for.
+        /// The queue that was asked for.
         queue: String,
         /// The leaves, by their full paths.
         there_are: Vec<String>,
@@ -29,7 +29,7 @@ pub enum YarnError {
     /// The name means several queues.
     #[error("queue '{queue}' could be any of: {}", .candidates.join(", "))]
     QueueAmbiguous {
-        /// What was asked for.
+        /// The queue that was asked for.
         queue: String,
         /// Full paths.
         candidates: Vec<String>,
@@ -45,7 +45,7 @@ pub enum YarnError {
         "{wanted} {resource} for one container are more than the cluster's maximum of {maximum}"
     )]
     Capability {
-        /// Which resource.
+        /// The name of the resource.
         resource: String,
         /// How much was asked for.
         wanted: i64,
@@ -55,17 +55,17 @@ pub enum YarnError {
     /// The application did not get as far as it should.
     #[error("{application} is {state:?}: {diagnostics}")]
     Ended {
-        /// Which.
+        /// The application.
         application: ApplicationId,
-        /// Where it is.
+        /// The application's state.
         state: YarnApplicationState,
-        /// Why, in YARN's words.
+        /// The reason, in YARN's words.
         diagnostics: String,
     },
     /// A node could not do something with a container.
     #[error("{id}: {class}: {message}")]
     Container {
-        /// Which.
+        /// The container.
         id: ContainerId,
         /// The class of the exception.
         class: String,

@@ -15,9 +15,27 @@ impl ContainerLaunchContext {
         Self { command: vec![command.into()], ..Self::default() }
     }
 
-    /// With an environment variable, in place of an earlier one of this name.
+    /// Sets an environment variable to exactly `value`, in place of an earlier one of this name.
+    ///
+    /// A NodeManager writes `export NAME="VALUE"` into a shell script without quoting `VALUE`, so this puts a backslash
+    /// before each `"`, `\`, `$` and backtick. Nothing can protect `{{` and `}}`: the NodeManager has replaced the one by
+    /// `$` and removed the other before.
     #[must_use]
-    pub fn with_env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+    pub fn with_env(self, name: impl Into<String>, value: impl AsRef<str>) -> Self {
+        let mut quoted = String::with_capacity(value.as_ref().len());
+        for c in value.as_ref().chars() {
+            if matches!(c, '"' | '\\' | '$' | '`') {
+                quoted.push('\\');
+            }
+            quoted.push(c);
+        }
+        self.with_expanded_env(name, quoted)
+    }
+
+    /// Sets an environment variable to what a shell makes of `value` between double quotes, in place of an earlier one of
+    /// this name. `{{NAME}}` and `$NAME` stand for the container's variable `NAME`: `{{PWD}}/conf`.
+    #[must_use]
+    pub fn with_expanded_env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         let (name, value) = (name.into(), value.into());
         self.environment.retain(|pair| pair.key.as_deref() != Some(name.as_str()));
         self.environment.push(StringStringMap { key: Some(name), value: Some(value) });

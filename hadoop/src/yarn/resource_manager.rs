@@ -1,5 +1,4 @@
-//! Where the ResourceManagers are and how often they are asked, from the configuration. Nothing is connected
-//! here.
+//! Finds the ResourceManagers, and the number of retries, in the configuration. Nothing is connected here.
 
 use crate::client::{Options, connect_retries};
 use crate::conf::{ConfError, Configuration};
@@ -59,7 +58,8 @@ pub fn resource_managers(
     }
 }
 
-/// Who renews the tokens that applications take along: the ResourceManagers, by their Kerberos principal.
+/// Returns the renewer of the tokens that applications take along: the Kerberos principal of the ResourceManagers.
+/// Looks the first ResourceManager's host up if the principal has `_HOST`.
 ///
 /// # Errors
 /// A configuration that does not name it, as that of a cluster without Kerberos; an address without a name where the

@@ -558,7 +558,7 @@ fn what_no_container_may_have_is_refused_before() {
     assert!(said(resource(1, 1, 2)).contains("2 gpu"));
 }
 
-/// As a ResourceManager of Hadoop 3.3.6 sends it: without a service, which Java's client adds.
+/// A delegation token as a ResourceManager of Hadoop 3.3.6 sends it: without a service, which Java's client adds.
 const DELEGATION_TOKEN: &[u8] =
     b"\x0aM\x0a\x1e\x0a\x04root\x12\x04root \xff\xc7\xae\xfd\x9f4(\xff\xcf\xe0\x9d\xa240\x028\
         \x02\x12\x14\xa4\x8c\xd9\xd9\x7fWs&\xe1$m#2\xf5\xc4\xb9\xaf\x16%h\x1a\x13RM_DELEGATION_T\
@@ -603,5 +603,16 @@ proptest! {
         let _ = GetApplicationsResponse::decode(&bytes[..]);
         let _ = StartContainersResponse::decode(&bytes[..]);
         let _ = GetQueueInfoResponse::decode(&bytes[..]);
+    }
+}
+
+#[test]
+fn a_variables_value_survives_the_nodes_script() {
+    for value in ["", "plain", "a \"b\" 'c'", "$HOME `id` \\ \\\"", "[{\"a\":1},{\"b\":[]}]"] {
+        let launch = ContainerLaunchContext::of_command("x").with_env("X", value);
+        let written = launch.environment[0].value.as_deref().unwrap();
+        let script = format!("export X=\"{written}\"\nprintf %s \"$X\"");
+        let output = std::process::Command::new("bash").args(["-c", &script]).output().unwrap();
+        assert_eq!((output.status.success(), output.stdout.as_slice()), (true, value.as_bytes()));
     }
 }

@@ -1,4 +1,4 @@
-//! Where YARN's web proxy is, from the configuration: applications' pages are read through it. Nothing is connected or
+//! Finds YARN's web proxy, through which applications' pages are read, in the configuration. Nothing is connected or
 //! resolved here.
 
 use super::resource_manager::split;

@@ -56,16 +56,11 @@ impl From<ExitStatus> for ExitCause {
 }
 
 /// Kills a child and its process group. Does nothing once the child has been reaped.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Kill({:?})", lock(&self.group))]
 pub struct Kill {
     /// The child's process group; `None` after the child was reaped, because its id may be reused then.
     group: Arc<Mutex<Option<Pid>>>,
-}
-
-impl fmt::Debug for Kill {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Kill({:?})", lock(&self.group))
-    }
 }
 
 impl Kill {

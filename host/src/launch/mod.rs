@@ -25,7 +25,7 @@ use model::{JobId, ProcessSession};
 use platform::{BoxStream, Lane};
 use std::{
     collections::BTreeMap,
-    fmt, io,
+    io,
     path::PathBuf,
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
@@ -126,6 +126,8 @@ fn said(log_tail: &str) -> String {
 }
 
 /// A running child that has answered its first call.
+#[derive(derive_more::Debug)]
+#[debug("LaunchedHost({}, pid {:?})", self.address.address, self.address.pid)]
 pub struct LaunchedHost {
     /// The host's address, session and process id.
     pub address: HostAddress,
@@ -133,12 +135,6 @@ pub struct LaunchedHost {
     pub exited: BoxFuture<'static, ExitCause>,
     /// Kills the process and its process group.
     pub kill: Kill,
-}
-
-impl fmt::Debug for LaunchedHost {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "LaunchedHost({}, pid {:?})", self.address.address, self.address.pid)
-    }
 }
 
 impl LaunchSpec {

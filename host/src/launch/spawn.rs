@@ -35,13 +35,9 @@ pub struct Launched {
 }
 
 /// A future that completes when the child has ended and was reaped, with how it ended.
+#[derive(derive_more::Debug)]
+#[debug("Exited")]
 pub struct Exited(pub(super) BoxFuture<'static, ExitCause>);
-
-impl std::fmt::Debug for Exited {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Exited")
-    }
-}
 
 impl Future for Exited {
     type Output = ExitCause;

@@ -6,7 +6,6 @@ use crate::objects::{StoreError, StoreFuture};
 use bytes::Bytes;
 use hdfs_native::file::FileReader;
 use hdfs_native::{Client, ClientBuilder};
-use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -118,15 +117,11 @@ impl RemoteFiles for HdfsFiles {
     }
 }
 
+#[derive(derive_more::Debug)]
+#[debug("HdfsFile({})", self.uri)]
 struct HdfsFile {
     reader: Arc<FileReader>,
     uri: String,
-}
-
-impl fmt::Debug for HdfsFile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "HdfsFile({})", self.uri)
-    }
 }
 
 impl RemoteFile for HdfsFile {

@@ -7,7 +7,6 @@ use crate::objects::{S3Settings, StoreError, StoreFuture, unknown_uri};
 use bytes::Bytes;
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStore as _, ObjectStoreExt as _};
-use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -115,6 +114,8 @@ impl RemoteFiles for S3Files {
 }
 
 /// An object that is read range by range. Opening it sends no request.
+#[derive(derive_more::Debug)]
+#[debug("S3File(s3://{}/{})", self.0.store.bucket(), self.0.path)]
 struct S3File(Arc<S3Object>);
 
 struct S3Object {
@@ -163,12 +164,6 @@ impl S3Object {
             return Err(self.replaced());
         }
         answer.bytes().await.map_err(failed)
-    }
-}
-
-impl fmt::Debug for S3File {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "S3File(s3://{}/{})", self.0.store.bucket(), self.0.path)
     }
 }
 

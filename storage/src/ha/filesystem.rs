@@ -23,7 +23,6 @@ use crate::objects::{ObjectStore, PutNew, StoreError};
 use bytes::Bytes;
 use platform::watch;
 use platform::{Lane, Platform};
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -44,7 +43,8 @@ pub struct FileElectionSettings {
 }
 
 /// The election of the processes that share an object store.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("FileElection({})", self.inner.store.location())]
 pub struct FileElection {
     inner: Arc<Inner>,
 }
@@ -60,12 +60,6 @@ struct Inner {
     highest: AtomicU64,
     /// True once an epoch above the limit was logged.
     told_beyond: AtomicBool,
-}
-
-impl fmt::Debug for FileElection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "FileElection({})", self.inner.store.location())
-    }
 }
 
 impl FileElection {

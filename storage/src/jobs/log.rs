@@ -26,7 +26,6 @@ use bytes::Bytes;
 use model::{CheckpointPointer, Epoch, JobGraph, JobId, LeaderSession};
 use platform::Platform;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 use thiserror::Error;
@@ -38,18 +37,13 @@ const TRIES_MAX: u32 = 100;
 
 /// The identity of a log, which no other log ever has. Of two logs of one job, the one with the higher id was created
 /// later. Copies of programs have ids of the same kind. Its text is `<store epoch>.<process epoch>.<nonce>.<count>`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, derive_more::Display)]
+#[display("{}.{}", session_text(self.creator), self.count)]
 pub struct LogId {
     /// The leader that created the log.
     pub creator: LeaderSession,
     /// The number of logs that this leader had created before.
     pub count: u64,
-}
-
-impl fmt::Display for LogId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", session_text(self.creator), self.count)
-    }
 }
 
 /// Returns a session as names of objects contain it.
@@ -141,17 +135,12 @@ pub struct TakenOver {
 }
 
 /// The logs of all jobs of a cluster, as one leader uses them. Clones share the store.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("JobLogs({})", self.objects.location())]
 pub struct JobLogs {
     objects: Arc<dyn ObjectStore>,
     platform: Platform,
     lease: Lease,
-}
-
-impl fmt::Debug for JobLogs {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "JobLogs({})", self.objects.location())
-    }
 }
 
 impl JobLogs {

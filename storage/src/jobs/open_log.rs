@@ -9,10 +9,11 @@ use super::log::{AppendError, JobLogs, LogEnd};
 use super::record::{JobFact, Writer};
 use futures::lock::Mutex;
 use model::{CheckpointPointer, LeaderSession};
-use std::{collections::BTreeSet, fmt, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc};
 
 /// The log of a running job at the Dispatcher that owns it. Clones share the position.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("OpenJobLog({}, {})", self.0.opened.job, self.0.opened.log)]
 pub struct OpenJobLog(Arc<Shared>);
 
 struct Shared {
@@ -31,12 +32,6 @@ struct State {
     checkpoints: Vec<(u64, CheckpointPointer)>,
     /// True if the job's last fact is in the log.
     ended: bool,
-}
-
-impl fmt::Debug for OpenJobLog {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "OpenJobLog({}, {})", self.0.opened.job, self.0.opened.log)
-    }
 }
 
 impl OpenJobLog {

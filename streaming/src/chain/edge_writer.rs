@@ -14,11 +14,10 @@
 use super::Partitioner;
 use crate::{
     batch::Batch,
-    operators::{BATCH_BYTES, BATCH_RECORDS, Consumer, Flow, OperatorMail},
+    operators::{BATCH_BYTES, BATCH_RECORDS, Consumer, Flow},
     seam::{Element, ErasedBatch, Interrupt, OutputPort, StreamEvent, TaskCounters, TaskError},
     types::{Record, weigh},
 };
-use model::NodeId;
 use std::{
     cell::Cell,
     collections::VecDeque,
@@ -298,10 +297,6 @@ impl<T: Record> EdgeWriter<T> {
 }
 
 impl<T: Record> Consumer<T> for EdgeWriter<T> {
-    fn open(&mut self) -> Result<(), TaskError> {
-        Ok(())
-    }
-
     fn batch(&mut self, batch: &mut Batch<T>) -> Result<bool, TaskError> {
         if batch.is_empty() {
             return Ok(self.queued == 0 && self.rest.is_empty());
@@ -389,15 +384,4 @@ impl<T: Record> Consumer<T> for EdgeWriter<T> {
         self.report_held();
         Ok(self.queued == 0)
     }
-
-    fn deliver(&mut self, _to: NodeId, _mail: OperatorMail) -> Result<(), TaskError> {
-        Ok(())
-    }
-    fn notify_complete(&mut self, _checkpoint: u64) -> Result<(), TaskError> {
-        Ok(())
-    }
-    fn close(&mut self) -> Result<(), TaskError> {
-        Ok(())
-    }
-    fn dispose(&mut self) {}
 }

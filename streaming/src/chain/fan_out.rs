@@ -2,11 +2,10 @@
 
 use crate::{
     batch::Batch,
-    operators::{BATCH_RECORDS, Consumer, Flow, OperatorMail},
+    operators::{BATCH_RECORDS, Consumer, Flow},
     seam::{StreamEvent, TaskError},
     types::Record,
 };
-use model::NodeId;
 
 /// The end of a chain with several edges: sends every record and event on each of them.
 pub struct FanOut<T> {
@@ -70,12 +69,6 @@ impl<T: Record> Consumer<T> for FanOut<T> {
         }
         Ok(sent)
     }
-    fn deliver(&mut self, _to: NodeId, _mail: OperatorMail) -> Result<(), TaskError> {
-        Ok(())
-    }
-    fn notify_complete(&mut self, _checkpoint: u64) -> Result<(), TaskError> {
-        Ok(())
-    }
     fn close(&mut self) -> Result<(), TaskError> {
         self.edges.iter_mut().try_for_each(|edge| edge.close())
     }
@@ -89,39 +82,11 @@ impl<T: Record> Consumer<T> for FanOut<T> {
 pub struct NoConsumer;
 
 impl<T: Send> Consumer<T> for NoConsumer {
-    fn open(&mut self) -> Result<(), TaskError> {
-        Ok(())
-    }
     fn batch(&mut self, batch: &mut Batch<T>) -> Result<bool, TaskError> {
         batch.clear();
         Ok(true)
     }
-    fn resume(&mut self) -> Result<(), TaskError> {
-        Ok(())
-    }
-    fn is_interrupted(&self) -> bool {
-        false
-    }
     fn event(&mut self, _event: StreamEvent) -> Result<Flow, TaskError> {
         Ok(Flow::Done)
     }
-    fn full(&self) -> bool {
-        false
-    }
-    fn most_at_once(&self) -> usize {
-        BATCH_RECORDS
-    }
-    fn flush(&mut self, _partial: bool) -> Result<bool, TaskError> {
-        Ok(true)
-    }
-    fn deliver(&mut self, _to: NodeId, _mail: OperatorMail) -> Result<(), TaskError> {
-        Ok(())
-    }
-    fn notify_complete(&mut self, _checkpoint: u64) -> Result<(), TaskError> {
-        Ok(())
-    }
-    fn close(&mut self) -> Result<(), TaskError> {
-        Ok(())
-    }
-    fn dispose(&mut self) {}
 }

@@ -14,7 +14,7 @@ use platform::{
 };
 use std::{
     collections::BTreeMap,
-    fmt, io,
+    io,
     sync::{Arc, Mutex, Weak},
     time::Duration,
 };
@@ -30,6 +30,8 @@ const RETRY_FIRST: Duration = Duration::from_millis(20);
 const RETRY_LAST: Duration = Duration::from_secs(1);
 
 /// A listening port at which other task processes of the job reach this one.
+#[derive(derive_more::Debug)]
+#[debug("DataPort({})", self.address())]
 pub struct DataPort {
     listener: BoxListener,
     me: Me,
@@ -92,12 +94,6 @@ impl DataPort {
     /// Returns the address, `host:port`, at which other processes reach the port.
     pub fn address(&self) -> &str {
         &self.me.introduction.node
-    }
-}
-
-impl fmt::Debug for DataPort {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "DataPort({})", self.address())
     }
 }
 

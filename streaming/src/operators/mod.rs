@@ -82,13 +82,16 @@ pub enum Flow {
     Waiting,
 }
 
-/// The rest of a chain as its predecessor sees it: takes records and control elements.
+/// The rest of a chain as its predecessor sees it: takes records and control elements. The defaults are those of a consumer
+/// that is the end of its chain, holds nothing back and is never full.
 pub trait Consumer<T>: Send {
     /// Opens the operators of the chain, from the last one to this one.
     ///
     /// # Errors
     /// Returns an error if an operator cannot be opened.
-    fn open(&mut self) -> Result<(), TaskError>;
+    fn open(&mut self) -> Result<(), TaskError> {
+        Ok(())
+    }
     /// Takes all records of `batch`, which comes back empty and keeps its capacity. Returns true if the chain takes more, false
     /// if an output is full or the step was interrupted.
     ///
@@ -100,10 +103,14 @@ pub trait Consumer<T>: Send {
     ///
     /// # Errors
     /// Fails as [`Consumer::batch`] does.
-    fn resume(&mut self) -> Result<(), TaskError>;
+    fn resume(&mut self) -> Result<(), TaskError> {
+        Ok(())
+    }
     /// Returns true if an interruption has left records to [`Consumer::resume`] with. No event may be handed in then, and
     /// records that are handed in wait behind those.
-    fn is_interrupted(&self) -> bool;
+    fn is_interrupted(&self) -> bool {
+        false
+    }
     /// Takes a control element, after all records that came before it. Unless this returns [`Flow::Done`], the caller must hand
     /// in the same event again before anything else.
     ///
@@ -112,15 +119,21 @@ pub trait Consumer<T>: Send {
     fn event(&mut self, event: StreamEvent) -> Result<Flow, TaskError>;
     /// Returns true if an output or sink of the chain takes nothing more for now. Records that are handed in nevertheless are
     /// kept.
-    fn full(&self) -> bool;
+    fn full(&self) -> bool {
+        false
+    }
     /// Returns how many records to hand in at once, so that little has to be kept when the chain gets full: fewer where records
     /// are large.
-    fn most_at_once(&self) -> usize;
+    fn most_at_once(&self) -> usize {
+        BATCH_RECORDS
+    }
     /// Sends on the full batches that wait, with `partial` the others too. Returns true if nothing waits any more.
     ///
     /// # Errors
     /// Fails as [`Consumer::batch`] does.
-    fn flush(&mut self, partial: bool) -> Result<bool, TaskError>;
+    fn flush(&mut self, _partial: bool) -> Result<bool, TaskError> {
+        Ok(true)
+    }
     /// Returns the earliest checkpoint for which an operator of the chain still writes its snapshot; `None` if no operator writes.
     fn writes(&self) -> Option<u64> {
         None
@@ -139,12 +152,16 @@ pub trait Consumer<T>: Send {
     ///
     /// # Errors
     /// Fails as [`Consumer::batch`] does.
-    fn deliver(&mut self, to: model::NodeId, mail: OperatorMail) -> Result<(), TaskError>;
+    fn deliver(&mut self, _to: model::NodeId, _mail: OperatorMail) -> Result<(), TaskError> {
+        Ok(())
+    }
     /// Tells all operators that a checkpoint is complete in the whole job.
     ///
     /// # Errors
     /// Fails as [`Consumer::batch`] does.
-    fn notify_complete(&mut self, checkpoint: u64) -> Result<(), TaskError>;
+    fn notify_complete(&mut self, _checkpoint: u64) -> Result<(), TaskError> {
+        Ok(())
+    }
     /// Returns true while an operator of the chain commits what a completed checkpoint has released. The task must not finish then;
     /// the operator asks its host for mail until it is done.
     fn is_committing(&self) -> bool {
@@ -154,10 +171,12 @@ pub trait Consumer<T>: Send {
     ///
     /// # Errors
     /// Fails as [`Consumer::batch`] does.
-    fn close(&mut self) -> Result<(), TaskError>;
+    fn close(&mut self) -> Result<(), TaskError> {
+        Ok(())
+    }
     /// Releases what the operators hold. Called if the task was cancelled or has failed, also after a `close` that failed:
     /// operators that were closed then are not disposed of.
-    fn dispose(&mut self);
+    fn dispose(&mut self) {}
 }
 
 /// An operator, which turns the records that it takes into other records. [`Link`] makes a [`Consumer`] of it.

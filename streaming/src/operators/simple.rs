@@ -44,18 +44,40 @@ use super::{BoxError, Collector, Operator, OperatorContext};
 use crate::{batch::Batch, seam::TaskError, types::Record};
 use std::marker::PhantomData;
 
-/// Emits what a function makes of each record (`map`).
-#[derive(Debug)]
-pub struct Map<F, Out> {
-    function: F,
-    out: PhantomData<fn() -> Out>,
+/// Declares operators that call one function of the program.
+macro_rules! operators {
+    ($($(#[$doc:meta])* $name:ident $(<$out:ident>)?;)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub struct $name<F $(, $out)?> {
+            function: F,
+            $(out: PhantomData<fn() -> $out>,)?
+        }
+
+        impl<F $(, $out)?> $name<F $(, $out)?> {
+            /// Creates the operator around its function, of which each subtask has a clone.
+            pub fn new(function: F) -> Self {
+                Self { function, $(out: PhantomData::<fn() -> $out>,)? }
+            }
+        }
+    )*};
 }
 
-impl<F, Out> Map<F, Out> {
-    /// Creates the operator around its function, of which each subtask has a clone.
-    pub fn new(function: F) -> Self {
-        Self { function, out: PhantomData }
-    }
+operators! {
+    /// Emits what a function makes of each record (`map`).
+    Map<Out>;
+    /// Emits what a function makes of each record; an error of the function fails the task (`try_map`).
+    TryMap<Out>;
+    /// Lets those records through for which a predicate is true (`filter`).
+    Filter;
+    /// Lets those records through for which a predicate is true; an error of the predicate fails the task (`try_filter`).
+    TryFilter;
+    /// Shows each record to a function and passes it on (`inspect`).
+    Inspect;
+    /// Emits whatever a function emits for each record (`flat_map`).
+    FlatMap<Out>;
+    /// Emits whatever a function emits for each record; an error of the function fails the task (`try_flat_map`).
+    TryFlatMap<Out>;
 }
 
 impl<In, Out: Record, F: FnMut(In) -> Out + Send> Operator<In> for Map<F, Out> {
@@ -68,20 +90,6 @@ impl<In, Out: Record, F: FnMut(In) -> Out + Send> Operator<In> for Map<F, Out> {
     ) -> Result<(), TaskError> {
         out.extend_mapped(batch, &mut self.function);
         Ok(())
-    }
-}
-
-/// Emits what a function makes of each record; an error of the function fails the task (`try_map`).
-#[derive(Debug)]
-pub struct TryMap<F, Out> {
-    function: F,
-    out: PhantomData<fn() -> Out>,
-}
-
-impl<F, Out> TryMap<F, Out> {
-    /// Creates the operator around its function, of which each subtask has a clone.
-    pub fn new(function: F) -> Self {
-        Self { function, out: PhantomData }
     }
 }
 
@@ -106,19 +114,6 @@ where
     }
 }
 
-/// Lets those records through for which a predicate is true (`filter`).
-#[derive(Debug)]
-pub struct Filter<F> {
-    function: F,
-}
-
-impl<F> Filter<F> {
-    /// Creates the operator around its function, of which each subtask has a clone.
-    pub fn new(function: F) -> Self {
-        Self { function }
-    }
-}
-
 impl<In: Record, F: FnMut(&In) -> bool + Send> Operator<In> for Filter<F> {
     type Out = In;
     fn process(
@@ -129,19 +124,6 @@ impl<In: Record, F: FnMut(&In) -> bool + Send> Operator<In> for Filter<F> {
     ) -> Result<(), TaskError> {
         out.extend_filtered(batch, &mut self.function);
         Ok(())
-    }
-}
-
-/// Lets those records through for which a predicate is true; an error of the predicate fails the task (`try_filter`).
-#[derive(Debug)]
-pub struct TryFilter<F> {
-    function: F,
-}
-
-impl<F> TryFilter<F> {
-    /// Creates the operator around its function, of which each subtask has a clone.
-    pub fn new(function: F) -> Self {
-        Self { function }
     }
 }
 
@@ -167,19 +149,6 @@ where
     }
 }
 
-/// Shows each record to a function and passes it on (`inspect`).
-#[derive(Debug)]
-pub struct Inspect<F> {
-    function: F,
-}
-
-impl<F> Inspect<F> {
-    /// Creates the operator around its function, of which each subtask has a clone.
-    pub fn new(function: F) -> Self {
-        Self { function }
-    }
-}
-
 impl<In: Record, F: FnMut(&In) + Send> Operator<In> for Inspect<F> {
     type Out = In;
     fn process(
@@ -193,20 +162,6 @@ impl<In: Record, F: FnMut(&In) + Send> Operator<In> for Inspect<F> {
             record
         });
         Ok(())
-    }
-}
-
-/// Emits whatever a function emits for each record (`flat_map`).
-#[derive(Debug)]
-pub struct FlatMap<F, Out> {
-    function: F,
-    out: PhantomData<fn() -> Out>,
-}
-
-impl<F, Out> FlatMap<F, Out> {
-    /// Creates the operator around its function, of which each subtask has a clone.
-    pub fn new(function: F) -> Self {
-        Self { function, out: PhantomData }
     }
 }
 
@@ -227,20 +182,6 @@ where
             (self.function)(record, out);
             Ok(out.should_continue())
         })
-    }
-}
-
-/// Emits whatever a function emits for each record; an error of the function fails the task (`try_flat_map`).
-#[derive(Debug)]
-pub struct TryFlatMap<F, Out> {
-    function: F,
-    out: PhantomData<fn() -> Out>,
-}
-
-impl<F, Out> TryFlatMap<F, Out> {
-    /// Creates the operator around its function, of which each subtask has a clone.
-    pub fn new(function: F) -> Self {
-        Self { function, out: PhantomData }
     }
 }
 

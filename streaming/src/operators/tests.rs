@@ -73,20 +73,11 @@ impl Door {
 }
 
 impl<T: Send> Consumer<T> for Door {
-    fn open(&mut self) -> Result<(), TaskError> {
-        Ok(())
-    }
     fn batch(&mut self, batch: &mut Batch<T>) -> Result<bool, TaskError> {
         let mut end = self.0.lock().unwrap();
         end.came.push(Ok(batch.len()));
         batch.clear();
         Ok(!end.closed)
-    }
-    fn resume(&mut self) -> Result<(), TaskError> {
-        Ok(())
-    }
-    fn is_interrupted(&self) -> bool {
-        false
     }
     fn event(&mut self, event: StreamEvent) -> Result<Flow, TaskError> {
         let mut end = self.0.lock().unwrap();
@@ -99,22 +90,9 @@ impl<T: Send> Consumer<T> for Door {
     fn full(&self) -> bool {
         self.0.lock().unwrap().closed
     }
-    fn most_at_once(&self) -> usize {
-        BATCH_RECORDS
-    }
     fn flush(&mut self, _partial: bool) -> Result<bool, TaskError> {
         Ok(!Consumer::<T>::full(self))
     }
-    fn deliver(&mut self, _to: NodeId, _mail: OperatorMail) -> Result<(), TaskError> {
-        Ok(())
-    }
-    fn notify_complete(&mut self, _checkpoint: u64) -> Result<(), TaskError> {
-        Ok(())
-    }
-    fn close(&mut self) -> Result<(), TaskError> {
-        Ok(())
-    }
-    fn dispose(&mut self) {}
 }
 
 fn link<T: Send + 'static, Op>(operator: Op, next: impl Consumer<Op::Out> + 'static) -> Link<T, Op>

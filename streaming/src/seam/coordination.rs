@@ -1,7 +1,7 @@
 //! Coordinators: the parts of operators that run once per job, beside the JobMaster. Traits and values only.
 
 use model::{ExecutionAttemptId, JobId, OperatorId};
-use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 /// The values that a coordinator is created with.
 #[derive(Debug, Clone)]
@@ -22,7 +22,8 @@ pub struct CoordinatorContext {
 
 /// A callback that takes the cause of a coordinator's failure outside a call. The job is then restarted or fails, as its restart
 /// strategy says.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("OnFailure")]
 pub struct OnFailure(Arc<dyn Fn(String) + Send + Sync>);
 
 impl OnFailure {
@@ -43,14 +44,10 @@ impl Default for OnFailure {
     }
 }
 
-impl fmt::Debug for OnFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("OnFailure")
-    }
-}
-
 /// The reply slot of one event or snapshot. It can be kept and used later from any thread. If it is dropped without an answer,
 /// the event or snapshot fails.
+#[derive(derive_more::Debug)]
+#[debug("EventReply")]
 pub struct EventReply(Box<dyn FnOnce(Result<Vec<u8>, String>) + Send>);
 
 impl EventReply {
@@ -61,12 +58,6 @@ impl EventReply {
     /// Sends the answer, or an error with its reason.
     pub fn send(self, answer: Result<Vec<u8>, String>) {
         (self.0)(answer);
-    }
-}
-
-impl fmt::Debug for EventReply {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("EventReply")
     }
 }
 

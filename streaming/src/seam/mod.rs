@@ -24,7 +24,6 @@ use model::{Devices, ExecutionAttemptId, FailureCause, JobVertexId, OperatorId};
 use std::{
     any::Any,
     collections::BTreeMap,
-    fmt,
     path::PathBuf,
     sync::{
         Arc,
@@ -116,6 +115,8 @@ impl StreamEvent {
 
 /// A [`Batch`] without its record type, which only the two ends of the edge know, and the watermark after its records. Inside a
 /// process it is handed over without being encoded.
+#[derive(derive_more::Debug)]
+#[debug("ErasedBatch({} records)", self.len)]
 pub struct ErasedBatch {
     batch: Box<dyn Any + Send>,
     len: usize,
@@ -160,12 +161,6 @@ impl ErasedBatch {
     /// Borrows the records if they are of type `T`; `None` if they are of another.
     pub fn downcast_ref<T: Send + 'static>(&self) -> Option<&Batch<T>> {
         self.batch.downcast_ref::<Batch<T>>()
-    }
-}
-
-impl fmt::Debug for ErasedBatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ErasedBatch({} records)", self.len)
     }
 }
 

@@ -2,10 +2,12 @@
 //! never in memory as a whole beside the state. This module must never keep a snapshot that it has given out.
 
 use super::TaskError;
-use std::{fmt, vec};
+use std::vec;
 
 /// The snapshots that one operator is restored from, one per subtask that wrote one, or several for state in parts. Each is read
 /// when it is asked for.
+#[derive(derive_more::Debug)]
+#[debug("Restore({})", if self.is_empty { "nothing" } else { "snapshots" })]
 pub struct Restore {
     snapshots: Box<dyn Iterator<Item = Result<Vec<u8>, TaskError>> + Send>,
     is_empty: bool,
@@ -45,11 +47,5 @@ impl Iterator for Restore {
 
     fn next(&mut self) -> Option<Self::Item> {
         self.snapshots.next()
-    }
-}
-
-impl fmt::Debug for Restore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Restore({})", if self.is_empty { "nothing" } else { "snapshots" })
     }
 }

@@ -86,11 +86,6 @@ impl TaskSignal {
         std::thread::park_timeout(limit);
         self.take()
     }
-
-    /// Returns whether both are clones of the same signal.
-    pub fn same_as(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
 }
 
 #[cfg(test)]

@@ -3,10 +3,9 @@
 use crate::{
     batch::{Batch, NO_TIME},
     graph::draft::lock,
-    operators::{BATCH_RECORDS, Consumer, Flow, OperatorMail},
+    operators::{Consumer, Flow},
     seam::{StreamEvent, TaskError},
 };
-use model::NodeId;
 use std::sync::{Arc, Mutex};
 
 /// Everything that arrived since the records were last taken out.
@@ -50,19 +49,10 @@ impl<T> Gathered<T> {
 pub(super) struct Gather<T>(pub(super) Gathered<T>);
 
 impl<T: Send> Consumer<T> for Gather<T> {
-    fn open(&mut self) -> Result<(), TaskError> {
-        Ok(())
-    }
     fn batch(&mut self, batch: &mut Batch<T>) -> Result<bool, TaskError> {
         let mut kept = lock(&self.0.0);
         batch.each(|record, time| kept.records.push((record, (time != NO_TIME).then_some(time))));
         Ok(true)
-    }
-    fn resume(&mut self) -> Result<(), TaskError> {
-        Ok(())
-    }
-    fn is_interrupted(&self) -> bool {
-        false
     }
     fn event(&mut self, event: StreamEvent) -> Result<Flow, TaskError> {
         match event {
@@ -72,23 +62,4 @@ impl<T: Send> Consumer<T> for Gather<T> {
         }
         Ok(Flow::Done)
     }
-    fn full(&self) -> bool {
-        false
-    }
-    fn most_at_once(&self) -> usize {
-        BATCH_RECORDS
-    }
-    fn flush(&mut self, _partial: bool) -> Result<bool, TaskError> {
-        Ok(true)
-    }
-    fn deliver(&mut self, _to: NodeId, _mail: OperatorMail) -> Result<(), TaskError> {
-        Ok(())
-    }
-    fn notify_complete(&mut self, _checkpoint: u64) -> Result<(), TaskError> {
-        Ok(())
-    }
-    fn close(&mut self) -> Result<(), TaskError> {
-        Ok(())
-    }
-    fn dispose(&mut self) {}
 }

@@ -6,9 +6,11 @@ use crate::{
     batch::Batch,
     seam::{EdgeCodec, ErasedBatch},
 };
-use std::{any::type_name, fmt, marker::PhantomData};
+use std::{any::type_name, marker::PhantomData};
 
 /// The codec of an edge that carries records of type `T`.
+#[derive(derive_more::Debug)]
+#[debug("BatchCodec<{}>", type_name::<T>())]
 pub struct BatchCodec<T>(PhantomData<fn() -> T>);
 
 impl<T> BatchCodec<T> {
@@ -21,12 +23,6 @@ impl<T> BatchCodec<T> {
 impl<T> Default for BatchCodec<T> {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-impl<T> fmt::Debug for BatchCodec<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "BatchCodec<{}>", type_name::<T>())
     }
 }
 

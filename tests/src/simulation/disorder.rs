@@ -6,7 +6,6 @@ use super::observer::Observer;
 use gateways::disorder::Disorder;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -15,17 +14,13 @@ use std::time::Duration;
 const LONGEST_MS: u64 = 400;
 
 /// The disorder of one process.
+#[derive(derive_more::Debug)]
+#[debug("Late({} per mille)", self.per_mille)]
 pub struct Late {
     rng: Mutex<ChaCha8Rng>,
     /// Number of calls out of a thousand that are held back.
     per_mille: u32,
     observer: Observer,
-}
-
-impl fmt::Debug for Late {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Late({} per mille)", self.per_mille)
-    }
 }
 
 impl Late {

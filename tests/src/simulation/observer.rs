@@ -53,18 +53,13 @@ impl Seen<'_> {
 }
 
 /// An invariant that does not hold.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, derive_more::Display)]
+#[display("{}: {}", self.invariant, self.what)]
 pub struct Violation {
     /// Name of the invariant that was broken.
     pub invariant: &'static str,
     /// Observation that breaks the invariant.
     pub what: String,
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.invariant, self.what)
-    }
 }
 
 /// The use of the trace besides its hash.
@@ -94,14 +89,9 @@ struct State {
 }
 
 /// All that is seen of one run. Cheap to clone.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Observer")]
 pub struct Observer(Arc<Mutex<State>>);
-
-impl fmt::Debug for Observer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Observer")
-    }
-}
 
 impl Observer {
     /// Creates an observer that has seen nothing.

@@ -13,7 +13,6 @@ use model::ContentHash;
 use platform::Platform;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use storage::blobs::parse_copy_name;
@@ -91,18 +90,13 @@ impl SharedStorage {
 }
 
 /// The store as one host sees it.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("HostStorage")]
 struct HostStorage {
     faulty: FaultyObjects,
     /// The number of the fault that the host's calls have now.
     number: Arc<Mutex<Option<u64>>>,
     observer: Observer,
-}
-
-impl fmt::Debug for HostStorage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("HostStorage")
-    }
 }
 
 impl HostStorage {
@@ -139,17 +133,12 @@ impl ObjectStore for HostStorage {
 
 /// The objects; every new record of a job and every change of a checkpoint's metadata or a program's copies is reported to the
 /// observer.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Recorded")]
 struct Recorded {
     inner: MemoryObjects,
     observer: Observer,
     mutation: Mutation,
-}
-
-impl fmt::Debug for Recorded {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Recorded")
-    }
 }
 
 /// Returns the fact that a new object records about a job; `None` if the object is no record.

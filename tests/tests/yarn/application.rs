@@ -66,11 +66,6 @@ async fn credentials(conf: &Configuration, login: &Login) -> Credentials {
     credentials
 }
 
-/// Quotes a text for NodeManagers' scripts.
-fn quoted(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('$', "\\$").replace('`', "\\`")
-}
-
 impl Application {
     pub(super) fn submit(
         command: &str,
@@ -269,7 +264,7 @@ async fn staged_and_submitted(
     }
     let credentials = credentials(&conf, &login).await;
     launch = launch
-        .with_env("FLOTT_YARN_FILES", quoted(&json!(listed).to_string()))
+        .with_env("FLOTT_YARN_FILES", json!(listed).to_string())
         .with_env("FLOTT_YARN_STAGING", format!("{root}{staging}"))
         .with_env("HADOOP_USER_NAME", login.short_name())
         .with_tokens(&credentials);

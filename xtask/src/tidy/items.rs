@@ -6,7 +6,7 @@ use super::{Complaints, source::Source};
 const FILE_LINES_MAX: usize = 500;
 /// Lines of a function.
 const FUNCTION_LINES_MAX: usize = 70;
-/// Where `unsafe` may stand: a crate, or the one module of its kind.
+/// The places where `unsafe` may stand: a crate, or the one module of its kind.
 const UNSAFE_ALLOWED: &[&str] = &[
     "streaming/src/",
     // The sampler of the stacks of threads.
@@ -70,7 +70,7 @@ fn unsafe_code(source: &Source, complaints: &mut Complaints) {
     }
 }
 
-/// Where the order of a map could be observed, maps are ordered: decisions must not depend on hashes.
+/// Refuses maps without an order where their order could be observed: decisions must not depend on hashes.
 fn ordered(source: &Source, complaints: &mut Complaints) {
     let path = &source.path;
     if !(path.starts_with("control/src/") || path.starts_with("actors/src/")) {

@@ -66,7 +66,7 @@ pub(crate) fn tidy() -> Result<()> {
     }
 }
 
-/// What git knows of or would add, as paths from the root.
+/// Returns the files that git knows or would add, as paths from the root.
 fn files() -> Result<Vec<String>> {
     let mut git = Command::new("git");
     git.args(["ls-files", "--cached", "--others", "--exclude-standard"])

@@ -2,14 +2,16 @@
 //!
 //! This is a scanner, no parser: it must never be asked for more than spans of braces and words.
 
+use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
+
 /// One Rust file.
 #[derive(Debug)]
 pub(crate) struct Source {
     /// From the root.
     pub(crate) path: String,
-    /// As it stands.
+    /// The file's content.
     pub(crate) text: String,
-    /// The same length, with comments, texts and characters blanked; ASCII.
+    /// The same length, with comments and literals blanked.
     pub(crate) code: String,
     /// Line by line: whether it belongs to tests.
     pub(crate) in_tests: Vec<bool>,
@@ -35,7 +37,7 @@ impl Source {
         Self { path: path.to_owned(), text: text.to_owned(), code, in_tests }
     }
 
-    /// Where modules that are declared for tests only have their files: paths without `.rs`.
+    /// Returns the places of modules that this file declares for tests only: paths without `.rs`.
     pub(crate) fn test_modules(&self) -> Vec<String> {
         let stem = self.path.strip_suffix(".rs").unwrap_or(&self.path);
         let (parent, name) = stem.rsplit_once('/').unwrap_or(("", stem));
@@ -64,7 +66,7 @@ impl Source {
         self.in_tests.get(line).copied().unwrap_or(false)
     }
 
-    /// Where the word `word` stands in code outside of tests: lines from 0.
+    /// Returns the lines (from 0) of code outside of tests that have the word `word`.
     pub(crate) fn lines_with(&self, word: &str) -> Vec<usize> {
         let lines = words(&self.code, word).map(|at| line_of(&self.code, at));
         lines.filter(|line| !self.is_test_line(*line)).collect()
@@ -95,7 +97,7 @@ fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
-/// Where `word` stands as a word of its own.
+/// Returns the offsets at which `word` stands as a word of its own.
 pub(crate) fn words<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
     code.match_indices(word).map(|(at, _)| at).filter(move |at| {
         let before = code.get(..*at).and_then(|s| s.chars().next_back());
@@ -143,101 +145,53 @@ fn test_spans(code: &str) -> Vec<(usize, usize)> {
     code.match_indices(attribute).filter_map(|(from, _)| item(from)).collect()
 }
 
-/// What the scanner is in.
-enum In {
-    Code,
-    LineComment,
-    BlockComment(usize),
-    /// With the number of `#` that end it, if raw.
-    Text(Option<usize>),
-}
-
-/// `text` with everything blanked that is no code, and every other line break kept.
+/// Returns `text` with every byte blanked that is neither an identifier nor punctuation. Line breaks stay where they are.
 fn blank(text: &str) -> String {
-    let bytes = text.as_bytes();
-    let byte = |at: usize| bytes.get(at).copied().unwrap_or(0);
-    let mut code = Vec::with_capacity(bytes.len());
-    let mut state = In::Code;
-    let mut at = 0;
-    while at < bytes.len() {
-        let (next, length, keep) = match state {
-            In::Code => in_code(bytes, at),
-            In::LineComment if byte(at) == b'\n' => (In::Code, 1, true),
-            In::LineComment => (In::LineComment, 1, false),
-            In::BlockComment(depth) => match (byte(at), byte(at + 1)) {
-                (b'*', b'/') if depth == 1 => (In::Code, 2, false),
-                (b'*', b'/') => (In::BlockComment(depth - 1), 2, false),
-                (b'/', b'*') => (In::BlockComment(depth + 1), 2, false),
-                _ => (In::BlockComment(depth), 1, false),
-            },
-            In::Text(None) => match byte(at) {
-                b'\\' => (In::Text(None), 2, false),
-                b'"' => (In::Code, 1, true),
-                _ => (In::Text(None), 1, false),
-            },
-            In::Text(Some(hashes)) => {
-                let ends = byte(at) == b'"' && (1..=hashes).all(|i| byte(at + i) == b'#');
-                match ends {
-                    true => (In::Code, 1 + hashes, false),
-                    false => (In::Text(Some(hashes)), 1, false),
-                }
-            }
-        };
-        for byte in bytes.iter().skip(at).take(length) {
-            code.push(match byte {
-                b'\n' => b'\n',
-                byte if keep && byte.is_ascii() => *byte,
-                _ if keep => b'x',
-                _ => b' ',
-            });
-        }
-        at += length;
-        state = next;
-    }
+    let mut code: Vec<u8> =
+        text.bytes().map(|byte| if byte == b'\n' { byte } else { b' ' }).collect();
+    keep(text.parse().unwrap_or_default(), text, &mut code);
+    // Without this every file makes the look-up of a span slower.
+    proc_macro2::extra::invalidate_current_thread_spans();
     String::from_utf8(code).unwrap_or_default()
 }
 
-/// What begins at `at`: the state after it, its length, and whether it is kept.
-fn in_code(bytes: &[u8], at: usize) -> (In, usize, bool) {
-    let byte = |at: usize| bytes.get(at).copied().unwrap_or(0);
-    let starts_word = at == 0 || !is_word(char::from(byte(at - 1)));
-    match (byte(at), byte(at + 1)) {
-        (b'/', b'/') => (In::LineComment, 2, false),
-        (b'/', b'*') => (In::BlockComment(1), 2, false),
-        (b'"', _) => (In::Text(None), 1, true),
-        (b'b', b'r') | (b'c', b'r') if starts_word && raw(bytes, at + 2).is_some() => {
-            let hashes = raw(bytes, at + 2).unwrap_or(0);
-            (In::Text(Some(hashes)), 3 + hashes, false)
-        }
-        (b'r', _) if starts_word && raw(bytes, at + 1).is_some() => {
-            let hashes = raw(bytes, at + 1).unwrap_or(0);
-            (In::Text(Some(hashes)), 2 + hashes, false)
-        }
-        (b'\'', b'\\') => {
-            let end = (at + 3..at + 14).find(|end| byte(*end) == b'\'');
-            (In::Code, end.map_or(1, |end| end + 1 - at), false)
-        }
-        // A character, and not a lifetime: its closing quote is one character further.
-        (b'\'', first) => {
-            let width = match first {
-                0xf0.. => 4,
-                0xe0.. => 3,
-                0xc0.. => 2,
-                _ => 1,
-            };
-            match byte(at + 1 + width) == b'\'' {
-                true => (In::Code, width + 2, false),
-                false => (In::Code, 1, true),
+/// Copies identifiers and punctuation from `text` to the same places in `code`. A documentation comment is an attribute
+/// whose tokens do not stand in the text, and is left out.
+fn keep(tokens: TokenStream, text: &str, code: &mut [u8]) {
+    for token in tokens {
+        let (span, word) = match token {
+            TokenTree::Group(group) => {
+                let (open, close) = match group.delimiter() {
+                    Delimiter::Parenthesis => ("(", ")"),
+                    Delimiter::Brace => ("{", "}"),
+                    Delimiter::Bracket => ("[", "]"),
+                    Delimiter::None => continue,
+                };
+                if copy(group.span_open(), open, text, code) {
+                    keep(group.stream(), text, code);
+                    copy(group.span_close(), close, text, code);
+                }
+                continue;
             }
-        }
-        _ => (In::Code, 1, true),
+            TokenTree::Literal(_) => continue,
+            TokenTree::Punct(punct) => {
+                copy(punct.span(), punct.as_char().encode_utf8(&mut [0; 4]), text, code);
+                continue;
+            }
+            TokenTree::Ident(ident) => (ident.span(), ident.to_string()),
+        };
+        copy(span, &word, text, code);
     }
 }
 
-/// The number of `#` of a raw text whose `#`s or quote begin at `at`.
-fn raw(bytes: &[u8], at: usize) -> Option<usize> {
-    let hashes = bytes.iter().skip(at).take_while(|byte| **byte == b'#').count();
-    (bytes.get(at + hashes) == Some(&b'"')).then_some(hashes)
+/// Copies `word` if it stands at `span`. Returns whether it does.
+fn copy(span: Span, word: &str, text: &str, code: &mut [u8]) -> bool {
+    let at = span.byte_range();
+    let stands = text.get(at.clone()) == Some(word);
+    if let Some(place) = code.get_mut(at).filter(|_| stands) {
+        place.copy_from_slice(word.as_bytes());
+    }
+    stands
 }
 
 #[cfg(test)]

@@ -73,7 +73,7 @@ fn setting(name: &str, value: &str) -> [String; 2] {
     ["-D".to_owned(), format!("{name}={value}")]
 }
 
-/// What tells one NodeManager from the others.
+/// Returns the settings by which one NodeManager differs from the others: its addresses and directories.
 fn node_settings(layout: &Layout, node: u16) -> Vec<String> {
     let dir = layout.dir.join(format!("nodes/{}", node + 1));
     let address = |which| format!("localhost:{}", layout.node_port(node, which));
@@ -207,7 +207,7 @@ fn once(layout: &Layout, name: &str, mut command: Command) -> Result<()> {
     }
 }
 
-/// What users and NodeManagers expect to be there.
+/// Makes the directories in HDFS that users and NodeManagers need.
 fn directories(layout: &Layout) -> Result<()> {
     if layout.kind.secure {
         return directories_by_kerberos(layout);

@@ -10,18 +10,18 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-/// What this program calls itself with.
+/// The argument with which this program starts itself as a guard.
 pub(super) const COMMAND: &str = "guard";
 const THIS_PROGRAM: &str = "/proc/self/exe";
 /// Written to the guard that is no longer needed.
 const DISARM: &[u8] = b"d";
 
-/// What is done when the caller is gone.
+/// The guard's action when its caller is gone.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum After {
     /// The processes are stopped; logs stay.
     Stop,
-    /// As by `down`.
+    /// The processes are stopped and the cluster's directory is removed, as by `down`.
     Remove,
 }
 

@@ -84,7 +84,7 @@ pub(super) fn empty(dir: PathBuf) -> Result<PathBuf> {
     Ok(dir)
 }
 
-/// What that jar calls this kind of machine.
+/// Returns the directory of the jar that has this machine's libraries; `None` if the jar has none.
 fn machine() -> Option<&'static str> {
     match (env::consts::OS, env::consts::ARCH) {
         ("linux", "x86_64") => Some("Linux-amd64"),

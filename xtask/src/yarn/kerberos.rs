@@ -71,7 +71,8 @@ pub(super) fn log_in(layout: &Layout, command: &mut Command) {
     command.env("KRB5KEYTAB", layout.krb("hdfs.keytab"));
 }
 
-/// What the environment of one of the two users needs: Hadoop's own names for the last two.
+/// Returns the environment variables with which a program of `user` uses Kerberos. The last two have Hadoop's own
+/// names.
 pub(super) fn environment(layout: &Layout, user: &str) -> [(&'static str, String); 3] {
     let keytab = layout.krb(&format!("{user}.keytab"));
     [

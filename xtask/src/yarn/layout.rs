@@ -1,4 +1,4 @@
-//! Where a cluster's files are and which ports its daemons have. Nothing is started here.
+//! Names the files of a cluster and the ports of its daemons. Nothing is started here.
 
 use crate::run::Result;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ const FIRST_BASE: u16 = 18_000;
 /// Ports from one cluster's base to the next one's.
 const STRIDE: u16 = 400;
 const LAST_BASE: u16 = 30_000;
-/// Of each Java program.
+/// The heap limit of each Java program.
 const HEAP: &str = "-Xmx192m";
 /// Tells a cluster's directory from anything else, and what the cluster is.
 const MARK: &str = ".xtask-yarn";
@@ -63,10 +63,10 @@ const PORTS: &[Port] = &[
     Port::ResourceManagerHttp,
     Port::OtherResourceManagerHttp,
 ];
-/// Of each NodeManager: containers, localiser, web pages, collector.
+/// The number of ports of each NodeManager: containers, localiser, web pages, collector.
 const NODE_PORTS: u16 = 4;
 
-/// What kind of cluster it is.
+/// The kind of a cluster.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Kind {
     /// NodeManagers.
@@ -84,10 +84,10 @@ pub(super) struct Layout {
     pub(super) dir: PathBuf,
     pub(super) jars: PathBuf,
     pub(super) kind: Kind,
-    /// Where Hadoop's native library is, if it could be had.
+    /// The directory of Hadoop's native library; `None` if there is none for this machine.
     pub(super) native: Option<PathBuf>,
     pub(super) java: PathBuf,
-    /// Who uses it.
+    /// The user for whom the cluster is made.
     pub(super) user: String,
     /// Whose processes the daemons and all containers are on this machine.
     pub(super) owner: String,
@@ -96,7 +96,7 @@ pub(super) struct Layout {
     _claim: Option<TcpListener>,
 }
 
-/// What was fetched.
+/// The places of the fetched libraries.
 pub(super) struct Fetched {
     pub(super) jars: PathBuf,
     pub(super) native: Option<PathBuf>,
@@ -243,7 +243,7 @@ impl Layout {
         }
     }
 
-    /// What every Java program of the cluster is told.
+    /// Returns the options of every Java program of the cluster.
     pub(super) fn java_options(&self) -> Vec<String> {
         let mut options: Vec<String> = [
             HEAP,
@@ -301,7 +301,8 @@ fn bound(port: u16) -> Option<TcpListener> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok()
 }
 
-/// Of `JAVA_HOME`, else the one on the path; the real file, because its place tells Java's home.
+/// Finds `java`: that of `JAVA_HOME`, else the first on the path. Returns the real file, because its place tells Java's
+/// home.
 fn java() -> Result<PathBuf> {
     let of_home = env::var_os("JAVA_HOME").map(|home| PathBuf::from(home).join("bin"));
     let path = env::var_os("PATH").unwrap_or_default();

@@ -68,7 +68,7 @@ Maven, and about 1 GB of memory (1.4 GB with --ha).";
 /// The version unless another is named.
 pub(crate) const HADOOP: &str = "3.4.2";
 
-/// What the commands are told.
+/// The options of a command.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Options {
     kind: Kind,
@@ -118,7 +118,7 @@ pub(crate) fn yarn(args: &[String]) -> Result<()> {
     }
 }
 
-/// Which options there are.
+/// The kind of a command, which decides about the options that it takes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Command {
     Up,
@@ -173,7 +173,7 @@ fn on_daemon(options: &Options, act: impl Fn(&Layout, &str) -> Result<()>) -> Re
     act(&layout, options.name.as_deref().unwrap_or_default())
 }
 
-/// Where everything of this command is.
+/// Returns the directory that holds the clusters and the fetched libraries.
 fn home() -> Result<PathBuf> {
     Ok(workspace::target_directory(&workspace::metadata(false)?).join("yarn"))
 }
@@ -250,7 +250,7 @@ fn exports(layout: &Layout) -> String {
     format!("export{all}")
 }
 
-/// What a program needs to use the cluster as one of the two users.
+/// Returns the environment variables with which a program uses the cluster as `user`.
 fn environment(layout: &Layout, user: &str) -> Variables {
     let mut all = vec![("HADOOP_CONF_DIR", layout.conf().display().to_string())];
     if layout.kind.secure {
@@ -264,9 +264,9 @@ pub(crate) type Variables = Vec<(&'static str, String)>;
 
 /// The environments that a cluster can be used in.
 pub(crate) struct Users {
-    /// As the one for whom it is made: with Kerberos nobody on this machine.
+    /// The environment of the user for whom the cluster is made; with Kerberos a user that this machine does not have.
     pub(crate) user: Variables,
-    /// As the one who runs it.
+    /// The environment of the user who runs the cluster.
     pub(crate) owner: Variables,
     /// Whether containers' logs can be had from it.
     pub(crate) keeps_logs: bool,

@@ -1,5 +1,5 @@
-//! Where clusters of tests are: a directory for each run, which the next one may have when the run and its guard
-//! have ended, however they did. It starts and removes nothing.
+//! Finds directories for the clusters of tests: one for each run, which the next run may have when this one and its
+//! guard have ended, however they did. It starts and removes nothing.
 
 use crate::run::Result;
 use std::{

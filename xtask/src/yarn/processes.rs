@@ -13,12 +13,12 @@ use std::{
 const PATIENCE: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(100);
 
-/// What a daemon's command line has.
+/// Returns the argument that marks every daemon of the cluster in `dir`.
 pub(super) fn mark(dir: &Path) -> String {
     format!("-Dxtask.yarn.dir={}", dir.display())
 }
 
-/// What the command line of the daemon of this name has as well.
+/// Returns the argument that marks the daemon of this name.
 pub(super) fn name(name: &str) -> String {
     format!("-Dxtask.yarn.daemon={name}")
 }
@@ -63,7 +63,7 @@ pub(super) fn kill(dir: &Path, daemon: &str) -> Result<()> {
     }
 }
 
-/// What containers left behind: processes that work in a NodeManager's directory.
+/// Returns the processes that containers have left behind: those that work in a NodeManager's directory.
 fn containers(dir: &Path) -> Result<Vec<u32>> {
     let nodes = dir.join("nodes");
     let works_there = |process: &Path| {

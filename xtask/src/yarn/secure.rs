@@ -1,5 +1,5 @@
-//! What a cluster's configuration says for Kerberos: every service proves who it is, and everything that goes
-//! over a wire is encrypted.
+//! The configuration of a cluster with Kerberos: every service proves who it is, and everything that goes over a wire
+//! is encrypted.
 
 use super::{
     kerberos,

@@ -1,5 +1,5 @@
-//! What a cluster's configuration says: everything on loopback, quick to react, and modest. And Hadoop's own
-//! commands for it, which a jar has no scripts for.
+//! Writes a cluster's configuration (everything on loopback, quick to react, and modest) and scripts for Hadoop's own
+//! commands, of which the jars have none.
 
 use super::{
     kerberos,
@@ -9,7 +9,7 @@ use super::{
 use crate::run::Result;
 use std::{fmt::Write, fs, os::unix::fs::PermissionsExt, path::Path};
 
-/// Of each NodeManager, MiB.
+/// The memory that each NodeManager offers, in MiB.
 const NODE_MEMORY: u32 = 2048;
 const NODE_CORES: u32 = 4;
 /// How long a granted container may wait to be started.
@@ -35,7 +35,7 @@ pub(super) fn write(layout: &Layout) -> Result<()> {
     command(layout, "daemon", &format!("exec {own} yarn \"$@\" --dir {dir}\n"))
 }
 
-/// Where a program is: a build that it has started may have replaced it, and the kernel says so behind its name.
+/// Returns the path of a program. The kernel adds ` (deleted)` if a build that the program has started has replaced it.
 fn at(program: &str) -> &str {
     program.strip_suffix(" (deleted)").unwrap_or(program)
 }
@@ -48,7 +48,7 @@ log4j.appender.A.layout.ConversionPattern=%d{ISO8601} %p %c{2}: %m%n
 log4j.logger.org.apache.hadoop.util.NativeCodeLoader=ERROR
 ";
 
-/// Which class does what `yarn` is asked for.
+/// The script that starts the class of each command of `yarn`.
 const YARN: &str = "case $1 in
   application|applicationattempt|container) exec_java org.apache.hadoop.yarn.client.cli.ApplicationCLI \"$@\" ;;
   node) shift; exec_java org.apache.hadoop.yarn.client.cli.NodeCLI \"$@\" ;;
@@ -169,7 +169,7 @@ fn hdfs(layout: &Layout) -> Properties {
     all
 }
 
-/// Where the ResourceManagers are and what they remember.
+/// Returns the properties of the ResourceManagers: their addresses, and the store that they recover from.
 fn resource_managers(layout: &Layout) -> Properties {
     let mut all = pairs(
         "yarn.resourcemanager.",

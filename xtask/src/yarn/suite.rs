@@ -22,7 +22,7 @@ struct Target {
     of_hadoop: bool,
 }
 
-/// Who runs the tests, where users must prove who they are.
+/// The user who runs the tests on a cluster with Kerberos.
 #[derive(Clone, Copy)]
 enum Who {
     User,

@@ -59,36 +59,30 @@ fn notified(worker: &WorkerDouble) -> Vec<(u64, bool)> {
     worker.notified.all().iter().map(|notify| (notify.checkpoint, notify.complete)).collect()
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn a_checkpoint_is_in_the_jobs_log_before_tasks_hear_that_it_is_complete() {
-    local(async {
-        let (f, worker) = running(&[]).await;
-        until("triggered", || triggered(&worker) == [1]).await;
-        let sources = worker.triggered.all()[0].attempts.clone();
-        assert_eq!(sources.len(), 1, "the other task has no source");
-        f.answer(&worker, 1, Ok(SubtaskSnapshot::default())).await;
-        until("notified", || notified(&worker) == [(1, true)]).await;
-        assert_eq!(worker.notified.all()[0].attempts.len(), 2);
-        until("triggered again", || triggered(&worker) == [1, 2]).await;
-        // Whoever leads the job next goes on from it.
-        let pointer = f.log.lead(session(FENCE + 1)).await.expect("a checkpoint");
-        assert_eq!(pointer.checkpoint, 1);
-    })
-    .await;
+    let (f, worker) = running(&[]).await;
+    until("triggered", || triggered(&worker) == [1]).await;
+    let sources = worker.triggered.all()[0].attempts.clone();
+    assert_eq!(sources.len(), 1, "the other task has no source");
+    f.answer(&worker, 1, Ok(SubtaskSnapshot::default())).await;
+    until("notified", || notified(&worker) == [(1, true)]).await;
+    assert_eq!(worker.notified.all()[0].attempts.len(), 2);
+    until("triggered again", || triggered(&worker) == [1, 2]).await;
+    // Whoever leads the job next goes on from it.
+    let pointer = f.log.lead(session(FENCE + 1)).await.expect("a checkpoint");
+    assert_eq!(pointer.checkpoint, 1);
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn a_superseded_jobmaster_completes_no_checkpoint() {
-    local(async {
-        let (f, worker) = running(&[]).await;
-        until("triggered", || triggered(&worker) == [1]).await;
-        f.log.lead(session(FENCE + 1)).await;
-        f.answer(&worker, 1, Ok(SubtaskSnapshot::default())).await;
-        seconds(20).await;
-        assert_eq!((notified(&worker), triggered(&worker)), (vec![], vec![1]));
-        assert_eq!(f.log.lead(session(FENCE + 2)).await, None);
-    })
-    .await;
+    let (f, worker) = running(&[]).await;
+    until("triggered", || triggered(&worker) == [1]).await;
+    f.log.lead(session(FENCE + 1)).await;
+    f.answer(&worker, 1, Ok(SubtaskSnapshot::default())).await;
+    seconds(20).await;
+    assert_eq!((notified(&worker), triggered(&worker)), (vec![], vec![1]));
+    assert_eq!(f.log.lead(session(FENCE + 2)).await, None);
 }
 
 /// Takes checkpoint `number` as the JobMaster with execution graph 99 does, and records it. Returns the names of its objects.
@@ -130,52 +124,49 @@ async fn complete_as_successor(
     metadata.objects().into_iter().chain([name]).collect()
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn a_job_whose_newest_checkpoint_is_damaged_continues_from_the_previous_one_if_it_may() {
-    local(async {
-        for allowed in [true, false] {
-            let (memory, graph) = (MemoryObjects::new(), graph(1, 1, false));
-            let job = graph.job_id;
-            let log = log_in(Arc::new(memory.clone()), &graph);
-            complete_as_successor(&log, job, 3, &[]).await;
-            complete_as_successor(&log, job, 4, &[3]).await;
-            let newest = complete_as_successor(&log, job, 5, &[4]).await;
-            let name = format!("checkpoints/{}", newest[1]);
-            memory.put(&name, b"FCK1\x86".to_vec().into()).await.unwrap();
-            let mut options = vec![
-                ("execution.checkpointing.interval", "1 s"),
-                ("execution.checkpointing.num-retained", "2"),
-                ("execution.checkpointing.fallback", if allowed { "true" } else { "false" }),
-            ];
-            options.extend_from_slice(PATIENT);
-            if allowed {
-                let (f, worker) = running_on(graph, log, &options).await;
-                // The number of the damaged one does not come again.
-                until("triggered", || triggered(&worker) == [6]).await;
-                f.answer(&worker, 6, Ok(SubtaskSnapshot::default())).await;
-                until("notified", || notified(&worker) == [(6, true)]).await;
-                let kept: Vec<_> =
-                    f.log.checkpoints().await.iter().map(|kept| kept.checkpoint).collect();
-                assert_eq!(kept, [4, 6], "the damaged one is forgotten");
-                until("deleted", || {
-                    !futures::executor::block_on(checkpoint_objects(&memory)).contains(&newest[1])
-                })
-                .await;
-                continue;
-            }
-            let process = TestProcess::start(&options).await;
-            let manager = ManagerDouble::lead(&process, 60);
-            let key = program_key(&program());
-            let f = Fixture::start_on(process, manager, graph, key, log).await;
-            assert_eq!(f.ended_as().await, JobStatus::Failed);
-            let cause = f.ended.all()[0].details.cause.clone().expect("a cause").to_string();
-            for part in [newest[1].as_str(), "checkpoint 4", "execution.checkpointing.fallback"] {
-                assert!(cause.contains(part), "{cause}");
-            }
-            assert!(checkpoint_objects(&memory).await.contains(&newest[1]), "it can be restored");
+    for allowed in [true, false] {
+        let (memory, graph) = (MemoryObjects::new(), graph(1, 1, false));
+        let job = graph.job_id;
+        let log = log_in(Arc::new(memory.clone()), &graph);
+        complete_as_successor(&log, job, 3, &[]).await;
+        complete_as_successor(&log, job, 4, &[3]).await;
+        let newest = complete_as_successor(&log, job, 5, &[4]).await;
+        let name = format!("checkpoints/{}", newest[1]);
+        memory.put(&name, b"FCK1\x86".to_vec().into()).await.unwrap();
+        let mut options = vec![
+            ("execution.checkpointing.interval", "1 s"),
+            ("execution.checkpointing.num-retained", "2"),
+            ("execution.checkpointing.fallback", if allowed { "true" } else { "false" }),
+        ];
+        options.extend_from_slice(PATIENT);
+        if allowed {
+            let (f, worker) = running_on(graph, log, &options).await;
+            // The number of the damaged one does not come again.
+            until("triggered", || triggered(&worker) == [6]).await;
+            f.answer(&worker, 6, Ok(SubtaskSnapshot::default())).await;
+            until("notified", || notified(&worker) == [(6, true)]).await;
+            let kept: Vec<_> =
+                f.log.checkpoints().await.iter().map(|kept| kept.checkpoint).collect();
+            assert_eq!(kept, [4, 6], "the damaged one is forgotten");
+            until("deleted", || {
+                !futures::executor::block_on(checkpoint_objects(&memory)).contains(&newest[1])
+            })
+            .await;
+            continue;
         }
-    })
-    .await;
+        let process = TestProcess::start(&options).await;
+        let manager = ManagerDouble::lead(&process, 60);
+        let key = program_key(&program());
+        let f = Fixture::start_on(process, manager, graph, key, log).await;
+        assert_eq!(f.ended_as().await, JobStatus::Failed);
+        let cause = f.ended.all()[0].details.cause.clone().expect("a cause").to_string();
+        for part in [newest[1].as_str(), "checkpoint 4", "execution.checkpointing.fallback"] {
+            assert!(cause.contains(part), "{cause}");
+        }
+        assert!(checkpoint_objects(&memory).await.contains(&newest[1]), "it can be restored");
+    }
 }
 
 /// The names of all objects in the part of the store that has the job's checkpoints.
@@ -184,116 +175,102 @@ async fn checkpoint_objects(store: &MemoryObjects) -> Vec<String> {
     names.iter().map(|name| name.replace("checkpoints/", "")).collect()
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn a_superseded_jobmaster_whose_listing_is_slow_deletes_nothing_of_its_successor() {
-    local(async {
-        let (memory, graph) = (MemoryObjects::new(), graph(1, 1, false));
-        let job = graph.job_id;
-        // An earlier JobMaster left a checkpoint that was never complete, and one with a number that is taken again.
-        let left = |number| format!("checkpoints/{job}/chk-{number}/9-0-0000000000000007.0");
-        for number in [0, 2] {
-            memory.put(&left(number), vec![7].into()).await.unwrap();
-        }
-        let store = FaultyObjects::new(Arc::new(memory.clone()));
-        let log = log_in(Arc::new(store.clone()), &graph);
-        // From here on nothing can be listed, so the JobMaster must start without that.
-        store.set_reads(Fault::Hang);
-        let mut options = vec![("execution.checkpointing.interval", "1 s")];
-        options.extend_from_slice(PATIENT);
-        let (f, worker) = running_on(graph, log, &options).await;
-        until("triggered", || triggered(&worker) == [1]).await;
-        f.answer(&worker, 1, Ok(SubtaskSnapshot::default())).await;
-        until("notified", || notified(&worker) == [(1, true)]).await;
-        until("a listing hangs", || store.waiting() == 1).await;
-        let mut needed = complete_as_successor(&f.log, job, 2, &[]).await;
-        needed.extend(complete_as_successor(&f.log, job, 3, &[]).await);
-        // The superseded JobMaster completes checkpoint 2 no more, though its metadata has a name of its own.
-        until("triggered", || triggered(&worker) == [1, 2]).await;
-        f.answer(&worker, 2, Ok(SubtaskSnapshot::default())).await;
-        settle().await;
-        assert_eq!(notified(&worker), [(1, true)]);
-        store.set_reads(Fault::None);
-        until("the listing has gone on", || store.waiting() == 0).await;
-        seconds(20).await;
-        let there = checkpoint_objects(&memory).await;
-        for name in needed {
-            assert!(there.contains(&name), "{name} is deleted: {there:?}");
-        }
-        let left = |number| left(number).replace("checkpoints/", "");
-        assert!(!there.contains(&left(0)), "what is below checkpoint 1 is deleted: {there:?}");
-        assert!(there.contains(&left(2)), "what is above it may be a successor's: {there:?}");
-    })
-    .await;
+    let (memory, graph) = (MemoryObjects::new(), graph(1, 1, false));
+    let job = graph.job_id;
+    // An earlier JobMaster left a checkpoint that was never complete, and one with a number that is taken again.
+    let left = |number| format!("checkpoints/{job}/chk-{number}/9-0-0000000000000007.0");
+    for number in [0, 2] {
+        memory.put(&left(number), vec![7].into()).await.unwrap();
+    }
+    let store = FaultyObjects::new(Arc::new(memory.clone()));
+    let log = log_in(Arc::new(store.clone()), &graph);
+    // From here on nothing can be listed, so the JobMaster must start without that.
+    store.set_reads(Fault::Hang);
+    let mut options = vec![("execution.checkpointing.interval", "1 s")];
+    options.extend_from_slice(PATIENT);
+    let (f, worker) = running_on(graph, log, &options).await;
+    until("triggered", || triggered(&worker) == [1]).await;
+    f.answer(&worker, 1, Ok(SubtaskSnapshot::default())).await;
+    until("notified", || notified(&worker) == [(1, true)]).await;
+    until("a listing hangs", || store.waiting() == 1).await;
+    let mut needed = complete_as_successor(&f.log, job, 2, &[]).await;
+    needed.extend(complete_as_successor(&f.log, job, 3, &[]).await);
+    // The superseded JobMaster completes checkpoint 2 no more, though its metadata has a name of its own.
+    until("triggered", || triggered(&worker) == [1, 2]).await;
+    f.answer(&worker, 2, Ok(SubtaskSnapshot::default())).await;
+    settle().await;
+    assert_eq!(notified(&worker), [(1, true)]);
+    store.set_reads(Fault::None);
+    until("the listing has gone on", || store.waiting() == 0).await;
+    seconds(20).await;
+    let there = checkpoint_objects(&memory).await;
+    for name in needed {
+        assert!(there.contains(&name), "{name} is deleted: {there:?}");
+    }
+    let left = |number| left(number).replace("checkpoints/", "");
+    assert!(!there.contains(&left(0)), "what is below checkpoint 1 is deleted: {there:?}");
+    assert!(there.contains(&left(2)), "what is above it may be a successor's: {there:?}");
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn what_an_aborted_checkpoint_left_is_deleted_when_the_next_one_is_complete() {
-    local(async {
-        let (memory, graph) = (MemoryObjects::new(), graph(1, 1, false));
-        let job = graph.job_id;
-        let log = log_in(Arc::new(memory.clone()), &graph);
-        let mut options = vec![
-            ("execution.checkpointing.interval", "1 s"),
-            ("execution.checkpointing.tolerable-failed-checkpoints", "9"),
-        ];
-        options.extend_from_slice(PATIENT);
-        let (f, worker) = running_on(graph, log, &options).await;
-        until("triggered", || triggered(&worker) == [1]).await;
-        f.answer(&worker, 1, Ok(SubtaskSnapshot::default())).await;
-        until("triggered again", || triggered(&worker) == [1, 2]).await;
-        // A task has stored its part of checkpoint 2, and its answer is lost. One of checkpoint 4 stores early.
-        let left = |number| format!("{job}/chk-{number}/9-0-0000000000000007.0");
-        for number in [2, 4] {
-            memory.put(&format!("checkpoints/{}", left(number)), vec![7].into()).await.unwrap();
-        }
-        f.answer(&worker, 2, Err("the task is slow".to_owned())).await;
-        until("triggered again", || triggered(&worker) == [1, 2, 3]).await;
-        let there = checkpoint_objects(&memory).await;
-        assert!(there.contains(&left(2)), "no newer checkpoint is complete: {there:?}");
-        assert!(there.iter().any(|name| name.contains("/chk-1/")), "{there:?}");
-        f.answer(&worker, 3, Ok(SubtaskSnapshot::default())).await;
-        until("notified", || notified(&worker).last() == Some(&(3, true))).await;
-        settle().await;
-        let there = checkpoint_objects(&memory).await;
-        assert!(!there.contains(&left(2)), "{there:?}");
-        assert!(there.contains(&left(4)), "it may be of a checkpoint that is being written");
-        assert!(there.iter().any(|name| name.contains("/chk-3/_metadata")), "{there:?}");
-    })
-    .await;
+    let (memory, graph) = (MemoryObjects::new(), graph(1, 1, false));
+    let job = graph.job_id;
+    let log = log_in(Arc::new(memory.clone()), &graph);
+    let mut options = vec![
+        ("execution.checkpointing.interval", "1 s"),
+        ("execution.checkpointing.tolerable-failed-checkpoints", "9"),
+    ];
+    options.extend_from_slice(PATIENT);
+    let (f, worker) = running_on(graph, log, &options).await;
+    until("triggered", || triggered(&worker) == [1]).await;
+    f.answer(&worker, 1, Ok(SubtaskSnapshot::default())).await;
+    until("triggered again", || triggered(&worker) == [1, 2]).await;
+    // A task has stored its part of checkpoint 2, and its answer is lost. One of checkpoint 4 stores early.
+    let left = |number| format!("{job}/chk-{number}/9-0-0000000000000007.0");
+    for number in [2, 4] {
+        memory.put(&format!("checkpoints/{}", left(number)), vec![7].into()).await.unwrap();
+    }
+    f.answer(&worker, 2, Err("the task is slow".to_owned())).await;
+    until("triggered again", || triggered(&worker) == [1, 2, 3]).await;
+    let there = checkpoint_objects(&memory).await;
+    assert!(there.contains(&left(2)), "no newer checkpoint is complete: {there:?}");
+    assert!(there.iter().any(|name| name.contains("/chk-1/")), "{there:?}");
+    f.answer(&worker, 3, Ok(SubtaskSnapshot::default())).await;
+    until("notified", || notified(&worker).last() == Some(&(3, true))).await;
+    settle().await;
+    let there = checkpoint_objects(&memory).await;
+    assert!(!there.contains(&left(2)), "{there:?}");
+    assert!(there.contains(&left(4)), "it may be of a checkpoint that is being written");
+    assert!(there.iter().any(|name| name.contains("/chk-3/_metadata")), "{there:?}");
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn a_checkpoint_that_a_task_declines_restarts_the_job_unless_it_is_tolerated() {
-    local(async {
-        let (f, worker) =
-            running(&[("execution.checkpointing.tolerable-failed-checkpoints", "1")]).await;
-        for (checkpoint, status) in [(1, JobStatus::Running), (2, JobStatus::Restarting)] {
-            until("triggered", || triggered(&worker).last() == Some(&checkpoint)).await;
-            f.answer(&worker, checkpoint, Err("the disk is full".to_owned())).await;
-            assert_eq!(f.status().await, status);
-        }
-        let failure = &f.details().await.failures[0];
-        assert_eq!(failure.cause.kind, "CheckpointFailed");
-        assert!(failure.cause.message.contains("the disk is full"), "{failure:?}");
-        assert_eq!(notified(&worker)[0], (1, false));
-    })
-    .await;
+    let (f, worker) =
+        running(&[("execution.checkpointing.tolerable-failed-checkpoints", "1")]).await;
+    for (checkpoint, status) in [(1, JobStatus::Running), (2, JobStatus::Restarting)] {
+        until("triggered", || triggered(&worker).last() == Some(&checkpoint)).await;
+        f.answer(&worker, checkpoint, Err("the disk is full".to_owned())).await;
+        assert_eq!(f.status().await, status);
+    }
+    let failure = &f.details().await.failures[0];
+    assert_eq!(failure.cause.kind, "CheckpointFailed");
+    assert!(failure.cause.message.contains("the disk is full"), "{failure:?}");
+    assert_eq!(notified(&worker)[0], (1, false));
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn a_directory_that_cannot_be_used_fails_the_job_and_is_named() {
-    local(async {
-        let graph = graph(1, 1, false);
-        let f = Fixture::start(
-            graph,
-            &[("execution.checkpointing.dir", "gopher://nowhere/checkpoints")],
-        )
-        .await;
-        assert_eq!(f.ended_as().await, JobStatus::Failed);
-        let cause = f.ended.all()[0].details.cause.clone().expect("a cause");
-        assert!(cause.message.contains("gopher://nowhere/checkpoints"), "{cause}");
-    })
-    .await;
+    let graph = graph(1, 1, false);
+    let f =
+        Fixture::start(graph, &[("execution.checkpointing.dir", "gopher://nowhere/checkpoints")])
+            .await;
+    assert_eq!(f.ended_as().await, JobStatus::Failed);
+    let cause = f.ended.all()[0].details.cause.clone().expect("a cause");
+    assert!(cause.message.contains("gopher://nowhere/checkpoints"), "{cause}");
 }
 
 /// Writes a savepoint without state of job 9 into a folder, and returns its metadata and the path of the metadata's file.
@@ -327,84 +304,75 @@ async fn gone(path: &str) -> bool {
     false
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn a_claimed_snapshot_is_deleted_by_the_next_jobmaster_if_its_own_had_no_time_to() {
-    local(async {
-        for replaced in [false, true] {
-            let tmp = tempfile::tempdir().expect("a temporary folder");
-            let (taken, uri) = savepoint_in(&tmp.path().join("savepoint-1"), 7).await;
-            let CheckpointMetadata { job_id, checkpoint, graph: of, .. } = taken;
-            let checkpoint = if replaced { checkpoint - 1 } else { checkpoint };
-            let claimed = Some(ClaimedSnapshot { uri: uri.clone(), job_id, checkpoint, graph: of });
-            let (memory, graph) = (MemoryObjects::new(), graph(1, 1, false));
-            let log = log_in(Arc::new(memory.clone()), &graph);
-            let names = complete_as_successor(&log, graph.job_id, 8, &[]).await;
-            let pointer = CheckpointPointer {
-                checkpoint: 8,
-                metadata: names[1].clone(),
-                directory: None,
-                claimed,
-            };
-            log.record_checkpoint(session(FENCE + 1), pointer, &Default::default())
-                .await
-                .expect("it leads");
-            let mut options = vec![("execution.checkpointing.interval", "1 s")];
-            options.extend_from_slice(PATIENT);
-            let (f, _worker) = running_on(graph, log, &options).await;
-            assert_eq!(gone(&uri).await, !replaced, "a snapshot of another number is another one");
-            assert_eq!(f.status().await, JobStatus::Running);
-        }
-    })
-    .await;
+    for replaced in [false, true] {
+        let tmp = tempfile::tempdir().expect("a temporary folder");
+        let (taken, uri) = savepoint_in(&tmp.path().join("savepoint-1"), 7).await;
+        let CheckpointMetadata { job_id, checkpoint, graph: of, .. } = taken;
+        let checkpoint = if replaced { checkpoint - 1 } else { checkpoint };
+        let claimed = Some(ClaimedSnapshot { uri: uri.clone(), job_id, checkpoint, graph: of });
+        let (memory, graph) = (MemoryObjects::new(), graph(1, 1, false));
+        let log = log_in(Arc::new(memory.clone()), &graph);
+        let names = complete_as_successor(&log, graph.job_id, 8, &[]).await;
+        let pointer = CheckpointPointer {
+            checkpoint: 8,
+            metadata: names[1].clone(),
+            directory: None,
+            claimed,
+        };
+        log.record_checkpoint(session(FENCE + 1), pointer, &Default::default())
+            .await
+            .expect("it leads");
+        let mut options = vec![("execution.checkpointing.interval", "1 s")];
+        options.extend_from_slice(PATIENT);
+        let (f, _worker) = running_on(graph, log, &options).await;
+        assert_eq!(gone(&uri).await, !replaced, "a snapshot of another number is another one");
+        assert_eq!(f.status().await, JobStatus::Running);
+    }
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn a_claimed_snapshot_stays_until_the_jobs_first_checkpoint_and_is_noted_with_it() {
-    local(async {
-        let tmp = tempfile::tempdir().expect("a temporary folder");
-        let folder = tmp.path().join("savepoint-1");
-        let (_, uri) = savepoint_in(&folder, 7).await;
-        let folder = folder.to_str().expect("text").to_owned();
-        let (f, worker) = running(&[
-            ("execution.state-recovery.path", &folder),
-            ("execution.state-recovery.claim-mode", "CLAIM"),
-        ])
-        .await;
-        until("triggered", || triggered(&worker) == [8]).await;
-        assert!(std::path::Path::new(&uri).exists());
-        f.answer(&worker, 8, Ok(SubtaskSnapshot::default())).await;
-        until("notified", || notified(&worker) == [(8, true)]).await;
-        assert!(gone(&uri).await);
-        let claimed = f.log.checkpoints().await.pop().and_then(|pointer| pointer.claimed);
-        assert_eq!(claimed.map(|claimed| claimed.uri), Some(uri));
-        until("triggered", || triggered(&worker).last() == Some(&9)).await;
-        f.answer(&worker, 9, Ok(SubtaskSnapshot::default())).await;
-        until("notified", || notified(&worker).last() == Some(&(9, true))).await;
-        let claimed = f.log.checkpoints().await.pop().and_then(|pointer| pointer.claimed);
-        assert_eq!(claimed, None, "nothing is left to delete");
-    })
+    let tmp = tempfile::tempdir().expect("a temporary folder");
+    let folder = tmp.path().join("savepoint-1");
+    let (_, uri) = savepoint_in(&folder, 7).await;
+    let folder = folder.to_str().expect("text").to_owned();
+    let (f, worker) = running(&[
+        ("execution.state-recovery.path", &folder),
+        ("execution.state-recovery.claim-mode", "CLAIM"),
+    ])
     .await;
+    until("triggered", || triggered(&worker) == [8]).await;
+    assert!(std::path::Path::new(&uri).exists());
+    f.answer(&worker, 8, Ok(SubtaskSnapshot::default())).await;
+    until("notified", || notified(&worker) == [(8, true)]).await;
+    assert!(gone(&uri).await);
+    let claimed = f.log.checkpoints().await.pop().and_then(|pointer| pointer.claimed);
+    assert_eq!(claimed.map(|claimed| claimed.uri), Some(uri));
+    until("triggered", || triggered(&worker).last() == Some(&9)).await;
+    f.answer(&worker, 9, Ok(SubtaskSnapshot::default())).await;
+    until("notified", || notified(&worker).last() == Some(&(9, true))).await;
+    let claimed = f.log.checkpoints().await.pop().and_then(|pointer| pointer.claimed);
+    assert_eq!(claimed, None, "nothing is left to delete");
 }
 
 /// The ways in which a job ends that has not lost its leader.
 const ENDS: [JobStatus; 3] = [JobStatus::Canceled, JobStatus::Failed, JobStatus::Finished];
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn checkpoints_outlive_a_job_as_its_retention_says_and_nothing_else_does() {
-    local(async {
-        for (retention, kept_after) in [
-            ("NO_EXTERNALIZED_CHECKPOINTS", &[][..]),
-            ("DELETE_ON_CANCELLATION", &[JobStatus::Failed][..]),
-            ("RETAIN_ON_CANCELLATION", &[JobStatus::Canceled, JobStatus::Failed][..]),
-        ] {
-            for end in ENDS {
-                let (before, after) = objects_of_a_job_that_ends(retention, end).await;
-                let expected = if kept_after.contains(&end) { before } else { Vec::new() };
-                assert_eq!(after, expected, "{retention} {end}");
-            }
+    for (retention, kept_after) in [
+        ("NO_EXTERNALIZED_CHECKPOINTS", &[][..]),
+        ("DELETE_ON_CANCELLATION", &[JobStatus::Failed][..]),
+        ("RETAIN_ON_CANCELLATION", &[JobStatus::Canceled, JobStatus::Failed][..]),
+    ] {
+        for end in ENDS {
+            let (before, after) = objects_of_a_job_that_ends(retention, end).await;
+            let expected = if kept_after.contains(&end) { before } else { Vec::new() };
+            assert_eq!(after, expected, "{retention} {end}");
         }
-    })
-    .await;
+    }
 }
 
 /// Runs a job with one complete checkpoint and an object of an incomplete one, ends it, records the end and stops the

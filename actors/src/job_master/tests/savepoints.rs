@@ -50,126 +50,108 @@ async fn acknowledge_all(f: &Fixture, worker: &WorkerDouble, checkpoint: u64) {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "local")]
 async fn a_savepoint_is_in_a_folder_of_its_own_and_commits_nothing() {
-    local(async {
-        let tmp = tempfile::tempdir().unwrap();
-        let (f, worker) = running(&[]).await;
-        let directory = tmp.path().join("savepoints").display().to_string();
-        let folder = f.savepoint(&worker, &directory, 1).await;
-        let begins = format!("{directory}/savepoint-000000-");
-        assert!(folder.starts_with(&begins), "{folder}");
-        let metadata = f.read_snapshot(&folder).await;
-        assert_eq!((metadata.job_id, metadata.checkpoint), (f.details().await.graph.job_id, 1));
-        assert!(worker.notified.all().iter().all(|told| !told.complete));
-        let report = &f.details().await.checkpoints;
-        let shown = report.latest_savepoint.as_ref().unwrap();
-        assert_eq!(shown.external_path.as_deref(), Some(folder.as_str()));
-        assert_eq!(f.status().await, JobStatus::Running);
-    })
-    .await;
+    let tmp = tempfile::tempdir().unwrap();
+    let (f, worker) = running(&[]).await;
+    let directory = tmp.path().join("savepoints").display().to_string();
+    let folder = f.savepoint(&worker, &directory, 1).await;
+    let begins = format!("{directory}/savepoint-000000-");
+    assert!(folder.starts_with(&begins), "{folder}");
+    let metadata = f.read_snapshot(&folder).await;
+    assert_eq!((metadata.job_id, metadata.checkpoint), (f.details().await.graph.job_id, 1));
+    assert!(worker.notified.all().iter().all(|told| !told.complete));
+    let report = &f.details().await.checkpoints;
+    let shown = report.latest_savepoint.as_ref().unwrap();
+    assert_eq!(shown.external_path.as_deref(), Some(folder.as_str()));
+    assert_eq!(f.status().await, JobStatus::Running);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "local")]
 async fn a_checkpoint_that_is_asked_for_is_the_jobs_own_and_is_answered_with_its_number() {
-    local(async {
-        let (f, worker) = running(&[]).await;
-        let gateway = f.gateway.clone();
-        let ask = take(CheckpointKind::Checkpoint, None);
-        let taken = actix::spawn(async move { gateway.ask(ask).await });
-        acknowledge_all(&f, &worker, 1).await;
-        assert_eq!(taken.await.unwrap().unwrap(), "1");
-        until("committed", || worker.notified.all().iter().any(|told| told.complete)).await;
-        let pointer = f.log.checkpoints().await.pop().expect("it is recorded");
-        assert_eq!(pointer.checkpoint, 1);
-        let report = f.details().await.checkpoints.clone();
-        assert_eq!(report.latest_savepoint, None);
-        let vertices = report.latest_completed.as_ref().expect("it is complete").vertices.clone();
-        let parts: Vec<_> = vertices.iter().flat_map(|vertex| vertex.present()).collect();
-        assert!(parts.len() == 2 && parts.iter().all(|part| part.ack_ms.is_some()), "{parts:?}");
-        assert_eq!(f.status().await, JobStatus::Running);
-    })
-    .await;
+    let (f, worker) = running(&[]).await;
+    let gateway = f.gateway.clone();
+    let ask = take(CheckpointKind::Checkpoint, None);
+    let taken = actix::spawn(async move { gateway.ask(ask).await });
+    acknowledge_all(&f, &worker, 1).await;
+    assert_eq!(taken.await.unwrap().unwrap(), "1");
+    until("committed", || worker.notified.all().iter().any(|told| told.complete)).await;
+    let pointer = f.log.checkpoints().await.pop().expect("it is recorded");
+    assert_eq!(pointer.checkpoint, 1);
+    let report = f.details().await.checkpoints.clone();
+    assert_eq!(report.latest_savepoint, None);
+    let vertices = report.latest_completed.as_ref().expect("it is complete").vertices.clone();
+    let parts: Vec<_> = vertices.iter().flat_map(|vertex| vertex.present()).collect();
+    assert!(parts.len() == 2 && parts.iter().all(|part| part.ack_ms.is_some()), "{parts:?}");
+    assert_eq!(f.status().await, JobStatus::Running);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "local")]
 async fn a_stop_is_answered_when_the_job_has_finished() {
-    local(async {
-        let tmp = tempfile::tempdir().unwrap();
-        let directory = tmp.path().display().to_string();
-        let own = [("execution.checkpointing.savepoint-dir", directory.as_str())];
-        let (f, worker) = running(&own).await;
-        let gateway = f.gateway.clone();
-        let ask = take(CheckpointKind::Stop { drain: true }, None);
-        let taken = actix::spawn(async move { gateway.ask(ask).await });
-        acknowledge_all(&f, &worker, 1).await;
-        let barrier = worker.triggered.all()[0].barrier;
-        assert!(barrier.last && barrier.drain);
-        until("committed", || worker.notified.all().iter().any(|told| told.complete)).await;
-        assert!(!taken.is_finished());
-        worker.finish_all().await;
-        let folder = taken.await.unwrap().unwrap();
-        assert!(folder.starts_with(&directory), "{folder}");
-        assert_eq!(f.ended_as().await, JobStatus::Finished);
-    })
-    .await;
+    let tmp = tempfile::tempdir().unwrap();
+    let directory = tmp.path().display().to_string();
+    let own = [("execution.checkpointing.savepoint-dir", directory.as_str())];
+    let (f, worker) = running(&own).await;
+    let gateway = f.gateway.clone();
+    let ask = take(CheckpointKind::Stop { drain: true }, None);
+    let taken = actix::spawn(async move { gateway.ask(ask).await });
+    acknowledge_all(&f, &worker, 1).await;
+    let barrier = worker.triggered.all()[0].barrier;
+    assert!(barrier.last && barrier.drain);
+    until("committed", || worker.notified.all().iter().any(|told| told.complete)).await;
+    assert!(!taken.is_finished());
+    worker.finish_all().await;
+    let folder = taken.await.unwrap().unwrap();
+    assert!(folder.starts_with(&directory), "{folder}");
+    assert_eq!(f.ended_as().await, JobStatus::Finished);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "local")]
 async fn a_savepoint_that_cannot_be_stored_is_refused_before_a_source_hears_of_it() {
-    local(async {
-        let tmp = tempfile::tempdir().unwrap();
-        let file = tmp.path().join("file");
-        std::fs::write(&file, "").unwrap();
-        let (f, worker) = running(&[]).await;
-        let stop = CheckpointKind::Stop { drain: false };
-        let refused = async |ask| match f.gateway.ask(ask).await {
-            Err(CallError::Refused(error)) => error,
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(refused(take(stop, None)).await, SavepointError::NoDirectory);
-        for bad in [file.display().to_string(), "relative/path".to_owned()] {
-            let error = refused(take(stop, Some(bad))).await;
-            assert!(matches!(error, SavepointError::Directory(_)), "{error}");
-        }
-        assert!(worker.triggered.all().is_empty());
-    })
-    .await;
+    let tmp = tempfile::tempdir().unwrap();
+    let file = tmp.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let (f, worker) = running(&[]).await;
+    let stop = CheckpointKind::Stop { drain: false };
+    let refused = async |ask| match f.gateway.ask(ask).await {
+        Err(CallError::Refused(error)) => error,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(refused(take(stop, None)).await, SavepointError::NoDirectory);
+    for bad in [file.display().to_string(), "relative/path".to_owned()] {
+        let error = refused(take(stop, Some(bad))).await;
+        assert!(matches!(error, SavepointError::Directory(_)), "{error}");
+    }
+    assert!(worker.triggered.all().is_empty());
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "local")]
 async fn a_job_starts_from_the_savepoint_of_another_and_its_numbers_go_on() {
-    local(async {
-        let tmp = tempfile::tempdir().unwrap();
-        let (old, worker) = running(&[]).await;
-        let folder = old.savepoint(&worker, &tmp.path().display().to_string(), 1).await;
-        let from = [("execution.state-recovery.path", folder.as_str())];
-        let (f, worker) = running(&from).await;
-        for deployment in worker.deployed.all().iter().flat_map(|call| &call.tasks) {
-            let operator = OperatorId(deployment.attempt.vertex.0);
-            let handles = vec![StateHandle::Inline(vec![7])];
-            assert_eq!(deployment.restore, [(operator, handles)]);
-        }
-        let restored = f.details().await.checkpoints.restored.clone().unwrap();
-        assert_eq!((restored.checkpoint, restored.is_savepoint), (1, true));
-        assert_eq!(restored.external_path, Some(format!("{folder}/_metadata")));
-        let again = f.savepoint(&worker, &tmp.path().display().to_string(), 2).await;
-        let metadata = f.read_snapshot(&again).await;
-        assert_eq!((metadata.job_id, metadata.checkpoint), (f.details().await.graph.job_id, 2));
-    })
-    .await;
+    let tmp = tempfile::tempdir().unwrap();
+    let (old, worker) = running(&[]).await;
+    let folder = old.savepoint(&worker, &tmp.path().display().to_string(), 1).await;
+    let from = [("execution.state-recovery.path", folder.as_str())];
+    let (f, worker) = running(&from).await;
+    for deployment in worker.deployed.all().iter().flat_map(|call| &call.tasks) {
+        let operator = OperatorId(deployment.attempt.vertex.0);
+        let handles = vec![StateHandle::Inline(vec![7])];
+        assert_eq!(deployment.restore, [(operator, handles)]);
+    }
+    let restored = f.details().await.checkpoints.restored.clone().unwrap();
+    assert_eq!((restored.checkpoint, restored.is_savepoint), (1, true));
+    assert_eq!(restored.external_path, Some(format!("{folder}/_metadata")));
+    let again = f.savepoint(&worker, &tmp.path().display().to_string(), 2).await;
+    let metadata = f.read_snapshot(&again).await;
+    assert_eq!((metadata.job_id, metadata.checkpoint), (f.details().await.graph.job_id, 2));
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "local")]
 async fn a_savepoint_that_has_gone_fails_the_job_by_name() {
-    local(async {
-        let tmp = tempfile::tempdir().unwrap();
-        let path = tmp.path().join("gone").display().to_string();
-        let from = [("execution.state-recovery.path", path.as_str())];
-        let f = Fixture::start(graph(1, 1, false), &from).await;
-        assert_eq!(f.ended_as().await, JobStatus::Failed);
-        let why = format!("{:?}", f.details().await);
-        assert!(why.contains(&path) && why.contains("there is no such folder"), "{why}");
-    })
-    .await;
+    let tmp = tempfile::tempdir().unwrap();
+    let path = tmp.path().join("gone").display().to_string();
+    let from = [("execution.state-recovery.path", path.as_str())];
+    let f = Fixture::start(graph(1, 1, false), &from).await;
+    assert_eq!(f.ended_as().await, JobStatus::Failed);
+    let why = format!("{:?}", f.details().await);
+    assert!(why.contains(&path) && why.contains("there is no such folder"), "{why}");
 }

@@ -8,7 +8,7 @@ use super::core::Size;
 use crate::roles::{CLUSTER_ROLE, ROLE_VARIABLE};
 use crate::yarn::contract::{
     CLUSTER_SECRET, FLOTT_FILE, LaunchFile, PROGRAM_FILE, PROGRAM_HASH_VARIABLE, USER_VARIABLE,
-    env_value, hadoop_conf_env, program_hash_env, shipped_env,
+    hadoop_conf_env, program_hash_env, shipped_env,
 };
 use actors::resource_manager::WorkerRequest;
 use conf::memory::TaskManagerMemory;
@@ -104,11 +104,11 @@ impl LaunchPlan {
         command.push_str(" 1><LOG_DIR>/taskmanager.out 2><LOG_DIR>/taskmanager.stderr");
         let mut launch = ContainerLaunchContext::of_command(command).with_tokens(&self.credentials);
         for (name, value) in &self.env {
-            launch = launch.with_env(name, env_value(value));
+            launch = launch.with_env(name, value);
         }
-        launch = launch.with_env("HADOOP_CONF_DIR", hadoop_conf_env());
+        launch = launch.with_expanded_env("HADOOP_CONF_DIR", hadoop_conf_env());
         if let Some(folder) = &self.shipped {
-            launch = launch.with_env(SHIPPED_VARIABLE, folder.clone());
+            launch = launch.with_expanded_env(SHIPPED_VARIABLE, folder.clone());
         }
         for (name, resource) in &self.files {
             launch = launch.with_file(name, resource.clone());

@@ -23,7 +23,6 @@ use hadoop::yarn::{AmRmClient, AmRmOptions, Finish, Registration};
 use launch::LaunchPlan;
 use model::ResourceId;
 use platform::{Lane, Platform};
-use std::fmt;
 use std::sync::{Arc, OnceLock};
 use task::Order;
 use tokio::sync::{mpsc, oneshot};
@@ -73,19 +72,14 @@ impl DriverSettings {
 }
 
 /// The driver. Its task ends with it, and with it the reports to YARN.
+#[derive(derive_more::Debug)]
+#[debug("YarnDriver")]
 pub(crate) struct YarnDriver {
     orders: mpsc::Sender<Order>,
     platform: Platform,
     fatal: FatalErrorHandler,
-    tracking_url: String,
     /// Set when the application is registered.
     yarn: Arc<OnceLock<AmRmClient>>,
-}
-
-impl fmt::Debug for YarnDriver {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "YarnDriver({})", self.tracking_url)
-    }
 }
 
 impl YarnDriver {
@@ -93,11 +87,10 @@ impl YarnDriver {
     pub(crate) fn start(parts: YarnDriverParts) -> Self {
         let (orders, inbox) = mpsc::channel(ORDERS_MAX);
         let (platform, fatal) = (parts.platform.clone(), parts.fatal.clone());
-        let tracking_url = parts.registration.tracking_url.clone();
         let yarn = Arc::new(OnceLock::new());
         let registered = yarn.clone();
         platform.lane(Lane::Io).spawn_with(move || task::run(parts, inbox, registered));
-        Self { orders, platform, fatal, tracking_url, yarn }
+        Self { orders, platform, fatal, yarn }
     }
 
     fn order(&self, order: Order) {

@@ -1,5 +1,4 @@
-//! What a connection writes: headers, requests and authentication, protected where the stream is. Nothing is
-//! read or decided here.
+//! Writes headers, requests and authentication, protected where the stream is. It must never read or decide anything.
 
 use super::{Connection, Phase};
 use crate::rpc::ConnectionError;

@@ -72,7 +72,7 @@ impl YarnClient {
         }
     }
 
-    /// What the ResourceManager says of an application.
+    /// Returns the ResourceManager's report of an application.
     ///
     /// # Errors
     /// An exception `ApplicationNotFoundException` where there is none; see [`YarnError`] for others.

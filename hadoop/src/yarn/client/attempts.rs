@@ -1,4 +1,4 @@
-//! What is below applications: their attempts and containers, reported, failed and signalled.
+//! The attempts and containers of applications: reported, failed and signalled.
 
 use super::YarnClient;
 use crate::yarn::YarnError;

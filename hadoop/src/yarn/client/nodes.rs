@@ -1,4 +1,4 @@
-//! What there is in a cluster: its nodes with their labels, its kinds of resources. Nothing here changes anything.
+//! The nodes of a cluster with their labels, and its kinds of resources. Nothing here changes the cluster.
 
 use super::YarnClient;
 use crate::yarn::YarnError;

@@ -71,7 +71,7 @@ impl YarnClient {
         }
     }
 
-    /// What the user may do with each queue.
+    /// Returns the permissions that the user has in each queue.
     ///
     /// # Errors
     /// See [`YarnError`].

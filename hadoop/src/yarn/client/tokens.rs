@@ -19,7 +19,11 @@ impl YarnClient {
         Ok(Token::from(token).with_service(self.token_service().await?))
     }
 
-    /// What the service of a token is: all ResourceManagers, whichever of them is active. They leave it out.
+    /// Returns the service of a delegation token: the addresses of all ResourceManagers, separated by commas, because
+    /// any of them may be the active one. ResourceManagers leave the service out of their tokens. Looks the hosts up.
+    ///
+    /// # Errors
+    /// [`YarnError::Address`].
     async fn token_service(&self) -> Result<String, YarnError> {
         let mut services = Vec::new();
         for rm in self.servers.iter() {

@@ -30,7 +30,7 @@ pub struct Registration {
     pub host: String,
     /// The port there; -1 for none.
     pub rpc_port: i32,
-    /// Where people see how it is doing.
+    /// The address of the web page that shows the application's progress; empty for none.
     pub tracking_url: String,
 }
 
@@ -72,13 +72,13 @@ impl Default for AmRmOptions {
 pub struct Finish {
     /// With what result.
     pub status: FinalApplicationStatus,
-    /// Why, for people.
+    /// The reason, for people.
     pub diagnostics: String,
-    /// Where people see what it did.
+    /// The address of the web page that shows the application's history; empty for none.
     pub tracking_url: String,
 }
 
-/// What the ResourceManager tells, in order. The end, with its reason, comes last.
+/// Receives the events of the ResourceManager, in order. An error is the last one: the client has ended.
 #[derive(Debug)]
 pub struct AmRmEvents {
     events: mpsc::Receiver<Result<MasterEvent, YarnError>>,
@@ -212,7 +212,7 @@ impl AmRmClient {
         self.master().nm_token(node).cloned()
     }
 
-    /// What the application could still get.
+    /// Returns the resources that the application could still get, by the last response.
     #[must_use]
     pub fn headroom(&self) -> Resource {
         self.master().headroom().clone()
@@ -256,13 +256,13 @@ impl AmRmClient {
     }
 }
 
-/// What a ResourceManager says that has been restarted.
+/// The exception of a ResourceManager that has been restarted and does not know the ApplicationMaster yet.
 const NOT_REGISTERED: &str = "ApplicationMasterNotRegisteredException";
-/// What it says to one that is registered already.
+/// The exception for an ApplicationMaster that is registered already.
 const REGISTERED: &str = "InvalidApplicationMasterRequestException";
-/// What it says when the attempt is over.
+/// The exception for an attempt that is over.
 const OVER: &str = "ApplicationAttemptNotFoundException";
-/// What it says of requests that can never be met.
+/// The exceptions for requests that can never be met.
 const UNMEETABLE: &[&str] =
     &["InvalidResourceRequestException", "InvalidLabelResourceRequestException"];
 

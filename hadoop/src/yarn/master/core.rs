@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Requests that may be open at the same time.
 const REQUESTS_MAX: usize = 10_000;
 
-/// Why a request was not taken.
+/// The reason why a request was not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// There are too many.
@@ -139,7 +139,7 @@ impl Master {
         self.containers.values()
     }
 
-    /// What the application could still get, by the last response.
+    /// Returns the resources that the application could still get, by the last response.
     #[must_use]
     pub fn headroom(&self) -> &Resource {
         &self.headroom

@@ -22,7 +22,7 @@ use crate::tokens::Token;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub i64);
 
-/// Where containers are wanted.
+/// The place at which containers are wanted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Place {
     /// On any node.
@@ -51,25 +51,25 @@ pub enum Place {
 pub struct Ask {
     /// How many.
     pub count: u32,
-    /// Of which size, each.
+    /// The size of each container.
     pub capability: Resource,
     /// Lower numbers come first.
     pub priority: i32,
-    /// Where.
+    /// The place of the containers.
     pub place: Place,
     /// On nodes with this label.
     pub label: Option<String>,
 }
 
 impl Ask {
-    /// So many containers of this size, anywhere, of priority 0.
+    /// Asks for `count` containers of this size anywhere, with priority 0.
     #[must_use]
     pub fn new(count: u32, capability: Resource) -> Self {
         Self { count, capability, priority: 0, place: Place::Anywhere, label: None }
     }
 }
 
-/// What the ResourceManager has told.
+/// An event that the ResourceManager has sent.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum MasterEvent {
@@ -87,11 +87,11 @@ pub enum MasterEvent {
     Recovered(Box<Container>),
     /// A container has ended.
     Completed {
-        /// Which.
+        /// The container.
         id: ContainerId,
         /// How.
         exit: ContainerExit,
-        /// Why, in YARN's words.
+        /// The reason, in YARN's words.
         diagnostics: String,
     },
     /// Nodes have changed: lost, unhealthy, usable again.
@@ -103,9 +103,9 @@ pub enum MasterEvent {
     TokenReplaced(Token),
     /// The ResourceManager refused these requests, which can never be met. They are taken back.
     Refused {
-        /// Which.
+        /// The refused requests.
         requests: Vec<RequestId>,
-        /// Why, in YARN's words.
+        /// The reason, in YARN's words.
         reason: String,
     },
     /// The ApplicationMaster must end: another attempt has taken over, or the application was killed.

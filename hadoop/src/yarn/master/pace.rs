@@ -7,12 +7,13 @@ use std::time::Duration;
 
 /// From one beat to the next right after a change.
 const QUICK: Duration = Duration::from_millis(10);
-/// What was waited for may be heard of late by this part of the wait: so beats become fewer the longer it is.
+/// The divisor of the time waited so far that gives the pause before the next beat: beats become fewer the longer the
+/// wait is, and an answer is heard at most a tenth of the wait late.
 const LATE: u32 = 10;
 /// How many times as long as its answers took a ResourceManager is left in peace: many ask one that is busy.
 const PEACE: u32 = 4;
-/// What a beat costs that comes sooner than the options have it by themselves. An ApplicationMaster that changes
-/// something all the time makes no more of them on the whole than it can pay.
+/// The time that must pass per beat that comes sooner than the options have it. An ApplicationMaster that changes
+/// something all the time makes, over a longer time, at most 20 such beats per second.
 const COST: Duration = Duration::from_millis(50);
 
 /// When the last beats were, and why.

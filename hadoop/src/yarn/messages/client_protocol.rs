@@ -8,303 +8,227 @@ use super::applications::{
 use super::basics::{ApplicationAttemptId, ApplicationId, ContainerId, Priority, Resource};
 use super::container_protocol::SignalContainerCommand;
 use super::containers::ContainerReport;
+use crate::proto::messages;
 use crate::tokens::TokenProto;
 
-/// The request of `getNewApplication`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetNewApplicationRequest {}
+messages! {
+    /// The request of `getNewApplication`.
+    pub struct GetNewApplicationRequest (Eq) {}
 
-/// The response to `getNewApplication`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetNewApplicationResponse {
-    /// To submit with.
-    #[prost(message, optional, tag = "1")]
-    pub application_id: Option<ApplicationId>,
-    /// The largest container that may be asked for.
-    #[prost(message, optional, tag = "2")]
-    pub maximum_capability: Option<Resource>,
-}
+    /// The response to `getNewApplication`.
+    pub struct GetNewApplicationResponse (Eq) {
+        /// To submit with.
+        optional message<ApplicationId> application_id = 1;
+        /// The largest container that may be asked for.
+        optional message<Resource> maximum_capability = 2;
+    }
 
-/// The request of `getApplicationReport`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetApplicationReportRequest {
-    /// Which application.
-    #[prost(message, optional, tag = "1")]
-    pub application_id: Option<ApplicationId>,
-}
+    /// The request of `getApplicationReport`.
+    pub struct GetApplicationReportRequest (Eq) {
+        /// The application.
+        optional message<ApplicationId> application_id = 1;
+    }
 
-/// The response to `getApplicationReport`.
-#[derive(Clone, PartialEq, prost::Message)]
-pub struct GetApplicationReportResponse {
-    /// Always set.
-    #[prost(message, optional, tag = "1")]
-    pub application_report: Option<ApplicationReport>,
-}
+    /// The response to `getApplicationReport`.
+    pub struct GetApplicationReportResponse () {
+        /// Always set.
+        optional message<ApplicationReport> application_report = 1;
+    }
 
-/// The request of `submitApplication`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct SubmitApplicationRequest {
-    /// With an id that the ResourceManager gave out.
-    #[prost(message, optional, tag = "1")]
-    pub application_submission_context: Option<ApplicationSubmissionContext>,
-}
+    /// The request of `submitApplication`.
+    pub struct SubmitApplicationRequest (Eq) {
+        /// With an id that the ResourceManager gave out.
+        optional message<ApplicationSubmissionContext> application_submission_context = 1;
+    }
 
-/// The response to `submitApplication`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct SubmitApplicationResponse {}
+    /// The response to `submitApplication`.
+    pub struct SubmitApplicationResponse (Eq) {}
 
-/// The request of `failApplicationAttempt`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct FailApplicationAttemptRequest {
-    /// The attempt that is to fail.
-    #[prost(message, optional, tag = "1")]
-    pub application_attempt_id: Option<ApplicationAttemptId>,
-}
+    /// The request of `failApplicationAttempt`.
+    pub struct FailApplicationAttemptRequest (Eq) {
+        /// The attempt that is to fail.
+        optional message<ApplicationAttemptId> application_attempt_id = 1;
+    }
 
-/// The response to `failApplicationAttempt`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct FailApplicationAttemptResponse {}
+    /// The response to `failApplicationAttempt`.
+    pub struct FailApplicationAttemptResponse (Eq) {}
 
-/// The request of `forceKillApplication`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct KillApplicationRequest {
-    /// Which application.
-    #[prost(message, optional, tag = "1")]
-    pub application_id: Option<ApplicationId>,
-    /// Why, for people: it becomes part of the report.
-    #[prost(string, optional, tag = "2")]
-    pub diagnostics: Option<String>,
-}
+    /// The request of `forceKillApplication`.
+    pub struct KillApplicationRequest (Eq) {
+        /// The application.
+        optional message<ApplicationId> application_id = 1;
+        /// The reason, for people; it becomes part of the report's diagnostics.
+        optional string diagnostics = 2;
+    }
 
-/// The response to `forceKillApplication`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct KillApplicationResponse {
-    /// Ask again until this is true.
-    #[prost(bool, optional, tag = "1", default = "false")]
-    pub is_kill_completed: Option<bool>,
-}
+    /// The response to `forceKillApplication`.
+    pub struct KillApplicationResponse (Eq) {
+        /// Ask again until this is true.
+        optional bool is_kill_completed = 1 [default = "false"];
+    }
 
-/// The request of `getApplications`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetApplicationsRequest {
-    /// Any of these types; any type where there is none.
-    #[prost(string, repeated, tag = "1")]
-    pub application_types: Vec<String>,
-    /// Any of these [`YarnApplicationState`]s; any state where there is none.
-    #[prost(enumeration = "YarnApplicationState", repeated, packed = "false", tag = "2")]
-    pub application_states: Vec<i32>,
-    /// Any of these users; anybody where there is none.
-    #[prost(string, repeated, tag = "3")]
-    pub users: Vec<String>,
-    /// Any of these queues; any queue where there is none.
-    #[prost(string, repeated, tag = "4")]
-    pub queues: Vec<String>,
-    /// As many at most; all where it is not set.
-    #[prost(int64, optional, tag = "5")]
-    pub limit: Option<i64>,
-    /// Started at this time or after: milliseconds since 1970, like the other times.
-    #[prost(int64, optional, tag = "6")]
-    pub start_begin: Option<i64>,
-    /// Started at this time or before.
-    #[prost(int64, optional, tag = "7")]
-    pub start_end: Option<i64>,
-    /// Ended at this time or after.
-    #[prost(int64, optional, tag = "8")]
-    pub finish_begin: Option<i64>,
-    /// Ended at this time or before.
-    #[prost(int64, optional, tag = "9")]
-    pub finish_end: Option<i64>,
-    /// With any of these tags; with or without tags where there is none.
-    #[prost(string, repeated, tag = "10")]
-    pub application_tags: Vec<String>,
-    /// An [`ApplicationsRequestScope`].
-    #[prost(enumeration = "ApplicationsRequestScope", optional, tag = "11", default = "All")]
-    pub scope: Option<i32>,
-    /// Of this name; of any where it is not set.
-    #[prost(string, optional, tag = "12")]
-    pub name: Option<String>,
-}
+    /// The request of `getApplications`.
+    pub struct GetApplicationsRequest (Eq) {
+        /// Any of these types; any type where there is none.
+        repeated string application_types = 1;
+        /// Any of these [`YarnApplicationState`]s; any state where there is none.
+        repeated enumeration(YarnApplicationState) application_states = 2 [packed = "false"];
+        /// Any of these users; anybody where there is none.
+        repeated string users = 3;
+        /// Any of these queues; any queue where there is none.
+        repeated string queues = 4;
+        /// The maximum number of reports; all if it is not set.
+        optional int64 limit = 5;
+        /// Started at this time or after: milliseconds since 1970, like the other times.
+        optional int64 start_begin = 6;
+        /// Started at this time or before.
+        optional int64 start_end = 7;
+        /// Ended at this time or after.
+        optional int64 finish_begin = 8;
+        /// Ended at this time or before.
+        optional int64 finish_end = 9;
+        /// With any of these tags; with or without tags where there is none.
+        repeated string application_tags = 10;
+        /// An [`ApplicationsRequestScope`].
+        optional enumeration(ApplicationsRequestScope) scope = 11 [default = "All"];
+        /// Selects applications of this name; of any name if it is not set.
+        optional string name = 12;
+    }
 
-/// The response to `getApplications`.
-#[derive(Clone, PartialEq, prost::Message)]
-pub struct GetApplicationsResponse {
-    /// In no order.
-    #[prost(message, repeated, tag = "1")]
-    pub applications: Vec<ApplicationReport>,
-}
+    /// The response to `getApplications`.
+    pub struct GetApplicationsResponse () {
+        /// In no order.
+        repeated message<ApplicationReport> applications = 1;
+    }
 
-/// The request of `getDelegationToken`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetDelegationTokenRequest {
-    /// Who may renew the token: a user, or a principal, of which the short name counts.
-    #[prost(string, required, tag = "1")]
-    pub renewer: String,
-}
+    /// The request of `getDelegationToken`.
+    pub struct GetDelegationTokenRequest (Eq) {
+        /// The user who may renew the token, or a principal, of which only the short name counts.
+        required string renewer = 1;
+    }
 
-/// The response to `getDelegationToken`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetDelegationTokenResponse {
-    /// Without its service, which clients fill in.
-    #[prost(message, optional, tag = "1")]
-    pub token: Option<TokenProto>,
-}
+    /// The response to `getDelegationToken`.
+    pub struct GetDelegationTokenResponse (Eq) {
+        /// Without its service, which clients fill in.
+        optional message<TokenProto> token = 1;
+    }
 
-/// The request of `renewDelegationToken`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct RenewDelegationTokenRequest {
-    /// Whose renewer is who asks.
-    #[prost(message, required, tag = "1")]
-    pub token: TokenProto,
-}
+    /// The request of `renewDelegationToken`.
+    pub struct RenewDelegationTokenRequest (Eq) {
+        /// Whose renewer is who asks.
+        required message<TokenProto> token = 1;
+    }
 
-/// The response to `renewDelegationToken`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct RenewDelegationTokenResponse {
-    /// When it expires now, in milliseconds since 1970.
-    #[prost(uint64, required, tag = "1")]
-    pub new_expiry_time: u64,
-}
+    /// The response to `renewDelegationToken`.
+    pub struct RenewDelegationTokenResponse (Eq) {
+        /// When it expires now, in milliseconds since 1970.
+        required uint64 new_expiry_time = 1;
+    }
 
-/// The request of `cancelDelegationToken`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct CancelDelegationTokenRequest {
-    /// Whose owner or renewer is who asks.
-    #[prost(message, required, tag = "1")]
-    pub token: TokenProto,
-}
+    /// The request of `cancelDelegationToken`.
+    pub struct CancelDelegationTokenRequest (Eq) {
+        /// Whose owner or renewer is who asks.
+        required message<TokenProto> token = 1;
+    }
 
-/// The response to `cancelDelegationToken`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct CancelDelegationTokenResponse {}
+    /// The response to `cancelDelegationToken`.
+    pub struct CancelDelegationTokenResponse (Eq) {}
 
-/// The request of `moveApplicationAcrossQueues`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct MoveApplicationAcrossQueuesRequest {
-    /// Which application.
-    #[prost(message, required, tag = "1")]
-    pub application_id: ApplicationId,
-    /// The leaf's name or full path.
-    #[prost(string, required, tag = "2")]
-    pub target_queue: String,
-}
+    /// The request of `moveApplicationAcrossQueues`.
+    pub struct MoveApplicationAcrossQueuesRequest (Eq) {
+        /// The application.
+        required message<ApplicationId> application_id = 1;
+        /// The leaf's name or full path.
+        required string target_queue = 2;
+    }
 
-/// The response to `moveApplicationAcrossQueues`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct MoveApplicationAcrossQueuesResponse {}
+    /// The response to `moveApplicationAcrossQueues`.
+    pub struct MoveApplicationAcrossQueuesResponse (Eq) {}
 
-/// The request of `getApplicationAttemptReport`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetApplicationAttemptReportRequest {
-    /// Which attempt.
-    #[prost(message, optional, tag = "1")]
-    pub application_attempt_id: Option<ApplicationAttemptId>,
-}
+    /// The request of `getApplicationAttemptReport`.
+    pub struct GetApplicationAttemptReportRequest (Eq) {
+        /// The attempt.
+        optional message<ApplicationAttemptId> application_attempt_id = 1;
+    }
 
-/// The response to `getApplicationAttemptReport`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetApplicationAttemptReportResponse {
-    /// Always set.
-    #[prost(message, optional, tag = "1")]
-    pub application_attempt_report: Option<ApplicationAttemptReport>,
-}
+    /// The response to `getApplicationAttemptReport`.
+    pub struct GetApplicationAttemptReportResponse (Eq) {
+        /// Always set.
+        optional message<ApplicationAttemptReport> application_attempt_report = 1;
+    }
 
-/// The request of `getApplicationAttempts`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetApplicationAttemptsRequest {
-    /// Whose attempts.
-    #[prost(message, optional, tag = "1")]
-    pub application_id: Option<ApplicationId>,
-}
+    /// The request of `getApplicationAttempts`.
+    pub struct GetApplicationAttemptsRequest (Eq) {
+        /// Whose attempts.
+        optional message<ApplicationId> application_id = 1;
+    }
 
-/// The response to `getApplicationAttempts`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetApplicationAttemptsResponse {
-    /// In no order.
-    #[prost(message, repeated, tag = "1")]
-    pub application_attempts: Vec<ApplicationAttemptReport>,
-}
+    /// The response to `getApplicationAttempts`.
+    pub struct GetApplicationAttemptsResponse (Eq) {
+        /// In no order.
+        repeated message<ApplicationAttemptReport> application_attempts = 1;
+    }
 
-/// The request of `getContainerReport`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetContainerReportRequest {
-    /// Which container.
-    #[prost(message, optional, tag = "1")]
-    pub container_id: Option<ContainerId>,
-}
+    /// The request of `getContainerReport`.
+    pub struct GetContainerReportRequest (Eq) {
+        /// The container.
+        optional message<ContainerId> container_id = 1;
+    }
 
-/// The response to `getContainerReport`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetContainerReportResponse {
-    /// Always set.
-    #[prost(message, optional, tag = "1")]
-    pub container_report: Option<ContainerReport>,
-}
+    /// The response to `getContainerReport`.
+    pub struct GetContainerReportResponse (Eq) {
+        /// Always set.
+        optional message<ContainerReport> container_report = 1;
+    }
 
-/// The request of `getContainers`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetContainersRequest {
-    /// Whose containers.
-    #[prost(message, optional, tag = "1")]
-    pub application_attempt_id: Option<ApplicationAttemptId>,
-}
+    /// The request of `getContainers`.
+    pub struct GetContainersRequest (Eq) {
+        /// Whose containers.
+        optional message<ApplicationAttemptId> application_attempt_id = 1;
+    }
 
-/// The response to `getContainers`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetContainersResponse {
-    /// Those that live, in no order; ended ones only where a history server answers.
-    #[prost(message, repeated, tag = "1")]
-    pub containers: Vec<ContainerReport>,
-}
+    /// The response to `getContainers`.
+    pub struct GetContainersResponse (Eq) {
+        /// Those that live, in no order; ended ones only where a history server answers.
+        repeated message<ContainerReport> containers = 1;
+    }
 
-/// The request of `updateApplicationPriority`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct UpdateApplicationPriorityRequest {
-    /// Which application.
-    #[prost(message, required, tag = "1")]
-    pub application_id: ApplicationId,
-    /// What it is to have.
-    #[prost(message, required, tag = "2")]
-    pub application_priority: Priority,
-}
+    /// The request of `updateApplicationPriority`.
+    pub struct UpdateApplicationPriorityRequest (Eq) {
+        /// The application.
+        required message<ApplicationId> application_id = 1;
+        /// The new priority.
+        required message<Priority> application_priority = 2;
+    }
 
-/// The response to `updateApplicationPriority`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct UpdateApplicationPriorityResponse {
-    /// What it has now: at most the cluster's greatest.
-    #[prost(message, optional, tag = "1")]
-    pub application_priority: Option<Priority>,
-}
+    /// The response to `updateApplicationPriority`.
+    pub struct UpdateApplicationPriorityResponse (Eq) {
+        /// The priority that now holds: the requested one, or the cluster's maximum if that is lower.
+        optional message<Priority> application_priority = 1;
+    }
 
-/// The request of `signalToContainer`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct SignalContainerRequest {
-    /// Which container.
-    #[prost(message, required, tag = "1")]
-    pub container_id: ContainerId,
-    /// A [`SignalContainerCommand`].
-    #[prost(enumeration = "SignalContainerCommand", required, tag = "2")]
-    pub command: i32,
-}
+    /// The request of `signalToContainer`.
+    pub struct SignalContainerRequest (Eq) {
+        /// The container.
+        required message<ContainerId> container_id = 1;
+        /// A [`SignalContainerCommand`].
+        required enumeration(SignalContainerCommand) command = 2;
+    }
 
-/// The response to `signalToContainer`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct SignalContainerResponse {}
+    /// The response to `signalToContainer`.
+    pub struct SignalContainerResponse (Eq) {}
 
-/// The request of `updateApplicationTimeouts`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct UpdateApplicationTimeoutsRequest {
-    /// Which application.
-    #[prost(message, required, tag = "1")]
-    pub application_id: ApplicationId,
-    /// Those that are to change.
-    #[prost(message, repeated, tag = "2")]
-    pub application_timeouts: Vec<ApplicationUpdateTimeoutMap>,
-}
+    /// The request of `updateApplicationTimeouts`.
+    pub struct UpdateApplicationTimeoutsRequest (Eq) {
+        /// The application.
+        required message<ApplicationId> application_id = 1;
+        /// Those that are to change.
+        repeated message<ApplicationUpdateTimeoutMap> application_timeouts = 2;
+    }
 
-/// The response to `updateApplicationTimeouts`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct UpdateApplicationTimeoutsResponse {
-    /// As they were asked for.
-    #[prost(message, repeated, tag = "1")]
-    pub application_timeouts: Vec<ApplicationUpdateTimeoutMap>,
+    /// The response to `updateApplicationTimeouts`.
+    pub struct UpdateApplicationTimeoutsResponse (Eq) {
+        /// The time-outs as they were requested.
+        repeated message<ApplicationUpdateTimeoutMap> application_timeouts = 1;
+    }
 }

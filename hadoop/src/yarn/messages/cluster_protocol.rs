@@ -8,198 +8,151 @@ use super::nodes::{
     NodeLabel, NodeReport, NodeState, NodeToAttributes,
 };
 use super::queues::{QueueInfo, QueueUserAclInfo};
+use crate::proto::messages;
 
-/// The request of `getClusterMetrics`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetClusterMetricsRequest {}
+messages! {
+    /// The request of `getClusterMetrics`.
+    pub struct GetClusterMetricsRequest (Eq) {}
 
-/// The response to `getClusterMetrics`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetClusterMetricsResponse {
-    /// Always set.
-    #[prost(message, optional, tag = "1")]
-    pub cluster_metrics: Option<YarnClusterMetrics>,
-}
+    /// The response to `getClusterMetrics`.
+    pub struct GetClusterMetricsResponse (Eq) {
+        /// Always set.
+        optional message<YarnClusterMetrics> cluster_metrics = 1;
+    }
 
-/// The request of `getClusterNodes`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetClusterNodesRequest {
-    /// Any of these [`NodeState`]s; any state where there is none.
-    #[prost(enumeration = "NodeState", repeated, packed = "false", tag = "1")]
-    pub node_states: Vec<i32>,
-}
+    /// The request of `getClusterNodes`.
+    pub struct GetClusterNodesRequest (Eq) {
+        /// Any of these [`NodeState`]s; any state where there is none.
+        repeated enumeration(NodeState) node_states = 1 [packed = "false"];
+    }
 
-/// The response to `getClusterNodes`.
-#[derive(Clone, PartialEq, prost::Message)]
-pub struct GetClusterNodesResponse {
-    /// In no order.
-    #[prost(message, repeated, tag = "1")]
-    pub node_reports: Vec<NodeReport>,
-}
+    /// The response to `getClusterNodes`.
+    pub struct GetClusterNodesResponse () {
+        /// In no order.
+        repeated message<NodeReport> node_reports = 1;
+    }
 
-/// The request of `getQueueInfo`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetQueueInfoRequest {
-    /// Its name, or its full path.
-    #[prost(string, optional, tag = "1")]
-    pub queue_name: Option<String>,
-    /// Whether the applications in it are listed.
-    #[prost(bool, optional, tag = "2")]
-    pub include_applications: Option<bool>,
-    /// Whether its children are listed.
-    #[prost(bool, optional, tag = "3")]
-    pub include_child_queues: Option<bool>,
-    /// Whether their children are, and so on.
-    #[prost(bool, optional, tag = "4")]
-    pub recursive: Option<bool>,
-    /// Of a federation: which cluster is asked; all where it is not set.
-    #[prost(string, optional, tag = "5")]
-    pub sub_cluster_id: Option<String>,
-}
+    /// The request of `getQueueInfo`.
+    pub struct GetQueueInfoRequest (Eq) {
+        /// Its name, or its full path.
+        optional string queue_name = 1;
+        /// Whether the applications in it are listed.
+        optional bool include_applications = 2;
+        /// Whether its children are listed.
+        optional bool include_child_queues = 3;
+        /// Whether their children are, and so on.
+        optional bool recursive = 4;
+        /// The cluster of a federation that is asked; all if it is not set.
+        optional string sub_cluster_id = 5;
+    }
 
-/// The response to `getQueueInfo`.
-#[derive(Clone, PartialEq, prost::Message)]
-pub struct GetQueueInfoResponse {
-    /// Not set where there is no such queue.
-    #[prost(message, optional, tag = "1")]
-    pub queue_info: Option<QueueInfo>,
-}
+    /// The response to `getQueueInfo`.
+    pub struct GetQueueInfoResponse () {
+        /// Not set where there is no such queue.
+        optional message<QueueInfo> queue_info = 1;
+    }
 
-/// The request of `getQueueUserAcls`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetQueueUserAclsInfoRequest {}
+    /// The request of `getQueueUserAcls`.
+    pub struct GetQueueUserAclsInfoRequest (Eq) {}
 
-/// The response to `getQueueUserAcls`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetQueueUserAclsInfoResponse {
-    /// Every queue, in no order.
-    #[prost(message, repeated, tag = "1")]
-    pub queue_user_acls: Vec<QueueUserAclInfo>,
-}
+    /// The response to `getQueueUserAcls`.
+    pub struct GetQueueUserAclsInfoResponse (Eq) {
+        /// Every queue, in no order.
+        repeated message<QueueUserAclInfo> queue_user_acls = 1;
+    }
 
-/// The request of `getNodeToLabels`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetNodesToLabelsRequest {}
+    /// The request of `getNodeToLabels`.
+    pub struct GetNodesToLabelsRequest (Eq) {}
 
-/// The response to `getNodeToLabels`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetNodesToLabelsResponse {
-    /// Nodes with at least one label, in no order.
-    #[prost(message, repeated, tag = "1")]
-    pub node_to_labels: Vec<NodeIdToLabels>,
-}
+    /// The response to `getNodeToLabels`.
+    pub struct GetNodesToLabelsResponse (Eq) {
+        /// Nodes with at least one label, in no order.
+        repeated message<NodeIdToLabels> node_to_labels = 1;
+    }
 
-/// The request of `getLabelsToNodes`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetLabelsToNodesRequest {
-    /// Any of these labels; all labels where there is none.
-    #[prost(string, repeated, tag = "1")]
-    pub node_labels: Vec<String>,
-}
+    /// The request of `getLabelsToNodes`.
+    pub struct GetLabelsToNodesRequest (Eq) {
+        /// Any of these labels; all labels where there is none.
+        repeated string node_labels = 1;
+    }
 
-/// The response to `getLabelsToNodes`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetLabelsToNodesResponse {
-    /// Labels with at least one node, in no order.
-    #[prost(message, repeated, tag = "1")]
-    pub labels_to_nodes: Vec<LabelsToNodeIds>,
-}
+    /// The response to `getLabelsToNodes`.
+    pub struct GetLabelsToNodesResponse (Eq) {
+        /// Labels with at least one node, in no order.
+        repeated message<LabelsToNodeIds> labels_to_nodes = 1;
+    }
 
-/// The request of `getClusterNodeLabels`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetClusterNodeLabelsRequest {}
+    /// The request of `getClusterNodeLabels`.
+    pub struct GetClusterNodeLabelsRequest (Eq) {}
 
-/// The response to `getClusterNodeLabels`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetClusterNodeLabelsResponse {
-    /// Names only, for old clients.
-    #[prost(string, repeated, tag = "1")]
-    pub deprecated_node_labels: Vec<String>,
-    /// In no order.
-    #[prost(message, repeated, tag = "2")]
-    pub node_labels: Vec<NodeLabel>,
-}
+    /// The response to `getClusterNodeLabels`.
+    pub struct GetClusterNodeLabelsResponse (Eq) {
+        /// Names only, for old clients.
+        repeated string deprecated_node_labels = 1;
+        /// In no order.
+        repeated message<NodeLabel> node_labels = 2;
+    }
 
-/// The request of `getResourceProfiles`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetAllResourceProfilesRequest {}
+    /// The request of `getResourceProfiles`.
+    pub struct GetAllResourceProfilesRequest (Eq) {}
 
-/// The response to `getResourceProfiles`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetAllResourceProfilesResponse {
-    /// All that the cluster has.
-    #[prost(message, required, tag = "1")]
-    pub resource_profiles: ResourceProfiles,
-}
+    /// The response to `getResourceProfiles`.
+    pub struct GetAllResourceProfilesResponse (Eq) {
+        /// All that the cluster has.
+        required message<ResourceProfiles> resource_profiles = 1;
+    }
 
-/// The request of `getResourceProfile`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetResourceProfileRequest {
-    /// Its name.
-    #[prost(string, required, tag = "1")]
-    pub profile: String,
-}
+    /// The request of `getResourceProfile`.
+    pub struct GetResourceProfileRequest (Eq) {
+        /// Its name.
+        required string profile = 1;
+    }
 
-/// The response to `getResourceProfile`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetResourceProfileResponse {
-    /// What a container of it gets.
-    #[prost(message, required, tag = "1")]
-    pub resources: Resource,
-}
+    /// The response to `getResourceProfile`.
+    pub struct GetResourceProfileResponse (Eq) {
+        /// The resources of a container of the profile.
+        required message<Resource> resources = 1;
+    }
 
-/// The request of `getResourceTypeInfo`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetAllResourceTypeInfoRequest {}
+    /// The request of `getResourceTypeInfo`.
+    pub struct GetAllResourceTypeInfoRequest (Eq) {}
 
-/// The response to `getResourceTypeInfo`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetAllResourceTypeInfoResponse {
-    /// Memory and cores among them.
-    #[prost(message, repeated, tag = "1")]
-    pub resource_type_info: Vec<ResourceTypeInfo>,
-}
+    /// The response to `getResourceTypeInfo`.
+    pub struct GetAllResourceTypeInfoResponse (Eq) {
+        /// Memory and cores among them.
+        repeated message<ResourceTypeInfo> resource_type_info = 1;
+    }
 
-/// The request of `getClusterNodeAttributes`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetClusterNodeAttributesRequest {}
+    /// The request of `getClusterNodeAttributes`.
+    pub struct GetClusterNodeAttributesRequest (Eq) {}
 
-/// The response to `getClusterNodeAttributes`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetClusterNodeAttributesResponse {
-    /// In no order.
-    #[prost(message, repeated, tag = "1")]
-    pub node_attributes: Vec<NodeAttributeInfo>,
-}
+    /// The response to `getClusterNodeAttributes`.
+    pub struct GetClusterNodeAttributesResponse (Eq) {
+        /// In no order.
+        repeated message<NodeAttributeInfo> node_attributes = 1;
+    }
 
-/// The request of `getAttributesToNodes`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetAttributesToNodesRequest {
-    /// Any of these attributes; all where there is none.
-    #[prost(message, repeated, tag = "1")]
-    pub node_attributes: Vec<NodeAttributeKey>,
-}
+    /// The request of `getAttributesToNodes`.
+    pub struct GetAttributesToNodesRequest (Eq) {
+        /// Any of these attributes; all where there is none.
+        repeated message<NodeAttributeKey> node_attributes = 1;
+    }
 
-/// The response to `getAttributesToNodes`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetAttributesToNodesResponse {
-    /// In no order.
-    #[prost(message, repeated, tag = "1")]
-    pub attributes_to_nodes: Vec<AttributeToNodes>,
-}
+    /// The response to `getAttributesToNodes`.
+    pub struct GetAttributesToNodesResponse (Eq) {
+        /// In no order.
+        repeated message<AttributeToNodes> attributes_to_nodes = 1;
+    }
 
-/// The request of `getNodesToAttributes`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetNodesToAttributesRequest {
-    /// Any of these hosts; all where there is none.
-    #[prost(string, repeated, tag = "1")]
-    pub hostnames: Vec<String>,
-}
+    /// The request of `getNodesToAttributes`.
+    pub struct GetNodesToAttributesRequest (Eq) {
+        /// Any of these hosts; all where there is none.
+        repeated string hostnames = 1;
+    }
 
-/// The response to `getNodesToAttributes`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetNodesToAttributesResponse {
-    /// In no order.
-    #[prost(message, repeated, tag = "1")]
-    pub nodes_to_attributes: Vec<NodeToAttributes>,
+    /// The response to `getNodesToAttributes`.
+    pub struct GetNodesToAttributesResponse (Eq) {
+        /// In no order.
+        repeated message<NodeToAttributes> nodes_to_attributes = 1;
+    }
 }

@@ -1,114 +1,84 @@
-//! What YARN's tokens say inside. They are opaque to whoever only carries them. Only declarations belong here.
+//! The contents of YARN's tokens, which are opaque to those who only carry them. Only declarations belong here.
 
 use super::applications::LogAggregationContext;
 use super::basics::{ApplicationAttemptId, ContainerId, ExecutionType, Priority, Resource};
 use super::containers::ContainerType;
 use super::nodes::NodeId;
+use crate::proto::messages;
 
-/// Of an NMToken.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct NmTokenIdentifier {
-    /// Whose token it is.
-    #[prost(message, optional, tag = "1")]
-    pub app_attempt_id: Option<ApplicationAttemptId>,
-    /// For which node.
-    #[prost(message, optional, tag = "2")]
-    pub node_id: Option<NodeId>,
-    /// The application's user.
-    #[prost(string, optional, tag = "3")]
-    pub app_submitter: Option<String>,
-    /// Which of the ResourceManager's keys made the password.
-    #[prost(int32, optional, tag = "4", default = "-1")]
-    pub key_id: Option<i32>,
-}
+messages! {
+    /// The identifier inside an NMToken.
+    pub struct NmTokenIdentifier (Eq) {
+        /// Whose token it is.
+        optional message<ApplicationAttemptId> app_attempt_id = 1;
+        /// For which node.
+        optional message<NodeId> node_id = 2;
+        /// The application's user.
+        optional string app_submitter = 3;
+        /// The number of the ResourceManager's key that made the password.
+        optional int32 key_id = 4 [default = "-1"];
+    }
 
-/// Of an AMRMToken.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct AmRmTokenIdentifier {
-    /// Whose token it is.
-    #[prost(message, optional, tag = "1")]
-    pub app_attempt_id: Option<ApplicationAttemptId>,
-    /// Which of the ResourceManager's keys made the password; a new key brings a new token.
-    #[prost(int32, optional, tag = "2", default = "-1")]
-    pub key_id: Option<i32>,
-}
+    /// The identifier inside an AMRMToken.
+    pub struct AmRmTokenIdentifier (Eq) {
+        /// Whose token it is.
+        optional message<ApplicationAttemptId> app_attempt_id = 1;
+        /// The number of the ResourceManager's key that made the password; a new key brings a new token.
+        optional int32 key_id = 2 [default = "-1"];
+    }
 
-/// Of a ContainerToken: what its node may start.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct ContainerTokenIdentifier {
-    /// Which container.
-    #[prost(message, optional, tag = "1")]
-    pub container_id: Option<ContainerId>,
-    /// The node that may start it, as `host:port`.
-    #[prost(string, optional, tag = "2")]
-    pub nm_host_addr: Option<String>,
-    /// The application's user, as whom it runs on secure clusters.
-    #[prost(string, optional, tag = "3")]
-    pub app_submitter: Option<String>,
-    /// What it may use.
-    #[prost(message, optional, tag = "4")]
-    pub resource: Option<Resource>,
-    /// Milliseconds since 1970; a container cannot be started later.
-    #[prost(int64, optional, tag = "5")]
-    pub expiry_time_stamp: Option<i64>,
-    /// Which of the ResourceManager's keys made the password.
-    #[prost(int32, optional, tag = "6", default = "-1")]
-    pub master_key_id: Option<i32>,
-    /// When the ResourceManager that granted it had started, in milliseconds since 1970: nodes refuse those of earlier
-    /// ones.
-    #[prost(int64, optional, tag = "7")]
-    pub rm_identifier: Option<i64>,
-    /// Of the request that it answers.
-    #[prost(message, optional, tag = "8")]
-    pub priority: Option<Priority>,
-    /// Milliseconds since 1970.
-    #[prost(int64, optional, tag = "9")]
-    pub creation_time: Option<i64>,
-    /// Which of its log files are collected.
-    #[prost(message, optional, tag = "10")]
-    pub log_aggregation_context: Option<LogAggregationContext>,
-    /// The label under which it was granted.
-    #[prost(string, optional, tag = "11")]
-    pub node_label_expression: Option<String>,
-    /// A [`ContainerType`].
-    #[prost(enumeration = "ContainerType", optional, tag = "12")]
-    pub container_type: Option<i32>,
-    /// An [`ExecutionType`].
-    #[prost(enumeration = "ExecutionType", optional, tag = "13", default = "Guaranteed")]
-    pub execution_type: Option<i32>,
-    /// How often it was changed.
-    #[prost(int32, optional, tag = "14", default = "0")]
-    pub version: Option<i32>,
-    /// Of the request that it answers; -1 for none.
-    #[prost(int64, optional, tag = "15", default = "-1")]
-    pub allocation_request_id: Option<i64>,
-    /// Of the request that it answers.
-    #[prost(string, repeated, tag = "16")]
-    pub allocation_tags: Vec<String>,
-}
+    /// The identifier inside a ContainerToken, which says what its node may start.
+    pub struct ContainerTokenIdentifier (Eq) {
+        /// The container.
+        optional message<ContainerId> container_id = 1;
+        /// The node that may start it, as `host:port`.
+        optional string nm_host_addr = 2;
+        /// The application's user, as whom it runs on secure clusters.
+        optional string app_submitter = 3;
+        /// The container's resources.
+        optional message<Resource> resource = 4;
+        /// Milliseconds since 1970; a container cannot be started later.
+        optional int64 expiry_time_stamp = 5;
+        /// The number of the ResourceManager's key that made the password.
+        optional int32 master_key_id = 6 [default = "-1"];
+        /// When the ResourceManager that granted it had started, in milliseconds since 1970: nodes refuse those of earlier
+        /// ones.
+        optional int64 rm_identifier = 7;
+        /// The priority of the request that is answered by the container.
+        optional message<Priority> priority = 8;
+        /// Milliseconds since 1970.
+        optional int64 creation_time = 9;
+        /// Selects the log files of the container that are collected.
+        optional message<LogAggregationContext> log_aggregation_context = 10;
+        /// The label under which it was granted.
+        optional string node_label_expression = 11;
+        /// A [`ContainerType`].
+        optional enumeration(ContainerType) container_type = 12;
+        /// An [`ExecutionType`].
+        optional enumeration(ExecutionType) execution_type = 13 [default = "Guaranteed"];
+        /// How often it was changed.
+        optional int32 version = 14 [default = "0"];
+        /// The `allocation_request_id` of the request that is answered by the container; -1 for none.
+        optional int64 allocation_request_id = 15 [default = "-1"];
+        /// The allocation tags of the request that is answered by the container.
+        repeated string allocation_tags = 16;
+    }
 
-/// Of an RM_DELEGATION_TOKEN, behind a leading version byte.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct RmDelegationTokenIdentifier {
-    /// Whom its bearer is taken for.
-    #[prost(string, optional, tag = "1")]
-    pub owner: Option<String>,
-    /// Who may renew it, as a short name; nobody where it is empty.
-    #[prost(string, optional, tag = "2")]
-    pub renewer: Option<String>,
-    /// Who acted for the owner when it was made, where somebody did.
-    #[prost(string, optional, tag = "3")]
-    pub real_user: Option<String>,
-    /// Milliseconds since 1970.
-    #[prost(int64, optional, tag = "4")]
-    pub issue_date: Option<i64>,
-    /// After which it cannot be renewed any more, in milliseconds since 1970.
-    #[prost(int64, optional, tag = "5")]
-    pub max_date: Option<i64>,
-    /// Counts the tokens.
-    #[prost(int32, optional, tag = "6")]
-    pub sequence_number: Option<i32>,
-    /// Which of the ResourceManager's keys made the password.
-    #[prost(int32, optional, tag = "7")]
-    pub master_key_id: Option<i32>,
+    /// The identifier inside an RM_DELEGATION_TOKEN, after a leading version byte.
+    pub struct RmDelegationTokenIdentifier (Eq) {
+        /// Whom its bearer is taken for.
+        optional string owner = 1;
+        /// The short name of the user who may renew the token; nobody if it is empty.
+        optional string renewer = 2;
+        /// The user who acted for the owner when the token was made; empty if the owner acted itself.
+        optional string real_user = 3;
+        /// Milliseconds since 1970.
+        optional int64 issue_date = 4;
+        /// After which it cannot be renewed any more, in milliseconds since 1970.
+        optional int64 max_date = 5;
+        /// Counts the tokens.
+        optional int32 sequence_number = 6;
+        /// The number of the ResourceManager's key that made the password.
+        optional int32 master_key_id = 7;
+    }
 }

@@ -10,7 +10,7 @@ use std::str::FromStr;
 pub struct IdError {
     /// The text.
     pub text: String,
-    /// What was expected, with an example.
+    /// The expected form, with an example.
     pub expected: &'static str,
 }
 

@@ -7,371 +7,273 @@ use super::basics::{
 use super::containers::{Container, ContainerStatus};
 use super::nodes::{NodeId, NodeReport};
 use super::placement::{PlacementConstraintMapEntry, RejectedSchedulingRequest, SchedulingRequest};
+use crate::proto::{enumerations, messages};
 use crate::tokens::TokenProto;
 
-/// How many containers of a size are wanted in one place. The number is an absolute total per priority, place,
-/// size and allocation id.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct ResourceRequest {
-    /// The lower, the sooner it is served within the application.
-    #[prost(message, optional, tag = "1")]
-    pub priority: Option<Priority>,
-    /// A host, a rack, or `*`.
-    #[prost(string, optional, tag = "2")]
-    pub resource_name: Option<String>,
-    /// The size of one container.
-    #[prost(message, optional, tag = "3")]
-    pub capability: Option<Resource>,
-    /// The total wanted now; 0 takes the request back.
-    #[prost(int32, optional, tag = "4")]
-    pub num_containers: Option<i32>,
-    /// Whether a container elsewhere will do.
-    #[prost(bool, optional, tag = "5", default = "true")]
-    pub relax_locality: Option<bool>,
-    /// A label that the node must have; nothing for the default of the application.
-    #[prost(string, optional, tag = "6")]
-    pub node_label_expression: Option<String>,
-    /// Guaranteed, where it is not set.
-    #[prost(message, optional, tag = "7")]
-    pub execution_type_request: Option<ExecutionTypeRequest>,
-    /// Comes back with the containers; -1 for none.
-    #[prost(int64, optional, tag = "8", default = "-1")]
-    pub allocation_request_id: Option<i64>,
+messages! {
+    /// How many containers of a size are wanted in one place. The number is an absolute total per priority, place,
+    /// size and allocation id.
+    pub struct ResourceRequest (Eq) {
+        /// The lower, the sooner it is served within the application.
+        optional message<Priority> priority = 1;
+        /// A host, a rack, or `*`.
+        optional string resource_name = 2;
+        /// The size of one container.
+        optional message<Resource> capability = 3;
+        /// The total wanted now; 0 takes the request back.
+        optional int32 num_containers = 4;
+        /// Whether a container elsewhere will do.
+        optional bool relax_locality = 5 [default = "true"];
+        /// A label that the node must have; nothing for the default of the application.
+        optional string node_label_expression = 6;
+        /// Guaranteed, where it is not set.
+        optional message<ExecutionTypeRequest> execution_type_request = 7;
+        /// Comes back with the containers; -1 for none.
+        optional int64 allocation_request_id = 8 [default = "-1"];
+    }
+
+    /// A request for an execution type.
+    pub struct ExecutionTypeRequest (Eq) {
+        /// An [`ExecutionType`].
+        optional enumeration(ExecutionType) execution_type = 1 [default = "Guaranteed"];
+        /// Whether a container of the other type is no use.
+        optional bool enforce_execution_type = 2 [default = "false"];
+    }
+
+    /// The request of `registerApplicationMaster`.
+    pub struct RegisterApplicationMasterRequest (Eq) {
+        /// The host at which the application's clients reach the ApplicationMaster.
+        optional string host = 1;
+        /// At which port they do; -1 for none.
+        optional int32 rpc_port = 2;
+        /// The address of the web page that shows the application's progress; empty for none.
+        optional string tracking_url = 3;
+        /// For the scheduling requests of this attempt, by their tags.
+        repeated message<PlacementConstraintMapEntry> placement_constraints = 4;
+    }
+
+    /// The response to `registerApplicationMaster`. Its `Debug` does not show the key.
+    #[prost(skip_debug)]
+    pub struct RegisterApplicationMasterResponse (Eq) {
+        /// The largest container that may be asked for.
+        optional message<Resource> maximum_capability = 1;
+        /// With which tokens of clients are checked: secret. On secure clusters only.
+        optional bytes client_to_am_token_master_key = 2;
+        /// The users and groups who may access the application besides its owner.
+        repeated message<ApplicationAclMap> application_acls = 3;
+        /// The containers that have outlived an earlier attempt, if the application keeps containers across attempts.
+        repeated message<Container> containers_from_previous_attempts = 4;
+        /// The application's queue.
+        optional string queue = 5;
+        /// For the nodes of the containers that are left.
+        repeated message<NmToken> nm_tokens_from_previous_attempts = 6;
+        /// [`SchedulerResourceTypes`]: what requests are measured by.
+        repeated enumeration(SchedulerResourceTypes) scheduler_resource_types = 7 [packed = "false"];
+        /// Those that the cluster has.
+        optional message<ResourceProfiles> resource_profiles = 8;
+        /// Those that the cluster knows.
+        repeated message<ResourceTypeInfo> resource_types = 9;
+    }
+
+    /// The token for one node's container service. It comes once per node and attempt: keep it.
+    pub struct NmToken (Eq) {
+        /// The node.
+        optional message<NodeId> node_id = 1;
+        /// The token that the node's container service accepts.
+        optional message<TokenProto> token = 2;
+    }
+
+    /// The request of `finishApplicationMaster`.
+    pub struct FinishApplicationMasterRequest (Eq) {
+        /// Becomes part of the application's report.
+        optional string diagnostics = 1;
+        /// Shown once the application has ended.
+        optional string tracking_url = 2;
+        /// A [`FinalApplicationStatus`].
+        optional enumeration(FinalApplicationStatus) final_status = 3;
+    }
+
+    /// The response to `finishApplicationMaster`.
+    pub struct FinishApplicationMasterResponse (Eq) {
+        /// Ask again until this is true.
+        optional bool is_unregistered = 1 [default = "false"];
+    }
+
+    /// The request of `allocate`.
+    pub struct AllocateRequest () {
+        /// The requests that have changed since the last call, as absolute totals.
+        repeated message<ResourceRequest> ask = 1;
+        /// Containers that are not wanted any more, started or not.
+        repeated message<ContainerId> release = 2;
+        /// Changes of the places to avoid.
+        optional message<ResourceBlacklistRequest> blacklist_request = 3;
+        /// The `response_id` of the last response; 0 after registering.
+        optional int32 response_id = 4;
+        /// 0 to 1, for reports.
+        optional float progress = 5;
+        /// Running containers that are to change.
+        repeated message<UpdateContainerRequest> update_requests = 7;
+        /// Containers that are wanted under placement constraints.
+        repeated message<SchedulingRequest> scheduling_requests = 10;
+        /// A new one, where it has changed.
+        optional string tracking_url = 11;
+    }
+
+    /// Hosts and racks to avoid from now on, and not to avoid any more.
+    pub struct ResourceBlacklistRequest (Eq) {
+        /// To be avoided from now on.
+        repeated string blacklist_additions = 1;
+        /// Not to be avoided any more.
+        repeated string blacklist_removals = 2;
+    }
+
+    /// A running container that is to become larger, smaller, guaranteed or opportunistic.
+    pub struct UpdateContainerRequest (Eq) {
+        /// The current [`Container::version`].
+        required int32 container_version = 1;
+        /// The container.
+        required message<ContainerId> container_id = 2;
+        /// A [`ContainerUpdateType`].
+        required enumeration(ContainerUpdateType) update_type = 3;
+        /// For a change of size: the new one.
+        optional message<Resource> capability = 4;
+        /// For a change of the type: the new [`ExecutionType`].
+        optional enumeration(ExecutionType) execution_type = 5;
+    }
+
+    /// The response to `allocate`.
+    pub struct AllocateResponse () {
+        /// An [`AmCommand`]; mostly none.
+        optional enumeration(AmCommand) am_command = 1;
+        /// For the next request.
+        optional int32 response_id = 2;
+        /// New ones, each said once.
+        repeated message<Container> allocated_containers = 3;
+        /// Those that have ended, each said once.
+        repeated message<ContainerStatus> completed_container_statuses = 4;
+        /// The resources that the application could still get.
+        optional message<Resource> limit = 5;
+        /// Nodes that have become usable or unusable.
+        repeated message<NodeReport> updated_nodes = 6;
+        /// Nodes that take containers.
+        optional int32 num_cluster_nodes = 7;
+        /// Containers that are about to be taken away.
+        optional message<PreemptionMessage> preempt = 8;
+        /// Once per node and attempt: keep them.
+        repeated message<NmToken> nm_tokens = 9;
+        /// Replaces the AMRMToken in use.
+        optional message<TokenProto> am_rm_token = 12;
+        /// The application's, as it is now.
+        optional message<Priority> application_priority = 13;
+        /// The application's timeline collector, if there is one.
+        optional message<CollectorInfo> collector_info = 14;
+        /// Changes that were refused.
+        repeated message<UpdateContainerError> update_errors = 15;
+        /// Changes that were granted: their tokens go to the nodes.
+        repeated message<UpdatedContainer> updated_containers = 16;
+        /// The containers of earlier attempts that were found after the registration.
+        repeated message<Container> containers_from_previous_attempts = 17;
+        /// Requests that cannot be met.
+        repeated message<RejectedSchedulingRequest> rejected_scheduling_requests = 18;
+        /// For proxies of a federation; mostly not set.
+        optional message<EnhancedHeadroom> enhanced_headroom = 19;
+    }
+
+    /// Containers that will be taken away, and ones that could be given back instead.
+    pub struct PreemptionMessage (Eq) {
+        /// The containers that are taken whatever the application does.
+        optional message<StrictPreemptionContract> strict_contract = 1;
+        /// The containers that are taken unless the application gives as much back.
+        optional message<PreemptionContract> contract = 2;
+    }
+
+    /// Containers that will be taken away whatever is done.
+    pub struct StrictPreemptionContract (Eq) {
+        /// All of them.
+        repeated message<PreemptionContainer> container = 1;
+    }
+
+    /// A container in a preemption message.
+    pub struct PreemptionContainer (Eq) {
+        /// The container.
+        optional message<ContainerId> id = 1;
+    }
+
+    /// Resources to be given back, and the containers that are taken otherwise.
+    pub struct PreemptionContract (Eq) {
+        /// How much; containers of any number and place may be released for it.
+        repeated message<PreemptionResourceRequest> resource = 1;
+        /// The containers that are taken otherwise.
+        repeated message<PreemptionContainer> container = 2;
+    }
+
+    /// Resources to be given back.
+    pub struct PreemptionResourceRequest (Eq) {
+        /// How many of which size.
+        optional message<ResourceRequest> resource = 1;
+    }
+
+    /// The address of the application's timeline collector.
+    pub struct CollectorInfo (Eq) {
+        /// `host:port`.
+        optional string collector_addr = 1;
+        /// The token that the collector accepts, on secure clusters.
+        optional message<TokenProto> collector_token = 2;
+    }
+
+    /// A change of a container that was refused.
+    pub struct UpdateContainerError (Eq) {
+        /// Such as `INCORRECT_CONTAINER_VERSION_ERROR`.
+        optional string reason = 1;
+        /// The request.
+        optional message<UpdateContainerRequest> update_request = 2;
+        /// The container's current version.
+        optional int32 current_container_version = 3;
+    }
+
+    /// A container that has changed.
+    pub struct UpdatedContainer (Eq) {
+        /// A [`ContainerUpdateType`].
+        required enumeration(ContainerUpdateType) update_type = 1;
+        /// The container as it is now, with a new token.
+        required message<Container> container = 2;
+    }
+
+    /// How busy the cluster is, for proxies that choose between the clusters of a federation.
+    pub struct EnhancedHeadroom (Eq) {
+        /// Containers that wait in the cluster.
+        optional int32 total_pending_count = 1;
+        /// Cores of the nodes that take containers.
+        optional int32 total_active_cores = 2;
+    }
 }
 
-/// Which execution type is asked for.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct ExecutionTypeRequest {
-    /// An [`ExecutionType`].
-    #[prost(enumeration = "ExecutionType", optional, tag = "1", default = "Guaranteed")]
-    pub execution_type: Option<i32>,
-    /// Whether a container of the other type is no use.
-    #[prost(bool, optional, tag = "2", default = "false")]
-    pub enforce_execution_type: Option<bool>,
-}
+enumerations! {
+    /// A resource type that the scheduler takes into account.
+    pub enum SchedulerResourceTypes {
+        /// Memory; always.
+        Memory = 0,
+        /// Cores, where the scheduler counts them.
+        Cpu = 1,
+    }
 
-/// The request of `registerApplicationMaster`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct RegisterApplicationMasterRequest {
-    /// Where the application's clients reach it.
-    #[prost(string, optional, tag = "1")]
-    pub host: Option<String>,
-    /// At which port they do; -1 for none.
-    #[prost(int32, optional, tag = "2")]
-    pub rpc_port: Option<i32>,
-    /// Where people see how it goes; empty for nowhere.
-    #[prost(string, optional, tag = "3")]
-    pub tracking_url: Option<String>,
-    /// For the scheduling requests of this attempt, by their tags.
-    #[prost(message, repeated, tag = "4")]
-    pub placement_constraints: Vec<PlacementConstraintMapEntry>,
-}
+    /// The kind of a container's change.
+    pub enum ContainerUpdateType {
+        /// It gets more.
+        IncreaseResource = 0,
+        /// It gets less.
+        DecreaseResource = 1,
+        /// From opportunistic to guaranteed.
+        PromoteExecutionType = 2,
+        /// From guaranteed to opportunistic.
+        DemoteExecutionType = 3,
+    }
 
-/// The response to `registerApplicationMaster`. Its `Debug` does not show the key.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-#[prost(skip_debug)]
-pub struct RegisterApplicationMasterResponse {
-    /// The largest container that may be asked for.
-    #[prost(message, optional, tag = "1")]
-    pub maximum_capability: Option<Resource>,
-    /// With which tokens of clients are checked: secret. On secure clusters only.
-    #[prost(bytes = "vec", optional, tag = "2")]
-    pub client_to_am_token_master_key: Option<Vec<u8>>,
-    /// Who else may do what with the application.
-    #[prost(message, repeated, tag = "3")]
-    pub application_acls: Vec<ApplicationAclMap>,
-    /// That outlived an attempt, where the application keeps them.
-    #[prost(message, repeated, tag = "4")]
-    pub containers_from_previous_attempts: Vec<Container>,
-    /// Where the application runs.
-    #[prost(string, optional, tag = "5")]
-    pub queue: Option<String>,
-    /// For the nodes of the containers that are left.
-    #[prost(message, repeated, tag = "6")]
-    pub nm_tokens_from_previous_attempts: Vec<NmToken>,
-    /// [`SchedulerResourceTypes`]: what requests are measured by.
-    #[prost(enumeration = "SchedulerResourceTypes", repeated, packed = "false", tag = "7")]
-    pub scheduler_resource_types: Vec<i32>,
-    /// Those that the cluster has.
-    #[prost(message, optional, tag = "8")]
-    pub resource_profiles: Option<ResourceProfiles>,
-    /// Those that the cluster knows.
-    #[prost(message, repeated, tag = "9")]
-    pub resource_types: Vec<ResourceTypeInfo>,
-}
-
-/// The token for one node's container service. It comes once per node and attempt: keep it.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct NmToken {
-    /// Which node.
-    #[prost(message, optional, tag = "1")]
-    pub node_id: Option<NodeId>,
-    /// What its container service takes.
-    #[prost(message, optional, tag = "2")]
-    pub token: Option<TokenProto>,
-}
-
-/// The request of `finishApplicationMaster`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct FinishApplicationMasterRequest {
-    /// Becomes part of the application's report.
-    #[prost(string, optional, tag = "1")]
-    pub diagnostics: Option<String>,
-    /// Shown once the application has ended.
-    #[prost(string, optional, tag = "2")]
-    pub tracking_url: Option<String>,
-    /// A [`FinalApplicationStatus`].
-    #[prost(enumeration = "FinalApplicationStatus", optional, tag = "3")]
-    pub final_status: Option<i32>,
-}
-
-/// The response to `finishApplicationMaster`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct FinishApplicationMasterResponse {
-    /// Ask again until this is true.
-    #[prost(bool, optional, tag = "1", default = "false")]
-    pub is_unregistered: Option<bool>,
-}
-
-/// The request of `allocate`.
-#[derive(Clone, PartialEq, prost::Message)]
-pub struct AllocateRequest {
-    /// What has changed since the last time, as absolute totals.
-    #[prost(message, repeated, tag = "1")]
-    pub ask: Vec<ResourceRequest>,
-    /// Containers that are not wanted any more, started or not.
-    #[prost(message, repeated, tag = "2")]
-    pub release: Vec<ContainerId>,
-    /// Changes of the places to avoid.
-    #[prost(message, optional, tag = "3")]
-    pub blacklist_request: Option<ResourceBlacklistRequest>,
-    /// That of the last response; 0 after registering.
-    #[prost(int32, optional, tag = "4")]
-    pub response_id: Option<i32>,
-    /// 0 to 1, for reports.
-    #[prost(float, optional, tag = "5")]
-    pub progress: Option<f32>,
-    /// Running containers that are to change.
-    #[prost(message, repeated, tag = "7")]
-    pub update_requests: Vec<UpdateContainerRequest>,
-    /// Containers that are wanted under placement constraints.
-    #[prost(message, repeated, tag = "10")]
-    pub scheduling_requests: Vec<SchedulingRequest>,
-    /// A new one, where it has changed.
-    #[prost(string, optional, tag = "11")]
-    pub tracking_url: Option<String>,
-}
-
-/// Hosts and racks to avoid from now on, and not to avoid any more.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct ResourceBlacklistRequest {
-    /// To be avoided from now on.
-    #[prost(string, repeated, tag = "1")]
-    pub blacklist_additions: Vec<String>,
-    /// Not to be avoided any more.
-    #[prost(string, repeated, tag = "2")]
-    pub blacklist_removals: Vec<String>,
-}
-
-/// A running container that is to become larger, smaller, guaranteed or opportunistic.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct UpdateContainerRequest {
-    /// That of the container as it is now: see [`Container`].
-    #[prost(int32, required, tag = "1")]
-    pub container_version: i32,
-    /// Which container.
-    #[prost(message, required, tag = "2")]
-    pub container_id: ContainerId,
-    /// A [`ContainerUpdateType`].
-    #[prost(enumeration = "ContainerUpdateType", required, tag = "3")]
-    pub update_type: i32,
-    /// For a change of size: the new one.
-    #[prost(message, optional, tag = "4")]
-    pub capability: Option<Resource>,
-    /// For a change of the type: the new [`ExecutionType`].
-    #[prost(enumeration = "ExecutionType", optional, tag = "5")]
-    pub execution_type: Option<i32>,
-}
-
-/// The response to `allocate`.
-#[derive(Clone, PartialEq, prost::Message)]
-pub struct AllocateResponse {
-    /// An [`AmCommand`]; mostly none.
-    #[prost(enumeration = "AmCommand", optional, tag = "1")]
-    pub am_command: Option<i32>,
-    /// For the next request.
-    #[prost(int32, optional, tag = "2")]
-    pub response_id: Option<i32>,
-    /// New ones, each said once.
-    #[prost(message, repeated, tag = "3")]
-    pub allocated_containers: Vec<Container>,
-    /// Those that have ended, each said once.
-    #[prost(message, repeated, tag = "4")]
-    pub completed_container_statuses: Vec<ContainerStatus>,
-    /// What the application could still get now.
-    #[prost(message, optional, tag = "5")]
-    pub limit: Option<Resource>,
-    /// Nodes that have become usable or unusable.
-    #[prost(message, repeated, tag = "6")]
-    pub updated_nodes: Vec<NodeReport>,
-    /// Nodes that take containers.
-    #[prost(int32, optional, tag = "7")]
-    pub num_cluster_nodes: Option<i32>,
-    /// Containers that are about to be taken away.
-    #[prost(message, optional, tag = "8")]
-    pub preempt: Option<PreemptionMessage>,
-    /// Once per node and attempt: keep them.
-    #[prost(message, repeated, tag = "9")]
-    pub nm_tokens: Vec<NmToken>,
-    /// Replaces the AMRMToken in use.
-    #[prost(message, optional, tag = "12")]
-    pub am_rm_token: Option<TokenProto>,
-    /// The application's, as it is now.
-    #[prost(message, optional, tag = "13")]
-    pub application_priority: Option<Priority>,
-    /// Where its timeline collector is, where there is one.
-    #[prost(message, optional, tag = "14")]
-    pub collector_info: Option<CollectorInfo>,
-    /// Changes that were refused.
-    #[prost(message, repeated, tag = "15")]
-    pub update_errors: Vec<UpdateContainerError>,
-    /// Changes that were granted: their tokens go to the nodes.
-    #[prost(message, repeated, tag = "16")]
-    pub updated_containers: Vec<UpdatedContainer>,
-    /// That were found after the registration.
-    #[prost(message, repeated, tag = "17")]
-    pub containers_from_previous_attempts: Vec<Container>,
-    /// Requests that cannot be met.
-    #[prost(message, repeated, tag = "18")]
-    pub rejected_scheduling_requests: Vec<RejectedSchedulingRequest>,
-    /// For proxies of a federation; mostly not set.
-    #[prost(message, optional, tag = "19")]
-    pub enhanced_headroom: Option<EnhancedHeadroom>,
-}
-
-/// Containers that will be taken away, and ones that could be given back instead.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct PreemptionMessage {
-    /// What is taken whatever is done.
-    #[prost(message, optional, tag = "1")]
-    pub strict_contract: Option<StrictPreemptionContract>,
-    /// What is taken unless as much is given back.
-    #[prost(message, optional, tag = "2")]
-    pub contract: Option<PreemptionContract>,
-}
-
-/// Containers that will be taken away whatever is done.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct StrictPreemptionContract {
-    /// All of them.
-    #[prost(message, repeated, tag = "1")]
-    pub container: Vec<PreemptionContainer>,
-}
-
-/// A container in a preemption message.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct PreemptionContainer {
-    /// Which container.
-    #[prost(message, optional, tag = "1")]
-    pub id: Option<ContainerId>,
-}
-
-/// Resources to be given back, and the containers that are taken otherwise.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct PreemptionContract {
-    /// How much; containers of any number and place may be released for it.
-    #[prost(message, repeated, tag = "1")]
-    pub resource: Vec<PreemptionResourceRequest>,
-    /// What is taken otherwise.
-    #[prost(message, repeated, tag = "2")]
-    pub container: Vec<PreemptionContainer>,
-}
-
-/// Resources to be given back.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct PreemptionResourceRequest {
-    /// How many of which size.
-    #[prost(message, optional, tag = "1")]
-    pub resource: Option<ResourceRequest>,
-}
-
-/// Where the application's timeline collector is.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct CollectorInfo {
-    /// `host:port`.
-    #[prost(string, optional, tag = "1")]
-    pub collector_addr: Option<String>,
-    /// What it takes, on secure clusters.
-    #[prost(message, optional, tag = "2")]
-    pub collector_token: Option<TokenProto>,
-}
-
-/// A change of a container that was refused.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct UpdateContainerError {
-    /// Such as `INCORRECT_CONTAINER_VERSION_ERROR`.
-    #[prost(string, optional, tag = "1")]
-    pub reason: Option<String>,
-    /// What was asked for.
-    #[prost(message, optional, tag = "2")]
-    pub update_request: Option<UpdateContainerRequest>,
-    /// That of the container as it is now.
-    #[prost(int32, optional, tag = "3")]
-    pub current_container_version: Option<i32>,
-}
-
-/// A container that has changed.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct UpdatedContainer {
-    /// A [`ContainerUpdateType`].
-    #[prost(enumeration = "ContainerUpdateType", required, tag = "1")]
-    pub update_type: i32,
-    /// As it is now, with a new token.
-    #[prost(message, required, tag = "2")]
-    pub container: Container,
-}
-
-/// How busy the cluster is, for proxies that choose between the clusters of a federation.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct EnhancedHeadroom {
-    /// Containers that wait in the cluster.
-    #[prost(int32, optional, tag = "1")]
-    pub total_pending_count: Option<i32>,
-    /// Cores of the nodes that take containers.
-    #[prost(int32, optional, tag = "2")]
-    pub total_active_cores: Option<i32>,
-}
-
-/// What the scheduler looks at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, prost::Enumeration)]
-#[repr(i32)]
-pub enum SchedulerResourceTypes {
-    /// Memory; always.
-    Memory = 0,
-    /// Cores, where the scheduler counts them.
-    Cpu = 1,
-}
-
-/// What is to change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, prost::Enumeration)]
-#[repr(i32)]
-pub enum ContainerUpdateType {
-    /// It gets more.
-    IncreaseResource = 0,
-    /// It gets less.
-    DecreaseResource = 1,
-    /// From opportunistic to guaranteed.
-    PromoteExecutionType = 2,
-    /// From guaranteed to opportunistic.
-    DemoteExecutionType = 3,
-}
-
-/// What an ApplicationMaster must do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, prost::Enumeration)]
-#[repr(i32)]
-pub enum AmCommand {
-    /// Register again: the ResourceManager has been restarted.
-    Resync = 1,
-    /// End: another attempt has taken over, or the application is gone.
-    Shutdown = 2,
+    /// A command for an ApplicationMaster.
+    pub enum AmCommand {
+        /// Register again: the ResourceManager has been restarted.
+        Resync = 1,
+        /// End: another attempt has taken over, or the application is gone.
+        Shutdown = 2,
+    }
 }

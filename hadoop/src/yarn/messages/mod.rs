@@ -15,6 +15,7 @@ mod nodes;
 mod placement;
 mod queues;
 mod redacted;
+#[cfg(feature = "reservations")]
 mod reservations;
 
 pub use applications::*;
@@ -29,4 +30,5 @@ pub use master_protocol::*;
 pub use nodes::*;
 pub use placement::*;
 pub use queues::*;
+#[cfg(feature = "reservations")]
 pub use reservations::*;

@@ -2,188 +2,146 @@
 
 use super::basics::{Priority, Resource};
 use super::master_protocol::ExecutionTypeRequest;
+use crate::proto::{enumerations, messages};
 
-/// The constraint for requests with these tags.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct PlacementConstraintMapEntry {
-    /// Tags of the requests that it holds for.
-    #[prost(string, repeated, tag = "1")]
-    pub allocation_tags: Vec<String>,
-    /// Where their containers may be.
-    #[prost(message, optional, tag = "2")]
-    pub placement_constraint: Option<PlacementConstraint>,
-}
+messages! {
+    /// The constraint for requests with these tags.
+    pub struct PlacementConstraintMapEntry (Eq) {
+        /// Tags of the requests that it holds for.
+        repeated string allocation_tags = 1;
+        /// The constraint for the places of the containers.
+        optional message<PlacementConstraint> placement_constraint = 2;
+    }
 
-/// Where containers may be: a simple or a composite constraint.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct PlacementConstraint {
-    /// This or the other is set.
-    #[prost(message, optional, tag = "1")]
-    pub simple_constraint: Option<SimplePlacementConstraint>,
-    /// This or the other is set.
-    #[prost(message, optional, tag = "2")]
-    pub composite_constraint: Option<CompositePlacementConstraint>,
-}
+    /// A constraint for the places of containers, simple or composite.
+    pub struct PlacementConstraint (Eq) {
+        /// This or the other is set.
+        optional message<SimplePlacementConstraint> simple_constraint = 1;
+        /// This or the other is set.
+        optional message<CompositePlacementConstraint> composite_constraint = 2;
+    }
 
-/// How many containers with some tags a scope may or must hold.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct SimplePlacementConstraint {
-    /// `node` or `rack`.
-    #[prost(string, required, tag = "1")]
-    pub scope: String,
-    /// What is counted in the scope, or compared.
-    #[prost(message, repeated, tag = "2")]
-    pub target_expressions: Vec<PlacementConstraintTarget>,
-    /// As many at least.
-    #[prost(int32, optional, tag = "3")]
-    pub min_cardinality: Option<i32>,
-    /// As many at most.
-    #[prost(int32, optional, tag = "4")]
-    pub max_cardinality: Option<i32>,
-    /// For node attributes: a [`NodeAttributeOpCode`].
-    #[prost(enumeration = "NodeAttributeOpCode", optional, tag = "5")]
-    pub attribute_op_code: Option<i32>,
-}
+    /// How many containers with some tags a scope may or must hold.
+    pub struct SimplePlacementConstraint (Eq) {
+        /// `node` or `rack`.
+        required string scope = 1;
+        /// The targets that are counted in the scope, or compared.
+        repeated message<PlacementConstraintTarget> target_expressions = 2;
+        /// The minimum number of matching containers in the scope.
+        optional int32 min_cardinality = 3;
+        /// The maximum number of matching containers in the scope.
+        optional int32 max_cardinality = 4;
+        /// For node attributes: a [`NodeAttributeOpCode`].
+        optional enumeration(NodeAttributeOpCode) attribute_op_code = 5;
+    }
 
-/// What a constraint looks at.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct PlacementConstraintTarget {
-    /// A [`TargetType`].
-    #[prost(enumeration = "TargetType", required, tag = "1")]
-    pub target_type: i32,
-    /// The attribute's name, or whose tags count: `self`, `not-self`, `all`, `app-id/…`, `app-tag/…`.
-    #[prost(string, optional, tag = "2")]
-    pub target_key: Option<String>,
-    /// Values of the attribute, or tags.
-    #[prost(string, repeated, tag = "3")]
-    pub target_values: Vec<String>,
-}
+    /// The target that a constraint counts or compares.
+    pub struct PlacementConstraintTarget (Eq) {
+        /// A [`TargetType`].
+        required enumeration(TargetType) target_type = 1;
+        /// The attribute's name, or whose tags count: `self`, `not-self`, `all`, `app-id/…`, `app-tag/…`.
+        optional string target_key = 2;
+        /// Values of the attribute, or tags.
+        repeated string target_values = 3;
+    }
 
-/// Constraints together.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct CompositePlacementConstraint {
-    /// A [`CompositeType`].
-    #[prost(enumeration = "CompositeType", required, tag = "1")]
-    pub composite_type: i32,
-    /// For `And` and `Or`.
-    #[prost(message, repeated, tag = "2")]
-    pub child_constraints: Vec<PlacementConstraint>,
-    /// For `DelayedOr`.
-    #[prost(message, repeated, tag = "3")]
-    pub timed_child_constraints: Vec<TimedPlacementConstraint>,
-}
+    /// Constraints together.
+    pub struct CompositePlacementConstraint (Eq) {
+        /// A [`CompositeType`].
+        required enumeration(CompositeType) composite_type = 1;
+        /// For `And` and `Or`.
+        repeated message<PlacementConstraint> child_constraints = 2;
+        /// For `DelayedOr`.
+        repeated message<TimedPlacementConstraint> timed_child_constraints = 3;
+    }
 
-/// A constraint that holds for some time only.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct TimedPlacementConstraint {
-    /// What holds meanwhile.
-    #[prost(message, required, tag = "1")]
-    pub placement_constraint: PlacementConstraint,
-    /// For how long, in `delay_unit`.
-    #[prost(int64, required, tag = "2")]
-    pub scheduling_delay: i64,
-    /// A [`DelayUnit`].
-    #[prost(enumeration = "DelayUnit", optional, tag = "3", default = "Milliseconds")]
-    pub delay_unit: Option<i32>,
-}
+    /// A constraint that holds for some time only.
+    pub struct TimedPlacementConstraint (Eq) {
+        /// The constraint that holds meanwhile.
+        required message<PlacementConstraint> placement_constraint = 1;
+        /// For how long, in `delay_unit`.
+        required int64 scheduling_delay = 2;
+        /// A [`DelayUnit`].
+        optional enumeration(DelayUnit) delay_unit = 3 [default = "Milliseconds"];
+    }
 
-/// Containers wanted under a placement constraint.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct SchedulingRequest {
-    /// Comes back with the containers.
-    #[prost(int64, optional, tag = "1", default = "0")]
-    pub allocation_request_id: Option<i64>,
-    /// The lower, the sooner it is served within the application.
-    #[prost(message, optional, tag = "2")]
-    pub priority: Option<Priority>,
-    /// Guaranteed, where it is not set.
-    #[prost(message, optional, tag = "3")]
-    pub execution_type: Option<ExecutionTypeRequest>,
-    /// What constraints, also those of others, know the containers by.
-    #[prost(string, repeated, tag = "4")]
-    pub allocation_tags: Vec<String>,
+    /// Containers wanted under a placement constraint.
+    pub struct SchedulingRequest (Eq) {
+        /// Comes back with the containers.
+        optional int64 allocation_request_id = 1 [default = "0"];
+        /// The lower, the sooner it is served within the application.
+        optional message<Priority> priority = 2;
+        /// Guaranteed, where it is not set.
+        optional message<ExecutionTypeRequest> execution_type = 3;
+        /// The tags by which constraints, also those of other requests, refer to the containers.
+        repeated string allocation_tags = 4;
+        /// How many of which size.
+        optional message<ResourceSizing> resource_sizing = 5;
+        /// The constraint for the places of the containers, in addition to those registered for the tags.
+        optional message<PlacementConstraint> placement_constraint = 6;
+    }
+
     /// How many of which size.
-    #[prost(message, optional, tag = "5")]
-    pub resource_sizing: Option<ResourceSizing>,
-    /// Where they may be, beside what the constraints registered for the tags say.
-    #[prost(message, optional, tag = "6")]
-    pub placement_constraint: Option<PlacementConstraint>,
+    pub struct ResourceSizing (Eq) {
+        /// How many are wanted.
+        optional int32 num_allocations = 1;
+        /// The size of one container.
+        optional message<Resource> resources = 2;
+    }
+
+    /// A request that cannot be met.
+    pub struct RejectedSchedulingRequest (Eq) {
+        /// A [`RejectionReason`].
+        required enumeration(RejectionReason) reason = 1;
+        /// The request.
+        required message<SchedulingRequest> request = 2;
+    }
 }
 
-/// How many of which size.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct ResourceSizing {
-    /// How many are wanted.
-    #[prost(int32, optional, tag = "1")]
-    pub num_allocations: Option<i32>,
-    /// The size of one container.
-    #[prost(message, optional, tag = "2")]
-    pub resources: Option<Resource>,
-}
+enumerations! {
+    /// The kind of a constraint's target.
+    pub enum TargetType {
+        /// Attributes of nodes.
+        NodeAttribute = 1,
+        /// Tags of containers that are there.
+        AllocationTag = 2,
+        /// The containers of the request themselves.
+        Itself = 3,
+    }
 
-/// A request that cannot be met.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct RejectedSchedulingRequest {
-    /// A [`RejectionReason`].
-    #[prost(enumeration = "RejectionReason", required, tag = "1")]
-    pub reason: i32,
-    /// What was asked for.
-    #[prost(message, required, tag = "2")]
-    pub request: SchedulingRequest,
-}
+    /// How an attribute is compared.
+    pub enum NodeAttributeOpCode {
+        /// Not at all.
+        NoOp = 1,
+        /// It must have the value.
+        Eq = 2,
+        /// It must not have the value.
+        Ne = 3,
+    }
 
-/// What a constraint looks at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, prost::Enumeration)]
-#[repr(i32)]
-pub enum TargetType {
-    /// Attributes of nodes.
-    NodeAttribute = 1,
-    /// Tags of containers that are there.
-    AllocationTag = 2,
-    /// The containers of the request themselves.
-    Itself = 3,
-}
+    /// How constraints belong together.
+    pub enum CompositeType {
+        /// All must hold.
+        And = 1,
+        /// One must hold.
+        Or = 2,
+        /// One must hold, and each is tried for some time only, in order.
+        DelayedOr = 3,
+    }
 
-/// How an attribute is compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, prost::Enumeration)]
-#[repr(i32)]
-pub enum NodeAttributeOpCode {
-    /// Not at all.
-    NoOp = 1,
-    /// It must have the value.
-    Eq = 2,
-    /// It must not have the value.
-    Ne = 3,
-}
+    /// The unit of a delay.
+    pub enum DelayUnit {
+        /// Time.
+        Milliseconds = 1,
+        /// How often the scheduler passes by.
+        Opportunities = 2,
+    }
 
-/// How constraints belong together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, prost::Enumeration)]
-#[repr(i32)]
-pub enum CompositeType {
-    /// All must hold.
-    And = 1,
-    /// One must hold.
-    Or = 2,
-    /// One must hold, and each is tried for some time only, in order.
-    DelayedOr = 3,
-}
-
-/// What a delay counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, prost::Enumeration)]
-#[repr(i32)]
-pub enum DelayUnit {
-    /// Time.
-    Milliseconds = 1,
-    /// How often the scheduler passes by.
-    Opportunities = 2,
-}
-
-/// Why a request cannot be met.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, prost::Enumeration)]
-#[repr(i32)]
-pub enum RejectionReason {
-    /// No node meets the constraint.
-    CouldNotPlaceOnNode = 1,
-    /// The scheduler could not use the nodes that meet it.
-    CouldNotScheduleOnNode = 2,
+    /// The reason why a request cannot be met.
+    pub enum RejectionReason {
+        /// No node meets the constraint.
+        CouldNotPlaceOnNode = 1,
+        /// The scheduler could not use the nodes that meet it.
+        CouldNotScheduleOnNode = 2,
+    }
 }

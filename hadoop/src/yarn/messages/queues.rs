@@ -2,224 +2,162 @@
 
 use super::applications::ApplicationReport;
 use super::basics::Resource;
+use crate::proto::{enumerations, messages};
 
-/// A queue. Capacities are parts of the parent's, 0 to 1.
-#[derive(Clone, PartialEq, prost::Message)]
-pub struct QueueInfo {
-    /// Its name; the last part of its path, or in older versions of the fair scheduler all of it.
-    #[prost(string, optional, tag = "1")]
-    pub queue_name: Option<String>,
-    /// What is its own.
-    #[prost(float, optional, tag = "2")]
-    pub capacity: Option<f32>,
-    /// What it may take where others do not need it.
-    #[prost(float, optional, tag = "3")]
-    pub maximum_capacity: Option<f32>,
-    /// In use, as a part of the queue's own capacity.
-    #[prost(float, optional, tag = "4")]
-    pub current_capacity: Option<f32>,
-    /// A [`QueueState`].
-    #[prost(enumeration = "QueueState", optional, tag = "5")]
-    pub state: Option<i32>,
-    /// Where they were asked for.
-    #[prost(message, repeated, tag = "6")]
-    pub child_queues: Vec<QueueInfo>,
-    /// Where they were asked for.
-    #[prost(message, repeated, tag = "7")]
-    pub applications: Vec<ApplicationReport>,
-    /// Labels that its applications may ask for; `*` for all.
-    #[prost(string, repeated, tag = "8")]
-    pub accessible_node_labels: Vec<String>,
-    /// What applications get that ask for no label.
-    #[prost(string, optional, tag = "9")]
-    pub default_node_label_expression: Option<String>,
-    /// Counts of what runs and waits.
-    #[prost(message, optional, tag = "10")]
-    pub queue_statistics: Option<QueueStatistics>,
-    /// Whether its containers are not preempted for other queues.
-    #[prost(bool, optional, tag = "11")]
-    pub preemption_disabled: Option<bool>,
-    /// Its settings by label; the default partition has the empty one.
-    #[prost(message, repeated, tag = "12")]
-    pub queue_configurations_map: Vec<QueueConfigurationsMap>,
-    /// Whether its containers are not preempted for others of the queue.
-    #[prost(bool, optional, tag = "13")]
-    pub intra_queue_preemption_disabled: Option<bool>,
-    /// Its share against its siblings, where capacities are given as weights.
-    #[prost(float, optional, tag = "14")]
-    pub weight: Option<f32>,
-    /// The full path, such as `root.small`; not set by older versions.
-    #[prost(string, optional, tag = "15")]
-    pub queue_path: Option<String>,
-    /// Applications that may run in it at a time.
-    #[prost(int32, optional, tag = "16")]
-    pub max_parallel_apps: Option<i32>,
-    /// `CS`, `FS`, …: which of the fields below mean something.
-    #[prost(string, optional, tag = "17")]
-    pub scheduler_type: Option<String>,
-    /// Fair scheduler: cores that it should have at least.
-    #[prost(int32, optional, tag = "18")]
-    pub min_resource_vcore: Option<i32>,
-    /// Fair scheduler: mebibytes that it should have at least.
-    #[prost(int64, optional, tag = "19")]
-    pub min_resource_memory: Option<i64>,
-    /// Fair scheduler: cores that it may have.
-    #[prost(int32, optional, tag = "20")]
-    pub max_resource_vcore: Option<i32>,
-    /// Fair scheduler: mebibytes that it may have.
-    #[prost(int64, optional, tag = "21")]
-    pub max_resource_memory: Option<i64>,
-    /// Fair scheduler: cores that are kept for its containers.
-    #[prost(int32, optional, tag = "22")]
-    pub reserved_resource_vcore: Option<i32>,
-    /// Fair scheduler: mebibytes that are kept for its containers.
-    #[prost(int64, optional, tag = "23")]
-    pub reserved_resource_memory: Option<i64>,
-    /// Fair scheduler: cores that would be its share if all queues were busy.
-    #[prost(int32, optional, tag = "24")]
-    pub steady_fair_share_vcore: Option<i32>,
-    /// Fair scheduler: mebibytes that would be its share if all queues were busy.
-    #[prost(int64, optional, tag = "25")]
-    pub steady_fair_share_memory: Option<i64>,
-    /// Of a federation: which cluster it is in.
-    #[prost(string, optional, tag = "26")]
-    pub sub_cluster_id: Option<String>,
-    /// Fair scheduler: applications that may run in it at a time.
-    #[prost(int32, optional, tag = "27")]
-    pub max_running_app: Option<i32>,
+messages! {
+    /// A queue. Capacities are parts of the parent's, 0 to 1.
+    pub struct QueueInfo () {
+        /// Its name; the last part of its path, or in older versions of the fair scheduler all of it.
+        optional string queue_name = 1;
+        /// The queue's guaranteed share.
+        optional float capacity = 2;
+        /// The share that the queue may take when other queues do not need it.
+        optional float maximum_capacity = 3;
+        /// In use, as a part of the queue's own capacity.
+        optional float current_capacity = 4;
+        /// A [`QueueState`].
+        optional enumeration(QueueState) state = 5;
+        /// The child queues, if the request asked for them.
+        repeated message<QueueInfo> child_queues = 6;
+        /// The applications, if the request asked for them.
+        repeated message<ApplicationReport> applications = 7;
+        /// Labels that its applications may ask for; `*` for all.
+        repeated string accessible_node_labels = 8;
+        /// The node label of applications that ask for none.
+        optional string default_node_label_expression = 9;
+        /// Counts of what runs and waits.
+        optional message<QueueStatistics> queue_statistics = 10;
+        /// Whether its containers are not preempted for other queues.
+        optional bool preemption_disabled = 11;
+        /// Its settings by label; the default partition has the empty one.
+        repeated message<QueueConfigurationsMap> queue_configurations_map = 12;
+        /// Whether its containers are not preempted for others of the queue.
+        optional bool intra_queue_preemption_disabled = 13;
+        /// Its share against its siblings, where capacities are given as weights.
+        optional float weight = 14;
+        /// The full path, such as `root.small`; not set by older versions.
+        optional string queue_path = 15;
+        /// Applications that may run in it at a time.
+        optional int32 max_parallel_apps = 16;
+        /// `CS`, `FS`, …: which of the fields below mean something.
+        optional string scheduler_type = 17;
+        /// Fair scheduler: cores that it should have at least.
+        optional int32 min_resource_vcore = 18;
+        /// Fair scheduler: mebibytes that it should have at least.
+        optional int64 min_resource_memory = 19;
+        /// Fair scheduler: cores that it may have.
+        optional int32 max_resource_vcore = 20;
+        /// Fair scheduler: mebibytes that it may have.
+        optional int64 max_resource_memory = 21;
+        /// Fair scheduler: cores that are kept for its containers.
+        optional int32 reserved_resource_vcore = 22;
+        /// Fair scheduler: mebibytes that are kept for its containers.
+        optional int64 reserved_resource_memory = 23;
+        /// Fair scheduler: cores that would be its share if all queues were busy.
+        optional int32 steady_fair_share_vcore = 24;
+        /// Fair scheduler: mebibytes that would be its share if all queues were busy.
+        optional int64 steady_fair_share_memory = 25;
+        /// The cluster of a federation to which the queue belongs.
+        optional string sub_cluster_id = 26;
+        /// Fair scheduler: applications that may run in it at a time.
+        optional int32 max_running_app = 27;
+    }
+
+    /// The counts of running and waiting applications and resources of a queue.
+    pub struct QueueStatistics (Eq) {
+        /// Applications since the ResourceManager started.
+        optional int64 num_apps_submitted = 1;
+        /// Applications that run now.
+        optional int64 num_apps_running = 2;
+        /// Applications that wait now.
+        optional int64 num_apps_pending = 3;
+        /// Applications that ended by themselves, since the ResourceManager started.
+        optional int64 num_apps_completed = 4;
+        /// Applications that were killed, since the ResourceManager started.
+        optional int64 num_apps_killed = 5;
+        /// Applications that failed, since the ResourceManager started.
+        optional int64 num_apps_failed = 6;
+        /// Users whose applications wait for something.
+        optional int64 num_active_users = 7;
+        /// Mebibytes that could be had now.
+        optional int64 available_memory_mb = 8;
+        /// Mebibytes in containers.
+        optional int64 allocated_memory_mb = 9;
+        /// Mebibytes asked for and not granted.
+        optional int64 pending_memory_mb = 10;
+        /// Mebibytes kept for containers that do not fit yet.
+        optional int64 reserved_memory_mb = 11;
+        /// Cores that could be had now.
+        optional int64 available_vcores = 12;
+        /// Cores in containers.
+        optional int64 allocated_vcores = 13;
+        /// Cores asked for and not granted.
+        optional int64 pending_vcores = 14;
+        /// Cores kept for containers that do not fit yet.
+        optional int64 reserved_vcores = 15;
+        /// Containers that there are.
+        optional int64 allocated_containers = 16;
+        /// Containers asked for and not granted.
+        optional int64 pending_containers = 17;
+        /// Containers that do not fit yet and have a place kept.
+        optional int64 reserved_containers = 18;
+    }
+
+    /// A queue's settings for one partition of the cluster.
+    pub struct QueueConfigurationsMap () {
+        /// The label; empty for the default partition.
+        required string partition_name = 1;
+        /// The settings that hold for the label.
+        optional message<QueueConfigurations> queue_configurations = 2;
+    }
+
+    /// A queue's settings.
+    pub struct QueueConfigurations () {
+        /// The guaranteed share, as a part of the parent's.
+        optional float capacity = 1;
+        /// The same as a part of the partition.
+        optional float absolute_capacity = 2;
+        /// The maximum share, as a part of the parent's.
+        optional float max_capacity = 3;
+        /// The same as a part of the partition.
+        optional float absolute_max_capacity = 4;
+        /// The part of it that ApplicationMasters may take.
+        optional float max_ampercentage = 5;
+        /// The guaranteed resources, as amounts.
+        optional message<Resource> effective_min_capacity = 6;
+        /// The maximum resources, as amounts.
+        optional message<Resource> effective_max_capacity = 7;
+        /// The guaranteed resources of the configuration, if it gives amounts.
+        optional message<Resource> configured_min_capacity = 8;
+        /// The maximum resources of the configuration, if it gives amounts.
+        optional message<Resource> configured_max_capacity = 9;
+    }
+
+    /// The permissions that the user has in a queue.
+    pub struct QueueUserAclInfo (Eq) {
+        /// The queue's name.
+        optional string queue_name = 1;
+        /// [`QueueAcl`]s.
+        repeated enumeration(QueueAcl) user_acls = 2 [packed = "false"];
+    }
 }
 
-/// What runs and waits in a queue.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct QueueStatistics {
-    /// Applications since the ResourceManager started.
-    #[prost(int64, optional, tag = "1")]
-    pub num_apps_submitted: Option<i64>,
-    /// Applications that run now.
-    #[prost(int64, optional, tag = "2")]
-    pub num_apps_running: Option<i64>,
-    /// Applications that wait now.
-    #[prost(int64, optional, tag = "3")]
-    pub num_apps_pending: Option<i64>,
-    /// Applications that ended by themselves, since the ResourceManager started.
-    #[prost(int64, optional, tag = "4")]
-    pub num_apps_completed: Option<i64>,
-    /// Applications that were killed, since the ResourceManager started.
-    #[prost(int64, optional, tag = "5")]
-    pub num_apps_killed: Option<i64>,
-    /// Applications that failed, since the ResourceManager started.
-    #[prost(int64, optional, tag = "6")]
-    pub num_apps_failed: Option<i64>,
-    /// Users whose applications wait for something.
-    #[prost(int64, optional, tag = "7")]
-    pub num_active_users: Option<i64>,
-    /// Mebibytes that could be had now.
-    #[prost(int64, optional, tag = "8")]
-    pub available_memory_mb: Option<i64>,
-    /// Mebibytes in containers.
-    #[prost(int64, optional, tag = "9")]
-    pub allocated_memory_mb: Option<i64>,
-    /// Mebibytes asked for and not granted.
-    #[prost(int64, optional, tag = "10")]
-    pub pending_memory_mb: Option<i64>,
-    /// Mebibytes kept for containers that do not fit yet.
-    #[prost(int64, optional, tag = "11")]
-    pub reserved_memory_mb: Option<i64>,
-    /// Cores that could be had now.
-    #[prost(int64, optional, tag = "12")]
-    pub available_vcores: Option<i64>,
-    /// Cores in containers.
-    #[prost(int64, optional, tag = "13")]
-    pub allocated_vcores: Option<i64>,
-    /// Cores asked for and not granted.
-    #[prost(int64, optional, tag = "14")]
-    pub pending_vcores: Option<i64>,
-    /// Cores kept for containers that do not fit yet.
-    #[prost(int64, optional, tag = "15")]
-    pub reserved_vcores: Option<i64>,
-    /// Containers that there are.
-    #[prost(int64, optional, tag = "16")]
-    pub allocated_containers: Option<i64>,
-    /// Containers asked for and not granted.
-    #[prost(int64, optional, tag = "17")]
-    pub pending_containers: Option<i64>,
-    /// Containers that do not fit yet and have a place kept.
-    #[prost(int64, optional, tag = "18")]
-    pub reserved_containers: Option<i64>,
-}
+enumerations! {
+    /// Whether a queue takes applications.
+    pub enum QueueState {
+        /// It takes no applications.
+        Stopped = 1,
+        /// It takes applications.
+        Running = 2,
+        /// It takes no applications; those that there are go on.
+        Draining = 3,
+    }
 
-/// A queue's settings for one partition of the cluster.
-#[derive(Clone, PartialEq, prost::Message)]
-pub struct QueueConfigurationsMap {
-    /// The label; empty for the default partition.
-    #[prost(string, required, tag = "1")]
-    pub partition_name: String,
-    /// What holds there.
-    #[prost(message, optional, tag = "2")]
-    pub queue_configurations: Option<QueueConfigurations>,
-}
-
-/// A queue's settings.
-#[derive(Clone, PartialEq, prost::Message)]
-pub struct QueueConfigurations {
-    /// What is its own, as a part of its parent's.
-    #[prost(float, optional, tag = "1")]
-    pub capacity: Option<f32>,
-    /// The same as a part of the partition.
-    #[prost(float, optional, tag = "2")]
-    pub absolute_capacity: Option<f32>,
-    /// What it may take, as a part of its parent's.
-    #[prost(float, optional, tag = "3")]
-    pub max_capacity: Option<f32>,
-    /// The same as a part of the partition.
-    #[prost(float, optional, tag = "4")]
-    pub absolute_max_capacity: Option<f32>,
-    /// The part of it that ApplicationMasters may take.
-    #[prost(float, optional, tag = "5")]
-    pub max_ampercentage: Option<f32>,
-    /// What is its own, as amounts.
-    #[prost(message, optional, tag = "6")]
-    pub effective_min_capacity: Option<Resource>,
-    /// What it may take, as amounts.
-    #[prost(message, optional, tag = "7")]
-    pub effective_max_capacity: Option<Resource>,
-    /// What the configuration says is its own, where it says amounts.
-    #[prost(message, optional, tag = "8")]
-    pub configured_min_capacity: Option<Resource>,
-    /// What the configuration says it may take, where it says amounts.
-    #[prost(message, optional, tag = "9")]
-    pub configured_max_capacity: Option<Resource>,
-}
-
-/// What the user may do with a queue.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct QueueUserAclInfo {
-    /// Which queue.
-    #[prost(string, optional, tag = "1")]
-    pub queue_name: Option<String>,
-    /// [`QueueAcl`]s.
-    #[prost(enumeration = "QueueAcl", repeated, packed = "false", tag = "2")]
-    pub user_acls: Vec<i32>,
-}
-
-/// Whether a queue takes applications.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, prost::Enumeration)]
-#[repr(i32)]
-pub enum QueueState {
-    /// It takes no applications.
-    Stopped = 1,
-    /// It takes applications.
-    Running = 2,
-    /// It takes no applications; those that there are go on.
-    Draining = 3,
-}
-
-/// What somebody may do with a queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, prost::Enumeration)]
-#[repr(i32)]
-pub enum QueueAcl {
-    /// Submit applications to it.
-    SubmitApplications = 1,
-    /// Kill and move its applications, whoever they belong to.
-    AdministerQueue = 2,
+    /// A permission in a queue.
+    pub enum QueueAcl {
+        /// Submit applications to it.
+        SubmitApplications = 1,
+        /// Kill and move its applications, whoever they belong to.
+        AdministerQueue = 2,
+    }
 }

@@ -1,4 +1,4 @@
-//! What [`YarnClient`] asks and how it reads the answers, method by method, against a double.
+//! Tests of [`YarnClient`], method by method, against a double of the ResourceManager.
 
 use super::*;
 use crate::yarn::client::iso8601;

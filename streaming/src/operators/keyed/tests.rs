@@ -11,7 +11,7 @@ use crate::{
     state::{ListState, MapState, State, slow::Slow},
 };
 use futures::{executor::block_on, future::BoxFuture};
-use model::{NodeId, OperatorId};
+use model::OperatorId;
 use proptest::prelude::*;
 use std::{
     collections::BTreeMap,
@@ -45,15 +45,6 @@ type Seen<T> = Arc<Mutex<Vec<Option<T>>>>;
 struct Gather<T>(Seen<T>);
 
 impl<T: Send> Consumer<T> for Gather<T> {
-    fn open(&mut self) -> Result<(), TaskError> {
-        Ok(())
-    }
-    fn resume(&mut self) -> Result<(), TaskError> {
-        Ok(())
-    }
-    fn is_interrupted(&self) -> bool {
-        false
-    }
     fn batch(&mut self, batch: &mut Batch<T>) -> Result<bool, TaskError> {
         batch.each(|record, _| self.0.lock().unwrap().push(Some(record)));
         Ok(true)
@@ -62,25 +53,6 @@ impl<T: Send> Consumer<T> for Gather<T> {
         self.0.lock().unwrap().push(None);
         Ok(Flow::Done)
     }
-    fn full(&self) -> bool {
-        false
-    }
-    fn most_at_once(&self) -> usize {
-        crate::operators::BATCH_RECORDS
-    }
-    fn flush(&mut self, _partial: bool) -> Result<bool, TaskError> {
-        Ok(true)
-    }
-    fn deliver(&mut self, _to: NodeId, _mail: OperatorMail) -> Result<(), TaskError> {
-        Ok(())
-    }
-    fn notify_complete(&mut self, _checkpoint: u64) -> Result<(), TaskError> {
-        Ok(())
-    }
-    fn close(&mut self) -> Result<(), TaskError> {
-        Ok(())
-    }
-    fn dispose(&mut self) {}
 }
 
 /// One operator at work, and what came out of it.

@@ -7,8 +7,7 @@ use crate::{
     batch::{Batch, NO_TIME},
     harness::Harness,
     operators::{
-        BoxError, ByReference, Collector, Consumer, Flow, Operator, OperatorContext, OperatorMail,
-        SideOutputs,
+        BoxError, ByReference, Collector, Consumer, Flow, Operator, OperatorContext, SideOutputs,
     },
     seam::{Barrier, Interrupt, StateChunk, StreamEvent, TaskError},
     state::{KeyGroups, Slice, channel_of_group},
@@ -33,15 +32,6 @@ type Shown = ((u8, i64, i64, Vec<u32>), i64);
 struct Gather(Arc<Mutex<Vec<Shown>>>);
 
 impl Consumer<(u8, i64, i64, Vec<u32>)> for Gather {
-    fn open(&mut self) -> Result<(), TaskError> {
-        Ok(())
-    }
-    fn resume(&mut self) -> Result<(), TaskError> {
-        Ok(())
-    }
-    fn is_interrupted(&self) -> bool {
-        false
-    }
     fn batch(&mut self, batch: &mut Batch<(u8, i64, i64, Vec<u32>)>) -> Result<bool, TaskError> {
         batch.each(|record, time| self.0.lock().unwrap().push((record, time)));
         Ok(true)
@@ -49,25 +39,6 @@ impl Consumer<(u8, i64, i64, Vec<u32>)> for Gather {
     fn event(&mut self, _event: StreamEvent) -> Result<Flow, TaskError> {
         Ok(Flow::Done)
     }
-    fn full(&self) -> bool {
-        false
-    }
-    fn most_at_once(&self) -> usize {
-        crate::operators::BATCH_RECORDS
-    }
-    fn flush(&mut self, _partial: bool) -> Result<bool, TaskError> {
-        Ok(true)
-    }
-    fn deliver(&mut self, _to: model::NodeId, _mail: OperatorMail) -> Result<(), TaskError> {
-        Ok(())
-    }
-    fn notify_complete(&mut self, _checkpoint: u64) -> Result<(), TaskError> {
-        Ok(())
-    }
-    fn close(&mut self) -> Result<(), TaskError> {
-        Ok(())
-    }
-    fn dispose(&mut self) {}
 }
 
 /// Shows each window with its records.

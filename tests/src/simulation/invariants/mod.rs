@@ -108,6 +108,6 @@ mod tests {
         let found: BTreeSet<_> = mutants().iter().map(|mutant| mutant.invariant).collect();
         assert_eq!(names, found);
         let rules: BTreeSet<_> = mutants().iter().map(|mutant| mutant.rule).collect();
-        assert_eq!(rules, BTreeSet::from(Mutation::ALL));
+        assert_eq!(rules, Mutation::ALL.iter().copied().collect());
     }
 }

@@ -4,7 +4,7 @@ use super::{
     sessions::{core, harnesses},
     *,
 };
-use crate::seam::TaskUpcalls;
+use crate::{operators::OperatorMail, seam::TaskUpcalls};
 use futures::future::BoxFuture;
 use model::OperatorId;
 
