@@ -71,6 +71,17 @@ use crate::{
 /// The error type of user code: any error that can be sent between threads.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
+/// Returns the text of an error and of its causes, separated by `: `.
+pub(crate) fn text_of(error: &BoxError) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
 /// Says how far a control element got in a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     graph::draft::lock,
-    operators::BoxError,
+    operators::{BoxError, text_of},
     seam::{Coordinator, CoordinatorContext, EventReply, OnFailure},
     types::{decode_one, encode_one},
 };
@@ -269,17 +269,6 @@ impl<S: SourceSplit> SplitEnumeratorContext<S> {
     pub fn fail(&self, why: impl Into<BoxError>) {
         self.shared.fail(&text_of(&why.into()));
     }
-}
-
-/// Returns the text of an error and of its causes, separated by `: `.
-fn text_of(error: &BoxError) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }
 
 /// Runs a source's enumerator.
