@@ -33,7 +33,7 @@ thread_local! {
 static OF_PROCESS: OnceLock<TraceContext> = OnceLock::new();
 
 impl TraceContext {
-    /// No trace.
+    /// The value that stands for no trace.
     pub const NONE: Self = Self { trace: 0, span: 0 };
 
     /// Draws a new trace with one span.

@@ -218,7 +218,7 @@ pub(crate) fn chaos(args: &[String]) -> Result<()> {
     run(Command::new(release(&workspace::metadata(false)?, "chaos")).args(args))
 }
 
-/// Every decoder.
+/// Fuzzes every decoder with the release build of `fuzz`.
 pub(crate) fn fuzz(args: &[String]) -> Result<()> {
     run(&mut cargo(&["build", "--release", "--workspace", "--bin", "fuzz"]))?;
     run(Command::new(release(&workspace::metadata(false)?, "fuzz")).args(args))

@@ -24,15 +24,15 @@ options! {
     FORMAT: LogFormat = "log.format" => LogFormat::Text;
     /// Directory of a process's log file. If it is not set, the process logs to standard error.
     DIR: Option<PathBuf> = "log.dir" => None;
-    /// Of how many jobs the log files of program hosts are kept beside that of their process; the oldest go first. A job
-    /// whose host runs keeps its files, so more are there while more jobs run.
+    /// Number of jobs whose program hosts' log files are kept beside the log file of their process; the oldest are deleted
+    /// first. A job whose host runs keeps its files, so more are there while more jobs run.
     JOBS_MAX: u32 = "log.jobs.max" => 100;
     /// Directory in which the scripts keep the process ids of what they started.
     PID_DIR: PathBuf = "env.pid.dir" => PathBuf::from("/tmp");
     /// Directory in which the scripts write log files; `log` beside `bin` if it is not set.
     SCRIPT_LOG_DIR: Option<PathBuf> = "env.log.dir" => None;
-    /// How many old log files of a process are kept, as `FILE.1` (the newest), `FILE.2` and so on. The scripts rename at each
-    /// start, a process when its file is as large as `env.log.max-size`.
+    /// Number of old log files of a process that are kept, as `FILE.1` (the newest), `FILE.2` and so on. The scripts rename
+    /// files at each start, a process renames its own when it is as large as `env.log.max-size`.
     LOG_MAX: u32 = "env.log.max" => 10;
     /// Size at which a process renames its log file and begins a new one. Files into which a program host prints and logs
     /// are looked at each second, and one old file of each is kept. The scripts' `.out` files of processes have no limit:

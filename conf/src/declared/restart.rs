@@ -18,11 +18,10 @@ choices! {
 }
 
 options! {
-    /// Whether and when a failed job is started again: `none`, `fixed-delay`, `exponential-delay` or
-    /// `failure-rate`. Where it is not set, what the cluster did to a job (a lost TaskManager, a killed process)
-    /// is mended up to 10 times in a row with pauses from 0.2 s on; an error of the program, or too few slots
-    /// from the start, ends it. Whatever the strategy, a restart less than 10 s after another failure waits at least
-    /// 200 ms.
+    /// Decides whether and when a failed job is restarted: `none`, `fixed-delay`, `exponential-delay` or `failure-rate`. If
+    /// it is not set, failures that the cluster caused (a lost TaskManager, a killed process) are restarted up to 10 times
+    /// in a row with pauses from 0.2 s on; an error of the program, or too few slots from the start, fails the job at once.
+    /// Whatever the strategy, a restart less than 10 s after another failure waits at least 200 ms.
     STRATEGY: Option<Strategy> = "restart-strategy.type" => None, other ["restart-strategy"];
     /// Number of restarts before the job fails.
     FIXED_DELAY_ATTEMPTS: u32 = "restart-strategy.fixed-delay.attempts" => 1;

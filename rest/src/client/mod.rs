@@ -228,6 +228,7 @@ impl RestClient {
         decode::from_base64(&answer.serialized_coordination_result)
             .map_err(|e| ClientError::Malformed { what: path, why: e.errors.join("; ") })
     }
+    /// Asks for a vertex's part of a checkpoint, subtask by subtask:
     /// `GET /jobs/:jobid/checkpoints/details/:checkpointid/subtasks/:vertexid`.
     pub async fn checkpoint_of_vertex(
         &self,
@@ -249,7 +250,7 @@ impl RestClient {
             self.call(Method::POST, &path, Some(body), self.timeouts.answer).await?;
         Ok(begun.request_id)
     }
-    /// `GET /jobs/:jobid/checkpoints/:triggerid`.
+    /// Asks how far a checkpoint is that was triggered by a call: `GET /jobs/:jobid/checkpoints/:triggerid`.
     pub async fn triggered_checkpoint(
         &self,
         job: &str,

@@ -175,7 +175,7 @@ pub struct TaskCheckpointInfo {
     pub num_acknowledged_subtasks: u32,
 }
 
-/// `GET /jobs/:jobid/checkpoints/details/:checkpointid/subtasks/:vertexid`.
+/// Answers `GET /jobs/:jobid/checkpoints/details/:checkpointid/subtasks/:vertexid`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VertexCheckpointInfo {
     /// The part of the vertex as a whole.
@@ -237,7 +237,7 @@ pub enum SubtaskCheckpointInfo {
     Pending {
         /// The index of the subtask.
         index: u32,
-        /// `pending_or_failed`.
+        /// Always the text `pending_or_failed`.
         status: String,
     },
 }
@@ -247,7 +247,7 @@ pub enum SubtaskCheckpointInfo {
 pub struct AcknowledgedInfo {
     /// The index of the subtask.
     pub index: u32,
-    /// `completed`.
+    /// Always the text `completed`.
     pub status: String,
     /// Unix milliseconds; the trigger's, if the part comes from the checkpoint before.
     pub ack_timestamp: i64,
@@ -265,7 +265,7 @@ pub struct AcknowledgedInfo {
     pub start_delay: i64,
     /// `false`: barriers never overtake records.
     pub unaligned_checkpoint: bool,
-    /// `false`.
+    /// Always `false`: a subtask's part is shown once it is complete.
     pub aborted: bool,
 }
 
@@ -281,7 +281,7 @@ pub struct CheckpointBody {
     pub trigger_id: Option<String>,
 }
 
-/// `GET /jobs/:jobid/checkpoints/:triggerid`.
+/// Answers `GET /jobs/:jobid/checkpoints/:triggerid`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TriggeredCheckpointInfo {
     /// `IN_PROGRESS` or `COMPLETED`; a failed operation is completed too.

@@ -189,7 +189,7 @@ pub fn checkpoint_of_vertex(
     Some(VertexCheckpointInfo { task: task(stats, vertex), summary, subtasks })
 }
 
-/// `GET /jobs/:jobid/checkpoints/:triggerid`.
+/// Renders the answer to `GET /jobs/:jobid/checkpoints/:triggerid`.
 pub fn triggered_checkpoint(state: &OperationState) -> TriggeredCheckpointInfo {
     let (checkpoint_id, failure_cause) = match state {
         OperationState::InProgress => (None, None),

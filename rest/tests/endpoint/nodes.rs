@@ -18,8 +18,9 @@ pub(crate) fn serve(rpc: &RpcService, session: LeaderSession) -> Registration {
             if !blocked.is_empty() {
                 return Err(BlockNodeError::TooMany(1));
             }
-            blocked.push(BlockedNode { host, remaining_ms: for_ms, cause, task_managers: 2 });
-            Ok(blocked[0].clone())
+            let node = BlockedNode { host, remaining_ms: for_ms, cause, task_managers: 2 };
+            blocked.push(node.clone());
+            Ok(node)
         })
         .on(|blocked, UnblockNode { host }| {
             let before = blocked.len();

@@ -94,16 +94,16 @@ pub enum Verdict<K> {
     Fine,
     /// This task fails, and is expected to return from its code within a second.
     Fail {
-        /// The task.
+        /// The task with the largest account.
         task: K,
-        /// The cause.
+        /// How much was used when the limit was exceeded.
         over: OverLimit,
     },
     /// The host ends at once.
     End {
         /// The task at fault, if it is one.
         task: Option<K>,
-        /// The cause.
+        /// How much was used when the limit was exceeded.
         over: OverLimit,
     },
 }

@@ -1,16 +1,18 @@
 //! Functions over keyed streams that keep state and timers per key.
 
+mod context;
 mod inspect;
 pub(super) mod snapshots;
 
+pub use context::Context;
 pub use inspect::InspectKeyed;
 use snapshots::{WRITTEN_AT_ONCE, before_state, write_timers};
 
 use super::{
-    BoxError, Collector, Flow, KeySelector, Metrics, Operator, OperatorContext, OperatorMail,
+    BoxError, Collector, Flow, KeySelector, Operator, OperatorContext, OperatorMail,
     alarm::{Alarm, clock},
     keyed::{Keyed, Resident, Work, failed},
-    timers::{TimeDomain, Timer, TimerService, Timers},
+    timers::{TimeDomain, Timer, Timers},
 };
 use crate::{
     batch::{Batch, NO_TIME},
@@ -19,45 +21,6 @@ use crate::{
     types::Record,
 };
 use model::graph::StateDeclaration;
-
-/// Gives a keyed function its key, times, timers and metrics, beside the record and the key's state.
-pub struct Context<'a, K> {
-    key: &'a K,
-    at: KeyAddress,
-    operator: &'a OperatorContext,
-    timestamp: i64,
-    watermark: i64,
-    timers: &'a mut Timers<K>,
-}
-
-impl<K> Context<'_, K> {
-    /// Returns the key of the record, or of the timer.
-    pub fn key(&self) -> &K {
-        self.key
-    }
-    /// Returns the event time of the record, or the moment of the timer, in milliseconds since 1970; `None` if the record has
-    /// no event time.
-    pub fn timestamp(&self) -> Option<i64> {
-        (self.timestamp != NO_TIME).then_some(self.timestamp)
-    }
-    /// Returns the operator's watermark in milliseconds since 1970; `None` before the first watermark. A restored operator has that of
-    /// the checkpoint, after a change of the parallelism the least of all former subtasks.
-    pub fn watermark(&self) -> Option<i64> {
-        (self.watermark != i64::MIN).then_some(self.watermark)
-    }
-    /// Returns the service that sets and deletes timers of the key.
-    pub fn timers(&mut self) -> TimerService<'_, K> {
-        TimerService { timers: self.timers, key: self.key, at: self.at }
-    }
-    /// Returns the metrics of this operator's subtask, which REST shows. Look metrics up in `open`, not per record.
-    pub fn metrics(&self) -> Metrics<'_> {
-        self.operator.metrics()
-    }
-    /// Returns the context of the operator: its subtask, the job's options, the machine's clock.
-    pub fn operator(&self) -> &OperatorContext {
-        self.operator
-    }
-}
 
 /// A function over a keyed stream that keeps state and timers per key. Each subtask works on its own clone.
 ///

@@ -69,11 +69,11 @@ const NODE_PORTS: u16 = 4;
 /// The kind of a cluster.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Kind {
-    /// NodeManagers.
+    /// Number of NodeManagers.
     pub(super) nodes: u16,
-    /// With Kerberos.
+    /// True for a cluster with Kerberos.
     pub(super) secure: bool,
-    /// With two ResourceManagers.
+    /// True for two ResourceManagers.
     pub(super) ha: bool,
     /// Milliseconds from one heartbeat of a NodeManager to the next.
     pub(super) heartbeat: u16,

@@ -1,0 +1,49 @@
+//! What a keyed function gets beside the record and the key's state. It must never give access to the state of another key.
+
+use crate::{
+    batch::NO_TIME,
+    operators::{
+        Metrics, OperatorContext,
+        timers::{TimerService, Timers},
+    },
+    state::KeyAddress,
+};
+
+/// Gives a keyed function its key, times, timers and metrics, beside the record and the key's state.
+pub struct Context<'a, K> {
+    pub(super) key: &'a K,
+    pub(super) at: KeyAddress,
+    pub(super) operator: &'a OperatorContext,
+    pub(super) timestamp: i64,
+    pub(super) watermark: i64,
+    pub(super) timers: &'a mut Timers<K>,
+}
+
+impl<K> Context<'_, K> {
+    /// Returns the key of the record, or of the timer.
+    pub fn key(&self) -> &K {
+        self.key
+    }
+    /// Returns the event time of the record, or the moment of the timer, in milliseconds since 1970; `None` if the record has
+    /// no event time.
+    pub fn timestamp(&self) -> Option<i64> {
+        (self.timestamp != NO_TIME).then_some(self.timestamp)
+    }
+    /// Returns the operator's watermark in milliseconds since 1970; `None` before the first watermark. A restored operator has that of
+    /// the checkpoint, after a change of the parallelism the least of all former subtasks.
+    pub fn watermark(&self) -> Option<i64> {
+        (self.watermark != i64::MIN).then_some(self.watermark)
+    }
+    /// Returns the service that sets and deletes timers of the key.
+    pub fn timers(&mut self) -> TimerService<'_, K> {
+        TimerService { timers: self.timers, key: self.key, at: self.at }
+    }
+    /// Returns the metrics of this operator's subtask, which REST shows. Look metrics up in `open`, not per record.
+    pub fn metrics(&self) -> Metrics<'_> {
+        self.operator.metrics()
+    }
+    /// Returns the context of the operator: its subtask, the job's options, the machine's clock.
+    pub fn operator(&self) -> &OperatorContext {
+        self.operator
+    }
+}
