@@ -298,7 +298,7 @@ async fn master() -> Outcome<ExitCode> {
 /// What the ApplicationMaster knows of its workers.
 struct Work<'a> {
     job: &'a Job,
-    /// For workers.
+    /// Handed to each worker: all tokens but the ApplicationMaster's own for the ResourceManager.
     tokens: Credentials,
     yarn: AmRmClient,
     nodes: NmClient,

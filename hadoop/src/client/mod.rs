@@ -52,9 +52,9 @@ pub enum Auth {
 pub struct Target {
     /// Its host, as a name or an address.
     pub host: String,
-    /// Its port.
+    /// TCP port of the server.
     pub port: u16,
-    /// The protocol.
+    /// The protocol of all calls to it.
     pub protocol: Protocol,
     /// In whose name.
     pub user: UserInformation,
@@ -63,7 +63,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// `host:port`.
+    /// The address as `host:port`.
     #[must_use]
     pub fn address(&self) -> String {
         format!("{}:{}", self.host, self.port)
@@ -269,7 +269,7 @@ impl Client {
         line
     }
 
-    /// Something random.
+    /// A value from the client's own source of randomness.
     fn random<T>(&self) -> T
     where
         StandardUniform: Distribution<T>,

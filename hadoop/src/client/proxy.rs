@@ -50,7 +50,7 @@ impl Proxy {
         *self.targets.write().unwrap_or_else(PoisonError::into_inner) = targets.into();
     }
 
-    /// The servers.
+    /// The servers that new calls are made to.
     #[must_use]
     pub fn targets(&self) -> Arc<[Target]> {
         Arc::clone(&self.targets.read().unwrap_or_else(PoisonError::into_inner))

@@ -9,7 +9,7 @@ pub enum ConfError {
     /// A file could not be read.
     #[error("cannot read {path}: {source}")]
     Read {
-        /// The file.
+        /// The file that could not be read.
         path: PathBuf,
         /// The I/O error.
         source: std::io::Error,
@@ -35,19 +35,19 @@ pub enum ConfError {
     TooLong {
         /// The file or resource.
         resource: String,
-        /// The bound.
+        /// Largest length that is read, in bytes.
         max: usize,
     },
     /// `${…}` refers to itself, or expands to more than any value may hold.
     #[error("the value of {name} never stops expanding: check its ${{…}}")]
     Expansion {
-        /// The property.
+        /// Name of the property whose value was asked for.
         name: String,
     },
     /// The property's value is not of the type that its reader needs.
     #[error("{name} must be {expected}")]
     Type {
-        /// The property.
+        /// Name of the property whose value does not fit.
         name: String,
         /// The expected type in words, such as `a number`.
         expected: &'static str,
@@ -55,7 +55,7 @@ pub enum ConfError {
     /// A property that is needed has no value.
     #[error("{name} is not set: {why}")]
     Missing {
-        /// The property.
+        /// Name of the property that is not set.
         name: String,
         /// The purpose of the property, in words.
         why: &'static str,

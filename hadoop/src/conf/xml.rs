@@ -15,7 +15,7 @@ const NODES_MAX: u32 = 1 << 20;
 /// which may be a password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Declared {
-    /// The name.
+    /// Name of the property.
     pub name: String,
     /// The value; `None` where the element is missing.
     pub value: Option<String>,

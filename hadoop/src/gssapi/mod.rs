@@ -66,7 +66,7 @@ pub enum GssTarget {
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 #[debug("Opened({} bytes)", self.plain.len())]
 pub struct Opened {
-    /// The message.
+    /// The message as its sender gave it.
     pub plain: Vec<u8>,
     /// Whether nobody else could read it.
     pub encrypted: bool,
@@ -137,7 +137,7 @@ pub enum CredentialSource {
     Keytab {
         /// The user: `alice@EXAMPLE.ORG`.
         principal: String,
-        /// The file.
+        /// Path of the keytab, which must hold a key of `principal`.
         keytab: PathBuf,
     },
 }

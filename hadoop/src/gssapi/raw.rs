@@ -13,7 +13,7 @@ use std::time::Duration;
 
 type Handle = *mut c_void;
 
-/// `gss_OID_desc`.
+/// `gss_OID_desc` of the C library.
 #[repr(C)]
 struct Oid {
     length: u32,
@@ -31,12 +31,12 @@ const fn oid(bytes: &'static [u8]) -> Oid {
 
 /// Kerberos 5: 1.2.840.113554.1.2.2.
 static KRB5: Oid = oid(b"\x2a\x86\x48\x86\xf7\x12\x01\x02\x02");
-/// `service@host`: 1.2.840.113554.1.2.1.4.
+/// Names spelled `service@host`: 1.2.840.113554.1.2.1.4.
 static NAME_SERVICE: Oid = oid(b"\x2a\x86\x48\x86\xf7\x12\x01\x02\x01\x04");
 /// A principal as Kerberos spells it: 1.2.840.113554.1.2.2.1.
 static NAME_PRINCIPAL: Oid = oid(b"\x2a\x86\x48\x86\xf7\x12\x01\x02\x02\x01");
 
-/// `gss_buffer_desc`.
+/// `gss_buffer_desc` of the C library.
 #[repr(C)]
 struct Buffer {
     length: usize,
@@ -54,14 +54,14 @@ impl Buffer {
     }
 }
 
-/// `gss_key_value_element_desc`.
+/// `gss_key_value_element_desc` of the C library.
 #[repr(C)]
 struct Element {
     key: *const c_char,
     value: *const c_char,
 }
 
-/// `gss_key_value_set_desc`.
+/// `gss_key_value_set_desc` of the C library.
 #[repr(C)]
 struct Elements {
     count: u32,

@@ -29,10 +29,10 @@ pub enum HdfsError {
     /// The call failed.
     #[error(transparent)]
     Call(#[from] CallError),
-    /// The configuration.
+    /// The configuration could not be read, or lacks something.
     #[error(transparent)]
     Conf(#[from] ConfError),
-    /// The user.
+    /// The user could not be found out or logged in.
     #[error(transparent)]
     Login(#[from] LoginError),
     /// The NameNode gave no token: its cluster has no security.

@@ -8,9 +8,9 @@ const DEFAULT_PORT: u16 = 8020;
 /// A NameNode's address for clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NameNode {
-    /// Its host.
+    /// Host name or address, from the configuration or a URI.
     pub host: String,
-    /// Its port.
+    /// The NameNode's RPC port.
     pub port: u16,
 }
 
@@ -21,7 +21,7 @@ pub struct FileSystem {
     pub uri: String,
     /// Its name, where it has several NameNodes.
     pub name_service: Option<String>,
-    /// Its NameNodes.
+    /// All its NameNodes, active or not.
     pub name_nodes: Vec<NameNode>,
 }
 

@@ -48,13 +48,13 @@ use std::time::Duration;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoginError {
-    /// The configuration.
+    /// The configuration could not be read, or a property not be used.
     #[error(transparent)]
     Conf(#[from] ConfError),
     /// The token file.
     #[error(transparent)]
     Token(#[from] TokenError),
-    /// Kerberos.
+    /// Kerberos has refused, or cannot be used here.
     #[error(transparent)]
     Gss(#[from] GssError),
     /// The operating system does not know this process's user, and `HADOOP_USER_NAME` is not set.
@@ -74,7 +74,7 @@ pub enum LoginError {
     /// Somebody else has logged in to the ticket cache since.
     #[error("{from} is {now}'s now, and was {was}'s")]
     OtherUser {
-        /// The cache.
+        /// The ticket cache, in words such as `the default ticket cache`.
         from: String,
         /// Whose it was.
         was: String,

@@ -136,9 +136,9 @@ pub enum LogError {
     TooLarge {
         /// The part of the file.
         what: &'static str,
-        /// Its length.
+        /// Size of that part of the file.
         bytes: u64,
-        /// The bound.
+        /// Largest size that is accepted for it.
         max: u64,
     },
     /// The file could not be read.

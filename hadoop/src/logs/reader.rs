@@ -18,7 +18,7 @@ pub enum LogStep {
     Read {
         /// Offset in the file, in bytes.
         offset: u64,
-        /// How many.
+        /// Number of bytes to read, exactly.
         length: usize,
     },
     /// It has found something.

@@ -35,7 +35,7 @@ enum Value {
     },
 }
 
-/// Decodes records.
+/// Decodes records from input that comes in pieces of any length.
 pub(super) struct Records {
     selection: Selection,
     input: Bytes,

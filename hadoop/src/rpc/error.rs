@@ -10,7 +10,7 @@ pub struct RemoteException {
     pub class: String,
     /// The exception's message, often followed by a stack trace.
     pub message: String,
-    /// Hadoop's classification.
+    /// Hadoop's classification of the error, as the response's header gives it.
     pub code: ErrorCode,
     /// Whether the server closed the connection with it. Other calls on it are lost as well then.
     pub fatal: bool,
@@ -201,7 +201,7 @@ pub enum CallError {
     /// The connection failed.
     #[error("{error}")]
     Connection {
-        /// How.
+        /// The reason why the connection failed.
         error: ConnectionError,
         /// Whether the request had been handed to the network by then: it may have been carried out.
         sent: bool,
@@ -209,7 +209,7 @@ pub enum CallError {
     /// No answer came in time.
     #[error("no answer to {method} within {after:?}")]
     Deadline {
-        /// The method.
+        /// Name of the remote method that was called.
         method: String,
         /// How long the call had.
         after: std::time::Duration,
@@ -219,21 +219,21 @@ pub enum CallError {
     /// Too many calls wait already.
     #[error("{waiting} calls wait on this connection already")]
     Overloaded {
-        /// How many.
+        /// Number of calls that have no answer yet.
         waiting: usize,
     },
     /// The request is longer than the server takes.
     #[error("a request of {length} bytes; at most {max} may be sent")]
     TooLong {
-        /// Its length.
+        /// Length of the request in bytes, with room for its headers.
         length: usize,
-        /// The bound.
+        /// Largest length that may be sent, in bytes.
         max: usize,
     },
     /// The server's answer is not the message that the method returns.
     #[error("the answer to {method} cannot be decoded: {reason}")]
     Undecodable {
-        /// The method.
+        /// Name of the remote method that was called.
         method: String,
         /// The decoder's error, as text.
         reason: String,

@@ -19,9 +19,9 @@ pub const RETRY_NONE: i32 = -1;
 messages! {
     /// Before every message from the client.
     pub struct RequestHeader (Eq) {
-        /// [`KIND_PROTOBUF`].
+        /// Always [`KIND_PROTOBUF`] here.
         optional int32 kind = 1;
-        /// [`OP_FINAL_PACKET`].
+        /// Always [`OP_FINAL_PACKET`] here.
         optional int32 op = 2;
         /// The call's number; negative numbers mark messages that are no calls.
         required sint32 call_id = 3;
@@ -45,7 +45,7 @@ messages! {
     pub struct ResponseHeader (Eq) {
         /// The call that is answered. Negative ones come back as their two's complement.
         required uint32 call_id = 1;
-        /// [`ResponseStatus`].
+        /// A [`ResponseStatus`]: whether the call succeeded, and whether the connection survives.
         required enumeration(ResponseStatus) status = 2;
         /// The version that the server speaks.
         optional uint32 server_version = 3;
@@ -96,7 +96,7 @@ messages! {
     pub struct SaslMessage (Eq) {
         /// Not used by anybody yet.
         optional uint32 version = 1;
-        /// [`SaslState`].
+        /// A [`SaslState`]: the step of the exchange that the message makes.
         required enumeration(SaslState) state = 2;
         /// A message of the mechanism, or a wrapped part of the stream.
         optional bytes token = 3;

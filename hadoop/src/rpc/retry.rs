@@ -10,7 +10,7 @@ use std::time::Duration;
 /// How often and how fast a call is tried again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetryPolicy {
-    /// Once.
+    /// Each call is tried once only.
     Never,
     /// The same server again after a fixed time, as YARN's clients do without failover.
     Fixed {
@@ -28,7 +28,7 @@ pub enum RetryPolicy {
         retries: u32,
         /// The first of the times.
         base: Duration,
-        /// Their bound.
+        /// Upper bound of the doubled times.
         max: Duration,
     },
 }
@@ -36,7 +36,7 @@ pub enum RetryPolicy {
 /// A try that failed.
 #[derive(Debug, Clone, Copy)]
 pub struct Attempt<'a> {
-    /// How.
+    /// The error that it failed with.
     pub error: &'a CallError,
     /// Tries before this one, failovers included.
     pub retries: u32,

@@ -46,7 +46,7 @@ pub enum AuthSetup {
     Sasl {
         /// The credentials that the client has and the methods that it accepts.
         config: Box<SaslConfig>,
-        /// Random bytes.
+        /// Random bytes from a secure source, used for one connection only.
         entropy: [u8; 16],
     },
 }
@@ -81,7 +81,7 @@ pub struct Setup {
     pub user: UserInformation,
     /// How it begins.
     pub auth: AuthSetup,
-    /// Its bounds.
+    /// Bounds on frames and on calls that wait.
     pub limits: Limits,
     /// How long nothing may be heard before a ping is sent, while calls wait (`ipc.ping.interval`). A ping
     /// has no answer; it finds connections that are dead.
@@ -119,7 +119,7 @@ pub struct Request {
     pub id: i32,
     /// How often it was sent before.
     pub retry: i32,
-    /// The method.
+    /// Name of the remote method, such as `getApplicationReport`.
     pub method: String,
     /// The encoded request message.
     pub body: Bytes,

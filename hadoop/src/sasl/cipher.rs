@@ -12,7 +12,7 @@ pub enum Cipher {
     TripleDes,
     /// RC4 with 128 bits.
     Rc4,
-    /// DES: breakable.
+    /// DES with one key of 56 bits: breakable.
     Des,
     /// RC4 with 56 bits: breakable.
     Rc4With56,

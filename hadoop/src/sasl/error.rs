@@ -32,15 +32,15 @@ pub enum SaslError {
         "no common protection: the server offers {offered}, hadoop.rpc.protection asks for {wanted}"
     )]
     NoCommonQop {
-        /// The server's.
+        /// Protections that the server offers, by their SASL names.
         offered: String,
-        /// Ours.
+        /// Protections that the client accepts, by their SASL names.
         wanted: String,
     },
     /// No cipher is acceptable to both.
     #[error("no common cipher: the server offers {offered}")]
     NoCommonCipher {
-        /// The server's.
+        /// The server's ciphers, separated by commas.
         offered: String,
     },
     /// The server's Kerberos principal is not the one that the configuration names.

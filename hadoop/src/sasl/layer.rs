@@ -26,7 +26,7 @@ pub(super) enum Side {
     Server,
 }
 
-/// One direction.
+/// Keys and state for messages in one direction; `stream` is absent where they are only signed.
 struct Direction {
     sign: [u8; 16],
     stream: Option<Stream>,

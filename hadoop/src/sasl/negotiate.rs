@@ -15,12 +15,12 @@ pub enum AuthMethod {
     Simple,
     /// By a token's password.
     Token,
-    /// By Kerberos.
+    /// By a Kerberos ticket for the server.
     Kerberos,
 }
 
 impl AuthMethod {
-    /// Hadoop's name.
+    /// Name in Hadoop's `AuthMethod`, as it stands in SASL messages.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

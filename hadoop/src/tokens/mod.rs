@@ -37,7 +37,7 @@ pub enum TokenError {
     /// A file could not be read or written.
     #[error("token file {path}: {source}")]
     File {
-        /// The file.
+        /// The file that was to be read or written.
         path: PathBuf,
         /// The I/O error.
         source: std::io::Error,
@@ -176,7 +176,7 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// None.
+    /// Neither tokens nor secret keys.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

@@ -12,10 +12,10 @@ pub enum YarnError {
     /// The call failed.
     #[error(transparent)]
     Call(#[from] CallError),
-    /// The configuration.
+    /// The configuration could not be read, or lacks something.
     #[error(transparent)]
     Conf(#[from] ConfError),
-    /// The user.
+    /// The user could not be found out or logged in.
     #[error(transparent)]
     Login(#[from] LoginError),
     /// There is no such queue, or it is not a leaf.
@@ -31,7 +31,7 @@ pub enum YarnError {
     QueueAmbiguous {
         /// The queue that was asked for.
         queue: String,
-        /// Full paths.
+        /// Full paths of all queues that the name fits.
         candidates: Vec<String>,
     },
     /// The queue takes no applications.
@@ -55,7 +55,7 @@ pub enum YarnError {
     /// The application did not get as far as it should.
     #[error("{application} is {state:?}: {diagnostics}")]
     Ended {
-        /// The application.
+        /// The application that was waited for.
         application: ApplicationId,
         /// The application's state.
         state: YarnApplicationState,
@@ -65,25 +65,25 @@ pub enum YarnError {
     /// A node could not do something with a container.
     #[error("{id}: {class}: {message}")]
     Container {
-        /// The container.
+        /// The container that the request was about.
         id: ContainerId,
         /// The class of the exception.
         class: String,
-        /// Its message.
+        /// The exception's message, as the node sent it.
         message: String,
     },
     /// A ResourceManager's host is not known, and a token must name its address.
     #[error("no address of {host} for a token's service")]
     Address {
-        /// The host.
+        /// Host name that resolves to no address.
         host: String,
     },
     /// The response lacks what it must have.
     #[error("the response to {method} has no {field}")]
     Incomplete {
-        /// The method.
+        /// Name of the remote method that was called.
         method: &'static str,
-        /// The field.
+        /// The missing part, in words.
         field: &'static str,
     },
 }

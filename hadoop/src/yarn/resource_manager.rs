@@ -11,7 +11,7 @@ use std::time::Duration;
 pub struct ResourceManager {
     /// Its id among several; nothing where it is the only one.
     pub id: Option<String>,
-    /// Its host.
+    /// Host name or address, from the configuration.
     pub host: String,
     /// The service's port.
     pub port: u16,

@@ -9,7 +9,7 @@ use crate::conf::{ConfError, Configuration};
 pub struct WebAddress {
     /// The host's name or address.
     pub host: String,
-    /// The port.
+    /// TCP port of the proxy.
     pub port: u16,
     /// Whether it speaks HTTPS.
     pub https: bool,

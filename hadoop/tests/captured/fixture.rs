@@ -10,7 +10,7 @@ const WIDTH: usize = 100;
 /// What happened next on the wire.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Line {
-    /// For people.
+    /// A remark for people, not sent.
     Note(String),
     /// A frame of the client, or its first seven bytes.
     Out(Vec<u8>),

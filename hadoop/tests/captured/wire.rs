@@ -55,7 +55,7 @@ pub(super) enum Tape {
     Played { name: String, lines: VecDeque<Line>, said: Vec<u8>, cuts: Cuts, gss: Scripted },
 }
 
-/// One connection.
+/// One connection, to a cluster or to a recording of one.
 pub(super) struct Wire {
     core: Connection,
     tape: Tape,

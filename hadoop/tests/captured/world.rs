@@ -49,10 +49,10 @@ impl Server {
     }
 }
 
-/// Who calls.
+/// The caller, and the credentials that it offers.
 #[derive(Debug, Clone)]
 pub(super) enum Who {
-    /// Nobody asks.
+    /// No credentials are offered, whatever the server wants.
     Simple,
     Sasl(SaslConfig),
     /// With tickets, for a server of this principal.

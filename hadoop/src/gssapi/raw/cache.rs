@@ -6,7 +6,7 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// `krb5_context`, `krb5_ccache`.
+/// Either `krb5_context` or `krb5_ccache`: pointers that only the library follows.
 type Handle = *mut c_void;
 
 // SAFETY: types only; each call says why it holds.

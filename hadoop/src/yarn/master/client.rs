@@ -323,7 +323,7 @@ impl Shared {
     }
 }
 
-/// The task.
+/// The task that sends the heartbeats and passes on the events.
 struct Beat {
     shared: Arc<Shared>,
     alive: watch::Receiver<()>,

@@ -49,7 +49,7 @@ pub enum Place {
 /// A wish for containers of one size.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ask {
-    /// How many.
+    /// Number of containers that are wanted.
     pub count: u32,
     /// The size of each container.
     pub capability: Resource,
@@ -80,16 +80,16 @@ pub enum MasterEvent {
     Allocated {
         /// For which request.
         request: RequestId,
-        /// The container.
+        /// The granted container, with the token that starts it.
         container: Box<Container>,
     },
     /// A container of an earlier attempt is still running and is this attempt's now.
     Recovered(Box<Container>),
     /// A container has ended.
     Completed {
-        /// The container.
+        /// Id of the container that has ended.
         id: ContainerId,
-        /// How.
+        /// How the container ended, from its exit status.
         exit: ContainerExit,
         /// The reason, in YARN's words.
         diagnostics: String,

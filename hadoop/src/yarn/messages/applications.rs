@@ -10,7 +10,7 @@ use crate::proto::{enumerations, messages};
 use crate::tokens::TokenProto;
 
 messages! {
-    /// A reservation.
+    /// Names a reservation; the ResourceManager assigns it.
     pub struct ReservationId (Copy, Eq, PartialOrd, Ord, Hash) {
         /// Counts the reservations since `cluster_timestamp`.
         optional int64 id = 1;
@@ -34,7 +34,7 @@ messages! {
         optional int32 rpc_port = 6;
         /// For calls to the ApplicationMaster, on secure clusters.
         optional message<TokenProto> client_to_am_token = 7;
-        /// A [`YarnApplicationState`].
+        /// A [`YarnApplicationState`], as the ResourceManager sees it.
         optional enumeration(YarnApplicationState) state = 8;
         /// Through the ResourceManager's proxy.
         optional string tracking_url = 9;
@@ -60,7 +60,7 @@ messages! {
         optional message<TokenProto> am_rm_token = 19;
         /// The tags given at submission, in lower case.
         repeated string application_tags = 20;
-        /// A [`LogAggregationStatus`].
+        /// A [`LogAggregationStatus`]: how far the logs are collected.
         optional enumeration(LogAggregationStatus) log_aggregation_status = 21;
         /// Whether its ApplicationMaster runs outside of the cluster.
         optional bool unmanaged_application = 22 [default = "false"];
@@ -112,7 +112,7 @@ messages! {
 
     /// An entry of an application's time-outs.
     pub struct AppTimeoutsMap (Eq) {
-        /// An [`ApplicationTimeoutType`].
+        /// An [`ApplicationTimeoutType`]: the kind of time-out that the entry is about.
         optional enumeration(ApplicationTimeoutType) application_timeout_type = 1;
         /// When that is over.
         optional message<ApplicationTimeout> application_timeout = 2;
@@ -120,7 +120,7 @@ messages! {
 
     /// A time-out of an application.
     pub struct ApplicationTimeout (Eq) {
-        /// An [`ApplicationTimeoutType`].
+        /// An [`ApplicationTimeoutType`]: the kind of time-out that this is.
         required enumeration(ApplicationTimeoutType) application_timeout_type = 1;
         /// In ISO 8601, or `UNLIMITED`.
         optional string expire_time = 2;
@@ -130,9 +130,9 @@ messages! {
 
     /// All that the ResourceManager needs to start an application.
     pub struct ApplicationSubmissionContext (Eq) {
-        /// From [`YarnClient::new_application`](crate::yarn::YarnClient::new_application).
+        /// The id that [`YarnClient::new_application`](crate::yarn::YarnClient::new_application) gave.
         optional message<ApplicationId> application_id = 1;
-        /// For people.
+        /// Name for people; it need not be unique.
         optional string application_name = 2 [default = "N/A"];
         /// A leaf's name or full path.
         optional string queue = 3 [default = "default"];
@@ -174,7 +174,7 @@ messages! {
 
     /// The users and groups who may access an application besides its owner.
     pub struct ApplicationAclMap (Eq) {
-        /// An [`ApplicationAccessType`].
+        /// An [`ApplicationAccessType`]: the permission that `acl` grants.
         optional enumeration(ApplicationAccessType) access_type = 1;
         /// Users and groups: `u1,u2 g1,g2`; `*` for everybody.
         optional string acl = 2;
@@ -200,7 +200,7 @@ messages! {
 
     /// An entry of the time-outs that an application is submitted with, in seconds.
     pub struct ApplicationTimeoutMap (Eq) {
-        /// An [`ApplicationTimeoutType`].
+        /// An [`ApplicationTimeoutType`]: the kind of time-out to be set.
         optional enumeration(ApplicationTimeoutType) application_timeout_type = 1;
         /// Seconds from the submission.
         optional int64 timeout = 2;
@@ -238,7 +238,7 @@ messages! {
         optional string tracking_url = 4;
         /// The reason for the attempt's state, for people.
         optional string diagnostics = 5 [default = "N/A"];
-        /// A [`YarnApplicationAttemptState`].
+        /// A [`YarnApplicationAttemptState`], as the ResourceManager sees it.
         optional enumeration(YarnApplicationAttemptState) yarn_application_attempt_state = 6;
         /// The ApplicationMaster's container, once it was granted.
         optional message<ContainerId> am_container_id = 7;
@@ -252,7 +252,7 @@ messages! {
 
     /// An entry of time-outs to be changed: absolute times in ISO 8601.
     pub struct ApplicationUpdateTimeoutMap (Eq) {
-        /// An [`ApplicationTimeoutType`].
+        /// An [`ApplicationTimeoutType`]: the kind of time-out to be changed.
         optional enumeration(ApplicationTimeoutType) application_timeout_type = 1;
         /// Such as `2026-01-31T23:59:59.000+0000`.
         optional string expire_time = 2;

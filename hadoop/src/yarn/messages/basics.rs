@@ -13,7 +13,7 @@ messages! {
 
     /// An amount of resources.
     pub struct Resource (Eq) {
-        /// Mebibytes.
+        /// Memory in mebibytes.
         optional int64 memory = 1;
         /// Cores as nodes count them (`yarn.nodemanager.resource.cpu-vcores`).
         optional int32 virtual_cores = 2;
@@ -25,11 +25,11 @@ messages! {
     pub struct ResourceInformation (Eq) {
         /// The type's name: `memory-mb`, `vcores`, `yarn.io/gpu`.
         required string key = 1;
-        /// In `units`.
+        /// Amount of the resource, counted in `units`.
         optional int64 value = 2;
         /// Such as `Mi`, or nothing.
         optional string units = 3;
-        /// A [`ResourceTypes`].
+        /// A [`ResourceTypes`]: how the resource is counted.
         optional enumeration(ResourceTypes) kind = 4;
         /// Words that administrators have given to the type; mostly none.
         repeated string tags = 5;
@@ -57,7 +57,7 @@ messages! {
     pub struct ApplicationAttemptId (Copy, Eq, PartialOrd, Ord, Hash) {
         /// Whose attempt it is.
         optional message<ApplicationId> application_id = 1;
-        /// From 1.
+        /// Number of the attempt, from 1.
         optional int32 attempt_id = 2;
     }
 
@@ -69,11 +69,11 @@ messages! {
 
     /// The measured use of a node, or of its containers.
     pub struct ResourceUtilization () {
-        /// Mebibytes.
+        /// Physical memory in mebibytes.
         optional int32 pmem = 1;
-        /// Mebibytes.
+        /// Virtual memory in mebibytes.
         optional int32 vmem = 2;
-        /// Cores.
+        /// Cores in use, fractions included.
         optional float cpu = 3;
         /// The use of other resource types, by their names.
         repeated message<StringFloatMap> custom_resources = 4;
@@ -117,7 +117,7 @@ messages! {
         required string name = 1;
         /// In which amounts of it are given, such as `Mi`; empty for plain numbers.
         optional string units = 2;
-        /// A [`ResourceTypes`].
+        /// A [`ResourceTypes`]: how the resource is counted.
         optional enumeration(ResourceTypes) kind = 3;
     }
 }

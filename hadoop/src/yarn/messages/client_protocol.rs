@@ -25,13 +25,13 @@ messages! {
 
     /// The request of `getApplicationReport`.
     pub struct GetApplicationReportRequest (Eq) {
-        /// The application.
+        /// The application to report on.
         optional message<ApplicationId> application_id = 1;
     }
 
     /// The response to `getApplicationReport`.
     pub struct GetApplicationReportResponse () {
-        /// Always set.
+        /// Always set: an unknown application is an exception.
         optional message<ApplicationReport> application_report = 1;
     }
 
@@ -55,7 +55,7 @@ messages! {
 
     /// The request of `forceKillApplication`.
     pub struct KillApplicationRequest (Eq) {
-        /// The application.
+        /// The application to be killed.
         optional message<ApplicationId> application_id = 1;
         /// The reason, for people; it becomes part of the report's diagnostics.
         optional string diagnostics = 2;
@@ -89,7 +89,7 @@ messages! {
         optional int64 finish_end = 9;
         /// With any of these tags; with or without tags where there is none.
         repeated string application_tags = 10;
-        /// An [`ApplicationsRequestScope`].
+        /// An [`ApplicationsRequestScope`]: whose applications are listed.
         optional enumeration(ApplicationsRequestScope) scope = 11 [default = "All"];
         /// Selects applications of this name; of any name if it is not set.
         optional string name = 12;
@@ -136,7 +136,7 @@ messages! {
 
     /// The request of `moveApplicationAcrossQueues`.
     pub struct MoveApplicationAcrossQueuesRequest (Eq) {
-        /// The application.
+        /// The application to be moved.
         required message<ApplicationId> application_id = 1;
         /// The leaf's name or full path.
         required string target_queue = 2;
@@ -147,19 +147,19 @@ messages! {
 
     /// The request of `getApplicationAttemptReport`.
     pub struct GetApplicationAttemptReportRequest (Eq) {
-        /// The attempt.
+        /// The attempt to report on.
         optional message<ApplicationAttemptId> application_attempt_id = 1;
     }
 
     /// The response to `getApplicationAttemptReport`.
     pub struct GetApplicationAttemptReportResponse (Eq) {
-        /// Always set.
+        /// Always set: an unknown attempt is an exception.
         optional message<ApplicationAttemptReport> application_attempt_report = 1;
     }
 
     /// The request of `getApplicationAttempts`.
     pub struct GetApplicationAttemptsRequest (Eq) {
-        /// Whose attempts.
+        /// The application whose attempts are listed.
         optional message<ApplicationId> application_id = 1;
     }
 
@@ -171,19 +171,19 @@ messages! {
 
     /// The request of `getContainerReport`.
     pub struct GetContainerReportRequest (Eq) {
-        /// The container.
+        /// The container to report on.
         optional message<ContainerId> container_id = 1;
     }
 
     /// The response to `getContainerReport`.
     pub struct GetContainerReportResponse (Eq) {
-        /// Always set.
+        /// Always set: an unknown container is an exception.
         optional message<ContainerReport> container_report = 1;
     }
 
     /// The request of `getContainers`.
     pub struct GetContainersRequest (Eq) {
-        /// Whose containers.
+        /// The attempt whose containers are listed.
         optional message<ApplicationAttemptId> application_attempt_id = 1;
     }
 
@@ -195,7 +195,7 @@ messages! {
 
     /// The request of `updateApplicationPriority`.
     pub struct UpdateApplicationPriorityRequest (Eq) {
-        /// The application.
+        /// The application whose priority is to change.
         required message<ApplicationId> application_id = 1;
         /// The new priority.
         required message<Priority> application_priority = 2;
@@ -209,9 +209,9 @@ messages! {
 
     /// The request of `signalToContainer`.
     pub struct SignalContainerRequest (Eq) {
-        /// The container.
+        /// The container to be signalled.
         required message<ContainerId> container_id = 1;
-        /// A [`SignalContainerCommand`].
+        /// A [`SignalContainerCommand`] that its node carries out.
         required enumeration(SignalContainerCommand) command = 2;
     }
 
@@ -220,7 +220,7 @@ messages! {
 
     /// The request of `updateApplicationTimeouts`.
     pub struct UpdateApplicationTimeoutsRequest (Eq) {
-        /// The application.
+        /// The application whose time-outs are to change.
         required message<ApplicationId> application_id = 1;
         /// Those that are to change.
         repeated message<ApplicationUpdateTimeoutMap> application_timeouts = 2;

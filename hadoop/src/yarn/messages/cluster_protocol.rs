@@ -16,7 +16,7 @@ messages! {
 
     /// The response to `getClusterMetrics`.
     pub struct GetClusterMetricsResponse (Eq) {
-        /// Always set.
+        /// Always set by the ResourceManager.
         optional message<YarnClusterMetrics> cluster_metrics = 1;
     }
 
@@ -104,7 +104,7 @@ messages! {
 
     /// The request of `getResourceProfile`.
     pub struct GetResourceProfileRequest (Eq) {
-        /// Its name.
+        /// Name of a profile that the ResourceManager has.
         required string profile = 1;
     }
 

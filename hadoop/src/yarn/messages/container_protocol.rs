@@ -34,9 +34,9 @@ messages! {
 
     /// The failure of a request about one container.
     pub struct ContainerExceptionMap (Eq) {
-        /// The container.
+        /// The container that the request failed for.
         optional message<ContainerId> container_id = 1;
-        /// The exception.
+        /// The exception that the node threw for it.
         optional message<SerializedException> exception = 2;
     }
 
@@ -54,7 +54,7 @@ messages! {
 
     /// The request of `stopContainers`.
     pub struct StopContainersRequest (Eq) {
-        /// The containers.
+        /// The containers to be stopped, all on the called node.
         repeated message<ContainerId> container_id = 1;
     }
 
@@ -68,7 +68,7 @@ messages! {
 
     /// The request of `getContainerStatuses`.
     pub struct GetContainerStatusesRequest (Eq) {
-        /// The containers.
+        /// The containers to report on, all on the called node.
         repeated message<ContainerId> container_id = 1;
     }
 
@@ -143,7 +143,7 @@ messages! {
 
     /// The request of `getLocalizationStatuses`.
     pub struct GetLocalizationStatusesRequest (Eq) {
-        /// The containers.
+        /// The containers to report on, all on the called node.
         repeated message<ContainerId> container_id = 1;
     }
 
@@ -157,7 +157,7 @@ messages! {
 
     /// How far the files of a container are fetched.
     pub struct ContainerLocalizationStatuses (Eq) {
-        /// Whose files.
+        /// The container that the files are for.
         optional message<ContainerId> container_id = 1;
         /// One for each file, in no order.
         repeated message<LocalizationStatus> localization_statuses = 2;
@@ -167,7 +167,7 @@ messages! {
     pub struct LocalizationStatus (Eq) {
         /// The name that the file has in the container.
         optional string resource_key = 1;
-        /// A [`LocalizationState`].
+        /// A [`LocalizationState`]: waited for, there, or failed.
         optional enumeration(LocalizationState) localization_state = 2;
         /// The reason of a failure, for people.
         optional string diagnostics = 3;
@@ -179,9 +179,9 @@ enumerations! {
     pub enum SignalContainerCommand {
         /// `SIGQUIT`: a JVM writes its threads to its standard output; other programs end.
         OutputThreadDump = 1,
-        /// `SIGTERM`.
+        /// `SIGTERM`: the program may clean up before it ends.
         GracefulShutdown = 2,
-        /// `SIGKILL`.
+        /// `SIGKILL`: the program ends at once.
         ForcefulShutdown = 3,
     }
 

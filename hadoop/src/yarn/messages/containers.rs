@@ -33,7 +33,7 @@ messages! {
     pub struct StringLocalResourceMap (Eq) {
         /// The file's name below the container's working directory.
         optional string key = 1;
-        /// The file.
+        /// The file's place, size and time of modification.
         optional message<LocalResource> value = 2;
     }
 
@@ -45,9 +45,9 @@ messages! {
         optional int64 size = 2;
         /// Must be the file's modification time, to the millisecond: a file that has changed is refused.
         optional int64 timestamp = 3;
-        /// A [`LocalResourceType`].
+        /// A [`LocalResourceType`]: whether and how it is unpacked.
         optional enumeration(LocalResourceType) kind = 4;
-        /// A [`LocalResourceVisibility`].
+        /// A [`LocalResourceVisibility`]: who shares the node's copy.
         optional enumeration(LocalResourceVisibility) visibility = 5;
         /// For `Pattern`: a Java regular expression for the names to unpack.
         optional string pattern = 6;
@@ -80,13 +80,13 @@ messages! {
 
     /// When a node starts a container again by itself.
     pub struct ContainerRetryContext (Eq) {
-        /// A [`ContainerRetryPolicy`].
+        /// A [`ContainerRetryPolicy`]: the ends after which it is started again.
         optional enumeration(ContainerRetryPolicy) retry_policy = 1 [default = "NeverRetry"];
         /// For `RetryOnSpecificErrorCodes`: which exit codes.
         repeated int32 error_codes = 2 [packed = "false"];
         /// -1 for ever.
         optional int32 max_retries = 3 [default = "0"];
-        /// Milliseconds.
+        /// Milliseconds between an end and the next start.
         optional int32 retry_interval = 4 [default = "0"];
         /// Milliseconds after which a failure does not count any more; -1 for never.
         optional int64 failures_validity_interval = 5 [default = "-1"];
@@ -112,11 +112,11 @@ messages! {
         optional string log_url = 8;
         /// The program's own code, or one of Hadoop's; it means nothing until the container has ended.
         optional int32 container_exit_status = 9;
-        /// A [`ContainerState`].
+        /// A [`ContainerState`], as the ResourceManager sees it.
         optional enumeration(ContainerState) container_state = 10;
         /// Its node's web pages, with `http://` or `https://` before `host:port`.
         optional string node_http_address = 11;
-        /// An [`ExecutionType`].
+        /// An [`ExecutionType`]: whether the container may be queued or stopped in favour of others.
         optional enumeration(ExecutionType) execution_type = 12 [default = "Guaranteed"];
         /// Ports of the container that its node has opened, for runtimes that do so; JSON.
         optional string exposed_ports = 13;
@@ -136,7 +136,7 @@ messages! {
         optional message<Priority> priority = 5;
         /// Goes with the request that starts it; expires.
         optional message<TokenProto> container_token = 6;
-        /// An [`ExecutionType`].
+        /// An [`ExecutionType`]: whether the container may be queued or stopped in favour of others.
         optional enumeration(ExecutionType) execution_type = 7 [default = "Guaranteed"];
         /// The `allocation_request_id` of the request that is answered by the container.
         optional int64 allocation_request_id = 8 [default = "-1"];
@@ -152,7 +152,7 @@ messages! {
     pub struct ContainerStatus (Eq) {
         /// The container's id.
         optional message<ContainerId> container_id = 1;
-        /// A [`ContainerState`].
+        /// A [`ContainerState`], as the node sees it.
         optional enumeration(ContainerState) state = 2;
         /// How it is or ended, for people.
         optional string diagnostics = 3 [default = "N/A"];
@@ -160,11 +160,11 @@ messages! {
         optional int32 exit_status = 4 [default = "-1000"];
         /// The container's resources.
         optional message<Resource> capability = 5;
-        /// An [`ExecutionType`].
+        /// An [`ExecutionType`]: whether the container may be queued or stopped in favour of others.
         optional enumeration(ExecutionType) execution_type = 6 [default = "Guaranteed"];
         /// The container runtime's attributes, such as `HOST`, `IP` and `PORTS`.
         repeated message<StringStringMap> container_attributes = 7;
-        /// A [`ContainerSubState`].
+        /// A [`ContainerSubState`], finer than `state`; older nodes leave it out.
         optional enumeration(ContainerSubState) container_sub_state = 8;
     }
 }
@@ -172,7 +172,7 @@ messages! {
 enumerations! {
     /// The way in which a node prepares a file.
     pub enum LocalResourceType {
-        /// Unpacked.
+        /// An archive, unpacked into a directory that has the file's name.
         Archive = 1,
         /// The file is left as it is.
         File = 2,
@@ -192,7 +192,7 @@ enumerations! {
 
     /// After which ends a container is started again.
     pub enum ContainerRetryPolicy {
-        /// After none.
+        /// After none: the end is final.
         NeverRetry = 0,
         /// After any but 0, and but the ends by `SIGKILL` and `SIGTERM` (137, 143).
         RetryOnAllErrors = 1,

@@ -29,7 +29,7 @@ messages! {
 
     /// The identifier inside a ContainerToken, which says what its node may start.
     pub struct ContainerTokenIdentifier (Eq) {
-        /// The container.
+        /// The container that may be started with it.
         optional message<ContainerId> container_id = 1;
         /// The node that may start it, as `host:port`.
         optional string nm_host_addr = 2;
@@ -52,9 +52,9 @@ messages! {
         optional message<LogAggregationContext> log_aggregation_context = 10;
         /// The label under which it was granted.
         optional string node_label_expression = 11;
-        /// A [`ContainerType`].
+        /// A [`ContainerType`]: whether it is the ApplicationMaster's container.
         optional enumeration(ContainerType) container_type = 12;
-        /// An [`ExecutionType`].
+        /// An [`ExecutionType`]: whether the container may be queued or stopped in favour of others.
         optional enumeration(ExecutionType) execution_type = 13 [default = "Guaranteed"];
         /// How often it was changed.
         optional int32 version = 14 [default = "0"];

@@ -8,7 +8,7 @@ use std::str::FromStr;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{text}' is not {expected}")]
 pub struct IdError {
-    /// The text.
+    /// The text as it was given.
     pub text: String,
     /// The expected form, with an example.
     pub expected: &'static str,

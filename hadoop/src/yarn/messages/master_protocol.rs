@@ -34,7 +34,7 @@ messages! {
 
     /// A request for an execution type.
     pub struct ExecutionTypeRequest (Eq) {
-        /// An [`ExecutionType`].
+        /// The preferred [`ExecutionType`] of the containers.
         optional enumeration(ExecutionType) execution_type = 1 [default = "Guaranteed"];
         /// Whether a container of the other type is no use.
         optional bool enforce_execution_type = 2 [default = "false"];
@@ -77,7 +77,7 @@ messages! {
 
     /// The token for one node's container service. It comes once per node and attempt: keep it.
     pub struct NmToken (Eq) {
-        /// The node.
+        /// The node whose container service accepts the token.
         optional message<NodeId> node_id = 1;
         /// The token that the node's container service accepts.
         optional message<TokenProto> token = 2;
@@ -89,7 +89,7 @@ messages! {
         optional string diagnostics = 1;
         /// Shown once the application has ended.
         optional string tracking_url = 2;
-        /// A [`FinalApplicationStatus`].
+        /// A [`FinalApplicationStatus`]: the application's own verdict on its success.
         optional enumeration(FinalApplicationStatus) final_status = 3;
     }
 
@@ -131,9 +131,9 @@ messages! {
     pub struct UpdateContainerRequest (Eq) {
         /// The current [`Container::version`].
         required int32 container_version = 1;
-        /// The container.
+        /// The running container that is to change.
         required message<ContainerId> container_id = 2;
-        /// A [`ContainerUpdateType`].
+        /// A [`ContainerUpdateType`]: the change that is wanted.
         required enumeration(ContainerUpdateType) update_type = 3;
         /// For a change of size: the new one.
         optional message<Resource> capability = 4;
@@ -195,7 +195,7 @@ messages! {
 
     /// A container in a preemption message.
     pub struct PreemptionContainer (Eq) {
-        /// The container.
+        /// Id of a container that is to be given back.
         optional message<ContainerId> id = 1;
     }
 
@@ -215,7 +215,7 @@ messages! {
 
     /// The address of the application's timeline collector.
     pub struct CollectorInfo (Eq) {
-        /// `host:port`.
+        /// Address of the collector, as `host:port`.
         optional string collector_addr = 1;
         /// The token that the collector accepts, on secure clusters.
         optional message<TokenProto> collector_token = 2;
@@ -225,7 +225,7 @@ messages! {
     pub struct UpdateContainerError (Eq) {
         /// Such as `INCORRECT_CONTAINER_VERSION_ERROR`.
         optional string reason = 1;
-        /// The request.
+        /// The refused request, as it was sent.
         optional message<UpdateContainerRequest> update_request = 2;
         /// The container's current version.
         optional int32 current_container_version = 3;
@@ -233,7 +233,7 @@ messages! {
 
     /// A container that has changed.
     pub struct UpdatedContainer (Eq) {
-        /// A [`ContainerUpdateType`].
+        /// A [`ContainerUpdateType`]: the change that was made.
         required enumeration(ContainerUpdateType) update_type = 1;
         /// The container as it is now, with a new token.
         required message<Container> container = 2;
@@ -251,7 +251,7 @@ messages! {
 enumerations! {
     /// A resource type that the scheduler takes into account.
     pub enum SchedulerResourceTypes {
-        /// Memory; always.
+        /// Memory, which every scheduler counts.
         Memory = 0,
         /// Cores, where the scheduler counts them.
         Cpu = 1,

@@ -18,7 +18,7 @@ messages! {
         optional message<Resource> capability = 5;
         /// Containers there now.
         optional int32 num_containers = 6;
-        /// A [`NodeState`].
+        /// A [`NodeState`], as the ResourceManager sees it.
         optional enumeration(NodeState) node_state = 7;
         /// The findings of the node's own health checks; empty if it is healthy.
         optional string health_report = 8;
@@ -34,7 +34,7 @@ messages! {
         optional uint32 decommissioning_timeout = 13;
         /// In answers to ApplicationMasters: a [`NodeUpdateType`].
         optional enumeration(NodeUpdateType) node_update_type = 14;
-        /// Its attributes.
+        /// Attributes that administrators or the node itself have set.
         repeated message<NodeAttribute> node_attributes = 15;
     }
 
@@ -48,9 +48,9 @@ messages! {
 
     /// An attribute of a node.
     pub struct NodeAttribute (Eq) {
-        /// Its name.
+        /// Prefix and name of the attribute.
         required message<NodeAttributeKey> attribute_key = 1;
-        /// A [`NodeAttributeType`].
+        /// A [`NodeAttributeType`]: the type of `attribute_value`.
         optional enumeration(NodeAttributeType) attribute_type = 2 [default = "String"];
         /// Its value; empty where only being there counts.
         optional string attribute_value = 3;
@@ -90,15 +90,15 @@ messages! {
 
     /// An attribute that some node has.
     pub struct NodeAttributeInfo (Eq) {
-        /// Its name.
+        /// Prefix and name of the attribute.
         required message<NodeAttributeKey> attribute_key = 1;
-        /// A [`NodeAttributeType`].
+        /// A [`NodeAttributeType`]: the type of its values.
         required enumeration(NodeAttributeType) attribute_type = 2;
     }
 
     /// The nodes that have an attribute.
     pub struct AttributeToNodes (Eq) {
-        /// The attribute.
+        /// Prefix and name of the attribute.
         required message<NodeAttributeKey> node_attribute = 1;
         /// Its nodes, each with its value.
         repeated message<NodeToAttributeValue> node_value_map = 2;
@@ -106,7 +106,7 @@ messages! {
 
     /// A node's value of an attribute.
     pub struct NodeToAttributeValue (Eq) {
-        /// The node.
+        /// Host name of the node, without a port.
         required string hostname = 1;
         /// Empty where only being there counts.
         required string attribute_value = 2;
@@ -114,7 +114,7 @@ messages! {
 
     /// A node's attributes.
     pub struct NodeToAttributes (Eq) {
-        /// Its host.
+        /// Host name of the node, without a port.
         optional string node = 1;
         /// All that it has.
         repeated message<NodeAttribute> node_attributes = 2;
@@ -154,7 +154,7 @@ enumerations! {
 
     /// The type of an attribute's value.
     pub enum NodeAttributeType {
-        /// Text.
+        /// Any text; there is no other type so far.
         String = 1,
     }
 }

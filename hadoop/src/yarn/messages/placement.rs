@@ -37,7 +37,7 @@ messages! {
 
     /// The target that a constraint counts or compares.
     pub struct PlacementConstraintTarget (Eq) {
-        /// A [`TargetType`].
+        /// A [`TargetType`]: whether nodes' attributes or containers' tags are meant.
         required enumeration(TargetType) target_type = 1;
         /// The attribute's name, or whose tags count: `self`, `not-self`, `all`, `app-id/…`, `app-tag/…`.
         optional string target_key = 2;
@@ -45,13 +45,13 @@ messages! {
         repeated string target_values = 3;
     }
 
-    /// Constraints together.
+    /// Several constraints, combined into one.
     pub struct CompositePlacementConstraint (Eq) {
-        /// A [`CompositeType`].
+        /// A [`CompositeType`]: how the constraints are combined.
         required enumeration(CompositeType) composite_type = 1;
         /// For `And` and `Or`.
         repeated message<PlacementConstraint> child_constraints = 2;
-        /// For `DelayedOr`.
+        /// For `DelayedOr`: the constraints in order, each with its time.
         repeated message<TimedPlacementConstraint> timed_child_constraints = 3;
     }
 
@@ -61,7 +61,7 @@ messages! {
         required message<PlacementConstraint> placement_constraint = 1;
         /// For how long, in `delay_unit`.
         required int64 scheduling_delay = 2;
-        /// A [`DelayUnit`].
+        /// A [`DelayUnit`]: the unit of `scheduling_delay`.
         optional enumeration(DelayUnit) delay_unit = 3 [default = "Milliseconds"];
     }
 
@@ -91,9 +91,9 @@ messages! {
 
     /// A request that cannot be met.
     pub struct RejectedSchedulingRequest (Eq) {
-        /// A [`RejectionReason`].
+        /// A [`RejectionReason`]: why it cannot be met.
         required enumeration(RejectionReason) reason = 1;
-        /// The request.
+        /// The rejected request, as it was sent.
         required message<SchedulingRequest> request = 2;
     }
 }
@@ -131,7 +131,7 @@ enumerations! {
 
     /// The unit of a delay.
     pub enum DelayUnit {
-        /// Time.
+        /// Time that has passed, in milliseconds.
         Milliseconds = 1,
         /// How often the scheduler passes by.
         Opportunities = 2,

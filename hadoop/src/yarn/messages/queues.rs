@@ -15,7 +15,7 @@ messages! {
         optional float maximum_capacity = 3;
         /// In use, as a part of the queue's own capacity.
         optional float current_capacity = 4;
-        /// A [`QueueState`].
+        /// A [`QueueState`]: whether the queue takes applications.
         optional enumeration(QueueState) state = 5;
         /// The child queues, if the request asked for them.
         repeated message<QueueInfo> child_queues = 6;
@@ -137,7 +137,7 @@ messages! {
     pub struct QueueUserAclInfo (Eq) {
         /// The queue's name.
         optional string queue_name = 1;
-        /// [`QueueAcl`]s.
+        /// Each a [`QueueAcl`]; none where the user may do nothing.
         repeated enumeration(QueueAcl) user_acls = 2 [packed = "false"];
     }
 }

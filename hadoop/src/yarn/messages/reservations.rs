@@ -20,7 +20,7 @@ messages! {
         optional string queue = 1;
         /// The resources to reserve, and the time.
         optional message<ReservationDefinition> reservation_definition = 2;
-        /// From `getNewReservation`.
+        /// The id that `getNewReservation` gave.
         optional message<ReservationId> reservation_id = 3;
     }
 
@@ -44,7 +44,7 @@ messages! {
     pub struct ReservationRequests (Eq) {
         /// In order, where `interpreter` says so.
         repeated message<ReservationRequest> reservation_resources = 1;
-        /// A [`ReservationRequestInterpreter`].
+        /// A [`ReservationRequestInterpreter`]: whether all requests must be met, or any, and in order.
         optional enumeration(ReservationRequestInterpreter) interpreter = 2 [default = "All"];
     }
 
@@ -56,7 +56,7 @@ messages! {
         optional int32 num_containers = 2 [default = "1"];
         /// How many at a time at least.
         optional int32 concurrency = 3 [default = "1"];
-        /// Milliseconds.
+        /// Milliseconds that each container is needed for.
         optional int64 duration = 4 [default = "-1"];
     }
 
@@ -67,7 +67,7 @@ messages! {
     pub struct ReservationUpdateRequest (Eq) {
         /// The new definition, which replaces the old one.
         optional message<ReservationDefinition> reservation_definition = 1;
-        /// The reservation.
+        /// The reservation to be replaced.
         optional message<ReservationId> reservation_id = 2;
     }
 
@@ -76,7 +76,7 @@ messages! {
 
     /// The request of `deleteReservation`.
     pub struct ReservationDeleteRequest (Eq) {
-        /// The reservation.
+        /// The reservation to be deleted.
         optional message<ReservationId> reservation_id = 1;
     }
 
@@ -85,7 +85,7 @@ messages! {
 
     /// The request of `listReservations`.
     pub struct ReservationListRequest (Eq) {
-        /// Whose reservations.
+        /// The queue whose reservations are listed.
         optional string queue = 1;
         /// Only this one, in the spelling `reservation_…`; all where it is empty.
         optional string reservation_id = 3;
