@@ -347,7 +347,7 @@ mod tests {
             let forged = crate::checkpoints::encode(&metadata).unwrap();
             store.put("_metadata", forged).await.unwrap();
             let error = reader(None).snapshot(folder.to_str().unwrap()).await.unwrap_err();
-            assert!(error.to_string().contains("is no part of it"), "{handle:?}: {error}");
+            assert!(error.to_string().contains("is not part of it"), "{handle:?}: {error}");
         }
     }
 

@@ -384,7 +384,7 @@ mod tests {
         assert_eq!(names, expected);
         let text = |options: &Options| ship_uploads(options).unwrap_err().to_string();
         assert!(text(&options("/absent", "")).contains("'/absent' cannot be shipped"));
-        assert!(text(&options("", &path("d.bin"))).contains("is no archive"));
+        assert!(text(&options("", &path("d.bin"))).contains("is not an archive"));
         let twice = format!("{0},{0}", path("d.bin"));
         assert!(text(&options(&twice, "")).contains("the same name"));
     }
