@@ -195,7 +195,8 @@ pub trait Source: Send + 'static {
     type Record: Record;
     /// The type of the parts into which the input is divided.
     type Split: SourceSplit;
-    /// The type of the enumerator that assigns splits; [`NoEnumerator`] if nothing has to be assigned at run time.
+    /// The type of the enumerator that assigns splits; [`NoEnumerator`](super::NoEnumerator) if nothing has to be assigned at
+    /// run time.
     type Enumerator: SplitEnumerator<Split = Self::Split>;
     /// The type of the readers, one per subtask.
     type Reader: SourceReader<Record = Self::Record, Split = Self::Split>;
