@@ -11,7 +11,7 @@
 
 use std::process::ExitCode;
 
-/// The outcome of a process.
+/// The outcome of a Flott process of any role, as its exit code tells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Exit {
     /// The process did what it was asked to do, or was told to stop.

@@ -17,6 +17,9 @@ const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// The rate at which the memory of hosts is assumed to grow at most, in bytes per second.
 const GROWTH_MAX: u64 = 4 << 30;
+/// The part of the limit that is left free, a thirty-second: memory grows until a host has ended, and in a container the system
+/// would end all processes at the limit itself.
+const MARGIN: u64 = 32;
 
 /// The one number for a process and its hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +37,14 @@ pub(crate) struct HostMemory(Arc<Shared>);
 struct Shared {
     limit: Option<ProcessLimit>,
     platform: Platform,
-    hosts: Mutex<BTreeMap<u32, Host>>,
+    hosts: Mutex<Hosts>,
+}
+
+#[derive(Default)]
+struct Hosts {
+    by_pid: BTreeMap<u32, Host>,
+    /// True while [`HostMemory::watch`] runs.
+    watched: bool,
 }
 
 struct Host {
@@ -78,8 +88,8 @@ impl HostMemory {
     pub(crate) fn add(&self, pid: u32, kill: Kill) {
         let first = {
             let mut hosts = self.hosts();
-            hosts.insert(pid, Host { kill, ended: None });
-            hosts.len() == 1
+            hosts.by_pid.insert(pid, Host { kill, ended: None });
+            !std::mem::replace(&mut hosts.watched, true)
         };
         if let (true, Some(limit)) = (first, self.0.limit) {
             let watched = self.clone();
@@ -90,10 +100,10 @@ impl HostMemory {
 
     /// Removes a host that has ended. Returns the reason if it was ended for its memory.
     pub(crate) fn remove(&self, pid: u32) -> Option<String> {
-        self.hosts().remove(&pid)?.ended
+        self.hosts().by_pid.remove(&pid)?.ended
     }
 
-    fn hosts(&self) -> MutexGuard<'_, BTreeMap<u32, Host>> {
+    fn hosts(&self) -> MutexGuard<'_, Hosts> {
         self.0.hosts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -103,12 +113,13 @@ impl HostMemory {
         loop {
             // A host that was ended counts until it is gone, and no other is ended meanwhile.
             let pids: Option<Vec<u32>> = {
-                let hosts = self.hosts();
-                if hosts.is_empty() {
+                let mut hosts = self.hosts();
+                if hosts.by_pid.is_empty() {
+                    hosts.watched = false;
                     return;
                 }
-                let going = hosts.values().any(|host| host.ended.is_some());
-                (!going).then(|| hosts.keys().copied().collect())
+                let going = hosts.by_pid.values().any(|host| host.ended.is_some());
+                (!going).then(|| hosts.by_pid.keys().copied().collect())
             };
             let pause = match pids {
                 None => PAUSE_MIN,
@@ -117,7 +128,7 @@ impl HostMemory {
                         pids.iter().map(|pid| (*pid, anonymous_bytes(*pid))).collect();
                     let own = anonymous_bytes(std::process::id());
                     let used = sizes.iter().map(|(_, bytes)| bytes).sum::<u64>() + own;
-                    match look(limit.size.0, own, &sizes) {
+                    match look(limit.size.0 - limit.size.0 / MARGIN, own, &sizes) {
                         Verdict::Within(pause) => {
                             told = false;
                             pause
@@ -140,7 +151,7 @@ impl HostMemory {
     }
 
     fn end(&self, pid: u32, why: &str) {
-        if let Some(host) = self.hosts().get_mut(&pid) {
+        if let Some(host) = self.hosts().by_pid.get_mut(&pid) {
             tracing::warn!(pid, why, "a program host is ended for its memory");
             host.ended = Some(why.to_owned());
             host.kill.kill();

@@ -40,6 +40,8 @@ pub(crate) struct LogFile {
 struct Open {
     file: File,
     bytes: u64,
+    /// True if the file has been renamed, and the next one could not be opened.
+    renamed: bool,
 }
 
 impl LogFile {
@@ -53,7 +55,12 @@ impl LogFile {
         }
         let file = open(path, mode)?;
         let bytes = file.metadata()?.len();
-        Ok(Self { path: path.to_owned(), mode, limits, open: Mutex::new(Open { file, bytes }) })
+        Ok(Self {
+            path: path.to_owned(),
+            mode,
+            limits,
+            open: Mutex::new(Open { file, bytes, renamed: false }),
+        })
     }
 
     /// Appends a line by one write. A file that the line would make too large is renamed first; if it cannot be renamed,
@@ -62,10 +69,16 @@ impl LogFile {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = open.bytes.saturating_add(line.len() as u64);
         if open.bytes > 0 && bytes > self.limits.bytes_max {
-            match shift(&self.path, self.limits.keep)
-                .and_then(|()| self::open(&self.path, self.mode))
-            {
-                Ok(file) => *open = Open { file, bytes: 0 },
+            let moved = match open.renamed {
+                true => Ok(()),
+                false => shift(&self.path, self.limits.keep),
+            };
+            match moved {
+                Ok(()) => match self::open(&self.path, self.mode) {
+                    Ok(file) => *open = Open { file, bytes: 0, renamed: false },
+                    // Tried again at the next line; this one goes to the end of the renamed file.
+                    Err(_) => open.renamed = true,
+                },
                 Err(_) => {
                     open.file.set_len(0)?;
                     open.bytes = 0;
@@ -116,9 +129,14 @@ fn shift(path: &Path, keep: u32) -> io::Result<()> {
             _ => {}
         }
     }
-    match keep {
+    let moved = match keep {
         0 => std::fs::remove_file(path),
         _ => std::fs::rename(path, numbered(path, 1)),
+    };
+    match moved {
+        // Somebody else has moved or removed it.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        moved => moved,
     }
 }
 
@@ -171,6 +189,18 @@ mod tests {
         // Written whole though it is longer than the limit.
         (&log).write_all(&[b'x'; 50]).unwrap();
         assert_eq!(sizes(dir.path())[0], named("tm.log", 50));
+    }
+
+    #[test]
+    fn a_log_file_that_somebody_has_moved_is_begun_anew_when_it_is_full() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("tm.log");
+        let log = LogFile::open(&path, 0o600, LogLimits { bytes_max: 10, keep: 2 }).unwrap();
+        (&log).write_all(b"line one").unwrap();
+        std::fs::rename(&path, dir.path().join("moved")).unwrap();
+        (&log).write_all(b"line two").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "line two");
+        assert_eq!(std::fs::read_to_string(dir.path().join("moved")).unwrap(), "line one");
     }
 
     #[test]

@@ -17,7 +17,8 @@ gateway! {
 }
 
 gateway! {
-    /// The gateway of a process's leader retrieval service.
+    /// The gateway of a process's leader retrieval service, which answers who leads a component. It is served under the
+    /// default session, because callers can't know another one yet.
     pub struct LeaderRetrievalGateway = "leader_retrieval", fenced by ProcessSession;
     RequestLeader => Option<LeaderInformation>, Never;
 }

@@ -117,8 +117,7 @@ pub struct StartHost {
     pub task_memory: Option<MemorySize>,
     /// `heartbeat.timeout`; a host that has not heard its parent for 0.6 of it exits (0: in process, never).
     pub heartbeat_timeout_ms: u64,
-    /// Deploys tasks to the host. The answer names those that can't run; the others report their
-    /// states.
+    /// Directory for temporary files of the host's tasks.
     pub tmp_dir: String,
     /// `exchange.force-serialization` and other data plane options.
     pub options: BTreeMap<String, String>,

@@ -86,7 +86,8 @@ impl CheckpointError {
         matches!(self, Self::Missing(_) | Self::Metadata { .. } | Self::Store(Corrupt { .. }))
     }
 
-    /// Returns true if a call that failed may succeed later: the store does not answer.
+    /// Returns true if the same call may succeed later: the store did not answer, or failed for a reason that no other kind of
+    /// [`StoreError`] names. A write that failed so may have been done all the same.
     pub fn may_pass(&self) -> bool {
         use StoreError::{Io, Unreachable};
         matches!(self, Self::Store(Unreachable { .. } | Io { .. }))

@@ -106,8 +106,10 @@ impl HeartbeatHandle {
         self.add(me, target.party, node, beats_to, marker, report_to)
     }
 
-    /// Expects beats from `peer`, whose process is at `node`. Dropping the returned watch ends the
-    /// pair; beats are answered with "not known" from then on.
+    /// Expects beats from `peer`, whose process is at `node`: answers them, sends none itself, and tells `report_to` the peer's
+    /// payloads, its silence and its loss. The answers say how long ago the actor of `marker` finished a turn, by which the
+    /// peer finds out that it is stuck. A later pair of the same two parties takes the beats over. Dropping the returned watch
+    /// ends the pair; beats are answered with "not known" from then on.
     pub fn expect(
         &self,
         me: Party,

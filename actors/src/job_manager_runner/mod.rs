@@ -75,7 +75,8 @@ pub struct StartedRunner {
     pub end: oneshot::Receiver<Box<JobDetails>>,
 }
 
-/// Starts a runner on the calling lane and serves it.
+/// Starts the runner of a job on the calling lane and serves it as the job's [`endpoint_name`]. It runs until
+/// [`StartedRunner::running`] is stopped or dropped; if it dies before, the process ends.
 pub fn start(deps: RunnerDeps) -> StartedRunner {
     let rpc = deps.services.rpc.clone();
     let (platform, fatal) = (deps.services.platform.clone(), deps.services.fatal.clone());

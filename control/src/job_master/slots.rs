@@ -51,9 +51,12 @@ impl JobCore {
         (allocations, attempts)
     }
 
-    /// Takes the slots that a TaskExecutor offers, as far as the job needs them, and deploys
-    /// regions that are complete with them. Returns the accepted allocations. May be repeated. The
-    /// error means that the TaskExecutor is not registered in this incarnation.
+    /// Takes the slots that a TaskExecutor offers, as far as the job needs them (a job that is ending needs none), and
+    /// deploys regions that are complete with them. Returns the accepted allocations, also those that were accepted
+    /// before; the TaskExecutor frees the others. `data_address` is where the job's program host on that
+    /// TaskExecutor exchanges records: where it differs from that of a slot the job holds already, the host was
+    /// replaced, and the slot's tasks count as failed. The error means that the TaskExecutor is not registered as
+    /// `instance`.
     pub fn offer(
         &mut self,
         now: Now,

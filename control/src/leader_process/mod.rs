@@ -90,7 +90,8 @@ impl HandOver {
         self.start_next();
     }
 
-    /// Records that leadership was revoked. [`Order::Revoked`] follows when nothing of the session is left.
+    /// Records that leadership was revoked, and stops the session's process. [`Order::Revoked`] follows in any case: when
+    /// that process, or one of another session that is already being stopped, has ended, otherwise at once.
     pub fn revoked(&mut self, session: LeaderSession) {
         if self.next.is_some_and(|next| next.session == session) {
             self.next = None;

@@ -94,7 +94,8 @@ impl RestartPolicy {
 }
 
 /// Kinds of failures that the program itself caused: an error or panic of user code, in a task or in a
-/// coordinator, or records that its own codec can't read back.
+/// coordinator, or records that its own codec can't read back. Where no restart strategy is configured, they fail
+/// the job at once ([`RestartPolicy::unset`]).
 pub const PROGRAM_ERRORS: [&str; 4] = ["UserError", "UserPanic", "CoordinatorFailed", "CodecError"];
 /// The kind of a failure for want of slots.
 pub const NO_RESOURCE: &str = "NoResourceAvailable";

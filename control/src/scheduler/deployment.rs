@@ -9,7 +9,8 @@ use model::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The address of a producer that has no place.
+/// Stands in place of an index in [`ProducerTable::subtasks`] for a producer that has no place yet. No consumer
+/// that is sent the table reads from it.
 pub const NOT_DEPLOYED: u32 = u32::MAX;
 
 /// The places of one edge's producers.

@@ -40,7 +40,7 @@ pub struct Held {
     pub since: Duration,
 }
 
-/// The phase of an allocated slot.
+/// The phase of an allocated slot, as its TaskExecutor sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// No JobMaster has accepted the slot, or the one that had is disconnected.

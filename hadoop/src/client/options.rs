@@ -65,7 +65,8 @@ impl Options {
         }
     }
 
-    /// From Hadoop's properties.
+    /// Reads the options from the Hadoop properties that the fields name. One that is not set is as in
+    /// `Options::default()`. A call timeout of 0, which means for ever in Hadoop, is an hour.
     ///
     /// # Errors
     /// A property of the wrong type.

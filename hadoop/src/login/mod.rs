@@ -408,8 +408,9 @@ impl Login {
         })
     }
 
-    /// How long until the Kerberos tickets should be renewed: at four fifths of their life. `None` for a user
-    /// without tickets, or with ones that last for ever.
+    /// How long until the Kerberos tickets should be renewed: at four fifths of the time that they still had when this
+    /// process acquired them; zero once that is over. A proxy user's are those of the real user. `None` without tickets,
+    /// or with ones that last for ever.
     #[must_use]
     pub fn renew_in(&self) -> Option<Duration> {
         match (&self.0.tickets, &self.0.real) {

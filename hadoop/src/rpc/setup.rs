@@ -128,7 +128,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// A first try without a deadline.
+    /// Makes a first try of call `id`, without a deadline. `body` is the encoded request message without its length.
     #[must_use]
     pub fn new(id: i32, method: impl Into<String>, body: Bytes) -> Self {
         Self { id, retry: 0, method: method.into(), body, deadline: None }

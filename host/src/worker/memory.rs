@@ -4,7 +4,7 @@
 
 use super::tasks::Tasks;
 use crate::{program::Place, sync::lock};
-use model::{ExecutionAttemptId, FailureCause, MemorySize};
+use model::{ExecutionAttemptId, ExecutionState, FailureCause, MemorySize};
 use platform::Platform;
 use std::{
     io,
@@ -17,7 +17,7 @@ use streaming::{
         MemoryBudget, allocator,
         limit::{MemoryLimit, MemoryLimits, MemoryUsage, OverLimit, TaskUsage, Verdict},
     },
-    task::threads,
+    task::{TaskControl, threads},
 };
 
 /// The kind of a task's failure at the limit.
@@ -68,18 +68,18 @@ impl HostMemory {
     fn look(&self) -> (Duration, u64) {
         let Some(tasks) = self.tasks.upgrade() else { return (IDLE, u64::MAX) };
         let running = tasks.all();
-        let of_task = |task: &Arc<streaming::task::TaskControl>| TaskUsage {
+        let of_task = |task: &Arc<TaskControl>| TaskUsage {
             key: task.attempt(),
             held: task.memory().balance(),
-            state: task.counters().state_bytes.load(Ordering::Relaxed),
+            state: state_bytes(task),
             stage: task.stage(),
         };
         let usages: Vec<_> = running.iter().map(of_task).collect();
-        let held = usages.iter().filter_map(|usage| u64::try_from(usage.held).ok());
+        let held: i64 = usages.iter().map(|usage| usage.held).fold(0, i64::saturating_add);
         // A child process is there for this host alone; elsewhere the rest of the process has memory of its own.
         let total = match self.place {
             Place::Child(_) => allocator::total(),
-            Place::InProcess(_) => held.fold(0, u64::saturating_add),
+            Place::InProcess(_) => u64::try_from(held).unwrap_or(0).min(allocator::total()),
         };
         let network = self.exchange.used().min(self.exchange.limit());
         let usage = MemoryUsage { total, network, tasks: usages };
@@ -109,6 +109,18 @@ impl HostMemory {
             (false, true) => IDLE,
         };
         (pause, alarm)
+    }
+}
+
+/// Returns the bytes of a task's state. What a task holds while it is being restored is taken for state, because the sizes of its
+/// tables are not known before it runs.
+fn state_bytes(task: &TaskControl) -> u64 {
+    let known = task.counters().state_bytes.load(Ordering::Relaxed);
+    match task.state() {
+        ExecutionState::Deploying | ExecutionState::Initializing => {
+            known.max(u64::try_from(task.memory().balance()).unwrap_or(0))
+        }
+        _ => known,
     }
 }
 

@@ -64,10 +64,11 @@ impl FileObjects {
         Ok(Self { calls: DiskCalls::new(&folder.root), folder: Arc::new(folder) })
     }
 
-    /// Opens a directory that must exist, and writes nothing to it.
+    /// Opens a directory that must exist. Unlike [`FileObjects::open`] it neither tries whether the directory can be written to
+    /// nor removes what killed writers left: opening writes nothing.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] if there is no such directory, or the system's error.
+    /// [`StoreError::NotFound`] if the path names no directory, or the system's error.
     pub fn open_existing(root: impl Into<PathBuf>) -> Result<Self, StoreError> {
         let folder = Folder { root: root.into() };
         let found = fs::metadata(&folder.root);

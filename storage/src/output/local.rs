@@ -103,10 +103,20 @@ impl OutputFolder for LocalFolder {
 
     fn take_mark(&self, mark: &str) -> StoreFuture<bool> {
         let path = self.folder.join(mark);
-        self.calls.run(move || match fs::remove_file(&path) {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(failed(&path)(error)),
+        self.calls.run(move || {
+            let take = || match fs::remove_file(&path) {
+                Ok(()) => Ok(true),
+                Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+                Err(error) => Err(failed(&path)(error)),
+            };
+            if take()? {
+                return Ok(true);
+            }
+            // A network's file system may remember that the file, or its folder, was absent. It looks again when a folder is opened.
+            for folder in path.ancestors().skip(1).take(2).collect::<Vec<_>>().into_iter().rev() {
+                let _ = fs::read_dir(folder);
+            }
+            take()
         })
     }
 

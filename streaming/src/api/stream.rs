@@ -59,7 +59,9 @@ impl<T> Stream<T> {
         self
     }
 
-    /// Sets the operator's uid, unique in the job: in every later version of the program its state is found by this uid.
+    /// Sets the operator's uid, unique in the job: in every later version of the program its state is found by this uid. With
+    /// `execution.checkpointing.interval` a program is invalid in which a source or an operator with state has none, unless
+    /// `pipeline.auto-generate-uids` is true.
     pub fn uid(self, uid: impl Into<String>) -> Self {
         self.set("uid", |node| node.uid = Some(uid.into()))
     }

@@ -3,6 +3,7 @@
 
 use super::{Head, PassedBarrier};
 use crate::{
+    memory::allocator,
     operators::{ChainShared, OperatorMail, split_ticket, ticket_of},
     seam::{Mail, Progress, Subtask, TaskCounters, TaskError, TaskSnapshot},
     state::Slice,
@@ -180,7 +181,10 @@ impl ChainTask {
             return;
         }
         self.passed.retain(|passed| passed.barrier.checkpoint != checkpoint);
-        self.shared.take_snapshots(checkpoint);
+        let dropped = self.shared.take_snapshots(checkpoint);
+        let bytes = dropped.iter().flat_map(|(_, chunks)| chunks).map(|chunk| chunk.len() as u64);
+        // They were handed over, and are freed by this thread.
+        allocator::take_over(bytes.sum());
         self.shared.upcalls.give_up(checkpoint);
         // An event, or the task's end, may have waited for the end of the snapshot.
         self.shared.upcalls.step_again(ticket_of(RUNNER, AGAIN));

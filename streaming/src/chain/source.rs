@@ -3,6 +3,7 @@
 
 use super::{Head, PassedBarrier};
 use crate::{
+    memory::allocator,
     operators::{
         BATCH_RECORDS, BoxError, Collector, Consumer, Flow, OperatorContext, OperatorMail,
         SideOutputs, ask_interval,
@@ -342,7 +343,9 @@ impl<R: SourceReader> Head for SourceHead<R> {
             (split, watermark)
         };
         let snapshot: Snapshot<R::Split> = splits.into_iter().map(with_watermark).collect();
-        let chunks = vec![encode_one(&snapshot).into()];
+        let snapshot = encode_one(&snapshot);
+        allocator::hand_over(snapshot.capacity() as u64);
+        let chunks = vec![snapshot.into()];
         self.context.shared.add_snapshot(barrier.checkpoint, self.context.operator, chunks);
         self.events.push_back(StreamEvent::Barrier(barrier));
         if barrier.last && !self.read_to_end {

@@ -52,7 +52,7 @@ pub struct TaskUsage<K> {
     pub stage: Stage,
 }
 
-/// The memory of a host.
+/// The memory that a program host uses at one moment, for [`MemoryLimit::look`]. `K` names its tasks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryUsage<K> {
     /// Bytes that are counted for the host: of its tasks, its threads without a task, and batches between tasks.

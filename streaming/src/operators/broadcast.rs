@@ -361,6 +361,10 @@ where
         self.operator.state_bytes()
     }
 
+    fn abort_snapshot(&mut self) -> bool {
+        self.operator.abort_snapshot()
+    }
+
     fn begin_snapshot(
         &mut self,
         checkpoint: u64,

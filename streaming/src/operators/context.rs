@@ -3,6 +3,7 @@
 use super::{BoxError, Metrics};
 use crate::{
     lock,
+    memory::allocator,
     seam::{Interrupt, Restore, TaskCounters, TaskError, TaskUpcalls},
 };
 use bytes::Bytes;
@@ -278,7 +279,12 @@ impl OperatorContext {
     /// # Errors
     /// The snapshot can't be read. The error fails the task.
     pub fn next_snapshot(&self) -> Result<Option<Vec<u8>>, TaskError> {
-        lock(&self.restore).next().transpose()
+        let snapshot = lock(&self.restore).next().transpose()?;
+        if let Some(bytes) = &snapshot {
+            // A thread that reads objects has allocated them.
+            allocator::take_over(bytes.capacity() as u64);
+        }
+        Ok(snapshot)
     }
     /// Returns all snapshots that [`Self::next_snapshot`] has not returned: those of a small state.
     ///

@@ -414,7 +414,8 @@ pub struct TaskCounters {
 }
 
 impl TaskCounters {
-    /// Adds `n` to a counter. Readers may see additions to different counters in any order.
+    /// Adds `n` to a counter in one atomic step, so that several threads may add to it; it wraps around at 2^64. Readers may see
+    /// additions to different counters in any order.
     pub fn add(counter: &AtomicU64, n: u64) {
         counter.fetch_add(n, Ordering::Relaxed);
     }

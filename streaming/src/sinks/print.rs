@@ -8,8 +8,8 @@ use crate::{
 };
 use std::io::{self, Write};
 
-/// A sink that writes one line per record to a writer. With several subtasks each line begins with the subtask's number from 1,
-/// like `3> `, as in Flink.
+/// A sink that writes each record as one line ([`ToLine`]) to a writer, which it flushes after each batch. A failed write fails
+/// the task. With several subtasks each line begins with the subtask's number from 1, like `3> `, as in Flink.
 pub struct Print<W> {
     writer: fn() -> W,
     lines: Vec<u8>,

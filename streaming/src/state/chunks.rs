@@ -112,6 +112,9 @@ impl Drop for Full {
         {
             chunk.clear();
             free.push(chunk);
+        } else {
+            // Freed here, and it was handed over when it became full.
+            allocator::take_over(chunk.capacity() as u64);
         }
     }
 }

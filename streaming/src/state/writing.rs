@@ -241,7 +241,9 @@ impl Written {
     /// Makes room for the marks of a table that has so many buckets.
     pub(super) fn resize(&mut self, table: usize, buckets: usize) {
         if self.marks.len() <= table {
-            self.marks.resize_with(table + 1, Marks::default);
+            // A table that is made after the barrier has nothing of the snapshot; [`Written::begin`] resets all others.
+            let written_out = || Marks { next: usize::MAX, ..Marks::default() };
+            self.marks.resize_with(table + 1, written_out);
         }
         if let Some(marks) = self.marks.get_mut(table) {
             marks.resize(buckets);

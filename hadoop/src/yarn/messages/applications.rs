@@ -10,7 +10,7 @@ use crate::proto::{enumerations, messages};
 use crate::tokens::TokenProto;
 
 messages! {
-    /// Names a reservation; the ResourceManager assigns it.
+    /// Names a reservation; the ResourceManager assigns it. Values are ordered by `id`, then by `cluster_timestamp`.
     pub struct ReservationId (Copy, Eq, PartialOrd, Ord, Hash) {
         /// Counts the reservations since `cluster_timestamp`.
         optional int64 id = 1;

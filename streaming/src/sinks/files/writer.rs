@@ -4,6 +4,7 @@
 use super::{Encoder, RollingPolicy, commit::PendingPart, names::Names};
 use crate::{
     graph::draft::lock,
+    memory::allocator,
     operators::{BoxError, OperatorContext, OperatorMail},
     sinks::{Announcement, CommittingSinkWriter, NoWriterState, SinkWriter, WriterContext, marks},
 };
@@ -107,6 +108,10 @@ impl<E> PartWriter<E> {
             return;
         }
         let Some(step) = self.steps.pop_front() else { return };
+        if let Step::Write(bytes) = &step {
+            // A thread of the store frees them.
+            allocator::hand_over(bytes.capacity() as u64);
+        }
         let slot = Slot::default();
         self.under_way = Some(slot.clone());
         let (folder, owner, file) =

@@ -149,9 +149,10 @@ impl<C: Record, K: CommitGroup<C>> CommitterOperator<C, K> {
         }
     }
 
-    /// Begins to commit the next group, unless a commit is under way or a pause lasts.
+    /// Begins to commit the next group, unless a commit or a check is under way or a pause lasts. A commit may remove the marks
+    /// that checks look for.
     fn commit_next(&mut self, context: &OperatorContext) {
-        if self.under_way.is_some() || self.pausing {
+        if self.under_way.is_some() || self.pausing || self.checking > 0 {
             return;
         }
         let (Some(committer), Some(group)) = (&self.committer, self.queue.next()) else {
@@ -201,7 +202,9 @@ impl<C: Record, K: CommitGroup<C>> CommitterOperator<C, K> {
             Err(CommitError::Retry(why)) => {
                 Err(context.io_error("cannot check where the writers write", why))
             }
-        })
+        })?;
+        self.commit_next(context);
+        Ok(())
     }
 
     /// Takes the outcome of the commit that was under way.

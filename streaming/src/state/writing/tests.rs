@@ -167,6 +167,16 @@ proptest! {
 }
 
 #[test]
+fn keys_that_come_after_a_barrier_of_an_empty_state_are_not_in_its_snapshot() {
+    let mut test = Test::new(1);
+    test.barrier();
+    (0..40_000).for_each(|key| test.set(key, &[1]));
+    assert!(StateBackend::reads_ahead(&mut test.table), "the tables are larger than the caches");
+    (0..80_000).for_each(|key| test.set(key, &[2]));
+    assert!(test.written().is_empty());
+}
+
+#[test]
 fn a_snapshot_that_is_aborted_leaves_nothing_for_the_next_one() {
     let mut test = Test::new(1);
     (0..2_000).for_each(|key| test.set(key, &[1; 20]));
