@@ -35,7 +35,7 @@ pub(crate) fn jobmanager_limit(options: &Options) -> Option<MemorySize> {
 /// Returns the parts of the memory of a TaskManager on this machine.
 ///
 /// # Errors
-/// As [`memory::task_manager_memory`].
+/// Returns the errors of [`memory::task_manager_memory`].
 pub(crate) fn taskmanager_memory(
     options: &Options,
 ) -> Result<memory::TaskManagerMemory, memory::MemoryError> {

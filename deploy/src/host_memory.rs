@@ -49,11 +49,11 @@ struct Hosts {
 
 struct Host {
     kill: Kill,
-    /// Why it was ended, once it was.
+    /// The reason for which the host was ended; `None` before.
     ended: Option<String>,
 }
 
-/// What a look at the memory leads to.
+/// The consequence of a look at the memory.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
     /// All together are within the limit: the next look is due after that time.

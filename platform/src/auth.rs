@@ -6,7 +6,7 @@ use crate::{
     handshake::{self, Credentials, HandshakeError, Introduction, Peer},
 };
 
-/// What one process shows to every peer.
+/// The proof and the introduction that one process shows to every peer.
 #[derive(Debug, Clone, Copy)]
 pub struct Party<'a> {
     /// The secret that it proves to know, and its identity.
@@ -43,7 +43,7 @@ impl Party<'_> {
     /// Authenticates the peer of a connection that this process accepted. Returns the stream to go on with.
     ///
     /// # Errors
-    /// As [`Party::dial`].
+    /// Returns the errors of [`Party::dial`].
     pub async fn accept(
         &self,
         platform: &Platform,

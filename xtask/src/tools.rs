@@ -11,7 +11,7 @@ use std::{
 
 /// Where packages put what only administrators run.
 const PLACES: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
-/// What mounts file systems of a process.
+/// The device by which a process mounts file systems of its own.
 const FUSE: &str = "/dev/fuse";
 
 /// A program, Debian's package of it, and what it is for.

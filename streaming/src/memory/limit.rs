@@ -87,7 +87,7 @@ impl fmt::Display for OverLimit {
     }
 }
 
-/// What a look at the memory leads to.
+/// The consequence of a look at the memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict<K> {
     /// Nothing is to be done.

@@ -125,7 +125,7 @@ where
     /// Timers that were due when they were restored have not all fired: no record comes before.
     restored_due: bool,
     finished: bool,
-    /// What an operator around this one writes into its snapshot, or has found there.
+    /// The bytes that an operator around this one writes into its snapshot, or has found there.
     pub(super) beside: Vec<u8>,
 }
 

@@ -14,7 +14,7 @@ use futures::future::BoxFuture;
 use std::sync::Arc;
 use storage::output::OutputFolder;
 
-/// What to do about a folder that is not shared; the end of an error's text.
+/// The end of an error's text: how to make a folder shared.
 pub(super) const SHARE: &str = "Write to a folder that all TaskManagers share, such as a mounted network file system; a FileSink also \
     writes to hdfs:// and s3://";
 

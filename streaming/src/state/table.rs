@@ -36,7 +36,7 @@ pub struct Table<K, V> {
     places: Places,
     /// True while a snapshot is being written.
     is_writing: bool,
-    /// What of it is written, or the memory for that; `None` before the first snapshot of small state.
+    /// The marks of written entries, or the memory for them; `None` before the first snapshot of small state.
     written: Option<Box<Written>>,
     /// The chunks of the table's own snapshots; `None` as above, or if several tables share an output.
     output: Option<Box<Output>>,
@@ -177,7 +177,8 @@ impl<K: Key, V> Table<K, V> {
         Some(found.ok()?.remove().0.1)
     }
 
-    /// As [`StateBackend::place`], for a table that shares the output of its snapshots. `rows` writes a value to it.
+    /// Finds a key's place as [`StateBackend::place`] does, for a table that shares the output of its snapshots.
+    /// `rows` writes a value to it.
     #[inline]
     pub(crate) fn place_with(
         &mut self,

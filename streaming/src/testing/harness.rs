@@ -67,7 +67,7 @@ pub struct HarnessBuilder<T, Op> {
     sides: Vec<(&'static str, Box<dyn SideOutput>)>,
     gathered: BTreeMap<&'static str, Box<dyn Any + Send>>,
     interrupt: Interrupt,
-    /// Why the operator is impossible, `None` if it is possible.
+    /// The reason why the operator is impossible, `None` if it is possible.
     mistake: Option<&'static str>,
     record: PhantomData<fn(T)>,
 }

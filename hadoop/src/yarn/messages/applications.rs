@@ -326,7 +326,7 @@ enumerations! {
         ModifyApp = 2,
     }
 
-    /// Whose applications are listed.
+    /// The applications that a listing has.
     pub enum ApplicationsRequestScope {
         /// Everybody's; what the user may not see is left out of the reports.
         All = 0,

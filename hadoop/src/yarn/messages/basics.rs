@@ -55,7 +55,7 @@ messages! {
 
     /// One of an application's attempts, numbered from 1.
     pub struct ApplicationAttemptId (Copy, Eq, PartialOrd, Ord, Hash) {
-        /// Whose attempt it is.
+        /// The application that the attempt belongs to.
         optional message<ApplicationId> application_id = 1;
         /// Number of the attempt, from 1.
         optional int32 attempt_id = 2;

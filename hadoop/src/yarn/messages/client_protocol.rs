@@ -115,7 +115,7 @@ messages! {
 
     /// The request of `renewDelegationToken`.
     pub struct RenewDelegationTokenRequest (Eq) {
-        /// Whose renewer is who asks.
+        /// The token to renew; only its renewer may ask.
         required message<TokenProto> token = 1;
     }
 
@@ -127,7 +127,7 @@ messages! {
 
     /// The request of `cancelDelegationToken`.
     pub struct CancelDelegationTokenRequest (Eq) {
-        /// Whose owner or renewer is who asks.
+        /// The token to cancel; only its owner or renewer may ask.
         required message<TokenProto> token = 1;
     }
 

@@ -113,7 +113,7 @@ messages! {
         optional int64 start_time = 3;
         /// When it ends, in milliseconds since 1970.
         optional int64 end_time = 4;
-        /// Whose it is.
+        /// User that the reservation belongs to.
         optional string user = 5;
         /// Whether some containers must run at the same time.
         optional bool contains_gangs = 6;

@@ -14,9 +14,9 @@ const PAGE: usize = 1_000;
 #[derive(Debug, Clone)]
 enum Start {
     Begin,
-    /// Behind the page that gave this token.
+    /// The listing continues after the page that gave this token.
     Token(String),
-    /// Behind an object that was left out.
+    /// The listing continues after an object that was left out.
     Name(String),
 }
 

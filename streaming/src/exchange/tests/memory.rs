@@ -5,7 +5,7 @@ use crate::{batch::Batch, memory::allocator, types::BatchCodec};
 
 /// The number of batches: together they are far larger than what a mistake of one batch could hide in.
 const BATCHES: u64 = 400;
-/// What queues and connections may keep of each account, in bytes.
+/// The most bytes of each account that queues and connections may keep.
 const REST: i64 = 256 << 10;
 
 /// A batch of 100 strings of 1 KiB and more, in vectors with room for more.

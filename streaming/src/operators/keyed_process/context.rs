@@ -1,4 +1,4 @@
-//! What a keyed function gets beside the record and the key's state. It must never give access to the state of another key.
+//! The context that a keyed function gets beside the record and the key's state. It must never give access to the state of another key.
 
 use crate::{
     batch::NO_TIME,

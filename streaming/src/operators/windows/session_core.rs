@@ -219,7 +219,7 @@ impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>, G: SessionGap<T>
     }
 }
 
-/// What becomes of a session that has taken a record.
+/// The parts of an operator by which a session takes a record.
 struct Taking<'a, T, F, K, Out> {
     folding: &'a mut F,
     lateness: &'a Lateness<T>,
