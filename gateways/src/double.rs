@@ -43,13 +43,13 @@ impl<S: Unpin + 'static> Double<S> {
         Self { state, answers: BTreeMap::new() }
     }
 
-    /// Answers every call `C` at once with what `answer` returns.
+    /// Answers every call `C` at once with what `answer` returns; replaces an earlier answer to `C`.
     #[must_use]
     pub fn on<C: Call>(self, mut answer: impl FnMut(&mut S, C) -> Answer<C> + 'static) -> Self {
         self.on_later(move |state, call| Box::pin(ready(answer(state, call))))
     }
 
-    /// Answers every call `C` when the future that `answer` returns is ready.
+    /// Answers every call `C` when the future that `answer` returns is ready; replaces an earlier answer to `C`.
     #[must_use]
     pub fn on_later<C: Call>(
         mut self,
@@ -87,7 +87,7 @@ impl<S: Unpin + 'static, C: Call> Handler<Ask<C>> for Double<S> {
     }
 }
 
-/// The calls that a double was given, in their order. Clones share them.
+/// The calls that a double was given, in their order. Clones share them; safe to read from other threads.
 #[derive(Debug)]
 pub struct Calls<T>(Arc<Mutex<Vec<T>>>);
 

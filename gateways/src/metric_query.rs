@@ -10,7 +10,7 @@ gateway! {
     QueryMetrics => Vec<MetricValue>, Never;
 }
 
-/// All metrics whose name starts with a prefix (empty: all).
+/// Asks for all metrics of the process whose name starts with a prefix (empty: all).
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct QueryMetrics {
     /// Prefix that each metric's name must have, such as `jobmanager.`.
@@ -22,6 +22,6 @@ pub struct QueryMetrics {
 pub struct MetricValue {
     /// Full name, dots between scopes.
     pub name: String,
-    /// Value of the metric.
+    /// Value of the metric at the time of the answer, in the metric's own unit.
     pub value: f64,
 }

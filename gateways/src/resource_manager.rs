@@ -30,7 +30,8 @@ gateway! {
     AskToGiveWay => (), crate::Never;
 }
 
-/// A TaskExecutor introduces itself, then sends its slot report.
+/// Registers a TaskExecutor; an earlier incarnation of its process is dropped. Its slots are used only after its
+/// [`SendSlotReport`]. The ResourceManager watches it by heartbeats from then on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RegisterTaskExecutor {
     /// Process of the TaskExecutor.
@@ -54,7 +55,7 @@ pub struct RegisterTaskExecutor {
     pub facts: model::TaskManagerFacts,
 }
 
-/// Success: the incarnation under which everything that follows is stamped.
+/// The ResourceManager accepted a TaskExecutor; it stamps everything that follows with this incarnation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskExecutorAccepted {
     /// Incarnation; new with every registration.
@@ -69,7 +70,8 @@ pub struct TaskExecutorAccepted {
     pub blob_session: model::ProcessSession,
 }
 
-/// All slots of a TaskExecutor, right after its registration.
+/// Reports all slots of a TaskExecutor; the first report after its registration makes them available to jobs. Refused
+/// if it is not registered in this incarnation: it must register again.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SendSlotReport {
     /// Process of the TaskExecutor.
@@ -80,7 +82,7 @@ pub struct SendSlotReport {
     pub report: SlotReport,
 }
 
-/// Tells the ResourceManager that a slot became free.
+/// Tells the ResourceManager that a slot became free. Ignored if the incarnation is not the current one.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NotifySlotAvailable {
     /// Incarnation of the slot's TaskExecutor.
@@ -91,7 +93,7 @@ pub struct NotifySlotAvailable {
     pub allocation_id: AllocationId,
 }
 
-/// Tells the ResourceManager that a TaskExecutor leaves.
+/// Tells the ResourceManager that a TaskExecutor leaves: it and its slots are dropped.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisconnectTaskExecutor {
     /// Process of the TaskExecutor.
@@ -102,7 +104,9 @@ pub struct DisconnectTaskExecutor {
     pub cause: FailureCause,
 }
 
-/// A JobMaster introduces itself. The ResourceManager checks with its own retrieval that it leads.
+/// Registers a JobMaster, which the ResourceManager watches by heartbeats from then on. The ResourceManager checks with
+/// its own retrieval that it leads (waiting up to 1 s for the job's first leader), and refuses it otherwise; asking
+/// again may help.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegisterJobMaster {
     /// Job that the value belongs to.
@@ -128,7 +132,8 @@ pub struct JobMasterAccepted {
     pub heartbeat: EndpointAddress,
 }
 
-/// Declares all slots that a job needs, replacing its last declaration. May be repeated.
+/// Declares all slots that a job needs, replacing its last declaration. May be repeated. Refused if this JobMaster is
+/// not registered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeclareRequiredResources {
     /// Job that the value belongs to.
@@ -141,11 +146,12 @@ pub struct DeclareRequiredResources {
     pub job_name: String,
     /// The program that a TaskExecutor's host of this job runs; prefetched with the first slot.
     pub program: Option<BlobKey>,
-    /// Whole amounts; empty: nothing more is needed.
+    /// All slots that are needed, held ones among them; empty: none is needed any more.
     pub requirements: Vec<ResourceRequirement>,
 }
 
-/// A JobMaster leaves; its slots are freed by their TaskExecutors.
+/// Says that a JobMaster leaves: its requirements are dropped. If the job has ended, it is forgotten and its slots are
+/// freed; otherwise they are kept for the next JobMaster, at most `resourcemanager.job.timeout` long.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisconnectJobMaster {
     /// Job that the value belongs to.
@@ -182,9 +188,9 @@ pub struct TaskManagerSummary {
     pub facts: model::TaskManagerFacts,
     /// Number of free slots.
     pub free_slots: u32,
-    /// Allocated slots: the job and the profile of each.
+    /// Allocated slots: the job and the resources of each.
     pub allocated: Vec<(JobId, ResourceProfile)>,
-    /// Milliseconds since its last heartbeat.
+    /// Milliseconds since the ResourceManager last heard a heartbeat from it.
     pub last_heartbeat_age_ms: u64,
     /// True if its node is blocked.
     pub blocked: bool,
@@ -256,8 +262,8 @@ pub struct UnblockNode {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestBlockedNodes {}
 
-/// The application has ended: deregister it at the external resource system, or, without one, release all TaskManagers.
-/// Takes up to `resourcemanager.deregister.timeout`.
+/// Deregisters the application, which has ended, at the external resource system; without one, tells all TaskManagers
+/// to end. Takes up to `resourcemanager.deregister.timeout`, in which failed attempts are repeated.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DeregisterApplication {
     /// Outcome of the application.
@@ -281,7 +287,7 @@ pub struct DeregisterError {
     pub cause: String,
 }
 
-/// The outcome of an application.
+/// The outcome of an application, as the external resource system is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ApplicationStatus {
     /// All jobs of the application finished.
@@ -306,37 +312,38 @@ facts! {
     }
 }
 
-/// SlotManager → its ResourceManager: declares the workers that are missing beyond the known ones,
-/// in whole amounts.
+/// SlotManager → its ResourceManager: declares the workers that are missing beyond the known ones, in whole amounts. It
+/// replaces the last declaration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeclareNeededWorkers {
-    /// Additions and removals of workers that this takes into account.
+    /// Number of additions and removals of workers that the SlotManager had processed before this declaration.
     pub seen: u64,
     /// Number of missing workers by spec; empty: none is missing.
     pub missing: Vec<(WorkerResourceSpec, u32)>,
 }
 
-/// SlotManager → its ResourceManager: this worker has been idle for so long that it is to be
-/// released.
+/// SlotManager → its ResourceManager: this worker has been idle for `resourcemanager.taskmanager-timeout`; the
+/// ResourceManager releases it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReleaseIdleWorker {
     /// Incarnation of the TaskExecutor.
     pub instance_id: InstanceId,
 }
 
-/// SlotManager → its ResourceManager: a job's requirements can't be met.
+/// SlotManager → its ResourceManager: a job's requirements can't be met. The ResourceManager tells the job's JobMaster
+/// (`NotifyNotEnoughResources`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportLackOfSlots {
     /// Job that the value belongs to.
     pub job_id: JobId,
     /// The JobMaster that declared them.
     pub job_master_id: JobMasterId,
-    /// "needs 8 slots of …, 4 registered, 0 free".
+    /// Description for people, such as "needs 8 slots of …, 4 registered, 0 free".
     pub message: String,
 }
 
-/// SlotManager → its ResourceManager: another job could run with the slots that this one holds and can't use
-/// yet.
+/// SlotManager → its ResourceManager: another job could run with the slots that this one holds and can't use yet. The
+/// ResourceManager asks the job's JobMaster for them (`GiveWay`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AskToGiveWay {
     /// The job that is asked.

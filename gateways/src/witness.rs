@@ -50,7 +50,8 @@ pub enum FabricFact<'a> {
         /// The name of the call.
         call: &'static str,
     },
-    /// A call to another process has ended at its caller. Calls that the caller gave up are not shown.
+    /// A call to another process has ended at its caller. Calls that the caller gave up (whose future was dropped) are
+    /// not shown.
     Asked {
         /// The process that was called.
         to: &'a NodeAddress,
