@@ -27,7 +27,7 @@ pub enum ConfError {
     Includes {
         /// The file whose inclusion was refused.
         resource: String,
-        /// How deep inclusions may go.
+        /// Maximum depth of inclusions.
         max: usize,
     },
     /// A resource is longer than any configuration is.

@@ -13,7 +13,7 @@ const BUCKETS: i32 = 10_000;
 pub struct LogPlace {
     /// The format of the files in it.
     pub format: LogFormat,
-    /// Its path, with a scheme where the configuration has one.
+    /// Its path, with a scheme where the configuration has one. It may not exist.
     pub directory: String,
 }
 
@@ -24,14 +24,14 @@ pub enum NodeFile {
     Logs,
     /// The [`checksum`](super::checksum) of an indexed file.
     Checksum,
-    /// A node is still writing it.
+    /// A file that a node is still writing; not to be read.
     Partial,
     /// An archive of such files (`mapred archive-logs`), which is not read here.
     Archive,
 }
 
 impl NodeFile {
-    /// By its name.
+    /// Returns the kind of a file by its name in the directory.
     #[must_use]
     pub fn named(name: &str) -> Self {
         match name {
