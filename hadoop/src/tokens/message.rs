@@ -17,7 +17,7 @@ pub struct TokenProto {
     /// The kind, as in [`kinds`](super::kinds).
     #[prost(string, required, tag = "3")]
     pub kind: String,
-    /// The service that takes it.
+    /// The service that takes the token, as [`Token::service`] has it.
     #[prost(string, required, tag = "4")]
     pub service: String,
 }

@@ -17,7 +17,7 @@ messages! {
 
     /// The response to `getNewApplication`.
     pub struct GetNewApplicationResponse (Eq) {
-        /// To submit with.
+        /// The new application's id, to submit with.
         optional message<ApplicationId> application_id = 1;
         /// The largest container that may be asked for.
         optional message<Resource> maximum_capability = 2;
@@ -37,7 +37,7 @@ messages! {
 
     /// The request of `submitApplication`.
     pub struct SubmitApplicationRequest (Eq) {
-        /// With an id that the ResourceManager gave out.
+        /// The application to submit, with an id that the ResourceManager gave out.
         optional message<ApplicationSubmissionContext> application_submission_context = 1;
     }
 
@@ -63,33 +63,33 @@ messages! {
 
     /// The response to `forceKillApplication`.
     pub struct KillApplicationResponse (Eq) {
-        /// Ask again until this is true.
+        /// True once the application is dead; until then the request is to be repeated.
         optional bool is_kill_completed = 1 [default = "false"];
     }
 
     /// The request of `getApplications`.
     pub struct GetApplicationsRequest (Eq) {
-        /// Any of these types; any type where there is none.
+        /// Selects applications of any of these types; of any type if there is none.
         repeated string application_types = 1;
-        /// Any of these [`YarnApplicationState`]s; any state where there is none.
+        /// Selects applications in any of these [`YarnApplicationState`]s; in any state if there is none.
         repeated enumeration(YarnApplicationState) application_states = 2 [packed = "false"];
-        /// Any of these users; anybody where there is none.
+        /// Selects applications of any of these users; of anybody if there is none.
         repeated string users = 3;
-        /// Any of these queues; any queue where there is none.
+        /// Selects applications in any of these queues; in any queue if there is none.
         repeated string queues = 4;
         /// The maximum number of reports; all if it is not set.
         optional int64 limit = 5;
-        /// Started at this time or after: milliseconds since 1970, like the other times.
+        /// Selects applications that started at this time or after: milliseconds since 1970, like the other times.
         optional int64 start_begin = 6;
-        /// Started at this time or before.
+        /// Selects applications that started at this time or before.
         optional int64 start_end = 7;
-        /// Ended at this time or after.
+        /// Selects applications that ended at this time or after.
         optional int64 finish_begin = 8;
-        /// Ended at this time or before.
+        /// Selects applications that ended at this time or before.
         optional int64 finish_end = 9;
-        /// With any of these tags; with or without tags where there is none.
+        /// Selects applications with any of these tags; with or without tags if there is none.
         repeated string application_tags = 10;
-        /// An [`ApplicationsRequestScope`]: whose applications are listed.
+        /// An [`ApplicationsRequestScope`]: selects everybody's, the visible or the user's own applications.
         optional enumeration(ApplicationsRequestScope) scope = 11 [default = "All"];
         /// Selects applications of this name; of any name if it is not set.
         optional string name = 12;
@@ -97,7 +97,7 @@ messages! {
 
     /// The response to `getApplications`.
     pub struct GetApplicationsResponse () {
-        /// In no order.
+        /// Reports of the selected applications, in no order.
         repeated message<ApplicationReport> applications = 1;
     }
 
@@ -109,7 +109,7 @@ messages! {
 
     /// The response to `getDelegationToken`.
     pub struct GetDelegationTokenResponse (Eq) {
-        /// Without its service, which clients fill in.
+        /// The new token, without its service, which clients fill in.
         optional message<TokenProto> token = 1;
     }
 
@@ -121,7 +121,7 @@ messages! {
 
     /// The response to `renewDelegationToken`.
     pub struct RenewDelegationTokenResponse (Eq) {
-        /// When it expires now, in milliseconds since 1970.
+        /// The time at which the token expires now, in milliseconds since 1970.
         required uint64 new_expiry_time = 1;
     }
 
@@ -138,7 +138,7 @@ messages! {
     pub struct MoveApplicationAcrossQueuesRequest (Eq) {
         /// The application to be moved.
         required message<ApplicationId> application_id = 1;
-        /// The leaf's name or full path.
+        /// The queue to move to: the leaf's name or full path.
         required string target_queue = 2;
     }
 
@@ -165,7 +165,7 @@ messages! {
 
     /// The response to `getApplicationAttempts`.
     pub struct GetApplicationAttemptsResponse (Eq) {
-        /// In no order.
+        /// Reports of the application's attempts, in no order.
         repeated message<ApplicationAttemptReport> application_attempts = 1;
     }
 
@@ -189,7 +189,7 @@ messages! {
 
     /// The response to `getContainers`.
     pub struct GetContainersResponse (Eq) {
-        /// Those that live, in no order; ended ones only where a history server answers.
+        /// Reports of the containers that live, in no order; of ended ones only where a history server answers.
         repeated message<ContainerReport> containers = 1;
     }
 
@@ -222,7 +222,7 @@ messages! {
     pub struct UpdateApplicationTimeoutsRequest (Eq) {
         /// The application whose time-outs are to change.
         required message<ApplicationId> application_id = 1;
-        /// Those that are to change.
+        /// The time-outs that are to change.
         repeated message<ApplicationUpdateTimeoutMap> application_timeouts = 2;
     }
 

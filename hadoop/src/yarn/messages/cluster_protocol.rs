@@ -16,39 +16,39 @@ messages! {
 
     /// The response to `getClusterMetrics`.
     pub struct GetClusterMetricsResponse (Eq) {
-        /// Always set by the ResourceManager.
+        /// The numbers of nodes; always set by the ResourceManager.
         optional message<YarnClusterMetrics> cluster_metrics = 1;
     }
 
     /// The request of `getClusterNodes`.
     pub struct GetClusterNodesRequest (Eq) {
-        /// Any of these [`NodeState`]s; any state where there is none.
+        /// Selects nodes in any of these [`NodeState`]s; in any state if there is none.
         repeated enumeration(NodeState) node_states = 1 [packed = "false"];
     }
 
     /// The response to `getClusterNodes`.
     pub struct GetClusterNodesResponse () {
-        /// In no order.
+        /// Reports of the selected nodes, in no order.
         repeated message<NodeReport> node_reports = 1;
     }
 
     /// The request of `getQueueInfo`.
     pub struct GetQueueInfoRequest (Eq) {
-        /// Its name, or its full path.
+        /// The queue's name, or its full path.
         optional string queue_name = 1;
-        /// Whether the applications in it are listed.
+        /// True if the applications in it are to be listed.
         optional bool include_applications = 2;
-        /// Whether its children are listed.
+        /// True if its child queues are to be listed.
         optional bool include_child_queues = 3;
-        /// Whether their children are, and so on.
+        /// True if all queues below the children are to be listed too.
         optional bool recursive = 4;
-        /// The cluster of a federation that is asked; all if it is not set.
+        /// The cluster of a federation that is asked; all clusters if it is not set.
         optional string sub_cluster_id = 5;
     }
 
     /// The response to `getQueueInfo`.
     pub struct GetQueueInfoResponse () {
-        /// Not set where there is no such queue.
+        /// The queue; not set if there is none of that name.
         optional message<QueueInfo> queue_info = 1;
     }
 
@@ -57,7 +57,7 @@ messages! {
 
     /// The response to `getQueueUserAcls`.
     pub struct GetQueueUserAclsInfoResponse (Eq) {
-        /// Every queue, in no order.
+        /// The permissions in every queue, in no order.
         repeated message<QueueUserAclInfo> queue_user_acls = 1;
     }
 
@@ -72,7 +72,7 @@ messages! {
 
     /// The request of `getLabelsToNodes`.
     pub struct GetLabelsToNodesRequest (Eq) {
-        /// Any of these labels; all labels where there is none.
+        /// Selects any of these labels; all labels if there is none.
         repeated string node_labels = 1;
     }
 
@@ -87,9 +87,9 @@ messages! {
 
     /// The response to `getClusterNodeLabels`.
     pub struct GetClusterNodeLabelsResponse (Eq) {
-        /// Names only, for old clients.
+        /// Names of the labels only, for old clients.
         repeated string deprecated_node_labels = 1;
-        /// In no order.
+        /// The labels, in no order.
         repeated message<NodeLabel> node_labels = 2;
     }
 
@@ -98,7 +98,7 @@ messages! {
 
     /// The response to `getResourceProfiles`.
     pub struct GetAllResourceProfilesResponse (Eq) {
-        /// All that the cluster has.
+        /// All profiles that the cluster has.
         required message<ResourceProfiles> resource_profiles = 1;
     }
 
@@ -119,7 +119,7 @@ messages! {
 
     /// The response to `getResourceTypeInfo`.
     pub struct GetAllResourceTypeInfoResponse (Eq) {
-        /// Memory and cores among them.
+        /// The resource types, memory and cores among them.
         repeated message<ResourceTypeInfo> resource_type_info = 1;
     }
 
@@ -128,31 +128,31 @@ messages! {
 
     /// The response to `getClusterNodeAttributes`.
     pub struct GetClusterNodeAttributesResponse (Eq) {
-        /// In no order.
+        /// The attributes that nodes have, in no order.
         repeated message<NodeAttributeInfo> node_attributes = 1;
     }
 
     /// The request of `getAttributesToNodes`.
     pub struct GetAttributesToNodesRequest (Eq) {
-        /// Any of these attributes; all where there is none.
+        /// Selects any of these attributes; all if there is none.
         repeated message<NodeAttributeKey> node_attributes = 1;
     }
 
     /// The response to `getAttributesToNodes`.
     pub struct GetAttributesToNodesResponse (Eq) {
-        /// In no order.
+        /// The selected attributes with their nodes, in no order.
         repeated message<AttributeToNodes> attributes_to_nodes = 1;
     }
 
     /// The request of `getNodesToAttributes`.
     pub struct GetNodesToAttributesRequest (Eq) {
-        /// Any of these hosts; all where there is none.
+        /// Selects any of these hosts; all if there is none.
         repeated string hostnames = 1;
     }
 
     /// The response to `getNodesToAttributes`.
     pub struct GetNodesToAttributesResponse (Eq) {
-        /// In no order.
+        /// The selected hosts with their attributes, in no order.
         repeated message<NodeToAttributes> nodes_to_attributes = 1;
     }
 }

@@ -10,13 +10,13 @@ use crate::tokens::TokenProto;
 messages! {
     /// The request of `startContainers`.
     pub struct StartContainersRequest (Eq) {
-        /// All on the node that is asked.
+        /// The containers to be started, all on the called node.
         repeated message<StartContainerRequest> start_container_request = 1;
     }
 
     /// One container to be started.
     pub struct StartContainerRequest (Eq) {
-        /// How it is started.
+        /// The command, files, environment and tokens with which the container is started.
         optional message<ContainerLaunchContext> container_launch_context = 1;
         /// The token that was granted with the container.
         optional message<TokenProto> container_token = 2;
@@ -44,11 +44,11 @@ messages! {
     pub struct SerializedException (Eq) {
         /// The exception's message.
         optional string message = 1;
-        /// Its stack trace, as text.
+        /// The exception's stack trace, as text.
         optional string trace = 2;
-        /// Its Java class.
+        /// The exception's Java class.
         optional string class_name = 3;
-        /// The exception behind it.
+        /// The exception that caused it.
         optional message<Box<SerializedException>> cause = 4 [boxed];
     }
 
@@ -60,9 +60,9 @@ messages! {
 
     /// The response to `stopContainers`.
     pub struct StopContainersResponse (Eq) {
-        /// Those for which it was done.
+        /// Containers that are being stopped now.
         repeated message<ContainerId> succeeded_requests = 1;
-        /// Those for which it was not, although the call succeeded.
+        /// Containers that could not be stopped, although the call succeeded.
         repeated message<ContainerExceptionMap> failed_requests = 2;
     }
 
@@ -76,7 +76,7 @@ messages! {
     pub struct GetContainerStatusesResponse (Eq) {
         /// The answers for those containers that the node knows, in no order.
         repeated message<ContainerStatus> status = 1;
-        /// Those that it does not know, or may not say.
+        /// Containers that the node does not know, or may not report on.
         repeated message<ContainerExceptionMap> failed_requests = 2;
     }
 
@@ -88,9 +88,9 @@ messages! {
 
     /// The response to `increaseContainersResource`.
     pub struct IncreaseContainersResourceResponse (Eq) {
-        /// Those for which it was done.
+        /// Containers whose size was increased.
         repeated message<ContainerId> succeeded_requests = 1;
-        /// Those for which it was not, although the call succeeded.
+        /// Containers whose size was not increased, although the call succeeded.
         repeated message<ContainerExceptionMap> failed_requests = 2;
     }
 
@@ -102,17 +102,17 @@ messages! {
 
     /// The response to `updateContainer`.
     pub struct ContainerUpdateResponse (Eq) {
-        /// Those for which it was done.
+        /// Containers that were updated.
         repeated message<ContainerId> succeeded_requests = 1;
-        /// Those for which it was not, although the call succeeded.
+        /// Containers that were not updated, although the call succeeded.
         repeated message<ContainerExceptionMap> failed_requests = 2;
     }
 
     /// The request of `localize`.
     pub struct ResourceLocalizationRequest (Eq) {
-        /// The container, which must be running.
+        /// The container to fetch files for, which must be running.
         optional message<ContainerId> container_id = 1;
-        /// More files for it.
+        /// The files to fetch, in addition to those of the container's start.
         repeated message<StringLocalResourceMap> local_resources = 2;
     }
 
@@ -121,11 +121,11 @@ messages! {
 
     /// The request of `reInitializeContainer`.
     pub struct ReInitializeContainerRequest (Eq) {
-        /// The container, which must be running.
+        /// The container to start again, which must be running.
         optional message<ContainerId> container_id = 1;
-        /// How it is started again.
+        /// The command, files, environment and tokens with which it is started again.
         optional message<ContainerLaunchContext> container_launch_context = 2;
-        /// Whether it cannot be rolled back to what it was before.
+        /// True if it cannot be rolled back to what it was before.
         optional bool auto_commit = 3 [default = "true"];
     }
 
@@ -151,19 +151,19 @@ messages! {
     pub struct GetLocalizationStatusesResponse (Eq) {
         /// The answers for those containers that the node knows, in no order.
         repeated message<ContainerLocalizationStatuses> cntn_localization_statuses = 1;
-        /// Those that it does not know, or may not say.
+        /// Containers that the node does not know, or may not report on.
         repeated message<ContainerExceptionMap> failed_requests = 2;
     }
 
-    /// How far the files of a container are fetched.
+    /// The progress of fetching a container's files.
     pub struct ContainerLocalizationStatuses (Eq) {
         /// The container that the files are for.
         optional message<ContainerId> container_id = 1;
-        /// One for each file, in no order.
+        /// The progress of each file, in no order.
         repeated message<LocalizationStatus> localization_statuses = 2;
     }
 
-    /// How far a file is fetched.
+    /// The progress of fetching one file.
     pub struct LocalizationStatus (Eq) {
         /// The name that the file has in the container.
         optional string resource_key = 1;
@@ -185,13 +185,13 @@ enumerations! {
         ForcefulShutdown = 3,
     }
 
-    /// How far a file is fetched.
+    /// The progress of fetching one file.
     pub enum LocalizationState {
-        /// It has yet to be fetched, or is being fetched.
+        /// The file has yet to be fetched, or is being fetched.
         Pending = 1,
-        /// It is there.
+        /// The file is there.
         Completed = 2,
-        /// It could not be fetched.
+        /// The file could not be fetched.
         Failed = 3,
     }
 }
