@@ -16,7 +16,7 @@ use model::ProcessSession;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The name it is served under.
+/// The name that the MetricQueryService is served under.
 pub const ENDPOINT: &str = "metric_query";
 
 /// Interval at which meters are updated.
@@ -32,7 +32,8 @@ pub struct MetricQueryHandle {
     _running: Running<MetricQuery>,
 }
 
-/// Starts the MetricQueryService of this process.
+/// Starts the MetricQueryService of this process on the calling lane, and serves it as
+/// [`ENDPOINT`]. It updates the registry's meters every 5 s.
 pub fn start(services: &ProcessServices) -> MetricQueryHandle {
     start_with(&services.rpc, services.session, Arc::clone(&services.metrics))
 }
