@@ -73,7 +73,7 @@ pub struct ClusterEnd {
 #[derive(Clone, derive_more::Debug)]
 #[debug("DispatcherDeps {{ mode: {:?}, .. }}", self.mode)]
 pub struct DispatcherDeps {
-    /// Services of the process: platform, RPC and metrics.
+    /// Services of the process: platform, RPC, options, heartbeats, leader retrieval, metrics and others.
     pub services: ProcessServices,
     /// The election in which the Dispatcher stands.
     pub election: Arc<dyn LeaderElection>,

@@ -39,7 +39,7 @@ const DEATHS_MAX: u8 = 3;
 #[derive(Clone, derive_more::Debug)]
 #[debug("RunnerDeps({})", self.graph.job_id)]
 pub struct RunnerDeps {
-    /// Services of the process: platform, RPC and metrics.
+    /// Services of the process: platform, RPC, options, heartbeats, leader retrieval, metrics and others.
     pub services: ProcessServices,
     /// The table in which the JobMaster is published.
     pub leaders: LeaderTable,

@@ -57,7 +57,7 @@ const RELEASE_WITHIN: Duration = Duration::from_secs(5);
 #[derive(Clone, derive_more::Debug)]
 #[debug("JobMasterDeps({}, {})", self.graph.job_id, self.session)]
 pub struct JobMasterDeps {
-    /// Services of the process: platform, RPC and metrics.
+    /// Services of the process: platform, RPC, options, heartbeats, leader retrieval, metrics and others.
     pub services: ProcessServices,
     /// The job; it passed `control::job_graph::check`.
     pub graph: Arc<JobGraph>,

@@ -36,7 +36,7 @@ pub const ENDPOINT: &str = "program_hosts";
 #[derive(Clone, derive_more::Debug)]
 #[debug("HostsDeps {{ side: {:?}, .. }}", self.side)]
 pub struct HostsDeps {
-    /// Services of the process: platform, RPC and metrics.
+    /// Services of the process: platform, RPC, options, heartbeats, leader retrieval, metrics and others.
     pub services: ProcessServices,
     /// Launcher by which program hosts are started.
     pub launcher: Arc<dyn ProgramHostLauncher>,

@@ -68,7 +68,7 @@ pub enum Mode {
 /// The dependencies of a process's ResourceManagers, one after another.
 #[derive(Debug, Clone)]
 pub struct ResourceManagerDeps {
-    /// Services of the process: platform, RPC and metrics.
+    /// Services of the process: platform, RPC, options, heartbeats, leader retrieval, metrics and others.
     pub services: ProcessServices,
     /// Source of the workers.
     pub mode: Mode,

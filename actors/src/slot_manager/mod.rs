@@ -38,7 +38,7 @@ const TICK: Duration = Duration::from_millis(250);
 /// The dependencies of a SlotManager.
 #[derive(Debug)]
 pub struct SlotManagerDeps {
-    /// Services of the process: platform, RPC and metrics.
+    /// Services of the process: platform, RPC, options, heartbeats, leader retrieval, metrics and others.
     pub services: ProcessServices,
     /// Session of the ResourceManager that the SlotManager belongs to.
     pub resource_manager_id: ResourceManagerId,

@@ -40,7 +40,8 @@ messages! {
         optional bool enforce_execution_type = 2 [default = "false"];
     }
 
-    /// The request of `registerApplicationMaster`.
+    /// The request of `registerApplicationMaster`, which registers an ApplicationMaster; its application is running
+    /// from then on.
     pub struct RegisterApplicationMasterRequest (Eq) {
         /// The host at which the application's clients reach the ApplicationMaster.
         optional string host = 1;
@@ -52,7 +53,8 @@ messages! {
         repeated message<PlacementConstraintMapEntry> placement_constraints = 4;
     }
 
-    /// The response to `registerApplicationMaster`. Its `Debug` does not show the key.
+    /// The response to `registerApplicationMaster`: limits, keys, and what is left of earlier attempts. Its `Debug`
+    /// does not show the key.
     #[prost(skip_debug)]
     pub struct RegisterApplicationMasterResponse (Eq) {
         /// The largest container that may be asked for.
@@ -83,7 +85,8 @@ messages! {
         optional message<TokenProto> token = 2;
     }
 
-    /// The request of `finishApplicationMaster`.
+    /// The request of `finishApplicationMaster`, which unregisters an ApplicationMaster; it is repeated until that is
+    /// done.
     pub struct FinishApplicationMasterRequest (Eq) {
         /// The reason of the end, for people; shown in the application's report.
         optional string diagnostics = 1;
@@ -93,13 +96,14 @@ messages! {
         optional enumeration(FinalApplicationStatus) final_status = 3;
     }
 
-    /// The response to `finishApplicationMaster`.
+    /// The response to `finishApplicationMaster`: whether it is done.
     pub struct FinishApplicationMasterResponse (Eq) {
         /// True once the application is unregistered; until then the request is to be repeated.
         optional bool is_unregistered = 1 [default = "false"];
     }
 
-    /// The request of `allocate`.
+    /// The request of `allocate`, which is an ApplicationMaster's heartbeat: it asks for containers and gives others
+    /// back.
     pub struct AllocateRequest () {
         /// The requests that have changed since the last call, as absolute totals.
         repeated message<ResourceRequest> ask = 1;
@@ -141,7 +145,7 @@ messages! {
         optional enumeration(ExecutionType) execution_type = 5;
     }
 
-    /// The response to `allocate`.
+    /// The response to `allocate`: what has happened since the last one.
     pub struct AllocateResponse () {
         /// An [`AmCommand`]; mostly not set.
         optional enumeration(AmCommand) am_command = 1;

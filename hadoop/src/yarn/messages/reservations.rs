@@ -5,16 +5,16 @@ use super::basics::{Priority, Resource};
 use crate::proto::{enumerations, messages};
 
 messages! {
-    /// The request of `getNewReservation`.
+    /// The request of `getNewReservation`, which asks for the id of a reservation to submit.
     pub struct GetNewReservationRequest (Eq) {}
 
-    /// The response to `getNewReservation`.
+    /// The response to `getNewReservation`: the id.
     pub struct GetNewReservationResponse (Eq) {
         /// The new reservation's id, to submit with.
         optional message<ReservationId> reservation_id = 1;
     }
 
-    /// The request of `submitReservation`.
+    /// The request of `submitReservation`, which makes a reservation.
     pub struct ReservationSubmissionRequest (Eq) {
         /// The queue, which must take reservations.
         optional string queue = 1;
@@ -60,10 +60,10 @@ messages! {
         optional int64 duration = 4 [default = "-1"];
     }
 
-    /// The response to `submitReservation`.
+    /// The response to `submitReservation`. It is empty: the reservation has been accepted.
     pub struct ReservationSubmissionResponse (Eq) {}
 
-    /// The request of `updateReservation`.
+    /// The request of `updateReservation`, which replaces the definition of a reservation.
     pub struct ReservationUpdateRequest (Eq) {
         /// The new definition, which replaces the old one.
         optional message<ReservationDefinition> reservation_definition = 1;
@@ -71,19 +71,19 @@ messages! {
         optional message<ReservationId> reservation_id = 2;
     }
 
-    /// The response to `updateReservation`.
+    /// The response to `updateReservation`. It is empty: the new definition has been accepted.
     pub struct ReservationUpdateResponse (Eq) {}
 
-    /// The request of `deleteReservation`.
+    /// The request of `deleteReservation`, which deletes a reservation.
     pub struct ReservationDeleteRequest (Eq) {
         /// The reservation to be deleted.
         optional message<ReservationId> reservation_id = 1;
     }
 
-    /// The response to `deleteReservation`.
+    /// The response to `deleteReservation`. It is empty: the reservation is gone.
     pub struct ReservationDeleteResponse (Eq) {}
 
-    /// The request of `listReservations`.
+    /// The request of `listReservations`, which lists the reservations of a queue.
     pub struct ReservationListRequest (Eq) {
         /// The queue whose reservations are listed.
         optional string queue = 1;
@@ -98,7 +98,7 @@ messages! {
         optional bool include_resource_allocations = 6;
     }
 
-    /// The response to `listReservations`.
+    /// The response to `listReservations`: the reservations.
     pub struct ReservationListResponse (Eq) {
         /// The selected reservations, in no order.
         repeated message<ReservationAllocationState> reservations = 1;
