@@ -10,7 +10,8 @@ use thiserror::Error;
 pub const CHUNK_BYTES_MAX: usize = 1 << 20;
 
 gateway! {
-    /// The gateway of the BlobServer.
+    /// The gateway of the BlobServer, which keeps blobs under the hash of their content: uploads come and downloads go
+    /// in chunks.
     pub struct BlobServerGateway = "blob_server", fenced by ProcessSession;
     OpenUpload => UploadId, BlobError;
     UploadChunk => (), BlobError;

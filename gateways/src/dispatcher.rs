@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use thiserror::Error;
 
 gateway! {
-    /// The gateway of the Dispatcher.
+    /// The gateway of the Dispatcher: clients submit, cancel and ask about jobs, take savepoints, and end the cluster.
     pub struct DispatcherGateway = "dispatcher", fenced by DispatcherId;
     SubmitJob => JobId, SubmitError;
     SubmitProgram => JobId, SubmitError;

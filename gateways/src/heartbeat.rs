@@ -14,7 +14,8 @@ use model::{
 use serde::{Deserialize, Serialize};
 
 gateway! {
-    /// The gateway of a heartbeat service.
+    /// The gateway of a process's heartbeat service, through which the actors of two processes notice each other's
+    /// loss.
     pub struct HeartbeatGateway = "heartbeat", fenced by ProcessSession;
     Beat => BeatReply, Never;
 }

@@ -16,7 +16,8 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 gateway! {
-    /// The gateway of a JobMaster.
+    /// The gateway of a JobMaster: TaskExecutors register, offer slots and report tasks; the Dispatcher cancels, asks
+    /// and takes savepoints.
     pub struct JobMasterGateway = "job_master", fenced by JobMasterId;
     RegisterTaskManager => TaskManagerAccepted, RegistrationRefused;
     OfferSlots => Vec<AllocationId>, JobMasterError;
@@ -113,7 +114,7 @@ pub struct FailSlot {
     /// For an accepted slot that the job does not hold any more the report is late and changes
     /// nothing.
     pub accepted: bool,
-    /// Failure that is the reason.
+    /// Reason why the slot is lost; the failure of the tasks in it.
     pub cause: FailureCause,
 }
 
@@ -125,7 +126,7 @@ pub struct DisconnectTaskManager {
     pub resource_id: ResourceId,
     /// Incarnation of the TaskExecutor.
     pub instance_id: InstanceId,
-    /// Failure that is the reason.
+    /// Reason why the TaskExecutor leaves; the failure of the tasks there.
     pub cause: FailureCause,
 }
 
@@ -214,7 +215,7 @@ pub struct CoordinatorFailed {
     /// The number of the start that the coordinator belongs to
     /// ([`StartCoordinators::round`](crate::program_host::StartCoordinators::round)).
     pub round: u64,
-    /// Failure that is the reason.
+    /// Reason of the coordinator's failure, which becomes the job's.
     pub cause: FailureCause,
 }
 

@@ -8,14 +8,16 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 gateway! {
-    /// The gateway of a JobManagerRunner; each job has one, at its Dispatcher.
+    /// The gateway of a JobManagerRunner, called by the Dispatcher and the job's JobMaster. Each job has one, at its
+    /// Dispatcher.
     pub struct JobManagerRunnerGateway = "job_manager_runner", fenced by DispatcherId;
     RequestJobMaster => Option<JobMasterAddress>, Never;
     JobReachedTerminalState => (), Never;
 }
 
 gateway! {
-    /// The gateway of a TaskExecutor's JobLeaderService.
+    /// The gateway of a TaskExecutor's JobLeaderService, which finds JobMasters and registers there; its TaskExecutor
+    /// calls it.
     pub struct JobLeaderServiceGateway = "job_leader_service", fenced by ProcessSession;
     FollowJobs => u64, Never;
 }
@@ -34,7 +36,8 @@ facts! {
 }
 
 gateway! {
-    /// The gateway of a process's keeper of program hosts.
+    /// The gateway of a process's keeper of program hosts, called by the TaskExecutor, or by the Dispatcher and
+    /// JobMasters.
     pub struct ProgramHostsGateway = "program_hosts", fenced by ProcessSession;
     BuildInHost => BuiltInHost, BuildError;
     LaunchHost => HostAddress, BuildError;
@@ -51,7 +54,7 @@ pub struct RequestJobMaster {}
 /// A JobMaster in this process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobMasterAddress {
-    /// Address of the component's RPC endpoint.
+    /// Address of the JobMaster's endpoint.
     pub address: EndpointAddress,
     /// Leadership of the job's JobMaster.
     pub job_master_id: JobMasterId,
@@ -135,7 +138,7 @@ pub struct LaunchHost {
 pub struct HostAddress {
     /// Address of the host's `ProgramHostGateway`.
     pub address: EndpointAddress,
-    /// Session of the process, by which calls to the component are fenced.
+    /// Session of the host's process, by which its endpoint is fenced.
     pub session: ProcessSession,
     /// Process id of the host; `None` if it runs inside this process.
     pub pid: Option<u32>,

@@ -5,7 +5,8 @@ use model::ProcessSession;
 use serde::{Deserialize, Serialize};
 
 gateway! {
-    /// The gateway of a process's MetricQueryService.
+    /// The gateway of a process's MetricQueryService, which gives out the values of the process's
+    /// metrics.
     pub struct MetricQueryGateway = "metric_query", fenced by ProcessSession;
     QueryMetrics => Vec<MetricValue>, Never;
 }

@@ -19,7 +19,7 @@ use std::{
 use thiserror::Error;
 
 gateway! {
-    /// The gateway of a program host.
+    /// The gateway of a program host, called by its TaskExecutor, its keeper and, on a JobManager, the JobMaster.
     pub struct ProgramHostGateway = "program_host", fenced by ProcessSession;
     BuildGraph => JobGraph, BuildError;
     StartHost => HostStarted, BuildError;

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 gateway! {
-    /// The gateway of the ResourceManager.
+    /// The gateway of the ResourceManager: TaskExecutors and JobMasters register, jobs declare their requirements, and
+    /// REST lists TaskManagers and blocks nodes.
     pub struct ResourceManagerGateway = "resource_manager", fenced by ResourceManagerId;
     RegisterTaskExecutor => TaskExecutorAccepted, RegistrationRefused;
     SendSlotReport => (), RegistrationRefused;
@@ -100,7 +101,7 @@ pub struct DisconnectTaskExecutor {
     pub resource_id: ResourceId,
     /// Incarnation of the TaskExecutor.
     pub instance_id: InstanceId,
-    /// Failure that is the reason.
+    /// Reason why the TaskExecutor leaves.
     pub cause: FailureCause,
 }
 
@@ -115,7 +116,7 @@ pub struct RegisterJobMaster {
     pub job_master_id: JobMasterId,
     /// Resource id of the JobMaster's process.
     pub resource_id: ResourceId,
-    /// Address of the component's RPC endpoint.
+    /// Address of the JobMaster's endpoint.
     pub address: EndpointAddress,
     /// Address of the heartbeat endpoint of the JobMaster's process.
     pub heartbeat: EndpointAddress,
@@ -171,7 +172,7 @@ pub struct RequestTaskManagers {}
 pub struct TaskManagerSummary {
     /// Process of the TaskExecutor.
     pub resource_id: ResourceId,
-    /// Address of the component's RPC endpoint.
+    /// Address of the TaskExecutor's endpoint.
     pub address: EndpointAddress,
     /// Session by which that endpoint is fenced.
     pub session: model::ProcessSession,

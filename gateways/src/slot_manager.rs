@@ -11,7 +11,8 @@ use model::{
 use serde::{Deserialize, Serialize};
 
 gateway! {
-    /// The gateway of the SlotManager; only its ResourceManager calls it, inside one process.
+    /// The gateway of the SlotManager, which matches requirements with slots; only its ResourceManager calls it, inside
+    /// one process.
     pub struct SlotManagerGateway = "slot_manager", fenced by SlotManagerId;
     TakeFacts => u64, Never;
     RequestSlotOverview => SlotOverview, Never;

@@ -236,7 +236,7 @@ pub struct DisconnectJobMaster {
     pub job_id: JobId,
     /// Leadership that ends.
     pub job_master_id: JobMasterId,
-    /// Failure that is the reason.
+    /// Reason why the connection ends.
     pub cause: FailureCause,
 }
 

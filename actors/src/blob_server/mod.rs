@@ -45,9 +45,9 @@ const FORGET_WITHIN: Duration = Duration::from_secs(2);
 /// A running BlobServer; dropping this stops it. Stored blobs stay.
 #[derive(Debug)]
 pub struct BlobServerHandle {
-    /// Address of the component's RPC endpoint.
+    /// Address of the BlobServer's endpoint.
     pub address: EndpointAddress,
-    /// Session of the process, by which calls to the component are fenced.
+    /// Session of the process, by which that endpoint is fenced.
     pub session: ProcessSession,
     store: Arc<dyn BlobStore>,
     in_use: BlobsInUse,

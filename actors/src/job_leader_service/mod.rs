@@ -82,9 +82,9 @@ pub struct Introduction {
 /// A running JobLeaderService; dropping this ends it.
 #[derive(Debug)]
 pub struct JobLeaderServiceHandle {
-    /// Address of the component's RPC endpoint.
+    /// Address of the JobLeaderService's endpoint.
     pub address: EndpointAddress,
-    /// Session of the process, by which calls to the component are fenced.
+    /// Session of the process, by which that endpoint is fenced.
     pub session: ProcessSession,
     _running: Running<JobLeaderService>,
 }

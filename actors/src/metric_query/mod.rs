@@ -25,9 +25,9 @@ const TICK: Duration = Duration::from_secs(5);
 /// A running MetricQueryService; it ends when this is dropped.
 #[derive(Debug)]
 pub struct MetricQueryHandle {
-    /// Address of the component's RPC endpoint.
+    /// Address of the MetricQueryService's endpoint.
     pub address: EndpointAddress,
-    /// Session of the process, by which calls to the component are fenced.
+    /// Session of the process, by which that endpoint is fenced.
     pub session: ProcessSession,
     _running: Running<MetricQuery>,
 }

@@ -73,7 +73,7 @@ pub struct TaskExecutorDeps {
 /// says goodbye first.
 #[derive(Debug)]
 pub struct TaskExecutorHandle {
-    /// Address of the component's RPC endpoint.
+    /// Address of the TaskExecutor's endpoint.
     pub address: EndpointAddress,
     /// Session of the process, by which the endpoint is fenced.
     pub session: ProcessSession,
