@@ -147,7 +147,7 @@ pub enum Fact {
         /// Session of that leader.
         session: LeaderSession,
     },
-    /// A component stops obeying a leader.
+    /// A component stops obeying a leader, because it was lost or another one is followed.
     LeaderLeft {
         /// Name of the endpoint of the component that followed.
         by: String,
@@ -188,7 +188,7 @@ pub enum Fact {
         /// The attempt's new state.
         state: ExecutionState,
     },
-    /// A JobMaster's job has a new state.
+    /// A JobMaster's job has a new state; noted by the JobMaster.
     JobStatusChanged {
         /// The JobMaster's session.
         session: LeaderSession,

@@ -29,13 +29,13 @@ pub struct ProcessServices {
     pub rpc: RpcService,
     /// Options of the process.
     pub options: Arc<conf::Options>,
-    /// The process as a resource.
+    /// Id of the process as a resource: by it other processes name this TaskManager or JobManager.
     pub resource_id: ResourceId,
     /// The process's incarnation: the fence of its process-wide endpoints.
     pub session: ProcessSession,
     /// Handle of the process's heartbeat service.
     pub heartbeat: HeartbeatHandle,
-    /// Source of the current leaders.
+    /// Source of the current leaders; in a JobManager of its own ones too.
     pub retrieval: Arc<dyn LeaderRetrieval>,
     /// Receiver of errors that the process can't survive.
     pub fatal: FatalErrorHandler,
@@ -220,7 +220,7 @@ impl FatalErrorHandler {
     }
 }
 
-/// A source of the current leaders.
+/// A source of the current leaders of components.
 pub trait LeaderRetrieval: Send + Sync {
     /// Returns a receiver of the newest known leader; its value is `None` while none is known.
     /// Begins to ask for the component if necessary, and stops once the last receiver is dropped.

@@ -31,7 +31,7 @@ pub struct UploadId(pub u64);
 pub struct OpenUpload {
     /// Job that the blob belongs to; `None` for blobs of the cluster.
     pub job: Option<JobId>,
-    /// Lifetime of the blob.
+    /// Lifetime of the blob, which becomes part of its key.
     pub kind: BlobKind,
 }
 
@@ -54,7 +54,7 @@ pub struct UploadChunk {
 pub struct CloseUpload {
     /// Id that [`OpenUpload`] was answered with.
     pub upload: UploadId,
-    /// Hash of the content that was sent.
+    /// Hash that the whole content must have.
     pub hash: ContentHash,
 }
 
@@ -75,7 +75,7 @@ pub struct HasBlob {
 pub struct ReadBlob {
     /// Key of the blob to read.
     pub key: BlobKey,
-    /// Offset of the first byte wanted.
+    /// Offset of the first byte to return.
     pub offset: u64,
     /// Maximum number of bytes to return; more than [`CHUNK_BYTES_MAX`] counts as that.
     pub max: u32,
@@ -94,7 +94,7 @@ pub enum BlobError {
     /// The server has no blob with this content hash.
     #[error("there is no blob {0} here")]
     NotFound(String),
-    /// The content does not have the hash in its key.
+    /// The content does not have the hash that the caller named, or the stored file has been damaged.
     #[error("the content of the blob has hash {actual}, not {expected}")]
     WrongHash {
         /// Hash in the blob's key.

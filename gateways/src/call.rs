@@ -128,13 +128,13 @@ impl Drop for Observed {
 /// The identity that a caller proved; decides which endpoints it may call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, derive_more::Display)]
 pub enum Principal {
-    /// A caller in the same process.
+    /// A caller in the same process; it may make every call.
     #[display("a component of this process")]
     Local,
-    /// A process that knows the cluster secret.
+    /// A process that knows the cluster secret; it may make every call.
     #[display("a process of the cluster")]
     Cluster,
-    /// A program host of one job.
+    /// A program host of one job; it may call only endpoints that are served for that job.
     #[display("a program host of job {job}")]
     Host {
         /// Job that the host belongs to.

@@ -77,7 +77,7 @@ pub enum SubmitError {
         /// Id of the job.
         job: JobId,
     },
-    /// A job of that id has ended.
+    /// A job of that id has ended; an id is used only once.
     #[error("job {job} has already ended as {status}; a job id is used once")]
     DuplicateTerminated {
         /// Id of the job.
@@ -272,7 +272,7 @@ pub struct JobSummary {
     pub start_ms: u64,
     /// End in Unix milliseconds; `None` while the job runs.
     pub end_ms: Option<u64>,
-    /// Unix milliseconds of the last change.
+    /// Time of the last change of the job's state, in Unix milliseconds.
     pub last_modification_ms: u64,
     /// Number of subtasks by state.
     pub tasks: BTreeMap<model::ExecutionState, u32>,
@@ -319,7 +319,7 @@ pub enum JobError {
         /// State in which the job ended.
         status: JobStatus,
     },
-    /// The job has ended, and only its result is left.
+    /// The job has ended and only its result is left: its details were lost or dropped.
     #[error("job {job} has ended as {status}, and its details are gone: {why}")]
     DetailsGone {
         /// Id of the job.

@@ -60,7 +60,7 @@ impl<S: Unpin + 'static> Double<S> {
         self
     }
 
-    /// Adds every call `C` to `calls` and confirms it.
+    /// Adds every call `C` to `calls` and answers it with `Ok(())` at once.
     #[must_use]
     pub fn records<C: Call<Reply = ()> + Clone>(self, calls: &Calls<C>) -> Self {
         let calls = calls.clone();

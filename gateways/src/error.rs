@@ -158,7 +158,7 @@ pub(crate) const REPLY: &str = "reply of ";
 /// The beginning of `what` in errors about a request.
 pub(crate) const REQUEST: &str = "request ";
 
-/// The reason why a call has no reply.
+/// The reason why a call has no reply: the handler refused, or the fabric failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CallError<E> {
     /// The handler refused with its typed error.

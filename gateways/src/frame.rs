@@ -37,7 +37,7 @@ pub enum Kind {
     Fault = 4,
     /// The next part of a long body.
     Chunk = 5,
-    /// Asks whether the peer is there.
+    /// Asks whether the peer is there; the answer is a [`Kind::Pong`].
     Ping = 6,
     /// Answers a ping on the same connection.
     Pong = 7,
@@ -68,7 +68,7 @@ pub struct AskHeader<'a> {
     pub call: u32,
     /// Time until the caller's deadline; whole microseconds on the wire.
     pub remaining: Duration,
-    /// Place of the call in a trace.
+    /// Trace that the call is part of.
     pub trace: TraceContext,
     /// The leader session that the call is meant for.
     pub fence: LeaderSession,
@@ -104,7 +104,7 @@ pub struct Frame<'a> {
 pub enum Decoded<'a> {
     /// The bytes are not a whole frame; at least this number of bytes is needed.
     Incomplete(usize),
-    /// A frame and the bytes that it took.
+    /// A frame, and the number of bytes of the input that it took.
     Frame(Frame<'a>, usize),
 }
 
@@ -128,7 +128,7 @@ pub enum FrameError {
     /// The frame's kind is unknown.
     #[error("unknown kind of frame {0}")]
     Kind(u8),
-    /// A name that is not UTF-8.
+    /// The endpoint's name in an ask is not UTF-8.
     #[error("an endpoint's name is not UTF-8")]
     Name,
 }

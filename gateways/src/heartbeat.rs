@@ -25,7 +25,7 @@ gateway! {
 pub struct Beat {
     /// Party that sends the beat.
     pub from: Party,
-    /// Party that is asked.
+    /// Party that the beat is for; if it does not live there in this session, the answer is "not known".
     pub to: Party,
     /// Milliseconds since the asking actor finished a turn.
     pub turn_age_ms: u64,
@@ -98,7 +98,7 @@ pub enum Party {
 /// The payload of a beat.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub enum BeatPayload {
-    /// The beat carries no report.
+    /// The beat carries no report, because its sender has published none.
     #[default]
     Empty,
     /// TaskExecutor → ResourceManager: the state of all slots.

@@ -134,7 +134,7 @@ pub struct DisconnectTaskManager {
 /// slots. Ignored if it is registered at another one.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisconnectResourceManager {
-    /// Leadership that ends.
+    /// Leadership of the ResourceManager that ends the connection.
     pub resource_manager: ResourceManagerId,
     /// Reason as text for people.
     pub reason: String,
@@ -188,7 +188,7 @@ pub enum CoordinationError {
         /// Id of the job.
         job: JobId,
     },
-    /// No such operator, or it has no coordinator.
+    /// The job has no such operator, or the operator has no coordinator.
     #[error("operator {operator} has no coordinator")]
     NoSuchOperator {
         /// Id of the operator.
@@ -203,7 +203,7 @@ pub enum CoordinationError {
         /// Execution attempt that the message concerns.
         attempt: ExecutionAttemptId,
     },
-    /// The coordinator failed on this request.
+    /// The coordinator failed on this request; the text says how.
     #[error("the coordinator failed: {0}")]
     Failed(String),
 }
@@ -253,7 +253,7 @@ pub enum SavepointError {
         "no directory for the savepoint is given; name one in the request, or set execution.checkpointing.savepoint-dir"
     )]
     NoDirectory,
-    /// The directory can't be used; nothing was begun.
+    /// The directory can't be opened, or is a relative path; nothing was begun.
     #[error("{0}")]
     Directory(String),
     /// The job takes no savepoint now; nothing was begun.

@@ -51,7 +51,7 @@ gateway! {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestJobMaster {}
 
-/// A JobMaster in this process.
+/// The address and leadership of a job's JobMaster, which answers in this process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobMasterAddress {
     /// Address of the JobMaster's endpoint.
@@ -163,7 +163,7 @@ pub struct AwaitHostExit {
     pub wait_ms: u64,
 }
 
-/// The exit of a host.
+/// The end of a host, and whether it was asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostExit {
     /// The way in which the host ended, as text for users: "exit code 101", "killed by SIGKILL",

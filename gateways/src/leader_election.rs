@@ -66,7 +66,7 @@ pub struct ConfirmLeadership {
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 #[error("session {session} does not lead")]
 pub struct NotLeader {
-    /// The session that was named.
+    /// The session that the caller named.
     pub session: LeaderSession,
 }
 

@@ -21,7 +21,7 @@ pub struct QueryMetrics {
 /// One metric's name and value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MetricValue {
-    /// Full name, dots between scopes.
+    /// Full name of the metric, with dots between its scopes, such as `jobmanager.taskSlotsTotal`.
     pub name: String,
     /// Value of the metric at the time of the answer, in the metric's own unit.
     pub value: f64,

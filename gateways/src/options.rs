@@ -71,7 +71,7 @@ pub struct RpcOptions {
     pub withdrawal_ignored: bool,
 }
 
-/// The address on which a service listens.
+/// The address on which a service listens, and the one that it tells its peers.
 #[derive(Debug, Clone)]
 pub struct ListenOptions {
     /// Local address or host name to bind.

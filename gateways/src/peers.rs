@@ -35,7 +35,7 @@ pub enum PeerEvent {
         /// Reason as text for people; no code depends on it.
         cause: String,
     },
-    /// The same incarnation answered again.
+    /// The same incarnation answered again in time: the suspicion is over.
     Cleared {
         /// Process that the connection leads to.
         node: NodeAddress,

@@ -77,7 +77,7 @@ pub enum BuildError {
     /// The request can't be met: bad paths or options, or no such registered job. The text says which.
     #[error("{0}")]
     Invalid(String),
-    /// The process could not be started or died.
+    /// The program's process could not be started, or died before it answered.
     #[error("the program's process failed: {0}")]
     Process(String),
     /// There is no room for another process now: no place among the JobManager's program hosts, or too few descriptors,
@@ -137,7 +137,7 @@ pub struct HostStarted {
 pub struct DeployToHost {
     /// The deployment that the JobMaster sent, without the tasks that the TaskExecutor refused.
     pub deployment: DeployTasks,
-    /// The devices of each slot that has any.
+    /// The devices of each slot that has any, by the slot's allocation.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub devices: BTreeMap<AllocationId, Devices>,
 }
@@ -170,7 +170,7 @@ pub struct TriggerOnHost {
 pub struct NotifyOnHost {
     /// Attempts that are notified.
     pub attempts: Vec<ExecutionAttemptId>,
-    /// The number of the checkpoint.
+    /// The number of the checkpoint that has ended.
     pub checkpoint: u64,
     /// True if it is complete; otherwise it was aborted.
     pub complete: bool,
@@ -180,14 +180,14 @@ pub struct NotifyOnHost {
 /// comes when all snapshots are there.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SnapshotCoordinators {
-    /// The number of the checkpoint.
+    /// The number of the checkpoint that the snapshots are for.
     pub checkpoint: u64,
 }
 
 /// Tells the coordinators (JobManager side) that a checkpoint has ended.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CoordinatorsCheckpointEnded {
-    /// The number of the checkpoint.
+    /// The number of the checkpoint that has ended.
     pub checkpoint: u64,
     /// True if it is complete; otherwise it was aborted.
     pub complete: bool,
@@ -207,7 +207,8 @@ pub struct StartCoordinators {
     pub round: u64,
     /// Operators whose coordinators are started.
     pub operators: BTreeSet<OperatorId>,
-    /// Opaque snapshots to restore from, by operator.
+    /// Snapshots to restore the coordinators from, by operator, in the operators' own encodings; an operator without
+    /// one begins anew.
     pub restore: Vec<(OperatorId, serde_bytes::ByteBuf)>,
     /// True if relative paths are allowed (embedded mode).
     pub embedded: bool,
@@ -255,7 +256,7 @@ pub struct ParentAlive {}
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DescribeProgram {}
 
-/// A program, before any of its jobs is built.
+/// A program as far as it is known before any of its jobs is built.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ProgramDescription {
     /// Names of its registered jobs, in the order of their registration.

@@ -45,7 +45,7 @@ pub struct RegisterTaskExecutor {
     pub heartbeat: EndpointAddress,
     /// Host name of the node.
     pub host: String,
-    /// Resources of the TaskExecutor.
+    /// Resources of the TaskExecutor, which its slots share equally; their number is part of it.
     pub spec: WorkerResourceSpec,
     /// Process id, shown to users.
     pub pid: u32,
@@ -59,7 +59,7 @@ pub struct RegisterTaskExecutor {
 /// The ResourceManager accepted a TaskExecutor; it stamps everything that follows with this incarnation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskExecutorAccepted {
-    /// Incarnation; new with every registration.
+    /// Incarnation of the TaskExecutor; new with every registration.
     pub instance_id: InstanceId,
     /// Resource id of the ResourceManager's process.
     pub resource_id: ResourceId,
@@ -86,7 +86,7 @@ pub struct SendSlotReport {
 /// Tells the ResourceManager that a slot became free. Ignored if the incarnation is not the current one.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NotifySlotAvailable {
-    /// Incarnation of the slot's TaskExecutor.
+    /// Incarnation of the slot's TaskExecutor, by which a late message is recognised.
     pub instance_id: InstanceId,
     /// Slot that the message concerns.
     pub slot_id: SlotId,
@@ -141,7 +141,7 @@ pub struct DeclareRequiredResources {
     pub job_id: JobId,
     /// Leadership of the job's JobMaster.
     pub job_master_id: JobMasterId,
-    /// Address that slots are offered to.
+    /// Address of the JobMaster to which TaskExecutors offer the slots.
     pub target: EndpointAddress,
     /// Name of the job, for messages.
     pub job_name: String,
@@ -157,13 +157,13 @@ pub struct DeclareRequiredResources {
 pub struct DisconnectJobMaster {
     /// Job that the value belongs to.
     pub job_id: JobId,
-    /// Leadership that ends.
+    /// Leadership of the JobMaster that leaves.
     pub job_master_id: JobMasterId,
     /// True if the job has ended for good.
     pub finished: bool,
 }
 
-/// Asks for all registered TaskExecutors.
+/// Asks for all registered TaskExecutors, each with its slots.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestTaskManagers {}
 
@@ -180,7 +180,7 @@ pub struct TaskManagerSummary {
     pub host: String,
     /// Process id on its machine.
     pub pid: u32,
-    /// Resources of the TaskExecutor.
+    /// Resources of the TaskExecutor, which its slots share.
     pub spec: WorkerResourceSpec,
     /// Process memory of the TaskManager (`taskmanager.memory.process.size`).
     pub process_memory: model::MemorySize,
@@ -212,7 +212,7 @@ pub struct ResourceOverview {
     pub free_slots: u32,
     /// Number of TaskExecutors on blocked nodes.
     pub blocked_task_managers: u32,
-    /// Free slots on blocked nodes.
+    /// Number of free slots on blocked nodes; no job gets them.
     pub blocked_free_slots: u32,
 }
 
@@ -228,14 +228,14 @@ pub struct BlockNode {
     pub cause: String,
 }
 
-/// A node that gets no new tasks for a time.
+/// A node that gets no new slots and workers for a time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockedNode {
     /// The node's host name.
     pub host: String,
     /// Time until the block ends, in milliseconds.
     pub remaining_ms: u64,
-    /// The reason that was given for the block.
+    /// The reason that was given for the block, for people.
     pub cause: String,
     /// Number of TaskManagers that are registered on the node.
     pub task_managers: u32,
@@ -247,7 +247,7 @@ pub enum BlockNodeError {
     /// The name is empty or too long for a host name.
     #[error("'{0}' cannot be a host name: 1 to 255 bytes are allowed")]
     InvalidName(String),
-    /// Too many other nodes are blocked.
+    /// As many nodes are blocked as may be; the value is their number.
     #[error("{0} nodes are blocked already; unblock some of them first")]
     TooMany(u64),
 }
@@ -284,7 +284,7 @@ pub struct DeregisterError {
     pub within_ms: u64,
     /// Number of attempts that were made.
     pub attempts: u32,
-    /// The error of the last attempt.
+    /// The error of the last attempt, as text.
     pub cause: String,
 }
 
@@ -295,7 +295,7 @@ pub enum ApplicationStatus {
     Succeeded,
     /// A job failed.
     Failed,
-    /// The job was cancelled.
+    /// The job of the application was cancelled.
     Canceled,
     /// The outcome is not known.
     Unknown,

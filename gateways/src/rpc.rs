@@ -272,7 +272,7 @@ impl RpcService {
         }
     }
 
-    /// Returns the platform that the service runs on.
+    /// Returns the platform that the service runs on: its clock, lanes and sockets.
     pub fn platform(&self) -> &Platform {
         &self.0.platform
     }

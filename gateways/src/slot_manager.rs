@@ -70,7 +70,7 @@ pub struct ReportSlots {
     pub report: SlotReport,
 }
 
-/// Tells the SlotManager that a slot became free.
+/// Tells the SlotManager that a TaskExecutor has freed a slot.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FreeSlot {
     /// Incarnation of the TaskExecutor.
@@ -89,7 +89,7 @@ pub struct ProcessRequirements {
     pub job_id: JobId,
     /// Leadership of the job's JobMaster.
     pub job_master_id: JobMasterId,
-    /// Address that slots are offered to.
+    /// Address of the JobMaster to which TaskExecutors offer the slots.
     pub target: EndpointAddress,
     /// Name of the job.
     pub job_name: String,

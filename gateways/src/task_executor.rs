@@ -116,7 +116,7 @@ pub struct DeployTasks {
     pub ends_with_checkpoint: bool,
 }
 
-/// The places of one edge's producers.
+/// The places of the subtasks that produce one edge's records.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EdgeProducers {
     /// Edge that the table belongs to.
@@ -147,16 +147,16 @@ pub struct TaskDeployment {
 /// The reason why a deployment (or one task of it) was refused; what was refused does not run.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum DeployError {
-    /// No connection to a JobMaster of that job.
+    /// This TaskExecutor has no connection to a JobMaster of that job.
     #[error("there is no JobMaster associated with job {job}")]
     NoJobMaster {
         /// Job that the message concerns.
         job: JobId,
     },
-    /// Connected to another JobMaster of that job.
+    /// This TaskExecutor is connected to another JobMaster of that job, or the caller names none.
     #[error("the caller is not the JobMaster that this TaskExecutor is connected to")]
     OtherJobMaster,
-    /// The slot is not allocated to that job.
+    /// The allocation that the task names is not a slot of that job here.
     #[error("allocation {allocation_id} is not a slot of job {job} here")]
     NoSuchAllocation {
         /// Allocation of the slot concerned.
@@ -234,7 +234,7 @@ pub enum CheckpointAnswerError {
 pub struct DisconnectJobMaster {
     /// Job that the value belongs to.
     pub job_id: JobId,
-    /// Leadership that ends.
+    /// Leadership of the JobMaster that ends the connection.
     pub job_master_id: JobMasterId,
     /// Reason why the connection ends.
     pub cause: FailureCause,
@@ -244,7 +244,7 @@ pub struct DisconnectJobMaster {
 /// again unless `terminate` is set.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisconnectResourceManager {
-    /// Leadership that ends.
+    /// Leadership of the ResourceManager that ends the connection.
     pub resource_manager_id: ResourceManagerId,
     /// Reason as text for people.
     pub cause: String,
@@ -285,7 +285,7 @@ pub struct RequestLogs {}
 pub struct LogFile {
     /// Name of the file, without a folder.
     pub name: String,
-    /// Size in bytes.
+    /// Size of the file in bytes.
     pub size: u64,
     /// Time of the last change, in Unix milliseconds.
     pub modified_ms: u64,
@@ -305,7 +305,7 @@ pub struct ReadLog {
 /// The reason why there is no log.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum LogError {
-    /// No such file, or a name with a folder in it.
+    /// There is no such regular file in the log folder, or the name has a folder in it or is another process's.
     #[error("there is no log file '{0}' here")]
     NoSuchFile(String),
     /// The file could not be read.

@@ -33,7 +33,7 @@ thread_local! {
 static OF_PROCESS: OnceLock<TraceContext> = OnceLock::new();
 
 impl TraceContext {
-    /// The value that stands for no trace.
+    /// No trace: the value that stands for it, which is also the default.
     pub const NONE: Self = Self { trace: 0, span: 0 };
 
     /// Draws a new trace with one span.

@@ -22,7 +22,7 @@ pub enum FabricFact<'a> {
         /// The session that it was served under.
         session: LeaderSession,
     },
-    /// A call was handed to an endpoint's actor.
+    /// A call has passed all checks and is handed to an endpoint's actor.
     Admitted {
         /// The endpoint's name.
         endpoint: &'a str,

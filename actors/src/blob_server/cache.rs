@@ -21,13 +21,13 @@ use thiserror::Error;
 
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
-/// The reason why a blob cannot be provided.
+/// The reason why a blob cannot be provided as a file.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum BlobFetchError {
-    /// No BlobServer is known yet.
+    /// [`BlobCache::set_server`] was not called yet: no BlobServer is known.
     #[error("no blob server is known")]
     NoServer,
-    /// The blob could not be fetched or stored.
+    /// The blob could not be fetched or stored, after all tries.
     #[error("blob {hash} could not be fetched: {cause}")]
     Failed {
         /// Content hash of the blob concerned.
@@ -38,7 +38,7 @@ pub enum BlobFetchError {
     /// This cache's store keeps no files, for example in the simulation.
     #[error("this cache keeps no files")]
     NoFiles,
-    /// The process is shutting down.
+    /// The process is shutting down: its blob lane has ended.
     #[error("the process is shutting down")]
     ShuttingDown,
 }

@@ -41,7 +41,7 @@ use storage::objects::ObjectStore;
 /// The name that the Dispatcher is served under.
 pub const ENDPOINT: &str = "dispatcher";
 
-/// The jobs that the cluster runs.
+/// The jobs that the cluster runs: any that clients submit, or its own one only.
 #[derive(Debug, Clone)]
 pub enum ClusterMode {
     /// The cluster runs any number of jobs, submitted by clients.

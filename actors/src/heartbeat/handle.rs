@@ -198,7 +198,7 @@ pub(super) struct Turns {
 }
 
 impl TurnMarker {
-    /// Records that the actor has finished a turn.
+    /// Records that the actor has finished a turn now.
     pub fn mark(&self) {
         self.inner.finished.fetch_add(1, Ordering::Relaxed);
     }

@@ -38,7 +38,7 @@ pub struct HeartbeatDeps {
     pub platform: Platform,
     /// RPC service of the process.
     pub rpc: RpcService,
-    /// The process's session: the fence.
+    /// The process's session, by which the service's endpoint is fenced.
     pub session: ProcessSession,
     /// Receiver of the report that an actor of this process is stuck, which ends the process.
     pub fatal: FatalErrorHandler,

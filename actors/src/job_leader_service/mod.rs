@@ -67,7 +67,7 @@ pub enum JobLeaderReport {
 /// The data by which the TaskExecutor introduces itself to a JobMaster.
 #[derive(Debug, Clone)]
 pub struct Introduction {
-    /// Process of this TaskExecutor.
+    /// Resource id of this TaskExecutor's process.
     pub resource_id: model::ResourceId,
     /// Address of the TaskExecutor's endpoint.
     pub address: EndpointAddress,

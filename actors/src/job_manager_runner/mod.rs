@@ -41,7 +41,7 @@ const DEATHS_MAX: u8 = 3;
 pub struct RunnerDeps {
     /// Services of the process: platform, RPC, options, heartbeats, leader retrieval, metrics and others.
     pub services: ProcessServices,
-    /// The table in which the JobMaster is published.
+    /// The table in which the JobMaster is published while its Dispatcher leads.
     pub leaders: LeaderTable,
     /// Session of the Dispatcher that the runner belongs to.
     pub dispatcher: DispatcherId,
@@ -49,13 +49,13 @@ pub struct RunnerDeps {
     pub graph: Arc<JobGraph>,
     /// The cluster's options with the job's own applied over them.
     pub options: conf::Options,
-    /// Unix milliseconds of the submission.
+    /// Time of the submission, in Unix milliseconds.
     pub submitted_ms: u64,
     /// The trace of the request that submitted the job; none for a job that was recovered.
     pub trace: TraceContext,
-    /// The keeper of program hosts.
+    /// Gateway of this process's keeper of program hosts.
     pub hosts: Remote<ProgramHostsGateway>,
-    /// The job's log.
+    /// The job's log, to which its JobMaster appends checkpoints.
     pub log: OpenJobLog,
     /// Same as [`JobMasterDeps::program`].
     pub program: Option<BlobKey>,
@@ -69,7 +69,7 @@ pub type JobManagerRunner = LeaderShell<JobLeader>;
 /// A running runner, and how its job ends.
 #[derive(Debug)]
 pub struct StartedRunner {
-    /// Handle of the running runner.
+    /// Handle of the runner: stopping or dropping it stops the runner.
     pub running: Running<JobManagerRunner>,
     /// Everything about the job, once it has ended for good. An error if the runner was stopped before.
     pub end: oneshot::Receiver<Box<JobDetails>>,

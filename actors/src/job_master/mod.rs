@@ -65,11 +65,11 @@ pub struct JobMasterDeps {
     pub options: conf::Options,
     /// Leadership under which the JobMaster runs.
     pub session: JobMasterId,
-    /// Unix milliseconds of the submission.
+    /// Time of the submission, in Unix milliseconds.
     pub submitted_ms: u64,
     /// The trace of the request that submitted the job, in which the JobMaster works unless another request asks for something.
     pub trace: TraceContext,
-    /// The keeper of program hosts of this process.
+    /// Gateway of this process's keeper of program hosts, which starts the host of the job's coordinators.
     pub hosts: Remote<ProgramHostsGateway>,
     /// The job's log, to which its checkpoints are appended.
     pub log: OpenJobLog,

@@ -38,9 +38,9 @@ pub struct ElectionDeps {
     pub platform: Platform,
     /// RPC service of the process.
     pub rpc: RpcService,
-    /// The process's session: the fence.
+    /// The process's session, by which the service's endpoint is fenced.
     pub session: ProcessSession,
-    /// Driver that grants the lease.
+    /// Driver that grants and takes back the lease.
     pub driver: Arc<dyn ElectionDriver>,
     /// Data by which this process stands for the lease.
     pub candidate: Candidate,

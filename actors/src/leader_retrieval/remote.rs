@@ -24,7 +24,8 @@ use storage::ha::LeaderRecord;
 pub enum LeaderNode {
     /// A process whose address is configured and that is never replaced.
     Fixed(NodeAddress),
-    /// The process that the HA store's record names.
+    /// The process that the HA store's record names now; no process is asked while there is no
+    /// record.
     Record(watch::Receiver<Option<LeaderRecord>>),
 }
 

@@ -13,7 +13,7 @@ use thiserror::Error;
 pub enum HostSide {
     /// The host builds the graph and runs coordinators.
     JobManager,
-    /// The host runs tasks.
+    /// The host runs the job's tasks on a TaskManager.
     TaskManager,
 }
 
@@ -32,7 +32,7 @@ pub struct HostRequest {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExitCause(pub String);
 
-/// A host that is up: its gateway answers.
+/// A program host that is up: its gateway answers.
 #[derive(derive_more::Debug)]
 #[debug("LaunchedHost({:?})", self.address)]
 pub struct LaunchedHost {

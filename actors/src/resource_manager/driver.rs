@@ -13,13 +13,13 @@ use tokio::sync::mpsc;
 /// Maximum number of a driver's events that wait for their ResourceManager.
 pub const EVENTS_MAX: usize = 4096;
 
-/// A request for one TaskManager.
+/// A request for one TaskManager, from the ResourceManager to its driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerRequest {
     /// Number of the request, by which events and [`ResourceManagerDriver::cancel`] name it; unique within one
     /// leadership.
     pub request: u64,
-    /// The spec of the worker.
+    /// The spec of the worker: its slots and their resources.
     pub spec: WorkerResourceSpec,
     /// The memory of its process, and so of its container.
     pub memory: TaskManagerMemory,

@@ -56,7 +56,7 @@ const RELEASED_WITHIN: Duration = Duration::from_secs(2);
 pub enum Mode {
     /// TaskExecutors are started from outside; any that registers is accepted.
     Standalone,
-    /// Workers are requested from an external system.
+    /// Workers are requested from an external system, and released when they are idle.
     Active {
         /// The driver of the external system.
         driver: Arc<dyn ResourceManagerDriver>,

@@ -57,9 +57,9 @@ pub struct TaskExecutorDeps {
     pub facts: model::TaskManagerFacts,
     /// Process id, shown to users.
     pub pid: u32,
-    /// Cache from which programs come.
+    /// Cache from which programs come; its sweeps are made by the TaskExecutor.
     pub blobs: BlobCache,
-    /// The keeper of this process's program hosts.
+    /// Gateway of this process's keeper of program hosts.
     pub program_hosts: Remote<ProgramHostsGateway>,
     /// Settings that each program host receives.
     pub hosts: HostSettings,

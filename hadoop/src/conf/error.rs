@@ -30,7 +30,7 @@ pub enum ConfError {
         /// Maximum depth of inclusions.
         max: usize,
     },
-    /// A resource is longer than any configuration is.
+    /// A resource, or all that are included in it together, is longer than any configuration is.
     #[error("{resource}: longer than {max} bytes")]
     TooLong {
         /// The file or resource.

@@ -24,7 +24,7 @@ pub enum GssError {
          (Debian: libgssapi-krb5-2, Red Hat: krb5-libs). {0}"
     )]
     Library(String),
-    /// The library refused.
+    /// The library refused an operation.
     #[error("{call}: {reason}")]
     Refused {
         /// The operation that the library refused.
@@ -32,7 +32,7 @@ pub enum GssError {
         /// The library's words, of both status codes.
         reason: String,
     },
-    /// There are no tickets to be had.
+    /// The user has no tickets and can get none.
     #[error("no Kerberos tickets from {from}: {reason}")]
     Credential {
         /// The ticket cache or keytab.
@@ -40,7 +40,7 @@ pub enum GssError {
         /// The library's words.
         reason: String,
     },
-    /// The server did not prove who it is.
+    /// The context was established although the server did not prove who it is.
     #[error("the server did not prove who it is")]
     NotMutual,
     /// A name or path holds a zero byte.
@@ -157,7 +157,7 @@ impl std::fmt::Display for CredentialSource {
     }
 }
 
-/// The loaded library.
+/// The loaded GSSAPI library, which makes credentials. Clones share it.
 #[derive(Clone, derive_more::Debug)]
 #[debug("Library")]
 pub struct Library(Arc<raw::Functions>);

@@ -26,7 +26,7 @@ use std::time::Duration;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HdfsError {
-    /// The call failed.
+    /// A call to a NameNode failed, after all tries.
     #[error(transparent)]
     Call(#[from] CallError),
     /// The configuration could not be read, or lacks something.

@@ -14,10 +14,10 @@ pub struct NameNode {
     pub port: u16,
 }
 
-/// A file system of HDFS.
+/// A file system of HDFS, as the configuration describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileSystem {
-    /// `hdfs://name` or `hdfs://host:port`.
+    /// The URI without a path: `hdfs://name` or `hdfs://host:port`.
     pub uri: String,
     /// Its name service, if it has several NameNodes; otherwise `None`.
     pub name_service: Option<String>,

@@ -63,7 +63,7 @@ pub enum LoginError {
     /// `KRB5KEYTAB` names a keytab, and `KRB5PRINCIPAL` nobody in it.
     #[error("KRB5KEYTAB is set and KRB5PRINCIPAL is not")]
     NoPrincipal,
-    /// Tickets could not be renewed.
+    /// Tickets could not be renewed; the old ones stay in use.
     #[error("cannot renew Kerberos tickets by {command}: {reason}")]
     Renew {
         /// The command that was run.

@@ -20,7 +20,7 @@ pub struct LogPlace {
 /// The kind of a file in a [`LogPlace`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NodeFile {
-    /// A node's logs.
+    /// A file with a node's logs, which can be read.
     Logs,
     /// The [`checksum`](super::checksum) of an indexed file.
     Checksum,

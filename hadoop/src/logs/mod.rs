@@ -91,7 +91,7 @@ pub enum LogEvent {
     File(LogHeader),
     /// The next bytes of the log.
     Bytes(Bytes),
-    /// The log is over.
+    /// The log is over; the next event is about another one.
     End {
         /// True if it had as many bytes as its header says.
         complete: bool,
@@ -123,7 +123,7 @@ fn same(one: ContainerId, other: ContainerId) -> bool {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogError {
-    /// The bytes are not of the format.
+    /// The bytes are not of the format, or damaged; the text says where.
     #[error("not a log file of this format, or a damaged one: {0}")]
     Malformed(&'static str),
     /// The file is of another application.
@@ -148,7 +148,7 @@ pub enum LogError {
     /// A node's answer is not one that nodes give; the text says why.
     #[error("the node's answer cannot be understood: {0}")]
     Answer(&'static str),
-    /// A node did not answer.
+    /// A node could not be reached, or did not answer in time.
     #[error("node {address}: {source}")]
     Node {
         /// The node's web address, as `host:port`.

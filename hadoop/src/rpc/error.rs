@@ -86,7 +86,7 @@ pub(crate) fn is_class(class: &str, name: &str) -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum ErrorCode {
-    /// The method threw.
+    /// The method threw the exception.
     Application,
     /// The protocol has no such method.
     NoSuchMethod,
@@ -96,7 +96,7 @@ pub enum ErrorCode {
     RpcServer,
     /// The response could not be encoded.
     SerializingResponse,
-    /// The protocol's version is another one.
+    /// The client and the server have different versions of the protocol.
     RpcVersionMismatch,
     /// Fatal, for no stated reason.
     FatalUnknown,
@@ -108,7 +108,7 @@ pub enum ErrorCode {
     FatalDeserializingRequest,
     /// Fatal: another version of Hadoop RPC.
     FatalVersionMismatch,
-    /// Fatal: who calls is not who it should be.
+    /// Fatal: the caller is not authenticated, or not allowed to connect.
     FatalUnauthorized,
     /// No code, or one unknown to this library; 0 stands for none.
     Other(i32),
@@ -172,7 +172,7 @@ pub enum ConnectionError {
         /// The server's `host:port`.
         address: String,
     },
-    /// The client was shut down.
+    /// The client was dropped or shut down, so the connection ended.
     #[error("the client was shut down")]
     Shutdown,
 }
@@ -199,7 +199,7 @@ pub enum CallError {
     /// The server threw an exception for this call; the connection lives on.
     #[error(transparent)]
     Remote(#[from] RemoteException),
-    /// The connection failed.
+    /// The connection failed before the result came, or none could be made.
     #[error("{error}")]
     Connection {
         /// The reason why the connection failed.
@@ -207,7 +207,7 @@ pub enum CallError {
         /// Whether the request had been handed to the network by then: it may have been carried out.
         sent: bool,
     },
-    /// No answer came in time.
+    /// No answer came before the call's deadline.
     #[error("no answer to {method} within {after:?}")]
     Deadline {
         /// Name of the remote method that was called.

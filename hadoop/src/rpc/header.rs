@@ -13,7 +13,7 @@ pub const CALL_CONTEXT: i32 = -3;
 pub const CALL_PING: i32 = -4;
 /// The call id of SASL messages.
 pub const CALL_SASL: i32 = -33;
-/// The retry count of what is no call.
+/// The retry count of messages that are no calls.
 pub const RETRY_NONE: i32 = -1;
 
 messages! {
@@ -56,7 +56,7 @@ messages! {
         optional string error = 5;
         /// [`ErrorCode`](super::ErrorCode) as a number.
         optional int32 error_code = 6;
-        /// The client that is answered.
+        /// The id of the client that is answered.
         optional bytes client_id = 7;
         /// The retry count of the request that is answered.
         optional sint32 retry_count = 8;
@@ -76,7 +76,7 @@ enumerations! {
 }
 
 messages! {
-    /// The caller, sent once per connection.
+    /// The protocol and the user of a connection, sent once as its first message.
     pub struct ConnectionContext (Eq) {
         /// The user that the server shall take the client for; without names when the token says
         /// so.
@@ -121,7 +121,7 @@ messages! {
     /// A way to authenticate that the server offers or the client chooses.
     #[prost(skip_debug)]
     pub struct SaslAuth (Eq) {
-        /// `SIMPLE`, `TOKEN`, `KERBEROS`, ….
+        /// The method: `SIMPLE`, `TOKEN`, `KERBEROS`, ….
         required string method = 1;
         /// The SASL mechanism: `DIGEST-MD5`, `GSSAPI`; empty for `SIMPLE`.
         required string mechanism = 2;

@@ -36,11 +36,11 @@ pub enum RetryPolicy {
 /// A try that failed, as [`RetryPolicy::decide`] looks at it.
 #[derive(Debug, Clone, Copy)]
 pub struct Attempt<'a> {
-    /// The error that it failed with.
+    /// The error that the try failed with.
     pub error: &'a CallError,
-    /// Tries before this one, failovers included.
+    /// Number of tries before this one, failovers included.
     pub retries: u32,
-    /// Failovers before this one.
+    /// Number of failovers before this one.
     pub failovers: u32,
     /// True if executing the call twice has the same effect as once, or the server notices a repetition. If false, the
     /// call is not repeated where the server may have executed it.
@@ -52,11 +52,11 @@ pub struct Attempt<'a> {
 /// The decision about a failed try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
-    /// Give the error to the caller.
+    /// Give up, and give the error to the caller.
     Fail,
-    /// The same server again, after this time.
+    /// Try the same server again after this pause.
     Retry(Duration),
-    /// The next server, after this time.
+    /// Try the next server after this pause.
     FailOver(Duration),
 }
 

@@ -77,7 +77,7 @@ impl Default for Limits {
 pub struct Setup {
     /// The protocol of all calls on the connection.
     pub protocol: Protocol,
-    /// The client's id.
+    /// The client's id, the same on all connections of a client.
     pub client: ClientId,
     /// The user in whose name calls are made (`effective`), and the one that really makes them (`real`). Left out for
     /// tokens, which name the user themselves.

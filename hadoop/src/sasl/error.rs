@@ -54,7 +54,7 @@ pub enum SaslError {
     /// A protected message was changed, repeated, left out or put out of order.
     #[error("a protected message failed its check: {0}")]
     Integrity(&'static str),
-    /// Kerberos said no.
+    /// Kerberos refused, or cannot be used here.
     #[error(transparent)]
     Gss(#[from] crate::gssapi::GssError),
 }

@@ -13,9 +13,9 @@ use std::sync::Arc;
 pub enum AuthMethod {
     /// The client was not authenticated: the server believes what it says.
     Simple,
-    /// By a token's password.
+    /// The client proved that it knows a token's password, and so did the server.
     Token,
-    /// By a Kerberos ticket for the server.
+    /// The client and the server proved by Kerberos tickets who they are.
     Kerberos,
 }
 
@@ -44,7 +44,7 @@ pub enum SimpleFallback {
 /// The Kerberos principal that the server must have.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ServerPrincipal {
-    /// Exactly this one; `_HOST` was replaced already.
+    /// Exactly this principal; `_HOST` was replaced already.
     Exact(String),
     /// One that a pattern with `*` and `?` admits, as `….principal.pattern` has it.
     Pattern(String),

@@ -8,7 +8,7 @@ use super::{Secret, Token};
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 #[prost(skip_debug)]
 pub struct TokenProto {
-    /// The encoded identity of the bearer.
+    /// The encoded identity of the bearer, which only the issuer reads.
     #[prost(bytes = "vec", required, tag = "1")]
     pub identifier: Vec<u8>,
     /// The password that proves the identity: secret.

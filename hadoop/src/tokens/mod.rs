@@ -43,7 +43,7 @@ pub enum TokenError {
         /// The I/O error.
         source: std::io::Error,
     },
-    /// The bytes are no token storage.
+    /// The bytes are no token storage; the text says why.
     #[error("not a token storage: {0}")]
     Malformed(&'static str),
     /// A storage format that this version does not know.

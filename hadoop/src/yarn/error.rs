@@ -9,7 +9,7 @@ use crate::rpc::{CallError, is_class};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum YarnError {
-    /// The call failed.
+    /// A call failed, after all tries.
     #[error(transparent)]
     Call(#[from] CallError),
     /// The configuration could not be read, or lacks something.
@@ -78,7 +78,7 @@ pub enum YarnError {
         /// Host name that resolves to no address.
         host: String,
     },
-    /// The response lacks what it must have.
+    /// The response, or a value given by the caller, lacks what it must have.
     #[error("the response to {method} has no {field}")]
     Incomplete {
         /// Name of the remote method that was called.

@@ -4,7 +4,7 @@
 use super::resource_manager::split;
 use crate::conf::{ConfError, Configuration};
 
-/// An address under which the proxy answers.
+/// An address under which YARN's web proxy answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebAddress {
     /// The host's name or address.

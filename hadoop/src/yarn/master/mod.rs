@@ -36,7 +36,7 @@ pub enum Place {
         /// Racks, the hosts' own among them.
         racks: Vec<String>,
     },
-    /// On this host or nowhere.
+    /// On this host or nowhere: the request waits while the host has no room.
     OnHost {
         /// The host, as its NodeManager is named.
         host: String,
