@@ -59,11 +59,11 @@ pub struct SubmitProgram {
 /// session clusters: others refuse with [`SubmitError::SingleJob`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PlanProgram {
-    /// Same as [`SubmitProgram::program`].
+    /// The program and its inputs, as in [`SubmitProgram::program`].
     pub program: model::ProgramRef,
-    /// Same as [`SubmitProgram::parallelism`].
+    /// Default parallelism of the graph; `None`: the cluster's (`parallelism.default`).
     pub parallelism: Option<u32>,
-    /// Same as [`SubmitProgram::options`].
+    /// `-D` options for this graph, by key; they override the cluster's.
     pub options: BTreeMap<String, String>,
 }
 

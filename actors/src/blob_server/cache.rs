@@ -59,7 +59,7 @@ impl BlobFetchError {
     }
 }
 
-/// Settings of the blob cache.
+/// Settings of a [`BlobCache`]: how often it tries a fetch, and how long and how much it keeps without a lease.
 #[derive(Debug, Clone, Copy)]
 pub struct CacheSettings {
     /// Maximum number of tries of a fetch, at least 1.

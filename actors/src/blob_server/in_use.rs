@@ -16,7 +16,7 @@ const EXPECTED_MAX: usize = 64;
 /// The permanent blobs that the jobs need, as the leading Dispatcher knows them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Needed {
-    /// Programs of all jobs that are being built, run, or put in order.
+    /// Hash of the program of each job whose graph is being built or stored, that runs, or that a next leader may run.
     pub programs: BTreeMap<JobId, ContentHash>,
     /// The jobs whose own blobs are needed.
     pub jobs: BTreeSet<JobId>,

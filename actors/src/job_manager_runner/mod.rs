@@ -57,9 +57,9 @@ pub struct RunnerDeps {
     pub hosts: Remote<ProgramHostsGateway>,
     /// The job's log, to which its JobMaster appends checkpoints.
     pub log: OpenJobLog,
-    /// Same as [`JobMasterDeps::program`].
+    /// The program that hosts run; `None`: the processes of the cluster are the program. Passed to the JobMaster.
     pub program: Option<BlobKey>,
-    /// Same as [`JobMasterDeps::embedded`].
+    /// True if programs may use relative paths (embedded mode). Passed to the JobMaster.
     pub embedded: bool,
 }
 

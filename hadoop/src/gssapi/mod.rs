@@ -18,13 +18,13 @@ pub const LIBRARY_NAMES: &[&str] = &["libgssapi_krb5.so.2", "libgssapi_krb5.so"]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GssError {
-    /// There is no GSSAPI library on this machine.
+    /// There is no usable GSSAPI library on this machine. Holds what the loader says of each name it tried.
     #[error(
         "Kerberos is needed and no GSSAPI library could be loaded: install MIT Kerberos \
          (Debian: libgssapi-krb5-2, Red Hat: krb5-libs). {0}"
     )]
     Library(String),
-    /// The library refused an operation.
+    /// The library failed or refused an operation, other than getting credentials.
     #[error("{call}: {reason}")]
     Refused {
         /// The operation that the library refused.

@@ -31,7 +31,8 @@ pub enum NodeFile {
 }
 
 impl NodeFile {
-    /// Returns the kind of a file by its name in the directory.
+    /// Returns the kind of a file by the end of its name: `.tmp` is partial, `-checksum` a checksum, `.har` an archive,
+    /// all others are logs. Does not look at the file.
     #[must_use]
     pub fn named(name: &str) -> Self {
         match name {

@@ -36,9 +36,9 @@ messages! {
     pub struct GetQueueInfoRequest (Eq) {
         /// The queue's name, or its full path.
         optional string queue_name = 1;
-        /// True if the applications in it are to be listed.
+        /// True if the answer is to list the applications in the queue.
         optional bool include_applications = 2;
-        /// True if its child queues are to be listed.
+        /// True if the answer is to list the queue's direct children.
         optional bool include_child_queues = 3;
         /// True if all queues below the children are to be listed too.
         optional bool recursive = 4;

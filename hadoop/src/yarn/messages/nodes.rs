@@ -104,7 +104,7 @@ messages! {
         repeated message<NodeToAttributeValue> node_value_map = 2;
     }
 
-    /// A node's value of an attribute.
+    /// A host and its value of an attribute, in an [`AttributeToNodes`].
     pub struct NodeToAttributeValue (Eq) {
         /// Host name of the node, without a port.
         required string hostname = 1;
