@@ -52,7 +52,8 @@ pub struct ElectionDeps {
     pub probe: Arc<dyn Probe>,
     /// Receiver of the report that the service itself has died.
     pub fatal: FatalErrorHandler,
-    /// The process's watchdog, which notices a blocked election lane.
+    /// Handle of the process's heartbeat service: the election marks its turns there, so that the watchdog can notice a
+    /// blocked lane.
     pub heartbeat: HeartbeatHandle,
 }
 

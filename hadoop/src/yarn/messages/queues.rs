@@ -65,41 +65,41 @@ messages! {
 
     /// The counts of running and waiting applications and resources of a queue.
     pub struct QueueStatistics (Eq) {
-        /// Applications since the ResourceManager started.
+        /// Number of applications submitted to the queue since the ResourceManager started.
         optional int64 num_apps_submitted = 1;
-        /// Applications that run now.
+        /// Number of applications that run now.
         optional int64 num_apps_running = 2;
-        /// Applications that wait now.
+        /// Number of applications that were accepted and do not run yet.
         optional int64 num_apps_pending = 3;
-        /// Applications that ended by themselves, since the ResourceManager started.
+        /// Number of applications whose ApplicationMaster unregistered, since the ResourceManager started.
         optional int64 num_apps_completed = 4;
-        /// Applications that were killed, since the ResourceManager started.
+        /// Number of applications that were killed since the ResourceManager started.
         optional int64 num_apps_killed = 5;
-        /// Applications that failed, since the ResourceManager started.
+        /// Number of applications that failed since the ResourceManager started.
         optional int64 num_apps_failed = 6;
-        /// Users whose applications wait for something.
+        /// Number of users whose applications wait for containers.
         optional int64 num_active_users = 7;
-        /// Mebibytes that could be had now.
+        /// Free memory that the queue could get now, in mebibytes.
         optional int64 available_memory_mb = 8;
-        /// Mebibytes in containers.
+        /// Memory of the queue's allocated containers, in mebibytes.
         optional int64 allocated_memory_mb = 9;
-        /// Mebibytes asked for and not granted.
+        /// Memory that applications asked for and did not get yet, in mebibytes.
         optional int64 pending_memory_mb = 10;
-        /// Mebibytes kept for containers that do not fit yet.
+        /// Memory kept on nodes for containers that do not fit yet, in mebibytes.
         optional int64 reserved_memory_mb = 11;
-        /// Cores that could be had now.
+        /// Free virtual cores that the queue could get now.
         optional int64 available_vcores = 12;
-        /// Cores in containers.
+        /// Virtual cores of the queue's allocated containers.
         optional int64 allocated_vcores = 13;
-        /// Cores asked for and not granted.
+        /// Virtual cores that applications asked for and did not get yet.
         optional int64 pending_vcores = 14;
-        /// Cores kept for containers that do not fit yet.
+        /// Virtual cores kept on nodes for containers that do not fit yet.
         optional int64 reserved_vcores = 15;
-        /// Containers that are allocated now.
+        /// Number of containers that are allocated now.
         optional int64 allocated_containers = 16;
-        /// Containers asked for and not granted.
+        /// Number of containers that applications asked for and did not get yet.
         optional int64 pending_containers = 17;
-        /// Containers that do not fit yet and have a place kept.
+        /// Number of containers that do not fit yet and have a place kept on a node.
         optional int64 reserved_containers = 18;
     }
 
