@@ -108,11 +108,11 @@ impl<T: Clone> Calls<T> {
     pub fn push(&self, call: T) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(call);
     }
-    /// Returns all calls since the last [`Calls::take`].
+    /// Returns all calls since the last [`Calls::take`], the earliest first, and keeps them.
     pub fn all(&self) -> Vec<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
-    /// Returns all calls since the last `take` and forgets them.
+    /// Returns all calls since the last `take`, the earliest first, and forgets them.
     pub fn take(&self) -> Vec<T> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -115,7 +115,7 @@ pub struct BuildInHost {
     pub keep: bool,
 }
 
-/// The graph that the child built.
+/// The answer to [`BuildInHost`]. With `keep` the child that built the graph is still there.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BuiltInHost {
     /// Graph that the program built.

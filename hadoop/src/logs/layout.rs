@@ -13,7 +13,7 @@ const BUCKETS: i32 = 10_000;
 pub struct LogPlace {
     /// The format of the files in it.
     pub format: LogFormat,
-    /// Its path, with a scheme where the configuration has one. It may not exist.
+    /// The path of the directory, with a scheme where the configuration has one. It may not exist.
     pub directory: String,
 }
 
