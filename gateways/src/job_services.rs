@@ -115,7 +115,7 @@ pub struct BuildInHost {
     pub keep: bool,
 }
 
-/// The answer to [`BuildInHost`]. With `keep` the child that built the graph is still there.
+/// The answer to [`BuildInHost`]. With `keep` the child that built the graph stays for a while.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BuiltInHost {
     /// Graph that the program built.
