@@ -51,15 +51,15 @@ pub struct BaseParts {
     pub rpc: RpcService,
     /// Options of the process.
     pub options: Arc<Options>,
-    /// Id of the process as a resource: of a JobManager or TaskManager in heartbeats, logs and REST answers.
+    /// Id of this process (a JobManager or TaskManager) as a resource of the cluster.
     pub resource_id: ResourceId,
     /// Session of the process, new with each start; endpoints of the process refuse calls that name another
     /// one.
     pub session: ProcessSession,
     /// This host's name, as others see it.
     pub host: String,
-    /// Receiver of errors that the process cannot survive. It only records them: who runs the process waits
-    /// for one and ends it.
+    /// Receiver of errors that the process cannot survive. It logs each and keeps the first; the process's
+    /// main loop waits for that one and ends the process.
     pub fatal: FatalErrorHandler,
     /// Observer of what components do, for the simulation's checks; elsewhere one that does nothing.
     pub probe: Arc<dyn Probe>,

@@ -177,8 +177,9 @@ impl JobManagerComponents {
         }
     }
 
-    /// Removes the uploaded programs from the blob store, because no later process will use them. Must be
-    /// called before [`JobManagerComponents::stop`]: blobs are removed only while a Dispatcher leads.
+    /// Removes the programs that were uploaded to this process and that no job needs; waits at most 2 s for
+    /// the store. Must be called before [`JobManagerComponents::stop`]: blobs are removed only while a
+    /// Dispatcher leads.
     pub async fn forget_uploads(&self) {
         self.blobs.forget_uploads().await;
     }

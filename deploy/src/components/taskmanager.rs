@@ -18,8 +18,7 @@ use storage::blobs::BlobStore;
 pub struct TaskManagerParts {
     /// Parts that every role's process has: platform, RPC, metrics.
     pub base: BaseParts,
-    /// Tells where the leading ResourceManager and the JobMasters are: asks the JobManager's processes, or
-    /// reads the HA store.
+    /// Source of leader information: tells which processes lead the ResourceManager and the jobs.
     pub retrieval: Arc<dyn LeaderRetrieval>,
     /// Local store of the programs and files that were fetched from the JobManager's BlobServer.
     pub blobs: Arc<dyn BlobStore>,
@@ -115,8 +114,8 @@ impl TaskManagerComponents {
         self.executor.released().await
     }
 
-    /// Stops the TaskManager in order: takes leave of the ResourceManager and the JobMasters with `cause`,
-    /// fails the tasks, ends all program hosts, then stops the other services. Returns when all have ended.
+    /// Stops the TaskManager in order: tells the ResourceManager and the JobMasters that it leaves, with
+    /// `cause`, ends all program hosts, then stops the other services. Returns when all have ended.
     pub async fn stop(self, cause: &str) {
         self.executor.stop(cause).await;
         self.hosts.stop().await;

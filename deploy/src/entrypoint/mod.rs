@@ -19,8 +19,8 @@ use crate::stop::Stop;
 use storage::objects::StoreError;
 use thiserror::Error;
 
-/// Errors of starting a process; each ends the process with exit code 1, except [`StartError::Stopped`],
-/// which has the exit code of its order.
+/// Errors of starting a process; each ends the process with exit code 1, except a [`StartError::Stopped`]
+/// that ends only the process, whose order names the exit code.
 #[derive(Debug, Error)]
 pub enum StartError {
     /// The cluster's id or secret cannot be read or made.
