@@ -7,6 +7,9 @@ use thiserror::Error;
 /// An amount of memory in bytes.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+/// An amount of memory in bytes. Displays with the largest unit of `t`, `g`, `m`, `k` (powers of 1024) that is exact, otherwise
+/// as MiB with one decimal or as bytes. Parses `1728m`, `2 gb`, `512 kibibytes`; a bare number is bytes. Sums saturate at
+/// `u64::MAX`.
 )]
 #[serde(transparent)]
 pub struct MemorySize(pub u64);
@@ -54,6 +57,8 @@ impl fmt::Display for MemorySize {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "'{0}' is not an amount of memory: a number with b, k, m, g or t (powers of 1024), e.g. 1728m"
+/// The error of parsing a [`MemorySize`]: not a whole number with a known unit, or more than 2^64 bytes. Holds the text, cut
+/// after 64 characters.
 )]
 pub struct ParseMemoryError(pub String);
 
