@@ -6,13 +6,14 @@ use model::{CheckpointMetadata, JobGraph, OperatorState};
 use std::collections::BTreeSet;
 use thiserror::Error;
 
-/// The reason why a job can't start from a snapshot.
+/// The reason why a job can't start from a snapshot: one operator or state that does not fit.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Incompatible {
     /// No operator of the program has the state.
     #[error(
         "{operator} has state in it and is not in the program: give an operator that uid, or drop the state \
          (--allowNonRestoredState)"
+    /// An operator has state in the snapshot, and no operator of the program has its id.
     )]
     OperatorMissing {
         /// The operator, with its uid if it had one.
@@ -22,6 +23,7 @@ pub enum Incompatible {
     #[error(
         "{operator} has the {kind} state '{state}' in it, which the program's operator does not declare: declare it, or drop \
          it (--allowNonRestoredState)"
+    /// The operator is in the program, but no longer declares a state that is in the snapshot.
     )]
     StateMissing {
         /// The operator, with its uid if it has one.
@@ -34,6 +36,7 @@ pub enum Incompatible {
     /// The state is of another kind.
     #[error(
         "the state '{state}' of {operator} is {then} state in it and {now} state in the program"
+    /// The state is of another kind in the program (such as `list` instead of `value`).
     )]
     Kind {
         /// The operator, with its uid if it has one.
@@ -49,6 +52,7 @@ pub enum Incompatible {
     #[error(
         "the {role} of the state '{state}' of {operator} is of type {then} in it and of type {now} in the program: keep the \
          type, or give the operator another uid and drop the old state (--allowNonRestoredState)"
+    /// The key or value type of the state differs between the snapshot and the program.
     )]
     Schema {
         /// The operator, with its uid if it has one.
@@ -66,6 +70,7 @@ pub enum Incompatible {
     #[error(
         "{operator} had no enumerator in it and has one in the program, which would assign again what was read: give the source another \
          uid"
+    /// A source that had no enumerator in the snapshot has one in the program; it would assign again what was read.
     )]
     EnumeratorAdded {
         /// The operator, with its uid if it has one.
@@ -75,6 +80,7 @@ pub enum Incompatible {
     #[error(
         "the maximum parallelism of {operator} is {then} in it and {now} in the program, and keys can't be redistributed: set \
          pipeline.max-parallelism to {then}"
+    /// The operator has keyed state, and its number of key groups differs between the snapshot and the program.
     )]
     MaxParallelism {
         /// The operator, with its uid if it has one.
@@ -86,10 +92,12 @@ pub enum Incompatible {
     },
 }
 
-/// Checks that every state in a snapshot has its place in a job. `allow_dropped`: state without a place is left behind.
+/// Checks that the state of every operator in a snapshot has its place in a job's graph, by operator id, state name, kind and
+/// types. With `allow_dropped`, operators and states of the snapshot that the program does not have are no errors: their state
+/// will be dropped.
 ///
 /// # Errors
-/// Every reason why the job can't start from the snapshot, ordered by operator.
+/// Returns every reason why the job can't start from the snapshot, ordered by operator.
 pub fn check(
     graph: &JobGraph,
     snapshot: &CheckpointMetadata,
@@ -113,8 +121,8 @@ pub fn check(
     if found.is_empty() { Ok(()) } else { Err(found) }
 }
 
-/// Returns true if an operator can read the state that was saved under its id, at least to drop a part of it. A source, for
-/// instance, cannot read the state of keys. Snapshots of older versions declare no state of sources, so nothing is known of it then.
+/// Returns true if the operator `node` can read the state that was saved under its id, at least to drop a part of it. A source,
+/// for instance, cannot read the state of keys. Also true if the snapshot declares no states (older versions wrote none).
 pub fn is_readable(node: &GraphNode, saved: &OperatorState) -> bool {
     let whole = |states: &[StateDeclaration]| -> BTreeSet<String> {
         states.iter().filter(|state| state.is_whole()).map(|state| state.kind.clone()).collect()
