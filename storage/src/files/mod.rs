@@ -30,7 +30,8 @@ pub trait RemoteFile: Send + Sync + fmt::Debug {
     fn read(&self, offset: u64, most: usize) -> StoreFuture<Bytes>;
 }
 
-/// The type of [`open`]: makes the client of a URI's system, with the settings for S3. Tests put another function in its place.
+/// The type of [`open`]: makes the client of a URI's system, with the settings for S3. A parameter of sources, so that a test
+/// can pass another function.
 pub type OpenRemoteFiles = fn(&str, &S3Settings) -> Result<Arc<dyn RemoteFiles>, StoreError>;
 
 /// Returns the client of the system that the URI names, `hdfs://nameservice/path` or `s3://bucket/path`. Nothing is contacted, and
