@@ -64,7 +64,7 @@ pub enum CheckpointStep {
     Aborted {
         /// The number of the checkpoint.
         checkpoint: u64,
-        /// Reason as text for people.
+        /// The reason as text, for log lines and users.
         why: String,
     },
     /// Delete the objects with these names: no checkpoint refers to them any more.

@@ -76,7 +76,7 @@ pub enum Command {
     CancelTasks {
         /// TaskExecutor that the command goes to.
         worker: Arc<Worker>,
-        /// Execution attempts that the message concerns.
+        /// The execution attempts that are meant.
         attempts: Vec<ExecutionAttemptId>,
     },
     /// Ask a TaskExecutor to free a slot that the job does not need or does not hold (any more).
@@ -152,7 +152,7 @@ pub enum Command {
     CheckpointAborted {
         /// The number of the checkpoint.
         checkpoint: u64,
-        /// Reason as text for people.
+        /// The reason as text, for log lines and users.
         why: String,
     },
     /// Delete these objects of the checkpoint directory: no checkpoint refers to them any more.

@@ -40,21 +40,21 @@ pub enum Command<C> {
     /// Tell the component that its leadership has ended; the caller reports with [`Leaderships::ended`] when the component has
     /// stopped.
     Revoke {
-        /// Component that the leadership belongs to.
+        /// The component that the session belongs to.
         component: C,
         /// The session that is revoked.
         session: LeaderSession,
     },
     /// Publish the component's address for this session, because the component has confirmed that it answers.
     Publish {
-        /// Component that the leadership belongs to.
+        /// The component that the session belongs to.
         component: C,
         /// The session that leads.
         session: LeaderSession,
     },
     /// Withdraw the component's published address, because the session has ended.
     Retract {
-        /// Component that the leadership belongs to.
+        /// The component that the session belongs to.
         component: C,
         /// The session whose address is withdrawn.
         session: LeaderSession,

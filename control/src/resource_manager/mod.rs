@@ -71,14 +71,14 @@ pub enum Command {
     /// Close the connection to the job's registered JobMaster and drop the requirements that it declared. The job is still
     /// watched.
     CloseJob {
-        /// Job that the message concerns.
+        /// The job concerned.
         job_id: JobId,
         /// The reason, for the JobMaster and the log.
         reason: String,
     },
     /// The job is over: free its slots and stop watching its leader.
     RemoveJob {
-        /// Job that the message concerns.
+        /// The job concerned.
         job_id: JobId,
         /// The reason, for the log.
         reason: &'static str,

@@ -9,7 +9,7 @@ use model::{
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The way in which the cluster gets its workers: by itself (standalone) or on request.
+/// The way in which the cluster gets its workers: they register on their own (standalone), or are requested.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Supply {
     /// Workers come from outside at any time (standalone); requirements wait for them.
@@ -70,7 +70,7 @@ pub enum Command {
     AskToGiveWay {
         /// The job that is asked.
         job_id: JobId,
-        /// Leadership of the job's JobMaster.
+        /// Session of the job's JobMaster, which tells it from earlier and later ones.
         job_master_id: JobMasterId,
         /// The numbers of slots by the profile that they must fulfil.
         slots: Vec<ResourceRequirement>,

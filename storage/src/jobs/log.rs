@@ -86,7 +86,7 @@ pub enum AppendError {
     /// Another leader has written to the log: this leader must not act for the job any more.
     #[error("job {job} belongs to another leader{}; this leader's record is not kept", writer_text(.by))]
     Superseded {
-        /// Job that the message concerns.
+        /// The job concerned.
         job: JobId,
         /// The other leader; `None` if its record can't be read, or another JobMaster of the same leader owns the log.
         by: Option<Writer>,
@@ -94,19 +94,19 @@ pub enum AppendError {
     /// The process no longer holds the leader's lease, so the record does not count even if it was written.
     #[error("the leader's lease is over; nothing is recorded about job {job}")]
     LeaseOver {
-        /// Job that the message concerns.
+        /// The job concerned.
         job: JobId,
     },
     /// A log of this job id exists already; nothing was written.
     #[error("a log of job {job} exists already")]
     Exists {
-        /// Job that the message concerns.
+        /// The job concerned.
         job: JobId,
     },
     /// The record cannot be encoded.
     #[error("cannot encode a record of job {job}: {why}")]
     Encode {
-        /// Job that the message concerns.
+        /// The job concerned.
         job: JobId,
         /// Message of the encoder.
         why: String,
