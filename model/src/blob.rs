@@ -53,9 +53,10 @@ impl<'de> Deserialize<'de> for ContentHash {
 /// The lifetime of a blob at the BlobServer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum BlobKind {
-    /// The blob is kept until its job has ended; with HA it survives the JobManager.
+    /// The blob is kept until its job has ended; a program's blob, which belongs to no job, until no job needs it. With HA,
+    /// programs have copies that survive the JobManager.
     Permanent,
-    /// The blob is kept until it was fetched or `blob.cleanup-interval` has passed.
+    /// The blob is kept until shortly after it was fetched to its end, and at most for `blob.cleanup-interval`.
     Transient,
 }
 

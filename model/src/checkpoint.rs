@@ -16,7 +16,7 @@ pub enum StateHandle {
     /// The bytes themselves, because they are few
     /// (`execution.checkpointing.data-inline-threshold`).
     Inline(#[serde(with = "serde_bytes")] Vec<u8>),
-    /// An object of the checkpoint directory.
+    /// An object of the checkpoint directory, which belongs to the job.
     Object {
         /// The object's name, relative to the checkpoint directory. The job owns the object and deletes it with the last
         /// checkpoint that refers to it.
@@ -24,8 +24,8 @@ pub enum StateHandle {
         /// Length of the object in bytes.
         bytes: u64,
     },
-    /// An object outside of the checkpoint directory, which the job does not own: it was started
-    /// from a savepoint.
+    /// An object outside of the checkpoint directory, by its URI: part of a snapshot that the job was started from and may not
+    /// own. The job must not delete it.
     External {
         /// URI of the object.
         uri: String,
@@ -44,7 +44,7 @@ pub struct StatePart {
     /// The key groups of the part's entries: pairs of the first and the last group (inclusive) of each run. An empty list means
     /// that the part may have entries of any group.
     pub groups: Vec<(u32, u32)>,
-    /// The place of the part's bytes.
+    /// The place of the part's bytes, which has no parts itself.
     pub state: StateHandle,
 }
 
@@ -99,7 +99,7 @@ impl StateHandle {
 pub struct CheckpointBarrier {
     /// The number of the checkpoint; grows during the life of a job, savepoints included.
     pub checkpoint: u64,
-    /// Time of the checkpoint's trigger, in Unix milliseconds.
+    /// Time at which the JobMaster triggered the checkpoint, in Unix milliseconds.
     pub triggered_ms: u64,
     /// True if the task that takes this barrier ends once the checkpoint is complete: its sources have no more data, or the job is
     /// stopped.

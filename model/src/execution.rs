@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 #[display("{}", self.as_str())]
 pub enum JobStatus {
-    /// The JobMaster has not been started yet.
+    /// The job is accepted; its JobMaster has not been started yet.
     Initializing,
     /// The JobMaster knows the job; none of its tasks was scheduled yet.
     Created,
@@ -45,7 +45,7 @@ impl JobStatus {
     pub fn is_terminal(self) -> bool {
         self.is_globally_terminal() || self == Self::Suspended
     }
-    /// Returns the name that Flink's REST interface uses.
+    /// Returns the name that Flink's REST interface uses, such as `RUNNING`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Initializing => "INITIALIZING",
@@ -97,7 +97,7 @@ impl ExecutionState {
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::Finished | Self::Canceled | Self::Failed)
     }
-    /// Returns the name that Flink's REST interface uses.
+    /// Returns the name that Flink's REST interface uses, such as `RUNNING`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Created => "CREATED",
@@ -129,7 +129,8 @@ impl ExecutionState {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, Display)]
 #[display("{}: {}", self.kind, self.message)]
 pub struct FailureCause {
-    /// Stable name of the kind, such as `TaskManagerLost`, `UserError`, `NoResourceAvailable`.
+    /// Stable name of the failure's kind, such as `TaskManagerLost`, `UserError`, `NoResourceAvailable`; decisions are made by
+    /// it.
     pub kind: String,
     /// Message for users: the fault, its place and the remedy, in one or more lines.
     pub message: String,
@@ -139,7 +140,8 @@ pub struct FailureCause {
 }
 
 impl FailureCause {
-    /// The kind of the failure of tasks or coordinators whose checkpoint has lost or damaged files: no restart can read them.
+    /// The kind ([`FailureCause::kind`]) of the failure of tasks or coordinators whose checkpoint has lost or damaged files. No
+    /// restart from that checkpoint can read them; the JobMaster may pass it over.
     pub const CHECKPOINT_UNREADABLE: &str = "CheckpointUnreadable";
 
     /// Makes a failure with `recoverable` set: the job's restart strategy decides whether tasks are started again.

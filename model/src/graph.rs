@@ -26,7 +26,7 @@ pub struct JobGraph {
     pub edges: Vec<JobEdge>,
     /// True if every source ends by itself, so that the job can finish.
     pub bounded: bool,
-    /// Options of this job alone (`-D`, `-p`, what the program set): Flink's keys, and `program.*`.
+    /// Options of this job alone by key: Flink's keys, and `program.*`. They come from `-D`, `-p`, and the program.
     pub options: BTreeMap<String, String>,
     /// SHA-256 over the shape of the graph: nodes, kinds, types, edges and state schemas, and nothing that scheduling may
     /// change, such as parallelism. Two processes whose rebuilds differ have different fingerprints.
@@ -38,7 +38,7 @@ pub struct JobGraph {
 pub struct ProgramRef {
     /// SHA-256 of the executable, by which its bytes are fetched.
     pub hash: ContentHash,
-    /// Name of the program's file, shown to users.
+    /// Name of the program's file, shown to users; not unique.
     pub name: String,
     /// Size of the executable in bytes.
     pub size: u64,
@@ -118,14 +118,14 @@ pub struct StateDeclaration {
 }
 
 impl StateDeclaration {
-    /// The kind of the state of a source's readers: their splits.
+    /// The [`StateDeclaration::kind`] of the state of a source's readers: their splits.
     pub const SPLITS: &'static str = "splits";
-    /// The kind of the state of a source's split enumerator.
+    /// The [`StateDeclaration::kind`] of the state of a source's split enumerator.
     pub const ENUMERATOR: &'static str = "enumerator";
-    /// The kind of the state of a collecting sink and its coordinator.
+    /// The [`StateDeclaration::kind`] of the state of a collecting sink and its coordinator.
     pub const COLLECTED: &'static str = "collected";
 
-    /// The kind of broadcast state, which the first subtask writes and all subtasks read.
+    /// The [`StateDeclaration::kind`] of broadcast state, which the first subtask writes and all subtasks read.
     pub const BROADCAST: &'static str = "broadcast";
 
     /// Returns true if the state is all that a subtask of its operator writes, in a format of its own. An operator that does not
@@ -192,9 +192,9 @@ pub struct JobEdge {
     pub from_node: NodeId,
     /// Operator, in the consuming vertex, that gets the records.
     pub to_node: NodeId,
-    /// Index of the output of the producing chain, from 0.
+    /// Index, from 0, of the producing chain's output whose records the edge carries.
     pub output: u32,
-    /// Index of the input of the consuming chain, from 0.
+    /// Index, from 0, of the consuming chain's input that gets the records.
     pub input: u32,
     /// The way in which records are distributed over the consumer's subtasks.
     pub ship: ShipStrategy,

@@ -25,7 +25,7 @@ pub struct SlotOffer {
 /// A change of one task's state, as a TaskExecutor reports it to the JobMaster.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskStateUpdate {
-    /// Execution attempt that the update is about.
+    /// The execution attempt whose state has changed.
     pub attempt: ExecutionAttemptId,
     /// The state that the attempt has entered.
     pub state: ExecutionState,
@@ -60,7 +60,7 @@ pub struct TaskIo {
 /// A job as it is or as it ended: the JobMaster makes it, REST shows it, and the store of ended jobs keeps it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobDetails {
-    /// Graph that the job runs.
+    /// The job graph that the job runs.
     pub graph: Arc<JobGraph>,
     /// State of the job when the details were made.
     pub status: JobStatus,

@@ -23,7 +23,7 @@ impl MemorySize {
     pub const fn mib(self) -> u64 {
         self.0 >> 20
     }
-    /// Returns `self - other`, or `None` if that is below zero.
+    /// Returns `self - other`; `None` if `other` is larger.
     pub fn checked_sub(self, other: Self) -> Option<Self> {
         self.0.checked_sub(other.0).map(Self)
     }

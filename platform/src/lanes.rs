@@ -23,7 +23,7 @@ pub enum Lane {
     Heartbeat,
     /// Leader election and leader retrieval.
     Election,
-    /// The BlobServer and blob caches.
+    /// The BlobServer and the blob caches: their disk work.
     Blob,
     /// Sockets: the tasks of the fabric's connections.
     Io,

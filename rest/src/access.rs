@@ -80,7 +80,7 @@ pub trait ProxyAddresses: Send + Sync {
 /// stop.
 #[derive(Clone)]
 pub struct WebProxy {
-    /// The addresses from which the proxy's requests come.
+    /// The source of the addresses from which the proxy's requests come.
     pub addresses: Arc<dyn ProxyAddresses>,
     /// The proxy's site as browsers name it: `http://host:port`, in lower case.
     pub origins: Vec<String>,

@@ -49,7 +49,8 @@ pub enum CheckpointError {
     /// The object store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The metadata's name is taken by other content. No two JobMasters give a name alike, so this is a fault of the program.
+    /// The metadata's name is taken by other content, which is not replaced. Names of two JobMasters differ, so this is a fault
+    /// of the program.
     #[error("{0} exists already with other content")]
     NameTaken(String),
     /// An object that the checkpoint refers to does not exist.
@@ -58,7 +59,7 @@ pub enum CheckpointError {
     /// An object at this place, to which the checkpoint refers, does not exist.
     )]
     Missing(String),
-    /// State is in the checkpoint directory, and the job has none any more.
+    /// The state is in this object of a checkpoint directory, and `execution.checkpointing.dir` is not set.
     #[error("state is in the object {0}, and execution.checkpointing.dir is not set")]
     NoDirectory(String),
     /// A savepoint was not copied within this time.
@@ -314,12 +315,12 @@ impl CheckpointDirectory {
         Ok(())
     }
 
-    /// Deletes the objects of a job's checkpoints with numbers below `checkpoint` except those in `keep`: what earlier checkpoints
-    /// left. `checkpoint` must be in the job's log, and `keep` must contain the objects of all complete checkpoints that may
-    /// still be restored; see the module for why this is safe however late it happens.
+    /// Deletes the objects of a job's checkpoints with numbers below `checkpoint` except those in `keep`: what earlier
+    /// checkpoints left. The pointer of `checkpoint` must be in the job's log, and `keep` must contain the objects of all
+    /// complete checkpoints that may still be restored; see the module for why this is safe however late it happens.
     ///
     /// # Errors
-    /// The store's error; objects that were deleted before it stay deleted.
+    /// Returns the store's error; objects that were deleted before it stay deleted.
     pub async fn delete_below(
         &self,
         job: JobId,
@@ -330,11 +331,11 @@ impl CheckpointDirectory {
         self.delete_listed(&format!("{job}/chk-"), |name| below(name) && !keep.contains(name)).await
     }
 
-    /// Deletes everything of a job except the objects in `keep`. The job's end must be in its log: a successor that runs the job
+    /// Deletes all objects of a job except those in `keep`. The job's end must be in its log: a successor that runs the job
     /// would lose its checkpoints.
     ///
     /// # Errors
-    /// The store's error; objects that were deleted before it stay deleted.
+    /// Returns the store's error; objects that were deleted before it stay deleted.
     pub async fn delete_others(
         &self,
         job: JobId,

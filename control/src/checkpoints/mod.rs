@@ -45,9 +45,10 @@ pub enum CheckpointStep {
     SnapshotCoordinators(u64),
     /// Give the barrier of the checkpoint with this number to the sources of the job.
     Trigger(u64),
-    /// Every part of a savepoint has arrived: it is stored in its own folder. The answer is [`Checkpoints::savepoint_stored`].
+    /// Store a savepoint, of which every part has arrived, in its own folder. The answer is [`Checkpoints::savepoint_stored`].
     StoreSavepoint(Parts),
-    /// Every part has arrived: the metadata and then its pointer are stored. The answer is [`Checkpoints::persisted`].
+    /// Store the metadata of a checkpoint, of which every part has arrived, and then its pointer. The answer is
+    /// [`Checkpoints::persisted`].
     Persist(Parts),
     /// The savepoint with this number is complete and the job continues. Its sinks commit with a later checkpoint.
     SavepointComplete(u64),
@@ -69,8 +70,8 @@ pub enum CheckpointStep {
     },
     /// Delete the objects with these names: no checkpoint refers to them any more.
     Discard(BTreeSet<String>),
-    /// Objects of checkpoints with lower numbers than the newest complete one may be left whose names nobody knows, for instance
-    /// because a subtask stored them and failed. They are listed and deleted.
+    /// List and delete objects of checkpoints with lower numbers than the newest complete one that no kept checkpoint has: for
+    /// instance those that a subtask stored before it failed, whose names nobody knows.
     DeleteOrphans {
         /// The number of the newest complete checkpoint.
         below: u64,
@@ -157,8 +158,8 @@ pub struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// Returns the coordinator of a job that starts from its beginning. The first periodic checkpoint is due one interval after
-    /// `now`.
+    /// Makes the coordinator of a job that starts from its beginning. The first periodic checkpoint is due one interval after
+    /// `now` (monotonic).
     pub fn new(config: CheckpointConfig, now: Duration) -> Self {
         Self {
             due: now.saturating_add(config.interval.unwrap_or_default()),

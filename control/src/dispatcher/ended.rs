@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Limits on how many ended jobs a Dispatcher remembers, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
-    /// Maximum number of jobs (`jobstore.max-capacity`); the job that ended first is forgotten first.
+    /// Maximum number of jobs (`jobstore.max-capacity`); beyond it the job that ended first is forgotten first.
     pub jobs_max: usize,
     /// Maximum size of the details of all jobs together, in bytes; beyond it the details of the job that ended first are
     /// deleted first, and the job itself is still remembered.

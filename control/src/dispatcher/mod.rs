@@ -66,16 +66,16 @@ pub enum Origin {
 /// The reason why a submission is refused. Nothing of the job was stored, and the table has not changed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Refusal {
-    /// The job is being recovered, built or stored, or it is running or ending.
+    /// A job with this id is being recovered, built or stored, or it is running or ending.
     #[error("it is running already")]
     DuplicateRunning,
-    /// The job has ended, now or under an earlier Dispatcher.
+    /// A job with this id has ended in this state, now or under an earlier Dispatcher.
     #[error("it has already ended as {0}")]
     DuplicateTerminated(JobStatus),
     /// Some vertices have resource specs and the listed ones have none.
     #[error("some vertices have resource specs, these do not: {}", .0.join(", "))]
     PartialResources(Vec<String>),
-    /// The graph fails [`job_graph::check`].
+    /// The job graph is invalid: [`job_graph::check`] has found this fault.
     #[error(transparent)]
     Graph(#[from] job_graph::GraphError),
     /// The cluster runs only the job that it was started for, in this mode.

@@ -162,7 +162,7 @@ impl ExecutionGraph {
         Self { graph, id, starts, by_vertex, tasks, counts, modified_ms: now_ms, changes: None }
     }
 
-    /// Returns the id that keeps this graph apart from those of other JobMasters of the job.
+    /// Returns the id that is part of the attempts' ids and keeps this graph apart from those of other JobMasters of the job.
     pub fn id(&self) -> u64 {
         self.id
     }

@@ -42,7 +42,7 @@ pub struct Now {
     pub unix_ms: u64,
 }
 
-/// The configuration of one job under one JobMaster.
+/// The settings of one job under one JobMaster, fixed for the JobMaster's life.
 #[derive(Debug, Clone)]
 pub struct JobConfig {
     /// The restart strategy, and the failures that it is asked about.
@@ -64,7 +64,7 @@ pub struct JobConfig {
     pub checkpoints: CheckpointConfig,
 }
 
-/// A command for the caller; commands are carried out in order.
+/// A command for the caller, from [`JobCore::take_commands`]; commands are carried out in order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
     /// Declare to the ResourceManager all slots that the job needs. The amounts replace the ones
@@ -157,8 +157,8 @@ pub enum Command {
     },
     /// Delete these objects of the checkpoint directory: no checkpoint refers to them any more.
     DiscardObjects(BTreeSet<String>),
-    /// List the objects of the job's checkpoints with numbers below this one and delete those that are not to be kept. The
-    /// pointer of checkpoint `below` is in the job's log.
+    /// List the objects of the job's checkpoints with numbers below this one, and delete those that are not in `keep`:
+    /// leftovers of failed checkpoints. The pointer of checkpoint `below` is in the job's log.
     DeleteOrphans {
         /// The number of the newest complete checkpoint.
         below: u64,
@@ -383,8 +383,8 @@ impl JobCore {
         }
     }
 
-    /// Returns the times of the submission, of the end (if it has ended) and of the latest change
-    /// of the job or a subtask, in Unix milliseconds.
+    /// Returns the time of the submission, that of the end (`None` until the job has ended for good), and that of the latest
+    /// change of the job or a subtask, all in Unix milliseconds.
     pub fn times(&self) -> (u64, Option<u64>, u64) {
         let entered = self.status.entered();
         let ended = self.status().is_globally_terminal();

@@ -186,7 +186,7 @@ impl Job {
         self.tasks.contains_key(&attempt)
     }
 
-    /// Returns true if the attempt is here and has not ended.
+    /// Returns true if the attempt is here and has not ended (it may still be starting).
     pub fn is_running(&self, attempt: ExecutionAttemptId) -> bool {
         self.tasks.get(&attempt).is_some_and(|t| !t.state.is_terminal())
     }
@@ -197,7 +197,7 @@ impl Job {
         running.map(|(attempt, _)| *attempt)
     }
 
-    /// Returns true if a task that has not ended is in this slot.
+    /// Returns true if a task that has not ended is in the slot of this allocation.
     pub fn slot_is_busy(&self, allocation: AllocationId) -> bool {
         let mut tasks = self.tasks.values();
         tasks.any(|t| t.allocation == allocation && !t.state.is_terminal())

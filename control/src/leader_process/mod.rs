@@ -35,7 +35,7 @@ pub enum Order {
     Revoked(LeaderSession),
     /// The process of this session ended without having been asked to.
     Died(LeaderSession),
-    /// Everything has ended after [`HandOver::close`].
+    /// Everything has ended after [`HandOver::close`]; no order follows.
     Closed,
 }
 

@@ -65,7 +65,7 @@ pub enum Event {
         /// The fabric's observation, as text for people.
         why: String,
     },
-    /// Time has passed: deadlines are checked.
+    /// Time has passed: deadlines are checked. To be sent about once per heartbeat interval.
     Tick,
 }
 
@@ -89,7 +89,7 @@ pub enum Loss {
     /// The peer was not heard within the time-out.
     #[error("not heard for {} ms", silent_for.as_millis())]
     Timeout {
-        /// Duration of the silence.
+        /// Time since the peer was last heard.
         silent_for: Duration,
     },
     /// The peer's process has ended, as the fabric has found.
@@ -101,7 +101,7 @@ pub enum Loss {
     /// The peer's process answers, but its actor finishes no turns.
     #[error("stuck: no turn finished for {} ms", turn_age.as_millis())]
     Stuck {
-        /// Age of its last finished turn.
+        /// Time since the peer's actor last finished a turn.
         turn_age: Duration,
     },
     /// The peer is another incarnation, or has forgotten this pair.

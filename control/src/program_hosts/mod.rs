@@ -41,7 +41,7 @@ pub enum Purpose {
     Run,
 }
 
-/// Identifies a request. Unique within one [`Places`] and ascending in the order of the requests.
+/// The name of a request for a host. Unique within one [`Places`] and ascending in the order of the requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket(u64);
 
@@ -179,7 +179,7 @@ impl Places {
         self.change(job, Use::Ending, |_| true);
     }
 
-    /// Records that the host has ended, or was never started, which frees its place.
+    /// Records that the job's host has ended, or was never started, which frees its place.
     pub fn gone(&mut self, job: JobId) {
         self.held.remove(&job);
     }

@@ -47,7 +47,7 @@ pub enum Command {
         /// Process of the worker.
         resource_id: ResourceId,
     },
-    /// Close the connection of a TaskExecutor that is registered.
+    /// Close the connection of a registered TaskExecutor; its registration is removed already.
     CloseTaskExecutor {
         /// Process of the TaskExecutor.
         resource_id: ResourceId,
@@ -117,7 +117,8 @@ pub struct Registered {
 /// The settings of a ResourceManager, fixed for its leadership.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The settings of the pool of workers; `None` if passive: every TaskExecutor may register.
+    /// The settings of the workers that a driver starts; `None` if the ResourceManager is passive: every TaskExecutor may
+    /// register.
     pub pool: Option<PoolSettings>,
     /// Time that a job may be without a leader before it is removed (`resourcemanager.job.timeout`).
     pub job_timeout: Duration,
@@ -150,7 +151,7 @@ pub struct ResourceManager {
 }
 
 impl ResourceManager {
-    /// Returns a ResourceManager without registrations and requests.
+    /// Makes a ResourceManager without registrations and requests.
     pub fn new(settings: Settings) -> Self {
         Self {
             registered: BTreeMap::new(),
@@ -181,7 +182,7 @@ impl ResourceManager {
         self.incarnations.get(&instance_id)
     }
 
-    /// Returns true if the process is registered under this incarnation.
+    /// Returns true if the process is registered under this incarnation, so that its messages count.
     pub fn is_current(&self, resource_id: &ResourceId, instance_id: InstanceId) -> bool {
         self.registered.get(resource_id).is_some_and(|worker| worker.instance_id == instance_id)
     }

@@ -29,8 +29,9 @@ pub struct PoolSettings {
     pub max_failures_per_minute: f64,
     /// Maximum time between a worker's start and its registration; then the worker is released and counts as a failure.
     pub registration_timeout: Duration,
-    /// `resourcemanager.late-worker.grace-period`: the time in which a worker may still be reported after its request
-    /// was cancelled or failed, or, for a worker of an earlier ResourceManager, after this one started.
+    /// Time in which a worker may still be reported after its request was cancelled or failed, or, for a worker of an earlier
+    /// ResourceManager, after the driver's first report of such workers; later ones are released
+    /// (`resourcemanager.late-worker.grace-period`).
     pub late_grace: Duration,
     /// The spec that a recovered worker counts as until its TaskManager registers.
     pub worker: WorkerResourceSpec,

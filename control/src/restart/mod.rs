@@ -35,7 +35,7 @@ pub enum RestartSpec {
         initial: Duration,
         /// Upper bound of the delay, jitter included.
         max: Duration,
-        /// Growth per failure; at least 1.
+        /// Factor by which the delay grows with each failure; at least 1.
         multiplier: f64,
         /// Time without a failure after which the delay is `initial` again.
         reset_after: Duration,

@@ -42,7 +42,7 @@ pub struct Settings {
     /// True if slots are taken from the least used TaskManagers first (`cluster.evenly-spread-out-slots`); false: from those
     /// that the job uses already, then from the most used.
     pub spread_out: bool,
-    /// Time for which an answer of a TaskExecutor overrides its reports: two heartbeats.
+    /// Time for which an answer of a TaskExecutor about a slot overrides its reports, which may be older: two heartbeats.
     pub settle: Duration,
     /// A random number, drawn once, from which allocation ids are derived.
     pub seed: u128,

@@ -148,7 +148,7 @@ impl Workers {
         (u32::try_from(self.all.len()).unwrap_or(u32::MAX), self.slots, self.free)
     }
 
-    /// Returns the number of slots in [`SlotState::Unknown`].
+    /// Returns the number of slots of all workers whose state is [`SlotState::Unknown`].
     pub fn unknown(&self) -> u32 {
         self.unknown
     }

@@ -48,9 +48,11 @@ pub enum Phase {
     Inactive,
     /// The connected JobMaster has accepted the slot.
     Active,
-    /// The slot's program host has ended; the slot is freed once the JobMaster has been informed.
+    /// The slot's program host has ended; the slot is freed once the JobMaster has confirmed the report, or after
+    /// `taskmanager.slot.timeout`.
     Failing,
-    /// The slot was given back, but tasks in it still run; it is freed when they have ended.
+    /// The slot was given back, but tasks in it still run; it is freed when they have ended. After a time-out their host is
+    /// killed.
     Releasing,
 }
 

@@ -56,7 +56,7 @@ pub enum SlotRefusal {
     /// The caller is not the ResourceManager that this process is registered at.
     #[error("not from the ResourceManager this TaskExecutor is registered at")]
     NotMyResourceManager,
-    /// The slot table refused; see [`crate::slot_table::AllocateError`].
+    /// The slot table refused, for this reason.
     #[error(transparent)]
     Table(#[from] crate::slot_table::AllocateError),
 }

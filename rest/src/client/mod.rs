@@ -368,7 +368,7 @@ impl RestClient {
             self.call(Method::DELETE, &path, None::<&EmptyBody>, self.timeouts.answer).await?;
         Ok(())
     }
-    /// Sends `DELETE /cluster`: the cluster stops after it has answered.
+    /// Sends `DELETE /cluster`: the cluster ends, with all its jobs, after it has answered.
     pub async fn shut_down_cluster(&self) -> Result<(), ClientError> {
         let _: EmptyBody =
             self.call(Method::DELETE, "/cluster", None::<&EmptyBody>, self.timeouts.answer).await?;

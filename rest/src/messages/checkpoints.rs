@@ -82,7 +82,7 @@ pub struct LatestCheckpoints {
     pub restored: Option<RestoredCheckpointInfo>,
 }
 
-/// The checkpoint that a job was restored from.
+/// The checkpoint or snapshot that a job was last restored from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestoredCheckpointInfo {
     /// Number of the checkpoint, unique within its job.
@@ -133,7 +133,7 @@ pub struct CheckpointInfo {
     pub num_acknowledged_subtasks: u32,
     /// `CHECKPOINT`, `SAVEPOINT` or `SYNC_SAVEPOINT` (the one of `stop`).
     pub checkpoint_type: String,
-    /// Parts of the checkpoint by vertex id; empty in the history.
+    /// Parts of the checkpoint by vertex id; empty in the history and among the latest.
     pub tasks: BTreeMap<String, TaskCheckpointInfo>,
     /// The URI of a complete savepoint's folder; `<checkpoint-not-externally-addressable>` for any other complete checkpoint;
     /// absent otherwise.
@@ -209,7 +209,7 @@ pub struct VertexCheckpointSummary {
 /// The time that a snapshot took, in Flink's two parts. Not measured: 0 in spreads, -1 for a subtask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SnapshotDuration<T> {
-    /// Milliseconds in which the task did nothing else.
+    /// Milliseconds in which the task did nothing but the snapshot; not measured.
     pub sync: T,
     /// Milliseconds that the snapshot took beside the task's work (Flink's `async`).
     #[serde(rename = "async")]
@@ -219,13 +219,13 @@ pub struct SnapshotDuration<T> {
 /// The alignment of the barriers of several inputs. Not measured: every value is 0, and a subtask's `duration` -1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AlignmentInfo<T> {
-    /// Bytes that were buffered; 0, because barriers never overtake records.
+    /// Bytes that were buffered; always 0, because barriers never overtake records.
     pub buffered: T,
-    /// Bytes that were processed meanwhile.
+    /// Bytes that were processed during the alignment; not counted, always 0.
     pub processed: T,
-    /// Bytes of data in flight that were stored; 0.
+    /// Bytes of data in flight that were stored; always 0.
     pub persisted: T,
-    /// Milliseconds from the first barrier to the last one.
+    /// Milliseconds from the first barrier to the last one; not measured.
     pub duration: T,
 }
 
@@ -305,7 +305,7 @@ pub struct TriggeredCheckpoint {
     pub failure_cause: Option<super::FailureBody>,
 }
 
-/// The answer to `GET /jobs/:jobid/checkpoints/config`.
+/// The answer to `GET /jobs/:jobid/checkpoints/config`: the job's checkpoint settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointConfigInfo {
     /// Checkpointing mode, always `exactly_once`.

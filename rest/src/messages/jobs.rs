@@ -252,7 +252,7 @@ pub struct JobStatusInfo {
     pub status: String,
 }
 
-/// The answer to `GET /jobs/:jobid/execution-result`.
+/// The answer to `GET /jobs/:jobid/execution-result`: whether the job has ended, and how.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ExecutionResult {
@@ -300,7 +300,7 @@ pub struct FailureBody {
     pub serialized_throwable: String,
 }
 
-/// The answer to `GET /jobs/:jobid/exceptions`.
+/// The answer to `GET /jobs/:jobid/exceptions`: the job's failures.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct JobExceptions {
     /// The failure that ended the job, or else the newest one, as `KIND: MESSAGE`; `None` (JSON `null`) if there was none.
@@ -345,7 +345,7 @@ pub struct ExceptionEntry {
     pub concurrent_exceptions: Vec<ExceptionEntry>,
 }
 
-/// The answer to `GET /jobs/:jobid/vertices/:vertexid`.
+/// The answer to `GET /jobs/:jobid/vertices/:vertexid`: a vertex with its subtasks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VertexDetailsInfo {

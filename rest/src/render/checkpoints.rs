@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 /// Flink's text for a checkpoint whose folder users do not know.
 const NOT_EXTERNAL: &str = "<checkpoint-not-externally-addressable>";
 
-/// Renders the answer to `GET /jobs/:jobid/checkpoints`.
+/// Renders the answer to `GET /jobs/:jobid/checkpoints`; checkpoints in it have no parts of vertices.
 pub fn checkpoints(report: &CheckpointReport) -> CheckpointingStatistics {
     let counts = report.counts;
     let (size, duration) = (spread(report.state_bytes), spread(report.duration_ms));
@@ -191,7 +191,8 @@ pub fn checkpoint_of_vertex(
     Some(VertexCheckpointInfo { task: task(stats, vertex), summary, subtasks })
 }
 
-/// Renders the answer to `GET /jobs/:jobid/checkpoints/:triggerid`.
+/// Renders the answer to `GET /jobs/:jobid/checkpoints/:triggerid`, with the checkpoint's number or the failure once it has
+/// ended.
 pub fn triggered_checkpoint(state: &OperationState) -> TriggeredCheckpointInfo {
     let (checkpoint_id, failure_cause) = match state {
         OperationState::InProgress => (None, None),

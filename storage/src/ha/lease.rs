@@ -21,7 +21,7 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Returns a lease that is held as long as the process lives.
+    /// Returns a lease that is held as long as the process lives, for a process without rivals.
     pub fn endless() -> Self {
         let lease = Self::default();
         lease.set(Some(Duration::MAX));

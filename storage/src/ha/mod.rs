@@ -31,7 +31,7 @@ const EVENTS_MAX: usize = 16;
 pub struct LeaderRecord {
     /// The counter of the leadership. The record with the highest counter is valid; lower ones are ignored.
     pub store_epoch: u64,
-    /// The address of the process's fabric, `host:port`.
+    /// The RPC address (`host:port`) of the process.
     pub node: String,
     /// The address (`host:port`) of the process's REST endpoint, for clients; empty if it has none.
     pub rest: String,
@@ -43,7 +43,7 @@ pub struct LeaderRecord {
 /// A process that stands for the lease, with the addresses that are published if it wins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
-    /// The address of the process's fabric, `host:port`.
+    /// The RPC address (`host:port`) of the process.
     pub node: String,
     /// The address (`host:port`) of the process's REST endpoint; empty if it has none.
     pub rest: String,
@@ -52,7 +52,7 @@ pub struct Candidate {
 /// A change of the lease of this process's campaign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeaseEvent {
-    /// The process holds the lease from now on, with a higher counter than any before.
+    /// The process holds the lease from now on, with a higher counter than any leader before.
     Granted {
         /// The counter of this leadership in the store.
         store_epoch: u64,

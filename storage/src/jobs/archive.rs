@@ -48,10 +48,10 @@ impl DetailsStore {
         self.objects.put(&name, details).await
     }
 
-    /// Reads the details of that name; `None` if there are none.
+    /// Reads and decodes the details of that name; `None` if there are none.
     ///
     /// # Errors
-    /// The object store's error; [`StoreError::Corrupt`] if the bytes cannot be decoded.
+    /// Returns the object store's error; [`StoreError::Corrupt`] if the bytes cannot be decoded.
     pub async fn get<T: DeserializeOwned>(self, name: String) -> Result<Option<T>, StoreError> {
         let Some(bytes) = self.objects.get(&name).await? else {
             return Ok(None);

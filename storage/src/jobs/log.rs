@@ -86,7 +86,7 @@ pub enum AppendError {
     /// Another leader has written to the log: this leader must not act for the job any more.
     #[error("job {job} belongs to another leader{}; this leader's record is not kept", writer_text(.by))]
     Superseded {
-        /// The job concerned.
+        /// The job whose log it is.
         job: JobId,
         /// The other leader; `None` if its record can't be read, or another JobMaster of the same leader owns the log.
         by: Option<Writer>,
@@ -94,19 +94,19 @@ pub enum AppendError {
     /// The process no longer holds the leader's lease, so the record does not count even if it was written.
     #[error("the leader's lease is over; nothing is recorded about job {job}")]
     LeaseOver {
-        /// The job concerned.
+        /// The job whose log it is.
         job: JobId,
     },
     /// A log of this job id exists already; nothing was written.
     #[error("a log of job {job} exists already")]
     Exists {
-        /// The job concerned.
+        /// The job whose log it is.
         job: JobId,
     },
     /// The record cannot be encoded.
     #[error("cannot encode a record of job {job}: {why}")]
     Encode {
-        /// The job concerned.
+        /// The job whose log it is.
         job: JobId,
         /// Message of the encoder.
         why: String,
@@ -128,7 +128,7 @@ pub struct TakenOver {
     pub state: JobState,
     /// The position of the next record; `None` if there is no job (any more).
     pub end: Option<LogEnd>,
-    /// Logs of this job id that are no job (any more); they may be deleted.
+    /// Logs of this job id that are no job (any more): ghosts, removed or older ones; the caller may delete them.
     pub stale: Vec<LogId>,
     /// The checkpoints in the log, each with the number of its record, the newest last.
     pub checkpoints: Vec<(u64, CheckpointPointer)>,

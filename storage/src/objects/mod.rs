@@ -135,7 +135,7 @@ pub enum StoreError {
         /// The URI of the store.
         path: String,
     },
-    /// Any other failure that the system reports.
+    /// Any other failure that the system reports; may pass when the call is repeated.
     #[error("{path}: {why}")]
     Io {
         /// Path of the object or directory.

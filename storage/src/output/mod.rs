@@ -60,7 +60,7 @@ pub trait OutputFile: Send {
 /// A file that is written to its end and not published; kept in checkpoints until it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingOutput {
-    /// The name that the file gets when it is published.
+    /// The name, within the folder, that the file gets when it is published.
     pub name: String,
     /// Temporary place of the content: the hidden name, or in S3 the id of the upload.
     pub hidden: String,
