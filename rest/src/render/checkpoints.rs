@@ -208,8 +208,8 @@ fn queue_status(ended: bool) -> QueueStatus {
     QueueStatus { id: if ended { "COMPLETED" } else { "IN_PROGRESS" }.to_owned() }
 }
 
-/// Renders the answer to `GET /jobs/:jobid/savepoints/:triggerid` (`located`: with the savepoint's folder) and to `GET
-/// /savepoint-disposal/:triggerid`.
+/// Renders the answer to `GET /jobs/:jobid/savepoints/:triggerid` (`located`: with the savepoint's folder) and to
+/// `GET /savepoint-disposal/:triggerid`.
 pub fn operation(state: &OperationState, located: bool) -> OperationInfo {
     let operation = match state {
         OperationState::InProgress => None,
