@@ -6,11 +6,10 @@ use derive_more::Display;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The order of leaderships, compared as a pair.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 /// The place of a leadership in the order of leaderships: compared by `store` first, then by `process`. The higher one
 /// supersedes the lower one.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 pub struct Epoch {
     /// With HA, the counter in the HA store; without HA, the process's start time in Unix milliseconds; on YARN, the number of
@@ -21,11 +20,10 @@ pub struct Epoch {
     pub process: u64,
 }
 
-/// One leadership of one component.
-#[derive(
-    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Display,
 /// One leadership of one component: the value by which messages to former leaders are recognised. Displays as
 /// `STORE.PROCESS/NONCE`, the nonce in 16 hex digits.
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Display,
 )]
 #[display("{}.{}/{:016x}", self.epoch.store, self.epoch.process, self.nonce)]
 pub struct LeaderSession {

@@ -3,10 +3,9 @@
 use derive_more::Display;
 use serde::{Deserialize, Serialize};
 
-/// The state of a job.
+/// The state of a job, with Flink's names. Displays and serialises as in Flink's REST interface, for instance `RUNNING`.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Display,
-/// The state of a job, with Flink's names. Displays and serialises as in Flink's REST interface, for instance `RUNNING`.
 )]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 #[display("{}", self.as_str())]
@@ -63,11 +62,10 @@ impl JobStatus {
     }
 }
 
-/// The state of one attempt of one subtask.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Display,
 /// The state of one execution attempt (one try of one subtask), with Flink's names. Displays and serialises as in Flink's REST
 /// interface.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Display,
 )]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 #[display("{}", self.as_str())]

@@ -135,10 +135,9 @@ pub struct SlotId {
     pub index: u32,
 }
 
-/// One attempt to run one subtask. Attempts of one subtask are ordered: a lower one is superseded.
+/// One attempt to run one subtask. Of two attempts of a subtask in one graph, the one with the lower number is superseded.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Display,
-/// One attempt to run one subtask. Of two attempts of a subtask in one graph, the one with the lower number is superseded.
 )]
 #[display("{:016x}_{}_{}_{}", self.graph, self.vertex, self.subtask, self.attempt)]
 pub struct ExecutionAttemptId {

@@ -4,12 +4,11 @@ use serde::{Deserialize, Serialize};
 use std::{fmt, iter::Sum, ops::Add, str::FromStr};
 use thiserror::Error;
 
-/// An amount of memory in bytes.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 /// An amount of memory in bytes. Displays with the largest unit of `t`, `g`, `m`, `k` (powers of 1024) that is exact, otherwise
 /// as MiB with one decimal or as bytes. Parses `1728m`, `2 gb`, `512 kibibytes`; a bare number is bytes. Sums saturate at
 /// `u64::MAX`.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 #[serde(transparent)]
 pub struct MemorySize(pub u64);
@@ -53,12 +52,11 @@ impl fmt::Display for MemorySize {
     }
 }
 
-/// The error that a text is not an amount of memory.
+/// The error of parsing a [`MemorySize`]: not a whole number with a known unit, or more than 2^64 bytes. Holds the text, cut
+/// after 64 characters.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "'{0}' is not an amount of memory: a number with b, k, m, g or t (powers of 1024), e.g. 1728m"
-/// The error of parsing a [`MemorySize`]: not a whole number with a known unit, or more than 2^64 bytes. Holds the text, cut
-/// after 64 characters.
 )]
 pub struct ParseMemoryError(pub String);
 

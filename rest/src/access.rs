@@ -22,13 +22,11 @@ const PROXY_USER: &str = "proxy-user";
 /// Last parts of paths that change something in answer to GET: YARN's proxy forwards only GET and PUT.
 const CHANGING: [&str; 2] = ["yarn-cancel", "yarn-stop"];
 
-/// The error that a text cannot be a token: it is too short or too long, or has characters that
-/// headers do not carry.
+/// The error that a text cannot be a token: it has fewer than 32 or more than 512 characters, or characters that headers do not
+/// carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error(
     "a bearer token has {} to {} characters out of letters, digits and -._~+/=", CHARACTERS.start(), CHARACTERS.end()
-/// The error that a text cannot be a token: it has fewer than 32 or more than 512 characters, or characters that headers do not
-/// carry.
 )]
 pub struct NoToken;
 
@@ -136,43 +134,38 @@ pub enum Refused {
          yarn-token-<application id> beside that user's session file. Without it YARN's web proxy shows this endpoint"
     )]
     NoToken,
-    /// The request has another token.
+    /// The request has another token, or its `Authorization` is not of the form `Bearer TOKEN`.
     #[error(
         "'Authorization' has not this endpoint's token: it is another cluster's, or not of the form 'Bearer TOKEN'; the \
          right one is in the file yarn-token-<application id> of the user who started the cluster"
-    /// The request has another token, or its `Authorization` is not of the form `Bearer TOKEN`.
     )]
     WrongToken,
-    /// The proxy forwards no such requests.
+    /// The request claims to come through the proxy, which forwards GET and PUT only.
     #[error(
         "YARN's web proxy forwards GET and PUT only; for anything else ask the JobManager itself, with 'Authorization: \
          Bearer TOKEN'"
-    /// The request claims to come through the proxy, which forwards GET and PUT only.
     )]
     Method,
-    /// The request is about an uploaded program; a request through the proxy may not run one.
+    /// The request through the proxy is about an uploaded program, which only holders of the token may plan or run.
     #[error(
         "YARN's web proxy does not plan, run or take programs; ask the JobManager itself, with 'Authorization: Bearer \
          TOKEN'"
-    /// The request through the proxy is about an uploaded program, which only holders of the token may plan or run.
     )]
     Program,
     /// A page of another site has made the browser send the request.
     #[error("requests of pages that are not of YARN's web proxy are not served")]
     Origin,
-    /// The proxy's user does not own the cluster.
+    /// The request would change something, and the proxy's user does not own the cluster.
     #[error(
         "through YARN's web proxy only the user who submitted the application may change something; whoever \
          has the token may do so at the JobManager itself"
-    /// The request would change something, and the proxy's user does not own the cluster.
     )]
     User,
-    /// A page of another site could have made the browser send it.
+    /// The request would change something and lacks `Content-Type: application/json`, so a page of another site could have made
+    /// the browser send it.
     #[error(
         "through YARN's web proxy a change needs the header 'Content-Type: application/json', which pages of other sites \
          cannot make a browser send"
-    /// The request would change something and lacks `Content-Type: application/json`, so a page of another site could have made
-    /// the browser send it.
     )]
     CrossSite,
 }

@@ -53,10 +53,9 @@ pub enum CheckpointError {
     /// of the program.
     #[error("{0} exists already with other content")]
     NameTaken(String),
-    /// An object that the checkpoint refers to does not exist.
+    /// An object at this place, to which the checkpoint refers, does not exist.
     #[error(
         "{0} does not exist: it was deleted, or the directory is not the same one on all machines (execution.checkpointing.dir)"
-    /// An object at this place, to which the checkpoint refers, does not exist.
     )]
     Missing(String),
     /// The state is in this object of a checkpoint directory, and `execution.checkpointing.dir` is not set.

@@ -9,21 +9,19 @@ use thiserror::Error;
 /// The reason why a job can't start from a snapshot: one operator or state that does not fit.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Incompatible {
-    /// No operator of the program has the state.
+    /// An operator has state in the snapshot, and no operator of the program has its id.
     #[error(
         "{operator} has state in it and is not in the program: give an operator that uid, or drop the state \
          (--allowNonRestoredState)"
-    /// An operator has state in the snapshot, and no operator of the program has its id.
     )]
     OperatorMissing {
         /// The operator, with its uid if it had one.
         operator: String,
     },
-    /// The operator no longer declares the state.
+    /// The operator is in the program, but no longer declares a state that is in the snapshot.
     #[error(
         "{operator} has the {kind} state '{state}' in it, which the program's operator does not declare: declare it, or drop \
          it (--allowNonRestoredState)"
-    /// The operator is in the program, but no longer declares a state that is in the snapshot.
     )]
     StateMissing {
         /// The operator, with its uid if it has one.
@@ -33,10 +31,9 @@ pub enum Incompatible {
         /// Kind of the state in the snapshot.
         kind: String,
     },
-    /// The state is of another kind.
+    /// The state is of another kind in the program (such as `list` instead of `value`).
     #[error(
         "the state '{state}' of {operator} is {then} state in it and {now} state in the program"
-    /// The state is of another kind in the program (such as `list` instead of `value`).
     )]
     Kind {
         /// The operator, with its uid if it has one.
@@ -48,11 +45,10 @@ pub enum Incompatible {
         /// The kind in the program.
         now: String,
     },
-    /// The key or value of the state is of another type.
+    /// The key or value type of the state differs between the snapshot and the program.
     #[error(
         "the {role} of the state '{state}' of {operator} is of type {then} in it and of type {now} in the program: keep the \
          type, or give the operator another uid and drop the old state (--allowNonRestoredState)"
-    /// The key or value type of the state differs between the snapshot and the program.
     )]
     Schema {
         /// The operator, with its uid if it has one.
@@ -66,21 +62,19 @@ pub enum Incompatible {
         /// The type in the program.
         now: String,
     },
-    /// A source has an enumerator now, which would assign everything again.
+    /// A source that had no enumerator in the snapshot has one in the program; it would assign again what was read.
     #[error(
         "{operator} had no enumerator in it and has one in the program, which would assign again what was read: give the source another \
          uid"
-    /// A source that had no enumerator in the snapshot has one in the program; it would assign again what was read.
     )]
     EnumeratorAdded {
         /// The operator, with its uid if it has one.
         operator: String,
     },
-    /// Keys are distributed over another number of key groups.
+    /// The operator has keyed state, and its number of key groups differs between the snapshot and the program.
     #[error(
         "the maximum parallelism of {operator} is {then} in it and {now} in the program, and keys can't be redistributed: set \
          pipeline.max-parallelism to {then}"
-    /// The operator has keyed state, and its number of key groups differs between the snapshot and the program.
     )]
     MaxParallelism {
         /// The operator, with its uid if it has one.

@@ -29,10 +29,9 @@ pub struct SavepointRequest {
 /// The reason why a savepoint is not begun; nothing has changed then.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SavepointRefused {
-    /// Some tasks do not run.
+    /// Not all tasks run or come up; the job is in this state.
     #[error(
         "the job is {0}, and a savepoint needs all of its tasks to run; ask again when they do"
-    /// Not all tasks run or come up; the job is in this state.
     )]
     NotRunning(JobStatus),
     /// Tasks of the job end without a final checkpoint, so that no checkpoint could say which of them have ended.

@@ -8,12 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use thiserror::Error;
 
-/// A JobMaster may not register because it is not known to lead its job.
+/// The error that a JobMaster may not register, because it is not known to lead its job; nothing has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error(
     "JobMaster {job_master_id} does not lead job {job_id}; leader as far as known: {}",
     .leader.map_or("none".to_owned(), |leader| leader.to_string())
-/// The error that a JobMaster may not register, because it is not known to lead its job; nothing has changed.
 )]
 pub struct NotLeading {
     /// The job that the JobMaster claims to lead.

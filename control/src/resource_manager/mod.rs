@@ -87,12 +87,11 @@ pub enum Command {
     Fatal(String),
 }
 
-/// The reason why a TaskExecutor may not register.
+/// The error that a TaskExecutor may not register, because an active ResourceManager neither requested nor recovered it;
+/// nothing has changed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "TaskExecutor {resource_id} was neither requested by this ResourceManager nor recovered from an earlier one"
-/// The error that a TaskExecutor may not register, because an active ResourceManager neither requested nor recovered it;
-/// nothing has changed.
 )]
 pub struct NotAsked {
     /// Process of the TaskExecutor.
