@@ -31,20 +31,30 @@ const VERSION: u8 = 2;
 /// The sessions of one key, with the values that the folding `F` keeps.
 type SessionsOf<T, S, F> = Sessions<<F as WindowFolding<<S as KeySelector<T>>::Key, T>>::Kept>;
 
+/// The access to the sessions of all keys in the backend `B`.
+type States<T, S, F, B> = Resident<<S as KeySelector<T>>::Key, SessionsOf<T, S, F>, T, B>;
+
 /// Sessions of all keys of one subtask, and how far they have been fired.
 pub struct SessionCore<T, S, F, G, B = Table<<S as KeySelector<T>>::Key, SessionsOf<T, S, F>>>
 where
     S: KeySelector<T>,
     F: WindowFolding<S::Key, T>,
 {
+    resident: States<T, S, F, B>,
+    merging: Merging<T, S::Key, F, G>,
+}
+
+/// The parts of a store that do not depend on its backend.
+struct Merging<T, K, F, G> {
     folding: F,
     gap: G,
     lateness: Lateness<T>,
-    resident: Resident<S::Key, SessionsOf<T, S, F>, T, B>,
-    queue: Queue<S::Key>,
+    queue: Queue<K>,
     /// Time in milliseconds up to which sessions were fired: the watermark, or the clock's time minus 1.
     watermark: i64,
     restored: Restored,
+    /// The first key group that the subtask owns.
+    first_group: u32,
 }
 
 impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>, G: SessionGap<T>>
@@ -77,49 +87,28 @@ where
         lateness: impl Into<Lateness<T>>,
         backend: B,
     ) -> Self {
-        Self {
+        let merging = Merging {
             folding,
             gap,
             lateness: lateness.into(),
-            resident: Resident::new(backend, Sessions::<F::Kept>::declare()),
             queue: Queue::new(),
             watermark: i64::MIN,
             restored: Restored::default(),
-        }
+            first_group: 0,
+        };
+        Self { resident: Resident::new(backend, Sessions::<F::Kept>::declare()), merging }
     }
 
     /// Returns the number of entries in the queue.
     #[cfg(test)]
     pub(super) fn queued(&self) -> usize {
-        self.queue.len()
-    }
-
-    /// Splits the store into the access to its state and all that works on it.
-    fn at_work<'a>(
-        &'a mut self,
-        out: &'a mut Collector<F::Out>,
-        context: &'a OperatorContext,
-    ) -> (&'a mut Resident<S::Key, SessionsOf<T, S, F>, T, B>, Taking<'a, T, S::Key, F, G, F::Out>)
-    {
-        let Self { folding, gap, lateness, resident, queue, watermark, restored } = self;
-        let (watermark, first_group) = (*watermark, resident.groups().owned.start);
-        let taking = Taking {
-            folding,
-            gap,
-            lateness,
-            queue,
-            restored,
-            first_group,
-            watermark,
-            out,
-            context,
-        };
-        (resident, taking)
+        self.merging.queue.len()
     }
 
     /// Queues all restored keys. A key whose sessions are all over is queued too, so that it is removed.
     fn queue_restored(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
-        let Self { resident, queue, restored, lateness, .. } = self;
+        let Self { resident, merging } = self;
+        let Merging { queue, restored, lateness, .. } = merging;
         let groups = resident.groups().clone();
         for (index, group) in groups.owned.clone().enumerate() {
             let passed = restored.of(index).unwrap_or(i64::MIN);
@@ -141,16 +130,19 @@ where
     ) -> Result<Flow, TaskError> {
         let mut at_work = None;
         loop {
-            let first = self.queue.first().filter(|first| *first <= until);
+            let first = self.merging.queue.first().filter(|first| *first <= until);
             // A key that waits may be queued for a moment before the next one.
             let is_next = first.is_none() || first != at_work;
             if self.resident.waits() && (is_next || self.resident.full()) {
                 return Ok(Flow::Waiting);
             }
-            let Some((timestamp, at, key)) = self.queue.pop(until) else { return Ok(Flow::Done) };
+            let Some((timestamp, at, key)) = self.merging.queue.pop(until) else {
+                return Ok(Flow::Done);
+            };
             at_work = Some(timestamp);
             let timer = Timer { timestamp, domain: TimeDomain::EventTime };
-            let (resident, mut taking) = self.at_work(out, context);
+            let Self { resident, merging } = self;
+            let mut taking = Taking { merging, out, context };
             resident.timer::<S>(at, key, timer, context, &mut taking)?;
             if !out.should_continue() {
                 return Ok(Flow::More);
@@ -161,21 +153,15 @@ where
     /// Returns what precedes the keyed state in a snapshot: a version byte, and the watermarks of the key groups.
     fn before_state(&self) -> Vec<u8> {
         let mut bytes = vec![VERSION];
-        self.restored.write(self.resident.groups(), self.watermark, &mut bytes);
+        let Self { resident, merging } = self;
+        merging.restored.write(resident.groups(), merging.watermark, &mut bytes);
         bytes
     }
 }
 
-/// The parts of an operator by which a session takes a record, and by which a key is looked at.
+/// Lets sessions take records, and looks at keys.
 struct Taking<'a, T, K, F, G, Out> {
-    folding: &'a mut F,
-    gap: &'a mut G,
-    lateness: &'a mut Lateness<T>,
-    queue: &'a mut Queue<K>,
-    restored: &'a Restored,
-    /// The first key group that the subtask owns.
-    first_group: u32,
-    watermark: i64,
+    merging: &'a mut Merging<T, K, F, G>,
     out: &'a mut Collector<Out>,
     context: &'a OperatorContext,
 }
@@ -198,13 +184,13 @@ where
         record: Keyed<'_, T, S>,
         time: i64,
     ) -> Result<bool, TaskError> {
-        let gap = self.gap.gap_ms(record.record());
+        let gap = self.merging.gap.gap_ms(record.record());
         if gap < 1 {
             return Err(no_gap(gap, time, self.context));
         }
         let window = TimeWindow::new(time, time.saturating_add(gap - 1));
         let passed = self.passed(at);
-        let is_late = self.lateness.end(window.last()) <= passed;
+        let is_late = self.merging.lateness.end(window.last()) <= passed;
         let place = backend.place(at, |key| key == record.key());
         match place.map_err(|error| failed(self.context, error))? {
             Place::Taken(mut place) => {
@@ -212,20 +198,21 @@ where
                 self.recall((at, key), sessions, passed);
                 let touching = sessions.touching(window);
                 if is_late && touching.is_empty() {
-                    self.lateness.take_late(record.into_record(), time, passed, self.out);
+                    self.merging.lateness.take_late(record.into_record(), time, passed, self.out);
                     return Ok(self.out.should_continue());
                 }
                 let number = touching.start;
-                let session = sessions.add(touching, window, record.into_record(), self.folding);
+                let session =
+                    sessions.add(touching, window, record.into_record(), &mut self.merging.folding);
                 self.grown((at, key), sessions, (number, session), passed)?;
             }
             Place::Free(_) if is_late => {
-                self.lateness.take_late(record.into_record(), time, passed, self.out);
+                self.merging.lateness.take_late(record.into_record(), time, passed, self.out);
             }
             Place::Free(place) => {
                 let (key, record) = record.into_both();
                 let mut sessions = Sessions::default();
-                let session = sessions.add(0..0, window, record, self.folding);
+                let session = sessions.add(0..0, window, record, &mut self.merging.folding);
                 self.grown((at, &key), &mut sessions, (0, session), passed)?;
                 place.insert(key, sessions);
             }
@@ -252,20 +239,20 @@ where
         if !sessions.is_empty() && sessions.looked_at != Some(moment) {
             return Ok(());
         }
-        let ended = sessions.pass(moment, self.lateness.ms);
-        match sessions.next(moment, self.lateness.ms) {
+        let ended = sessions.pass(moment, self.merging.lateness.ms);
+        match sessions.next(moment, self.merging.lateness.ms) {
             Some(next) => {
                 sessions.looked_at = Some(next);
-                self.queue.push(next, at, &key);
+                self.merging.queue.push(next, at, &key);
             }
             None => {
                 place.remove();
-                self.queue.forget(at, &key);
+                self.merging.queue.forget(at, &key);
             }
         }
         let Some((window, kept)) = ended else { return Ok(()) };
         self.out.set_time(window.last());
-        let emitted = self.folding.emit(key, window, kept, self.out);
+        let emitted = self.merging.folding.emit(key, window, kept, self.out);
         emitted.map_err(|error| self.context.user_error(error))
     }
 }
@@ -274,8 +261,11 @@ impl<T, K: Key, F: WindowFolding<K, T>, G> Taking<'_, T, K, F, G, F::Out> {
     /// Returns the watermark that holds for a key: the operator's, or the restored one of its key group if that is greater.
     #[inline]
     fn passed(&self, at: KeyAddress) -> i64 {
-        let group = at.group.wrapping_sub(self.first_group) as usize;
-        self.restored.of(group).map_or(self.watermark, |ms| ms.max(self.watermark))
+        let group = at.group.wrapping_sub(self.merging.first_group) as usize;
+        self.merging
+            .restored
+            .of(group)
+            .map_or(self.merging.watermark, |ms| ms.max(self.merging.watermark))
     }
 
     /// Finds the moment of the queue's entry for sessions that were read from bytes, which do not have it. Restored sessions that the
@@ -294,10 +284,10 @@ impl<T, K: Key, F: WindowFolding<K, T>, G> Taking<'_, T, K, F, G, F::Out> {
         sessions: &mut Sessions<F::Kept>,
         passed: i64,
     ) {
-        sessions.give_up(passed, self.lateness.ms);
+        sessions.give_up(passed, self.merging.lateness.ms);
         // Nothing has changed the key since it was restored and queued, if the queue remembers no other moment.
-        let queued = self.queue.remembered(at, key);
-        sessions.looked_at = queued.or_else(|| sessions.next(passed, self.lateness.ms));
+        let queued = self.merging.queue.remembered(at, key);
+        sessions.looked_at = queued.or_else(|| sessions.next(passed, self.merging.lateness.ms));
     }
 
     /// Emits the key's session of that number if it was fired already, and queues the key if it has to be looked at earlier than
@@ -312,16 +302,16 @@ impl<T, K: Key, F: WindowFolding<K, T>, G> Taking<'_, T, K, F, G, F::Out> {
     ) -> Result<(), TaskError> {
         let mut moment = session.last();
         if moment <= passed {
-            moment = self.lateness.end(moment);
+            moment = self.merging.lateness.end(moment);
             if let Some(kept) = sessions.kept(number).cloned() {
                 self.out.set_time(session.last());
-                let emitted = self.folding.emit(key.clone(), session, kept, self.out);
+                let emitted = self.merging.folding.emit(key.clone(), session, kept, self.out);
                 emitted.map_err(|error| self.context.user_error(error))?;
             }
         }
         if sessions.looked_at.is_none_or(|earlier| moment < earlier) {
             sessions.looked_at = Some(moment);
-            self.queue.push(moment, at, key);
+            self.merging.queue.push(moment, at, key);
         }
         Ok(())
     }
@@ -347,9 +337,11 @@ where
     type Out = F::Out;
 
     fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
-        self.lateness.open(context)?;
-        self.resident.open(context);
-        let Self { resident, restored, queue, .. } = self;
+        let Self { resident, merging } = self;
+        let Merging { restored, queue, lateness, first_group, .. } = merging;
+        lateness.open(context)?;
+        resident.open(context);
+        *first_group = resident.groups().owned.start;
         each_part(VERSION, context, |input| {
             let read = restored.read(resident.groups(), input);
             read.map_err(|error| context.codec_error(error))?;
@@ -369,7 +361,8 @@ where
         out: &mut Collector<F::Out>,
         context: &OperatorContext,
     ) -> Result<(), TaskError> {
-        let (resident, mut taking) = self.at_work(out, context);
+        let Self { resident, merging } = self;
+        let mut taking = Taking { merging, out, context };
         resident.batch(selector, batch, context, &mut taking)
     }
 
@@ -380,7 +373,8 @@ where
         out: &mut Collector<F::Out>,
         context: &OperatorContext,
     ) -> Result<(), TaskError> {
-        let (resident, mut taking) = self.at_work(out, context);
+        let Self { resident, merging } = self;
+        let mut taking = Taking { merging, out, context };
         resident.mail(selector, mail, context, &mut taking)
     }
 
@@ -393,8 +387,9 @@ where
         let flow = self.look(until, out, context)?;
         self.resident.begin_fetches(context);
         if flow == Flow::Done {
-            self.watermark = self.watermark.max(until);
-            self.restored.passed(self.watermark);
+            let Merging { watermark, restored, .. } = &mut self.merging;
+            *watermark = until.max(*watermark);
+            restored.passed(*watermark);
         }
         Ok(flow)
     }
@@ -404,15 +399,15 @@ where
     }
 
     fn next_end(&self) -> Option<i64> {
-        self.queue.first()
+        self.merging.queue.first()
     }
 
     fn fired_until(&self) -> i64 {
-        self.restored.greatest().max(self.watermark)
+        self.merging.restored.greatest().max(self.merging.watermark)
     }
 
     fn memory_bytes(&self) -> u64 {
-        self.resident.memory_bytes() + self.queue.memory_bytes()
+        self.resident.memory_bytes() + self.merging.queue.memory_bytes()
     }
 
     /// Begins the state: a version byte, the watermarks of the key groups, in the first chunk only, and a snapshot of keyed state.
@@ -441,6 +436,6 @@ where
     }
 
     fn late_records(&self) -> u64 {
-        self.lateness.dropped()
+        self.merging.lateness.dropped()
     }
 }
