@@ -32,6 +32,13 @@ enum Event<T> {
     Closed,
 }
 
+#[derive(Debug, Clone, PartialEq, FlottType)]
+#[flott(crate = streaming)]
+struct Sample {
+    weights: Vec<f64>,
+    rows: Vec<Vec<u32>>,
+}
+
 fn round_trip<T: FlottType + PartialEq + Debug>(value: &T) {
     let bytes = encode_one(value);
     assert!(!bytes.is_empty(), "every value takes at least one byte");
@@ -56,6 +63,17 @@ fn derived_values_decode_to_what_was_encoded() {
     round_trip(&Event::<u64>::Opened { by: "ann".into() });
     round_trip(&Event::Changed(9_i32, Marker));
     round_trip(&Event::<u64>::Closed);
+    round_trip(&Sample { weights: vec![0.5, 2.0], rows: vec![vec![1], vec![]] });
+}
+
+#[test]
+fn lists_of_numbers_of_all_records_share_a_column() {
+    let sample = |weights: &[f64]| Sample { weights: weights.to_vec(), rows: Vec::new() };
+    let bytes = column(&[sample(&[0.5]), sample(&[]), sample(&[2.0, 4.0])]);
+    // The lengths as numbers, the three numbers, and the lists that are empty.
+    let lengths = [&[1][..], &0_u64.to_le_bytes(), &[1, 0, 2]].concat();
+    let numbers = [0.5_f64, 2.0, 4.0].map(f64::to_le_bytes).concat();
+    assert_eq!(bytes, [lengths, numbers, vec![0; 3]].concat());
 }
 
 fn column<T: FlottType>(values: &[T]) -> Vec<u8> {

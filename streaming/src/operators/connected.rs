@@ -5,7 +5,7 @@
 
 use super::{
     BoxError, Collector, Context, KeySelector, KeyedProcessFunction, OperatorContext,
-    ProcessFunction, Timer,
+    ProcessFunction, Timer, process::lives_as,
 };
 use crate::{state::State, types::Record};
 
@@ -154,9 +154,7 @@ pub struct BothInputs<F>(pub F);
 
 impl<A, B, F: CoProcessFunction<A, B>> ProcessFunction<Either<A, B>> for BothInputs<F> {
     type Out = F::Out;
-    fn open(&mut self, context: &OperatorContext) -> Result<(), BoxError> {
-        self.0.open(context)
-    }
+    lives_as!(0);
     #[inline]
     fn process(
         &mut self,
@@ -168,12 +166,6 @@ impl<A, B, F: CoProcessFunction<A, B>> ProcessFunction<Either<A, B>> for BothInp
             Either::Right(record) => self.0.process2(record, out),
         }
     }
-    fn finish(&mut self, out: &mut Collector<F::Out>) -> Result<(), BoxError> {
-        self.0.finish(out)
-    }
-    fn close(&mut self) {
-        self.0.close();
-    }
 }
 
 impl<K, A, B, F> KeyedProcessFunction<K, Either<A, B>> for BothInputs<F>
@@ -182,9 +174,7 @@ where
 {
     type State = F::State;
     type Out = F::Out;
-    fn open(&mut self, context: &OperatorContext) -> Result<(), BoxError> {
-        self.0.open(context)
-    }
+    lives_as!(0);
     #[inline]
     fn process(
         &mut self,
@@ -206,12 +196,6 @@ where
         out: &mut Collector<F::Out>,
     ) -> Result<(), BoxError> {
         self.0.on_timer(timer, state, ctx, out)
-    }
-    fn finish(&mut self, out: &mut Collector<F::Out>) -> Result<(), BoxError> {
-        self.0.finish(out)
-    }
-    fn close(&mut self) {
-        self.0.close();
     }
 }
 

@@ -1,10 +1,11 @@
 //! The context of an operator: where it runs, what it restores, and how it asks its host for I/O, timers and its coordinator.
 
-use super::{BoxError, Metrics};
+use super::{BoxError, Metrics, text_of};
 use crate::{
     lock,
     memory::allocator,
     seam::{Interrupt, Restore, TaskCounters, TaskError, TaskUpcalls},
+    state::KeyGroups,
 };
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -243,6 +244,10 @@ impl OperatorContext {
     pub fn max_parallelism(&self) -> u32 {
         self.shared.max_parallelism
     }
+    /// Returns the key groups that this subtask owns.
+    pub(crate) fn key_groups(&self) -> KeyGroups {
+        KeyGroups::of_subtask(self.subtask(), self.parallelism(), self.max_parallelism())
+    }
     /// Returns the id of this execution attempt; it changes with every restart.
     pub fn attempt(&self) -> ExecutionAttemptId {
         self.shared.attempt
@@ -426,13 +431,7 @@ impl OperatorContext {
 
     /// Makes the task's failure from an error of user code, whose message and causes it joins with `: `. A restart may help.
     pub fn user_error(&self, error: BoxError) -> TaskError {
-        let mut message = error.to_string();
-        let mut cause = error.source();
-        while let Some(error) = cause {
-            message = format!("{message}: {error}");
-            cause = error.source();
-        }
-        TaskError::User { operator: self.name.clone(), message }
+        TaskError::User { operator: self.name.clone(), message: text_of(&error) }
     }
     /// Makes the task's failure from an I/O error: `what` was being done, and `why` it failed. A restart may help.
     pub fn io_error(&self, what: impl Into<String>, why: impl fmt::Display) -> TaskError {

@@ -272,6 +272,19 @@ where
         out: &mut Collector<F::Out>,
         context: &OperatorContext,
     ) -> Result<Flow, TaskError> {
+        let fired = self.fire_due(domain, now, out, context)?;
+        self.resident.begin_fetches(context);
+        Ok(fired)
+    }
+
+    /// Fires timers as [`KeyedOperator::fire`] does, and leaves the reads of missing keys to it.
+    fn fire_due(
+        &mut self,
+        domain: TimeDomain,
+        now: i64,
+        out: &mut Collector<F::Out>,
+        context: &OperatorContext,
+    ) -> Result<Flow, TaskError> {
         let mut at_work = None;
         // At least one timer fires per call, so that a task whose steps are always interrupted still gets to the end.
         loop {

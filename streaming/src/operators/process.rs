@@ -35,6 +35,28 @@ pub trait ProcessFunction<T>: Clone + Send + 'static {
     fn close(&mut self) {}
 }
 
+/// Implements `open`, `finish` and `close` of a function by those of the function in a field of it.
+macro_rules! lives_as {
+    ($field:tt) => {
+        fn open(
+            &mut self,
+            context: &$crate::operators::OperatorContext,
+        ) -> Result<(), $crate::operators::BoxError> {
+            self.$field.open(context)
+        }
+        fn finish(
+            &mut self,
+            out: &mut $crate::operators::Collector<Self::Out>,
+        ) -> Result<(), $crate::operators::BoxError> {
+            self.$field.finish(out)
+        }
+        fn close(&mut self) {
+            self.$field.close();
+        }
+    };
+}
+pub(super) use lives_as;
+
 /// Runs a [`ProcessFunction`].
 #[derive(Debug)]
 pub struct Process<F> {

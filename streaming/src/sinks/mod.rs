@@ -15,16 +15,15 @@ mod spool;
 mod text;
 pub mod two_phase;
 mod without;
+mod writer;
 
 pub use checksum::{Checksum, Discard};
 pub use collect::{CollectChunk, CollectCoordinator, CollectRequest, CollectSink};
 pub use files::{Encoder, FileSink, Lines, PartCommitter, PartWriter, PendingPart, RollingPolicy};
 pub use print::Print;
-pub use sink::{
-    Announcement, CommitError, CommitRequest, Committer, CommittingSinkWriter, GlobalCommitter,
-    Sink, SinkWriter, WriterContext,
-};
+pub use sink::{CommitError, CommitRequest, Committer, GlobalCommitter, Sink};
 pub use without::{NoCommitter, NoWriterState, WithoutCommitter};
+pub use writer::{Announcement, CommittingSinkWriter, SinkWriter, WriterContext};
 
 #[cfg(test)]
 mod fixtures;

@@ -1,8 +1,8 @@
 //! The parts that a sink can do without: its committers, its writer's state, and everything but the writer.
 
-use super::sink::{
-    CommitError, CommitRequest, Committer, CommittingSinkWriter, GlobalCommitter, Sink, SinkWriter,
-    WriterContext,
+use super::{
+    sink::{CommitError, CommitRequest, Committer, GlobalCommitter, Sink},
+    writer::{CommittingSinkWriter, SinkWriter, WriterContext},
 };
 use crate::{
     operators::{BoxError, OperatorContext, OperatorMail},

@@ -5,13 +5,52 @@ use super::{
     Fetch, Free, Kept, KeyAddress, KeyGroups, Place, RowReader, RowWriter, StateBackend,
     StateError, Table, Taken,
 };
-use crate::types::{Key, Reader, decode_one, encode_one};
-use futures::FutureExt;
+use crate::{
+    operators::{OperatorMail, split_ticket},
+    seam::{TaskSnapshot, TaskUpcalls},
+    types::{Key, Reader, decode_one, encode_one},
+};
+use futures::{FutureExt, executor::block_on, future::BoxFuture};
 use hashbrown::hash_table::{Entry, OccupiedEntry};
+use model::{NodeId, OperatorId};
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},
+    time::Duration,
 };
+
+type Read = BoxFuture<'static, Result<Vec<u8>, String>>;
+
+/// Reads that were begun, with their tickets, and nothing else.
+#[derive(Default)]
+pub(crate) struct Reads(Mutex<Vec<(u64, Read)>>);
+
+impl Reads {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.lock().unwrap().is_empty()
+    }
+
+    /// Carries out one of the reads; returns the operator that asked for it, and its answer.
+    pub(crate) fn answer(&self, which: usize) -> Option<(NodeId, OperatorMail)> {
+        let mut reads = self.0.lock().unwrap();
+        let which = which.checked_rem(reads.len())?;
+        let (ticket, read) = reads.remove(which);
+        let (node, ticket) = split_ticket(ticket);
+        Some((node, OperatorMail::Reply { ticket, result: block_on(read) }))
+    }
+}
+
+impl TaskUpcalls for Reads {
+    fn operator_event(&self, _: OperatorId, _: Vec<u8>, _: u64) {}
+    fn spawn_io(&self, read: Read, ticket: u64) {
+        self.0.lock().unwrap().push((ticket, read));
+    }
+    fn now_unix_ms(&self) -> u64 {
+        0
+    }
+    fn wake_at(&self, _: Duration, _: u64) {}
+    fn acknowledge(&self, _: u64, _: TaskSnapshot) {}
+}
 
 /// The encoded rows of each key, by key group and encoded key; `None` for a removed key.
 type Bytes = BTreeMap<(u32, Vec<u8>), Option<Vec<u8>>>;

@@ -148,19 +148,17 @@ impl<K: Key, V> Table<K, V> {
     }
 
     /// Prepares for [`Table::fetch_ahead`]. Returns true if the tables are larger than the processor's caches. `output` is that of the
-    /// table's snapshots, whose memory is allocated and touched when the state grows, not when a barrier comes.
-    pub(crate) fn reads_ahead(&mut self, output: &mut Output) -> bool {
-        let Self { places, parts, written, .. } = self;
+    /// table's snapshots, `None` for the table's own; its memory is allocated and touched when the state grows, not when a barrier
+    /// comes.
+    pub(crate) fn reads_ahead_with(&mut self, mut output: Option<&mut Output>) -> bool {
+        let Self { places, parts, written, output: own, .. } = self;
         places.find(parts, |number, buckets| {
-            output.prepare();
+            match &mut output {
+                Some(output) => output.prepare(),
+                None => own.get_or_insert_default().prepare(),
+            }
             written.get_or_insert_default().resize(number, buckets);
         })
-    }
-
-    /// Asks the processor to load the place of a key into its cache; valid after [`Table::reads_ahead`] returned true.
-    #[inline]
-    pub(crate) fn fetch_ahead(&self, at: KeyAddress) {
-        self.places.fetch(self.place_of_part(at), at.hash, size_of::<(K, V)>());
     }
 
     /// Returns the value of a key; `None` if the key has none or is not owned.
@@ -177,18 +175,18 @@ impl<K: Key, V> Table<K, V> {
         Some(found.ok()?.remove().0.1)
     }
 
-    /// Finds a key's place as [`StateBackend::place`] does, for a table that shares the output of its snapshots.
-    /// `rows` writes a value to it.
+    /// Finds a key's place as [`StateBackend::place`] does. `output` is that of the table's snapshots, which several tables may
+    /// share, `None` for the table's own; `rows` writes a value to it.
     #[inline]
     pub(crate) fn place_with(
         &mut self,
         at: KeyAddress,
         same: impl FnMut(&K) -> bool,
-        output: &mut Output,
+        output: Option<&mut Output>,
         rows: impl Fn(&V, &mut RowWriter),
     ) -> Result<PlaceInTable<'_, K, V>, StateError> {
         if self.is_writing {
-            return self.place_while_writing(at, same, Some(output), rows);
+            return self.place_while_writing(at, same, output, rows);
         }
         Ok(match self.entry(at, same)? {
             Entry::Occupied(taken) => Place::Taken(taken),
@@ -300,26 +298,16 @@ impl<K: Key, V: Kept> StateBackend<K, V> for Table<K, V> {
         at: KeyAddress,
         same: impl FnMut(&K) -> bool,
     ) -> Result<Place<Self::Taken<'_>, Self::Free<'_>>, StateError> {
-        if self.is_writing {
-            return self.place_while_writing(at, same, None, V::write);
-        }
-        Ok(match self.entry(at, same)? {
-            Entry::Occupied(taken) => Place::Taken(taken),
-            Entry::Vacant(entry) => Place::Free(Vacant { entry, marks: None }),
-        })
+        self.place_with(at, same, None, V::write)
     }
 
     fn reads_ahead(&mut self) -> bool {
-        let Self { places, parts, written, output, .. } = self;
-        places.find(parts, |number, buckets| {
-            output.get_or_insert_default().prepare();
-            written.get_or_insert_default().resize(number, buckets);
-        })
+        self.reads_ahead_with(None)
     }
 
     #[inline]
     fn fetch_ahead(&self, at: KeyAddress) {
-        Table::fetch_ahead(self, at);
+        self.places.fetch(self.place_of_part(at), at.hash, size_of::<(K, V)>());
     }
 
     fn restore(&mut self, at: KeyAddress, key: K, state: V) -> Result<(), StateError> {

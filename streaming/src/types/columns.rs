@@ -5,7 +5,7 @@
 //! checked for UTF-8 once. A column takes at least one byte per value, so that a count greater than the bytes left is refused
 //! before memory is reserved.
 
-use super::{CodecError, Reader};
+use super::{CodecError, FlottType, Reader};
 
 /// Appends a column of numbers: a width in bytes (0, 1, 2, 4 or 8), the smallest number, and every number's distance from the
 /// smallest. If all numbers are equal, the width is `least`.
@@ -131,6 +131,37 @@ pub(super) fn fixed<const N: usize>(bytes: &[u8]) -> impl Iterator<Item = [u8; N
     bytes.as_chunks::<N>().0.iter().copied()
 }
 
+/// Reads a column of `count` lengths, at least one byte each. Returns them and their sum; what does not fit is `usize::MAX`, which no
+/// input has.
+fn read_lengths(count: usize, input: &mut Reader<'_>) -> Result<(Vec<usize>, usize), CodecError> {
+    let lengths = read_numbers(count, 1, input)?;
+    let lengths = lengths.map(|length| usize::try_from(length).unwrap_or(usize::MAX));
+    let whole = lengths.iter().fold(0_usize, |sum, length| sum.saturating_add(*length));
+    Ok((lengths, whole))
+}
+
+/// Appends a column of lists of numbers: their lengths as numbers, then one column of all numbers.
+pub(super) fn write_lists<'a, T: FlottType>(
+    lists: impl Iterator<Item = &'a Vec<T>> + Clone,
+    out: &mut Vec<u8>,
+) {
+    write_numbers(lists.clone().map(|list| list.len() as u64), 1, out);
+    T::encode_column(lists.flatten(), out);
+}
+
+/// Reads a column of `count` lists that [`write_lists`] wrote.
+///
+/// # Errors
+/// Fails when the bytes are not such a column.
+pub(super) fn read_lists<T: FlottType>(
+    count: usize,
+    input: &mut Reader<'_>,
+) -> Result<Vec<Vec<T>>, CodecError> {
+    let (lengths, whole) = read_lengths(count, input)?;
+    let mut numbers = T::decode_column(whole, input)?.into_iter();
+    Ok(lengths.into_iter().map(|length| numbers.by_ref().take(length).collect()).collect())
+}
+
 /// Appends a column of texts: their lengths as numbers, then all bytes.
 pub(super) fn write_texts<'a>(values: impl Iterator<Item = &'a str> + Clone, out: &mut Vec<u8>) {
     write_numbers(values.clone().map(|text| text.len() as u64), 1, out);
@@ -146,9 +177,7 @@ pub(super) fn read_texts<T>(
     input: &mut Reader<'_>,
     make: impl Fn(&str) -> T,
 ) -> Result<Vec<T>, CodecError> {
-    let lengths = read_numbers(count, 1, input)?;
-    let lengths = lengths.map(|length| usize::try_from(length).unwrap_or(usize::MAX));
-    let whole = lengths.iter().fold(0_usize, |sum, length| sum.saturating_add(*length));
+    let (lengths, whole) = read_lengths(count, input)?;
     let wrong = CodecError::Invalid { what: "UTF-8" };
     let mut rest = str::from_utf8(input.take(whole)?).map_err(|_| wrong)?;
     let mut values = Vec::with_capacity(lengths.len());

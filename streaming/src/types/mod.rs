@@ -167,6 +167,19 @@ pub trait FlottType: Sized + Send + 'static {
     fn decode_column(count: usize, input: &mut Reader<'_>) -> Result<Vec<Self>, CodecError> {
         Self::decode_vec(count, input)
     }
+    /// Appends the lists of a batch, whose elements have this type; by columns for numbers.
+    #[doc(hidden)]
+    fn encode_lists<'a, I>(lists: I, out: &mut Vec<u8>)
+    where
+        I: Iterator<Item = &'a Vec<Self>> + Clone,
+    {
+        lists.for_each(|list| list.encode(out));
+    }
+    /// Decodes `count` lists that [`FlottType::encode_lists`] encoded.
+    #[doc(hidden)]
+    fn decode_lists(count: usize, input: &mut Reader<'_>) -> Result<Vec<Vec<Self>>, CodecError> {
+        Vec::decode_vec(count, input)
+    }
     /// Feeds values to the hash of keys, one after another; `u8` feeds all at once.
     #[doc(hidden)]
     fn hash_slice(values: &[Self], hasher: &mut KeyHasher) {

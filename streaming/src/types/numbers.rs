@@ -2,7 +2,7 @@
 
 use super::{
     CodecError, FlottType, KeyHasher, Reader, Schema,
-    columns::{fixed, read_numbers, write_fixed, write_numbers},
+    columns::{fixed, read_lists, read_numbers, write_fixed, write_lists, write_numbers},
     write_varint, write_zigzag,
 };
 
@@ -15,9 +15,28 @@ pub(super) fn signed(value: u64) -> i64 {
     (value ^ 1 << 63) as i64
 }
 
+/// Lets lists of a number share one column in a batch.
+macro_rules! columns_of_lists {
+    () => {
+        fn encode_lists<'a, I: Iterator<Item = &'a Vec<Self>> + Clone>(
+            lists: I,
+            out: &mut Vec<u8>,
+        ) {
+            write_lists(lists, out);
+        }
+        fn decode_lists(
+            count: usize,
+            input: &mut Reader<'_>,
+        ) -> Result<Vec<Vec<Self>>, CodecError> {
+            read_lists(count, input)
+        }
+    };
+}
+
 macro_rules! unsigned {
     ($($type:ident),*) => {$(
         impl FlottType for $type {
+            columns_of_lists!();
             fn type_name() -> String { stringify!($type).into() }
             fn describe(schema: &mut Schema) { schema.word(stringify!($type)); }
             #[inline]
@@ -46,6 +65,7 @@ unsigned!(u16, u32, u64, usize);
 macro_rules! signed {
     ($($type:ident),*) => {$(
         impl FlottType for $type {
+            columns_of_lists!();
             fn type_name() -> String { stringify!($type).into() }
             fn describe(schema: &mut Schema) { schema.word(stringify!($type)); }
             #[inline]
@@ -75,6 +95,7 @@ signed!(i16, i32, i64, isize);
 macro_rules! fixed {
     ($($type:ident as $hash:ident),*) => {$(
         impl FlottType for $type {
+            columns_of_lists!();
             fn type_name() -> String { stringify!($type).into() }
             fn describe(schema: &mut Schema) { schema.word(stringify!($type)); }
             #[inline]

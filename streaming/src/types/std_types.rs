@@ -229,6 +229,12 @@ impl<T: FlottType> FlottType for Vec<T> {
         let heap = if std::mem::needs_drop::<T>() { heap_of(self.iter()) } else { 0 };
         size_of::<Self>() + self.capacity() * size_of::<T>() + heap
     }
+    fn encode_column<'a, I: Iterator<Item = &'a Self> + Clone>(values: I, out: &mut Vec<u8>) {
+        T::encode_lists(values, out);
+    }
+    fn decode_column(count: usize, input: &mut Reader<'_>) -> Result<Vec<Self>, CodecError> {
+        T::decode_lists(count, input)
+    }
 }
 
 macro_rules! collection {

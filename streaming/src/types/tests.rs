@@ -35,6 +35,11 @@ fn columns<T: FlottType + PartialEq + std::fmt::Debug>(values: &[T]) {
     columns_law(&values.iter().collect::<Vec<_>>());
 }
 
+/// Up to seven values.
+fn few<T: std::fmt::Debug>(of: impl Strategy<Value = T>) -> impl Strategy<Value = Vec<T>> {
+    prop::collection::vec(of, 0..8)
+}
+
 proptest! {
     #[test]
     fn numbers(a: u8, b: u16, c: u32, d: u64, e: i8, f: i16, g: (i32, i64, isize, usize), h: u128, i: i128) {
@@ -66,6 +71,14 @@ proptest! {
     #[test]
     fn columns_of_texts(a: Vec<String>, b: Vec<(String, Option<u64>, Vec<u8>)>) {
         columns(&a); columns(&b);
+    }
+
+    #[test]
+    fn columns_of_lists(
+        a in few(few(any::<u64>())), b in few((few(any::<i16>()), few(any::<f32>()), any::<String>())),
+        c in few(prop::option::of(few(any::<i64>()))), d in few(few(few(any::<u32>()))),
+    ) {
+        columns(&a); columns(&b); columns(&c); columns(&d);
     }
 
     #[test]
@@ -106,6 +119,10 @@ proptest! {
             prop_assert!(options.len() == count && count <= bytes.len());
         }
         let _ = <(f32, (u128, String), Vec<u8>)>::decode_column(count, &mut input());
+        if let Ok(lists) = Vec::<u32>::decode_column(count, &mut input()) {
+            prop_assert!(lists.len() == count && lists.iter().map(Vec::len).sum::<usize>() <= bytes.len());
+        }
+        let _ = <(Vec<f64>, Vec<Vec<i16>>)>::decode_column(count, &mut input());
     }
 
     #[test]

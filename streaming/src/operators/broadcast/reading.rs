@@ -3,8 +3,8 @@
 use super::{BroadcastProcessFunction, KeyedBroadcastProcessFunction, TakesBroadcast};
 use crate::{
     operators::{
-        BoxError, Collector, Context, KeySelector, KeyedOperator, KeyedProcessFunction,
-        OperatorContext, Process, ProcessFunction, Timer,
+        BoxError, Collector, Context, KeySelector, KeyedOperator, KeyedProcessFunction, Process,
+        ProcessFunction, Timer, process::lives_as,
     },
     types::FlottType,
 };
@@ -39,17 +39,9 @@ where
     F: BroadcastProcessFunction<A, B, Broadcast = V>,
 {
     type Out = F::Out;
-    fn open(&mut self, context: &OperatorContext) -> Result<(), BoxError> {
-        self.function.open(context)
-    }
+    lives_as!(function);
     fn process(&mut self, record: A, out: &mut Collector<F::Out>) -> Result<(), BoxError> {
         self.function.process(record, &self.broadcast, out)
-    }
-    fn finish(&mut self, out: &mut Collector<F::Out>) -> Result<(), BoxError> {
-        self.function.finish(out)
-    }
-    fn close(&mut self) {
-        self.function.close();
     }
 }
 
@@ -61,9 +53,7 @@ where
 {
     type State = F::State;
     type Out = F::Out;
-    fn open(&mut self, context: &OperatorContext) -> Result<(), BoxError> {
-        self.function.open(context)
-    }
+    lives_as!(function);
     fn process(
         &mut self,
         record: A,
@@ -81,12 +71,6 @@ where
         out: &mut Collector<F::Out>,
     ) -> Result<(), BoxError> {
         self.function.on_timer(timer, state, &self.broadcast, ctx, out)
-    }
-    fn finish(&mut self, out: &mut Collector<F::Out>) -> Result<(), BoxError> {
-        self.function.finish(out)
-    }
-    fn close(&mut self) {
-        self.function.close();
     }
 }
 

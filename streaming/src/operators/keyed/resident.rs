@@ -85,11 +85,7 @@ impl<K: Key, V: Kept, T, B: StateBackend<K, V>> Resident<K, V, T, B> {
 
     /// Opens the backend for the subtask's key groups.
     pub(in crate::operators) fn open(&mut self, context: &OperatorContext) {
-        self.groups = KeyGroups::of_subtask(
-            context.subtask(),
-            context.parallelism(),
-            context.max_parallelism(),
-        );
+        self.groups = context.key_groups();
         self.backend.open(self.groups.clone());
         if !B::ALWAYS_RESIDENT {
             self.parked = Table::new(self.groups.clone());
@@ -199,13 +195,15 @@ impl<K: Key, V: Kept, T, B: StateBackend<K, V>> Resident<K, V, T, B> {
         !behind && self.backend.admit(at, key)
     }
 
-    fn begin_fetches(&mut self, context: &OperatorContext) {
+    /// Begins the reads of the keys that are missing: of a batch, or of the timers that have fired.
+    pub(in crate::operators) fn begin_fetches(&mut self, context: &OperatorContext) {
         for fetch in self.backend.fetch() {
             context.spawn_io(fetch.read, fetch.ticket);
         }
     }
 
-    /// Fires a timer if its key is resident; otherwise parks it after what waits for the key already.
+    /// Fires a timer if its key is resident; otherwise parks it after what waits for the key already. After the last timer of a
+    /// firing the caller begins the reads of all missing keys, see [`Resident::begin_fetches`].
     #[inline]
     pub(in crate::operators) fn timer<S: KeySelector<T, Key = K>>(
         &mut self,
@@ -231,7 +229,6 @@ impl<K: Key, V: Kept, T, B: StateBackend<K, V>> Resident<K, V, T, B> {
                 free.insert((key, vec![Parked::Timer(timer)]));
             }
         }
-        self.begin_fetches(context);
         Ok(())
     }
 

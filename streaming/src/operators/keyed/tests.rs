@@ -7,37 +7,19 @@ use crate::{
         BoxError, Consumer, Context, KeyedOperator, KeyedProcessFunction, Link, SideOutputs,
         TimeDomain, Timer, context::ChainShared, join_chunks,
     },
-    seam::{Barrier, TaskUpcalls},
-    state::{ListState, MapState, State, slow::Slow},
+    seam::Barrier,
+    state::{
+        ListState, MapState, State,
+        slow::{Reads, Slow},
+    },
 };
-use futures::{executor::block_on, future::BoxFuture};
-use model::OperatorId;
 use proptest::prelude::*;
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},
-    time::Duration,
 };
 
 type Record = (u16, u32);
-
-type Read = BoxFuture<'static, Result<Vec<u8>, String>>;
-
-/// Reads that were begun, with their tickets, and nothing else.
-#[derive(Default)]
-struct Reads(Mutex<Vec<(u64, Read)>>);
-
-impl TaskUpcalls for Reads {
-    fn operator_event(&self, _: OperatorId, _: Vec<u8>, _: u64) {}
-    fn spawn_io(&self, read: Read, ticket: u64) {
-        self.0.lock().unwrap().push((ticket, read));
-    }
-    fn now_unix_ms(&self) -> u64 {
-        0
-    }
-    fn wake_at(&self, _: Duration, _: u64) {}
-    fn acknowledge(&self, _: u64, _: crate::TaskSnapshot) {}
-}
 
 /// The output in order: records, and control elements as `None`.
 type Seen<T> = Arc<Mutex<Vec<Option<T>>>>;
@@ -92,21 +74,13 @@ impl<T: Send + 'static> Running<T> {
     }
 
     fn batch(&mut self, records: Vec<Record>) {
-        self.overtaking += usize::from(!self.reads.0.lock().unwrap().is_empty());
+        self.overtaking += usize::from(!self.reads.is_empty());
         self.link.batch(&mut records.into()).unwrap();
     }
 
     /// Answers one of the reads; false if there is none.
     fn answer(&mut self, which: usize) -> bool {
-        let mut reads = self.reads.0.lock().unwrap();
-        if reads.is_empty() {
-            return false;
-        }
-        let which = which % reads.len();
-        let (ticket, read) = reads.remove(which);
-        drop(reads);
-        let (node, ticket) = crate::operators::split_ticket(ticket);
-        let mail = OperatorMail::Reply { ticket, result: block_on(read) };
+        let Some((node, mail)) = self.reads.answer(which) else { return false };
         self.link.deliver(node, mail).unwrap();
         true
     }
@@ -437,8 +411,7 @@ fn too_many_parked_records_stop_the_input() {
 fn a_read_that_fails_fails_the_task() {
     let mut slow = ledger_that_fetches(0, Vec::new());
     slow.batch(vec![(1, 1), (2, 1)]);
-    let (ticket, _) = slow.reads.0.lock().unwrap().remove(0);
-    let (node, ticket) = crate::operators::split_ticket(ticket);
+    let Some((node, OperatorMail::Reply { ticket, .. })) = slow.reads.answer(0) else { panic!() };
     let mail = OperatorMail::Reply { ticket, result: Err("the disk is gone".into()) };
     let failure = slow.link.deliver(node, mail).unwrap_err().to_string();
     assert!(

@@ -5,7 +5,7 @@ use super::{
     WindowFolding,
     late::Lateness,
     panes::{OpenPane, Panes},
-    restored::{Restored, other_version},
+    restored::{Restored, each_part},
     slices::{Pane, Slices},
     store::WindowStore,
 };
@@ -205,17 +205,13 @@ impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>> WindowCore<T, S,
         }
     }
 
-    /// Restores the next part of a state. Parts follow each other in any order.
+    /// Restores the next part of a state, behind its version byte.
     fn restore(
         &mut self,
         input: &mut Reader<'_>,
         context: &OperatorContext,
     ) -> Result<(), TaskError> {
         let codec = |error| context.codec_error(error);
-        let version = input.byte().map_err(codec)?;
-        if version != VERSION {
-            return Err(other_version(version, VERSION, context));
-        }
         let mut written = [0; 3];
         for part in &mut written {
             *part = input.zigzag().map_err(codec)?;
@@ -270,20 +266,9 @@ where
 
     fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
         self.lateness.open(context)?;
-        self.groups = KeyGroups::of_subtask(
-            context.subtask(),
-            context.parallelism(),
-            context.max_parallelism(),
-        );
+        self.groups = context.key_groups();
         self.panes = Panes::new(self.groups.clone());
-        while let Some(bytes) = context.next_snapshot()? {
-            let mut input = Reader::new(&bytes);
-            self.restore(&mut input, context)?;
-            while input.remaining() > 0 {
-                self.restore(&mut input, context)?;
-            }
-        }
-        Ok(())
+        each_part(VERSION, context, |input| self.restore(input, context))
     }
 
     fn add(
@@ -347,9 +332,10 @@ where
         self.panes.memory_bytes()
     }
 
-    fn begin_snapshot(&mut self) {
+    fn begin_snapshot(&mut self) -> bool {
         let (first, head) = (self.head(true), self.head(false));
         self.panes.begin_snapshot(&first, &head);
+        true
     }
 
     fn write_snapshot(
@@ -360,7 +346,7 @@ where
         self.panes.write_snapshot(slice).map_err(|error| failed(context, error))
     }
 
-    fn waits_for_storage(&self) -> bool {
+    fn full(&self) -> bool {
         self.panes.waits_for_storage()
     }
 

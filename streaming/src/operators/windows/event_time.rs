@@ -1,11 +1,10 @@
 //! Windows that are fired by watermarks.
 
-use super::store::WindowStore;
+use super::store::{WindowStore, state_in_store};
 use crate::{
     batch::{Batch, NO_TIME},
-    operators::{Collector, Flow, Operator, OperatorContext},
+    operators::{Collector, Flow, Operator, OperatorContext, OperatorMail},
     seam::{StreamEvent, TaskError},
-    state::Slice,
 };
 
 /// Groups the records of each key by windows of event time, and emits the results of a window once the watermark has passed its
@@ -82,12 +81,24 @@ where
         }
     }
 
+    fn mail(
+        &mut self,
+        mail: OperatorMail,
+        out: &mut Collector<W::Out>,
+        context: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        self.store.mail(&self.selector, mail, out, context)
+    }
+
     fn event(
         &mut self,
         event: StreamEvent,
         out: &mut Collector<W::Out>,
         context: &OperatorContext,
     ) -> Result<Flow, TaskError> {
+        if self.store.waits() {
+            return Ok(Flow::Waiting);
+        }
         match event {
             StreamEvent::Watermark(ms) => self.store.fire(ms, out, context),
             StreamEvent::Barrier(_) | StreamEvent::Idle(_) | StreamEvent::EndOfInput => {
@@ -96,28 +107,5 @@ where
         }
     }
 
-    fn state_bytes(&self) -> Option<u64> {
-        Some(self.store.memory_bytes())
-    }
-
-    fn full(&self) -> bool {
-        self.store.waits_for_storage()
-    }
-
-    fn begin_snapshot(
-        &mut self,
-        _checkpoint: u64,
-        _context: &OperatorContext,
-    ) -> Result<bool, TaskError> {
-        self.store.begin_snapshot();
-        Ok(true)
-    }
-
-    fn write_snapshot(
-        &mut self,
-        slice: &mut Slice<'_>,
-        context: &OperatorContext,
-    ) -> Result<bool, TaskError> {
-        self.store.write_snapshot(slice, context)
-    }
+    state_in_store!();
 }

@@ -14,6 +14,7 @@ mod gaps;
 mod late;
 mod panes;
 mod processing_time;
+mod queue;
 mod restored;
 mod session_core;
 mod sessions;

@@ -66,13 +66,13 @@ pub(super) struct OpenPane<'a, K, A> {
 impl<K: Key, A: Record> OpenPane<'_, K, A> {
     /// Prepares for [`OpenPane::fetch_ahead`]. Returns true if the table is larger than the processor's caches.
     pub(super) fn reads_ahead(&mut self) -> bool {
-        self.table.reads_ahead(self.output)
+        self.table.reads_ahead_with(Some(self.output))
     }
 
     /// Asks the processor to load the place of a key into its cache; valid after [`OpenPane::reads_ahead`] returned true.
     #[inline]
     pub(super) fn fetch_ahead(&self, at: KeyAddress) {
-        self.table.fetch_ahead(at);
+        StateBackend::fetch_ahead(&*self.table, at);
     }
 
     /// Returns the place of a key; see [`StateBackend::place`].
@@ -83,7 +83,8 @@ impl<K: Key, A: Record> OpenPane<'_, K, A> {
         same: impl FnMut(&K) -> bool,
     ) -> Result<PlaceInTable<'_, K, Single<A>>, StateError> {
         let number = self.number;
-        self.table.place_with(at, same, self.output, |kept, rows| write_row(number, kept, rows))
+        let rows = |kept: &Single<A>, rows: &mut RowWriter| write_row(number, kept, rows);
+        self.table.place_with(at, same, Some(self.output), rows)
     }
 
     /// Stores a restored value of a key.

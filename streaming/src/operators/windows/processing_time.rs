@@ -3,7 +3,7 @@
 //! The clock takes the place of the watermark: when it shows `now`, every window that ends before `now` is over. Event times
 //! and watermarks of the input are ignored.
 
-use super::store::WindowStore;
+use super::store::{WindowStore, state_in_store};
 use crate::{
     batch::Batch,
     operators::{
@@ -11,7 +11,6 @@ use crate::{
         alarm::{Alarm, clock},
     },
     seam::{StreamEvent, TaskError},
-    state::Slice,
 };
 
 /// Groups the records of each key by windows of processing time, and emits the results of a window once the machine's clock has
@@ -23,7 +22,7 @@ pub struct ProcessingTimeWindows<S, W> {
     /// so no record is ever late.
     now: i64,
     alarm: Alarm,
-    /// The moment up to which windows are being fired, while the output is full; `None` otherwise.
+    /// The moment up to which windows are being fired, while the output is full or keys are not resident; `None` otherwise.
     firing: Option<i64>,
 }
 
@@ -39,19 +38,23 @@ impl<S, W> ProcessingTimeWindows<S, W> {
         self.now
     }
 
-    /// Asks the host for a wake-up when the next window is over, or within a few milliseconds while a window is being fired.
+    /// Asks the host for a wake-up when the next window is over, or within a few milliseconds while a window is being fired. If that
+    /// waits for keys, it continues when they come.
     fn wake<T>(&mut self, context: &OperatorContext)
     where
         W: WindowStore<T, S>,
     {
         if self.firing.is_some() {
-            self.alarm.set_soon(context);
+            if !self.store.waits() {
+                self.alarm.set_soon(context);
+            }
         } else if let Some(end) = self.store.next_end() {
             self.alarm.set(end.saturating_add(1), context);
         }
     }
 
-    /// Fires the windows that end by `until`, and remembers `until` if the output is full before all are fired.
+    /// Fires the windows that end by `until`, and remembers `until` if not all are fired, because the output is full or keys are not
+    /// resident.
     fn fire<T>(
         &mut self,
         until: i64,
@@ -103,12 +106,14 @@ where
         out: &mut Collector<W::Out>,
         context: &OperatorContext,
     ) -> Result<(), TaskError> {
-        let OperatorMail::Timer { .. } = mail else { return Ok(()) };
-        self.alarm.rang();
-        let now = self.now(context);
-        let until = self.firing.unwrap_or(now.saturating_sub(1));
-        self.firing = Some(until);
-        if !out.is_full() {
+        if let OperatorMail::Timer { .. } = mail {
+            self.alarm.rang();
+            let now = self.now(context);
+            self.firing.get_or_insert(now.saturating_sub(1));
+        } else {
+            self.store.mail(&self.selector, mail, out, context)?;
+        }
+        if let Some(until) = self.firing.filter(|_| !out.is_full() && !self.store.waits()) {
             self.fire::<T>(until, out, context)?;
         }
         self.wake::<T>(context);
@@ -123,34 +128,14 @@ where
         out: &mut Collector<W::Out>,
         context: &OperatorContext,
     ) -> Result<Flow, TaskError> {
+        if self.store.waits() {
+            return Ok(Flow::Waiting);
+        }
         let Some(until) = self.firing else { return Ok(Flow::Done) };
         let flow = self.fire::<T>(until, out, context)?;
         self.wake::<T>(context);
         Ok(flow)
     }
 
-    fn state_bytes(&self) -> Option<u64> {
-        Some(self.store.memory_bytes())
-    }
-
-    fn full(&self) -> bool {
-        self.store.waits_for_storage()
-    }
-
-    fn begin_snapshot(
-        &mut self,
-        _checkpoint: u64,
-        _context: &OperatorContext,
-    ) -> Result<bool, TaskError> {
-        self.store.begin_snapshot();
-        Ok(true)
-    }
-
-    fn write_snapshot(
-        &mut self,
-        slice: &mut Slice<'_>,
-        context: &OperatorContext,
-    ) -> Result<bool, TaskError> {
-        self.store.write_snapshot(slice, context)
-    }
+    state_in_store!();
 }

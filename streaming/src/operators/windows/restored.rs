@@ -88,8 +88,33 @@ impl Restored {
     }
 }
 
+/// Calls `part` with every part of the state to restore, behind its version byte. Parts follow each other in any order.
+///
+/// # Errors
+/// Returns an error if a part has another version than `version`, if a snapshot cannot be read, or that of `part`.
+pub(super) fn each_part(
+    version: u8,
+    context: &OperatorContext,
+    mut part: impl FnMut(&mut Reader<'_>) -> Result<(), TaskError>,
+) -> Result<(), TaskError> {
+    while let Some(bytes) = context.next_snapshot()? {
+        let mut input = Reader::new(&bytes);
+        loop {
+            let written = input.byte().map_err(|error| context.codec_error(error))?;
+            if written != version {
+                return Err(other_version(written, version, context));
+            }
+            part(&mut input)?;
+            if input.remaining() == 0 {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Returns the failure of the task for the state of windows in another version of the format.
-pub(super) fn other_version(written: u8, read: u8, context: &OperatorContext) -> TaskError {
+fn other_version(written: u8, read: u8, context: &OperatorContext) -> TaskError {
     TaskError::Deployment(format!(
         "operator '{}': cannot restore its state, which has version {written} of the format of windows; those of the program are in version {read}; restore with the program that wrote the state, or give the operator another uid",
         context.name(),

@@ -18,10 +18,10 @@ struct Session<A> {
 
 /// The sessions of one key, ordered by time.
 #[derive(Debug)]
-pub(super) struct Sessions<A> {
+pub struct Sessions<A> {
     sessions: VecDeque<Session<A>>,
     /// The moment in milliseconds at which the key is looked at next: no session ends, or is discarded, before it. Not part of
-    /// the written state.
+    /// the written state: `None` for sessions that were read.
     pub(super) looked_at: Option<i64>,
 }
 
@@ -112,13 +112,13 @@ impl<A> Sessions<A> {
         self.sessions.retain(|it| it.window.last().saturating_add(lateness) > moment);
     }
 
-    /// Returns the first moment after `passed` at which a session ends or is to be discarded; `None` if there are no sessions.
+    /// Returns the first moment after `passed` at which a session ends or is to be discarded; `None` if there are no sessions, or
+    /// none that [`Sessions::give_up`] would leave.
     pub(super) fn next(&self, passed: i64, lateness: i64) -> Option<i64> {
         let ended = self.sessions.partition_point(|it| it.window.last() <= passed);
-        let given_up = match ended {
-            0 => None,
-            _ => self.sessions.front().map(|it| it.window.last().saturating_add(lateness)),
-        };
+        let mut kept =
+            self.sessions.range(..ended).map(|it| it.window.last().saturating_add(lateness));
+        let given_up = kept.find(|moment| *moment > passed);
         let over = self.sessions.get(ended).map(|it| it.window.last());
         given_up.into_iter().chain(over).min()
     }

@@ -2,7 +2,7 @@
 
 use crate::{
     batch::Batch,
-    operators::{Collector, Flow, OperatorContext},
+    operators::{Collector, Flow, OperatorContext, OperatorMail},
     seam::TaskError,
     state::Slice,
     types::Record,
@@ -21,7 +21,7 @@ pub trait WindowStore<T, S>: Send + 'static {
     /// Returns an error if the state cannot be read or belongs to other windows.
     fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError>;
 
-    /// Adds the records of a batch to their windows until the output interrupts the step; the records that are left stay in the
+    /// Adds the records of a batch to their windows, or parks those whose keys are not resident, until the output interrupts the step; the records that are left stay in the
     /// batch. All of them have a time, between the two of `extent`. A late record for a window that was fired and is still kept
     /// fires that window once more, for the record's key; a record that no window takes goes to the side output of late records
     /// or is dropped.
@@ -37,9 +37,29 @@ pub trait WindowStore<T, S>: Send + 'static {
         context: &OperatorContext,
     ) -> Result<(), TaskError>;
 
+    /// Takes the answer to a read of the store's backend, and works on what waits for its keys. Windows in memory read nothing.
+    ///
+    /// # Errors
+    /// Returns an error if the state cannot be read, or if the user's code fails.
+    fn mail(
+        &mut self,
+        _selector: &S,
+        _mail: OperatorMail,
+        _out: &mut Collector<Self::Out>,
+        _context: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        Ok(())
+    }
+
+    /// Returns true while records are parked, or windows that are being fired, until their keys are resident. No control element may
+    /// pass them.
+    fn waits(&self) -> bool {
+        false
+    }
+
     /// Fires the windows whose last millisecond is at most `until`, in the order of their last milliseconds. Returns
-    /// [`Flow::More`] if the output is full or the step interrupted before all are fired: the caller then calls again with the
-    /// same `until`.
+    /// [`Flow::More`] if the output is full or the step interrupted before all are fired, and [`Flow::Waiting`] if keys are not
+    /// resident: the caller then calls again with the same `until`, in the second case when [`WindowStore::waits`] is false.
     ///
     /// # Errors
     /// Returns an error if the user's code fails.
@@ -61,8 +81,9 @@ pub trait WindowStore<T, S>: Send + 'static {
     /// Returns the bytes of memory that the windows' tables take; the heap of keys and kept values does not count.
     fn memory_bytes(&self) -> u64;
 
-    /// Begins the snapshot of the present state, which is written while records come. No other one is being written.
-    fn begin_snapshot(&mut self);
+    /// Begins the snapshot of the present state, which is written while records come. No other one is being written. Returns false
+    /// and does nothing if the store's backend cannot: [`WindowStore::snapshot`] is called then.
+    fn begin_snapshot(&mut self) -> bool;
 
     /// Writes a slice of the snapshot that was begun, as [`Operator::write_snapshot`](crate::operators::Operator::write_snapshot) does.
     /// Returns true if the snapshot is complete.
@@ -75,9 +96,57 @@ pub trait WindowStore<T, S>: Send + 'static {
         context: &OperatorContext,
     ) -> Result<bool, TaskError>;
 
-    /// Returns true while so many chunks of a snapshot wait for their storage that no more records should come.
-    fn waits_for_storage(&self) -> bool;
+    /// Returns the present state, if the backend cannot write it while records come.
+    ///
+    /// # Errors
+    /// Returns an error if the state cannot be read or encoded.
+    fn snapshot(&mut self, _context: &OperatorContext) -> Result<Option<Vec<u8>>, TaskError> {
+        Ok(None)
+    }
+
+    /// Returns true while no more records should come: so many chunks of a snapshot wait for their storage, or so many records for
+    /// their keys.
+    fn full(&self) -> bool;
 
     /// Returns how many records were dropped since the subtask started because they came after the end of the allowed lateness.
     fn late_records(&self) -> u64;
 }
+
+/// Implements the methods of an [`Operator`](crate::operators::Operator) that concern its state by those of the store in the field
+/// `store`.
+macro_rules! state_in_store {
+    () => {
+        fn state_bytes(&self) -> Option<u64> {
+            Some(self.store.memory_bytes())
+        }
+
+        fn full(&self) -> bool {
+            self.store.full()
+        }
+
+        fn begin_snapshot(
+            &mut self,
+            _checkpoint: u64,
+            _context: &OperatorContext,
+        ) -> Result<bool, TaskError> {
+            Ok(self.store.begin_snapshot())
+        }
+
+        fn write_snapshot(
+            &mut self,
+            slice: &mut $crate::state::Slice<'_>,
+            context: &OperatorContext,
+        ) -> Result<bool, TaskError> {
+            self.store.write_snapshot(slice, context)
+        }
+
+        fn snapshot(
+            &mut self,
+            _checkpoint: u64,
+            context: &OperatorContext,
+        ) -> Result<Option<Vec<u8>>, TaskError> {
+            self.store.snapshot(context)
+        }
+    };
+}
+pub(super) use state_in_store;

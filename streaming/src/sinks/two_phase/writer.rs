@@ -6,7 +6,7 @@ use crate::{
     graph::draft::lock,
     operators::{BoxError, Collector, Flow, Operator, OperatorContext, OperatorMail},
     seam::{StreamEvent, TaskError},
-    sinks::sink::{CommittingSinkWriter, Sink, SinkWriter, WriterContext},
+    sinks::{CommittingSinkWriter, Sink, SinkWriter, WriterContext},
     state::{Share, State, read_operator_state, write_operator_state},
 };
 use std::sync::{Arc, Mutex};

@@ -1,7 +1,10 @@
 //! Sessions against a naive model, and programs with sessions and count windows.
 
 use super::*;
-use crate::operators::windows::session_core::SessionCore;
+use crate::operators::{
+    KeyedOperator,
+    windows::{counts::RowCounts, session_core::SessionCore},
+};
 
 /// A session of the model: first and last millisecond, numbers.
 type Merged = (i64, i64, BTreeSet<u32>);
@@ -83,6 +86,20 @@ pub(super) fn core(gap: fn(u32) -> i64, lateness: i64) -> Core {
     SessionCore::new(ProcessWindow(Show), ByNumber(gap), lateness)
 }
 
+/// Sessions in a backend that fetches, and keeps `room` keys in memory.
+pub(super) fn fetching(
+    gap: fn(u32) -> i64,
+    lateness: i64,
+    room: usize,
+) -> impl WindowStore<Record, ByFirst, Out = (u8, i64, i64, Vec<u32>)> {
+    SessionCore::<Record, ByFirst, _, _, _>::with_backend(
+        ProcessWindow(Show),
+        ByNumber(gap),
+        lateness,
+        Slow::new(room),
+    )
+}
+
 const GAPS: [fn(u32) -> i64; 4] = [
     |_| 1,
     |_| 7,
@@ -99,6 +116,15 @@ proptest! {
     ) {
         let gap = GAPS[gap];
         check(&acts, interrupted, || core(gap, lateness), &mut sessions(gap, lateness))?;
+    }
+
+    #[test]
+    fn sessions_over_a_backend_that_fetches_are_those_of_a_naive_model(
+        acts in acts(), gap in 0_usize..4, lateness in prop_oneof![Just(0), 1_i64..30], room in 0_usize..5,
+        interrupted: bool,
+    ) {
+        let gap = GAPS[gap];
+        check(&acts, interrupted, || fetching(gap, lateness, room), &mut sessions(gap, lateness))?;
     }
 
     #[test]
@@ -158,6 +184,87 @@ fn a_shorter_lateness_does_not_fire_sessions_again_that_were_kept_for_a_longer_o
     let mut after = Subtask::new(operator, (0, 1), &[before.snapshot()], false);
     let fired = after.event(StreamEvent::Watermark(i64::MAX));
     assert_eq!(fired, [((1, 50, 59, vec![2]), 59)]);
+}
+
+#[test]
+fn sessions_move_between_a_backend_that_fetches_and_memory() {
+    let fetching = || EventTimeWindows::new(by_first(), fetching(|_| 10, 5, 1));
+    let in_memory = || EventTimeWindows::new(by_first(), core(|_| 10, 5));
+    let records = [(1, 1, 0), (2, 2, 3), (3, 3, -7), (1, 4, 12)];
+    let mut slow = Subtask::new(fetching(), (0, 1), &[], false);
+    assert_eq!(slow.batch(&records), []);
+    assert!(!slow.reads.is_empty());
+    assert_eq!(slow.event(StreamEvent::Watermark(10)).len(), 2);
+    let from_slow = slow.snapshot();
+    let mut memory = Subtask::new(in_memory(), (0, 1), &[], false);
+    memory.batch(&records);
+    memory.event(StreamEvent::Watermark(10));
+    let mut to_memory = Subtask::new(in_memory(), (0, 1), &[from_slow], false);
+    let mut to_slow = Subtask::new(fetching(), (0, 1), &[memory.snapshot()], false);
+    for subtask in [&mut slow as &mut dyn Fires, &mut memory, &mut to_memory, &mut to_slow] {
+        assert_eq!(subtask.fires(12), [((2, 3, 12, vec![2]), 12)]);
+        assert_eq!(subtask.fires(i64::MAX), [((1, 12, 21, vec![4]), 21)]);
+    }
+}
+
+/// A subtask of any operator.
+trait Fires {
+    fn fires(&mut self, watermark: i64) -> Vec<Shown>;
+}
+
+impl<Op: Operator<Record, Out = (u8, i64, i64, Vec<u32>)>> Fires for Subtask<Op> {
+    fn fires(&mut self, watermark: i64) -> Vec<Shown> {
+        self.event(StreamEvent::Watermark(watermark))
+    }
+}
+
+#[test]
+fn the_keys_that_a_watermark_looks_at_are_fetched_at_once() {
+    let operator = EventTimeWindows::new(by_first(), fetching(|_| 10, 0, 0));
+    let mut slow = Subtask::new(operator, (0, 1), &[], false);
+    let records: Vec<_> = (0..100).map(|key| (key, 1, 0)).collect();
+    slow.batch(&records);
+    // Two reads per batch, by the backend.
+    assert_eq!((0..3).filter(|_| slow.answer(0)).count(), 2);
+    // Writes are under way for some batches, and read from there.
+    (0..6).for_each(|number| {
+        slow.batch(&[(200, number, 0)]);
+        while slow.answer(0) {}
+    });
+    let mut ended = slow.operator.event(StreamEvent::Watermark(9), &mut slow.out, &slow.context);
+    assert_eq!(ended, Ok(Flow::Waiting));
+    assert_eq!((0..3).filter(|_| slow.answer(0)).count(), 2);
+    ended = slow.operator.event(StreamEvent::Watermark(9), &mut slow.out, &slow.context);
+    assert_eq!((ended, slow.shown().len()), (Ok(Flow::Done), 101));
+}
+
+#[test]
+fn count_windows_are_the_same_over_a_backend_that_fetches() {
+    for (size, slide) in [(5, 5), (6, 4), (1, 1), (2, 5)] {
+        let function = CountWindow::new(RowCounts::new(size, slide), ProcessWindow(Show));
+        let states =
+            <CountWindows as WindowAssigner<Record>>::states::<ByFirst, ProcessWindow<Show>>;
+        let memory = KeyedOperator::new(by_first(), function.clone(), states());
+        let slow = KeyedOperator::with_backend(by_first(), function, states(), Slow::new(2));
+        let mut memory = Subtask::new(memory, (0, 1), &[], false);
+        let mut slow = Subtask::new(slow, (0, 1), &[], false);
+        let (mut expected, mut shown) = (Vec::new(), Vec::new());
+        for number in 0..200 {
+            let records = [(number as u8 % 7, number, 0), (number as u8 % 3, 1_000 + number, 0)];
+            expected.extend(memory.batch(&records));
+            shown.extend(slow.batch(&records));
+            if number % 5 == 0 {
+                slow.answer(number as usize);
+            }
+        }
+        shown.extend(slow.event(StreamEvent::EndOfInput));
+        for key in 0..7 {
+            let of_key = |shown: &[Shown]| -> Vec<Shown> {
+                shown.iter().filter(|((of, ..), _)| *of == key).cloned().collect()
+            };
+            assert_eq!(of_key(&shown), of_key(&expected), "{size} {slide} {key}");
+        }
+    }
 }
 
 #[test]
