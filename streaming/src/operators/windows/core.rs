@@ -360,6 +360,11 @@ where
         self.panes.write_snapshot(slice).map_err(|error| failed(context, error))
     }
 
+    fn abort_snapshot(&mut self) -> bool {
+        self.panes.abort_snapshot();
+        true
+    }
+
     fn waits_for_storage(&self) -> bool {
         self.panes.waits_for_storage()
     }

@@ -120,4 +120,8 @@ where
     ) -> Result<bool, TaskError> {
         self.store.write_snapshot(slice, context)
     }
+
+    fn abort_snapshot(&mut self) -> bool {
+        self.store.abort_snapshot()
+    }
 }

@@ -354,6 +354,10 @@ where
         self.table.write_snapshot(slice).map_err(|error| failed(context, error))
     }
 
+    fn abort_snapshot(&mut self) -> bool {
+        self.table.abort_snapshot()
+    }
+
     fn waits_for_storage(&self) -> bool {
         self.table.waits_for_storage()
     }

@@ -75,6 +75,10 @@ pub trait WindowStore<T, S>: Send + 'static {
         context: &OperatorContext,
     ) -> Result<bool, TaskError>;
 
+    /// Drops the snapshot that was begun, as [`Operator::abort_snapshot`](crate::operators::Operator::abort_snapshot) does. Returns
+    /// false, and does nothing, if the store has to write it to its end.
+    fn abort_snapshot(&mut self) -> bool;
+
     /// Returns true while so many chunks of a snapshot wait for their storage that no more records should come.
     fn waits_for_storage(&self) -> bool;
 
