@@ -345,6 +345,7 @@ impl Subtask for ChainTask {
             }
             Mail::Cancel => {
                 task.over = true;
+                task.shared.cancelled.store(true, Ordering::Relaxed);
                 Ok(())
             }
         })

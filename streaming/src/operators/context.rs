@@ -54,6 +54,8 @@ pub struct ChainShared {
     pub ends_with_checkpoint: bool,
     /// True once the barrier of a stop has passed through the chain before the end of its data: see [`ChainShared::is_stopped`].
     pub(crate) stopped: AtomicBool,
+    /// True once the JobMaster has cancelled the task, and with it those that it works with.
+    pub(crate) cancelled: AtomicBool,
     /// The number after that of the newest checkpoint that was aborted, whose barrier may come later than the notice.
     pub(crate) aborted: AtomicU64,
     /// Snapshots of operators for barriers that are still in the chain, by checkpoint id.
