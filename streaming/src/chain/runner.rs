@@ -606,7 +606,7 @@ mod tests {
         }
         let answers = answers.lock().unwrap();
         assert_eq!((&answers.acknowledged[..], &answers.given_up[..]), (&[3][..], &[2][..]));
-        assert!(task.shared.take_snapshots(u64::MAX).is_empty());
+        assert!(task.shared.snapshots.lock().unwrap().is_empty());
     }
 
     #[test]
