@@ -51,7 +51,7 @@ fn files_in_hdfs_are_committed_by_checkpoints_in_hdfs_and_each_line_is_there_onc
         (format!("{root}/out"), format!("execution.checkpointing.dir={root}/checkpoints"));
     let options = ["-D", "execution.checkpointing.interval=200ms", "-D", &checkpoints, "-p", "2"];
     // The job lasts some checkpoints.
-    let work = if cfg!(debug_assertions) { "10000" } else { "200000" };
+    let work = if cfg!(debug_assertions) { "2000" } else { "40000" };
     let program = bin("visits");
     let job = [program.to_str().unwrap(), "--input", input.to_str().unwrap()];
     let to = ["--output", &out, "--work", work];
