@@ -109,7 +109,7 @@ pub struct GraphNode {
 pub struct StateDeclaration {
     /// Name of the state, unique within its operator.
     pub name: String,
-    /// Kind of the state: `value`, `list`, `map`, `timers`, `broadcast`, `splits`, `enumerator`, `collected`, …
+    /// `value`, `list`, `map`, `timers`, `broadcast`, `splits`, `enumerator`, `collected`, `watermark`, …
     pub kind: String,
     /// Fingerprints of the types' schemas by role, such as `key` and `value`. The role `key` marks keyed state.
     pub schemas: BTreeMap<String, String>,
@@ -128,10 +128,19 @@ impl StateDeclaration {
     /// The [`StateDeclaration::kind`] of broadcast state, which the first subtask writes and all subtasks read.
     pub const BROADCAST: &'static str = "broadcast";
 
+    /// The kind of the watermark of an operator that assigns event times.
+    pub const WATERMARK: &'static str = "watermark";
+
     /// Returns true if the state is all that a subtask of its operator writes, in a format of its own. An operator that does not
     /// declare such a state cannot read the bytes, not even to drop them.
     pub fn is_whole(&self) -> bool {
-        [Self::SPLITS, Self::COLLECTED].contains(&self.kind.as_str())
+        [Self::SPLITS, Self::COLLECTED, Self::WATERMARK].contains(&self.kind.as_str())
+    }
+
+    /// Returns true if the operator may be restored without the state, and then begins as in a new job. Such a state demands no
+    /// uid, and a restore drops it if the program has no place for it.
+    pub fn is_optional(&self) -> bool {
+        self.kind == Self::WATERMARK
     }
 
     /// Returns true if the state belongs to keys and is distributed by key group: it has a schema for the role `key`.

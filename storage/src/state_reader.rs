@@ -104,13 +104,13 @@ impl StateReader {
         Ok(Snapshot { uri, checkpoint_of: is_checkpoint.then_some(job), metadata })
     }
 
-    /// Deletes a snapshot that the job owns: its metadata first, then its objects. Of a checkpoint, objects in folders of older
-    /// checkpoints stay, because other checkpoints of the job may refer to them.
+    /// Deletes a snapshot: its objects first, then its metadata. If a call fails or the process ends before the metadata is deleted,
+    /// another call of this function for the same snapshot finds the metadata and deletes the rest. Of a checkpoint's objects, those
+    /// stay that are older than it, because other checkpoints of the job may refer to them.
     ///
     /// # Errors
     /// Returns the store's error; what was deleted before it stays deleted.
     pub async fn delete(&self, snapshot: &Snapshot) -> Result<(), StoreError> {
-        self.delete_object(&snapshot.uri).await?;
         let folder = parent(&snapshot.uri);
         for handle in snapshot.metadata.handles() {
             if let StateHandle::External { uri, .. } = handle
@@ -119,7 +119,7 @@ impl StateReader {
                 self.delete_object(uri).await?;
             }
         }
-        Ok(())
+        self.delete_object(&snapshot.uri).await
     }
 
     /// Copies what a checkpoint refers to outside of the checkpoint directory into the directory, or, if tasks can't read it
@@ -229,9 +229,10 @@ fn last(uri: &str) -> &str {
 mod tests {
     use super::*;
     use crate::checkpoints::tests::metadata;
-    use crate::objects::FileObjects;
+    use crate::objects::{FileObjects, PutNew, StoreFuture};
     use crate::savepoints::SavepointFolder;
     use model::{ExecutionAttemptId, JobVertexId, OperatorId, OperatorSubtaskState};
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     fn reader(directory: Option<&CheckpointDirectory>) -> StateReader {
         StateReader::new(directory.cloned(), Platform::production(), S3Settings::default())
@@ -328,6 +329,70 @@ mod tests {
         reader.delete(&snapshot).await.unwrap();
         assert!(directory.read(&own).await.is_err());
         assert_eq!(directory.read(&older).await.unwrap(), "old");
+    }
+
+    /// A store whose calls of `delete` fail but for the first ones, as if the process had ended after them.
+    #[derive(Debug)]
+    struct Dying {
+        inner: Arc<dyn ObjectStore>,
+        deletes: AtomicUsize,
+    }
+
+    impl ObjectStore for Dying {
+        fn get(&self, name: &str) -> StoreFuture<Option<Bytes>> {
+            self.inner.get(name)
+        }
+        fn put_new(&self, name: &str, bytes: Bytes) -> StoreFuture<PutNew> {
+            self.inner.put_new(name, bytes)
+        }
+        fn put(&self, name: &str, bytes: Bytes) -> StoreFuture<()> {
+            self.inner.put(name, bytes)
+        }
+        fn delete(&self, name: &str) -> StoreFuture<bool> {
+            let less = |left: usize| left.checked_sub(1);
+            match self.deletes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less) {
+                Ok(_) => self.inner.delete(name),
+                Err(_) => {
+                    let path = name.to_owned();
+                    Box::pin(async { Err(StoreError::DiskFull { path }) })
+                }
+            }
+        }
+        fn list(&self, prefix: &str) -> StoreFuture<Vec<String>> {
+            self.inner.list(prefix)
+        }
+        fn location(&self) -> String {
+            self.inner.location()
+        }
+    }
+
+    #[tokio::test]
+    async fn a_deletion_that_a_crash_has_interrupted_is_completed_later() {
+        for deletes in 0..3 {
+            let home = tempfile::tempdir().unwrap();
+            let directory = directory(&home.path().join("checkpoints"));
+            let metadata = checkpoint(&directory).await;
+            let objects = Arc::new(FileObjects::open(home.path()).unwrap());
+            let within = std::time::Duration::from_secs(600);
+            let savepoint = SavepointFolder::new(objects, "savepoint-1");
+            savepoint.write(&reader(Some(&directory)), &metadata, within).await.unwrap();
+            let folder = home.path().join("savepoint-1");
+            let uri = folder.to_str().unwrap();
+            let snapshot = reader(None).snapshot(uri).await.unwrap();
+            let interrupted = reader(None);
+            let inner: Arc<dyn ObjectStore> = Arc::new(FileObjects::open(&folder).unwrap());
+            let dying = Arc::new(Dying { inner, deletes: deletes.into() });
+            interrupted.opened.lock().unwrap().insert(uri.to_owned(), dying);
+            let outcome = interrupted.delete(&snapshot).await;
+            assert_eq!(outcome.is_ok(), deletes == 2, "an object and the metadata");
+            // The next JobMaster knows the URI alone.
+            match reader(None).snapshot(uri).await {
+                Ok(again) => reader(None).delete(&again).await.unwrap(),
+                Err(error) => assert!(deletes == 2, "{error}"),
+            }
+            let left = std::fs::read_dir(&folder).into_iter().flatten().count();
+            assert_eq!(left, 0, "after {deletes} deletions");
+        }
     }
 
     #[tokio::test]

@@ -86,9 +86,8 @@ pub enum Incompatible {
     },
 }
 
-/// Checks that the state of every operator in a snapshot has its place in a job's graph, by operator id, state name, kind and
-/// types. With `allow_dropped`, operators and states of the snapshot that the program does not have are no errors: their state
-/// will be dropped.
+/// Checks that every state in a snapshot has its place in a job. `allow_dropped`: state without a place is left behind. An operator
+/// all of whose state is optional needs no place.
 ///
 /// # Errors
 /// Returns every reason why the job can't start from the snapshot, ordered by operator.
@@ -101,7 +100,9 @@ pub fn check(
     for (id, saved) in &snapshot.operators {
         let has_state =
             saved.coordinator.is_some() || saved.subtasks.iter().any(|part| part.state.is_some());
-        if !has_state {
+        let is_optional =
+            !saved.states.is_empty() && saved.states.iter().all(StateDeclaration::is_optional);
+        if !has_state || is_optional {
             continue;
         }
         match graph.nodes.iter().find(|node| node.operator_id == *id) {
@@ -204,6 +205,7 @@ mod tests {
     use super::*;
     use crate::testing::{graph, vertex};
     use model::{JobId, OperatorSubtaskState, StateHandle};
+    use std::collections::BTreeMap;
 
     fn sums(key: &str, value: &str) -> StateDeclaration {
         let schemas = [("key", key), ("value", value)];
@@ -340,6 +342,28 @@ mod tests {
         assert!(!is_readable(&graph.nodes[0], saved));
         graph.nodes[0].states = vec![files[0].clone()];
         assert!(is_readable(&graph.nodes[0], saved));
+    }
+
+    #[test]
+    fn an_operator_that_assigns_watermarks_may_go_and_no_other_one_gets_its_state() {
+        let (mut graph, mut snapshot) = saved();
+        let watermark =
+            StateDeclaration { schemas: BTreeMap::new(), ..of_source("watermark", "", "") };
+        for saved in snapshot.operators.values_mut() {
+            saved.states = vec![watermark.clone()];
+        }
+        let saved = snapshot.operators.values().next().unwrap();
+        // The operator in its place has other state, or none.
+        for states in [vec![sums("u64", "i64")], Vec::new()] {
+            graph.nodes[0].states = states;
+            assert_eq!(check(&graph, &snapshot, false), Ok(()));
+            assert!(!is_readable(&graph.nodes[0], saved));
+        }
+        graph.nodes[0].states = vec![watermark];
+        assert_eq!(check(&graph, &snapshot, false), Ok(()));
+        assert!(is_readable(&graph.nodes[0], saved));
+        graph.nodes[0].operator_id.0 += 1;
+        assert_eq!(check(&graph, &snapshot, false), Ok(()));
     }
 
     #[test]

@@ -257,7 +257,7 @@ impl Worker {
 
     /// Asks execution attempts to stop; returns at once.
     pub(crate) fn cancel(&self, attempts: &[ExecutionAttemptId]) {
-        self.tasks.cancel(|attempt, _| attempts.contains(attempt));
+        self.tasks.cancel_by_job_master(attempts);
     }
 
     /// Asks all tasks of a slot to stop; returns at once.

@@ -149,15 +149,25 @@ impl Tasks {
 
     /// Asks the tasks for which `which` returns true to stop; returns at once.
     pub(crate) fn cancel(&self, which: impl Fn(&ExecutionAttemptId, AllocationId) -> bool) {
-        let controls: Vec<_> = lock(&self.table)
+        self.controls(which).iter().for_each(TaskControl::cancel);
+    }
+
+    /// Asks tasks to stop that their JobMaster cancels; returns at once.
+    pub(crate) fn cancel_by_job_master(&self, attempts: &[ExecutionAttemptId]) {
+        let controls = self.controls(|attempt, _| attempts.contains(attempt));
+        controls.iter().for_each(TaskControl::cancel_by_job_master);
+    }
+
+    fn controls(
+        &self,
+        which: impl Fn(&ExecutionAttemptId, AllocationId) -> bool,
+    ) -> Vec<Arc<TaskControl>> {
+        lock(&self.table)
             .running
             .iter()
             .filter(|(attempt, task)| which(attempt, task.allocation))
             .map(|(_, task)| Arc::clone(&task.control))
-            .collect();
-        for control in controls {
-            control.cancel();
-        }
+            .collect()
     }
 
     /// Waits until all tasks have ended.

@@ -34,6 +34,11 @@ fn failed(path: &Path) -> impl FnOnce(io::Error) -> StoreError {
     move |error| StoreError::from_io(path, &error)
 }
 
+/// Returns the name of the file that is a mark.
+fn mark_name(name: &str, owner: &str) -> String {
+    format!("{}{IN_PROGRESS}", hidden(name, owner))
+}
+
 /// Makes the names of a folder durable.
 fn sync(folder: &Path) -> Result<(), StoreError> {
     File::open(folder).and_then(|opened| opened.sync_all()).map_err(failed(folder))
@@ -92,7 +97,7 @@ impl OutputFolder for LocalFolder {
     }
 
     fn leave_mark(&self, name: &str, owner: &str) -> StoreFuture<Option<String>> {
-        let (folder, mark) = (self.folder.clone(), format!("{}{IN_PROGRESS}", hidden(name, owner)));
+        let (folder, mark) = (self.folder.clone(), mark_name(name, owner));
         self.calls.run(move || {
             fs::create_dir_all(&folder).map_err(failed(&folder))?;
             let path = folder.join(&mark);
@@ -118,6 +123,10 @@ impl OutputFolder for LocalFolder {
             }
             take()
         })
+    }
+
+    fn remove_mark(&self, name: &str, owner: &str) {
+        let _ = fs::remove_file(self.folder.join(mark_name(name, owner)));
     }
 
     fn piece_bytes(&self) -> usize {

@@ -44,7 +44,10 @@ pub trait OutputFolder: Send + Sync + fmt::Debug {
     fn take_mark(&self, _mark: &str) -> StoreFuture<bool> {
         Box::pin(async { Ok(true) })
     }
-    /// Returns the number of bytes that each [`OutputFile::write`] but the last must have.
+    /// Deletes the mark of [`OutputFolder::leave_mark`] with these arguments, if it is in the folder; waits for the disk. Errors are
+    /// ignored.
+    fn remove_mark(&self, _name: &str, _owner: &str) {}
+    /// Returns how many bytes to write at once.
     fn piece_bytes(&self) -> usize;
 }
 

@@ -231,7 +231,7 @@ fn finish(
 }
 
 /// Requires of a job with periodic checkpoints that every operator with state has a uid: a savepoint finds the operator by it after
-/// the program has changed.
+/// the program has changed. State without which an operator may be restored does not count.
 fn require_uids(
     plan: &Plan,
     drafts: &[NodeDraft],
@@ -243,7 +243,8 @@ fn require_uids(
         return Ok(());
     }
     let has_state = |node: &GraphNode, draft: &NodeDraft| {
-        draft.source || node.coordinated || node.commits || !node.states.is_empty()
+        let needs_state = node.states.iter().any(|state| !state.is_optional());
+        draft.source || node.coordinated || node.commits || needs_state
     };
     let without: Vec<String> = plan
         .nodes

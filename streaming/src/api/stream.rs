@@ -11,7 +11,7 @@ use crate::{
     operators::{
         AssignWatermarks, BoxError, ByReference, ByValue, Collector, Filter, FlatMap, Inspect, Map,
         Operator, OutputTag, Process, ProcessFunction, StatefulProcess, StatefulProcessFunction,
-        TryFilter, TryFlatMap, TryMap,
+        TryFilter, TryFlatMap, TryMap, watermark_state,
     },
     state::State,
     time::{TimestampAssigner, WatermarkGenerator, WatermarkStrategy},
@@ -61,7 +61,7 @@ impl<T> Stream<T> {
 
     /// Sets the operator's uid, unique in the job: in every later version of the program its state is found by this uid. With
     /// `execution.checkpointing.interval` a program is invalid in which a source or an operator with state has none, unless
-    /// `pipeline.auto-generate-uids` is true.
+    /// `pipeline.auto-generate-uids` is true; see [`Stream::assign_timestamps_and_watermarks`] for the one operator that may do without.
     pub fn uid(self, uid: impl Into<String>) -> Self {
         self.set("uid", |node| node.uid = Some(uid.into()))
     }
@@ -355,6 +355,10 @@ impl<T: Record> Stream<T> {
 
     /// Gives every record its event time and the stream its watermarks, as `strategy` says. They replace the times and watermarks
     /// that the stream has already; only the final watermark at the end of input passes.
+    ///
+    /// Checkpoints contain the watermark of each subtask. A restored subtask begins with its own one, at another parallelism with
+    /// the minimum of all. The operator needs no uid: if a changed program finds no watermark in a savepoint, the operator begins
+    /// without one, so that operators whose state is new take records as on time that were late before.
     pub fn assign_timestamps_and_watermarks<F, G>(
         &self,
         strategy: WatermarkStrategy<T, F, G>,
@@ -363,7 +367,9 @@ impl<T: Record> Stream<T> {
         F: TimestampAssigner<T>,
         G: WatermarkGenerator<T>,
     {
-        self.transform("timestamps_and_watermarks", move || AssignWatermarks::new(strategy.clone()))
+        let kind = "timestamps_and_watermarks".to_owned();
+        let spec = OperatorSpec { kind, states: watermark_state(), ..OperatorSpec::default() };
+        self.add(spec, move || AssignWatermarks::new(strategy.clone()))
     }
 
     /// Runs a function that is opened and closed and may fail, see [`ProcessFunction`].

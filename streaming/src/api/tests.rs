@@ -4,6 +4,7 @@ use crate::{
     Args, BuildInputs, BuildProgramError, BuiltJob, Environment, ProgramEntry, build,
     harness::{Harness, HarnessError, Outcome},
     operators::BoxError,
+    time::WatermarkStrategy,
 };
 use model::{ContentHash, JobId, ShipStrategy};
 use std::{collections::BTreeMap, path::Path};
@@ -313,7 +314,10 @@ fn with_checkpoints_every_operator_with_state_needs_a_uid() {
     assert_eq!(with(&[interval, ("pipeline.auto-generate-uids", "true")]), Ok(()));
     assert_eq!(with(&[]), Ok(()));
     let named = |env: &Environment| {
-        let counts = env.sequence(0..9).uid("numbers").key_by(|n| n).count().uid("totals");
+        let in_order = WatermarkStrategy::for_monotonous_timestamps(|n: &u64| *n as i64);
+        // The watermark alone demands no uid.
+        let timed = env.sequence(0..9).uid("numbers").assign_timestamps_and_watermarks(in_order);
+        let counts = timed.key_by(|n| n).count().uid("totals");
         counts.map(|n| n).collect().uid("results");
     };
     let mut inputs = inputs(1);

@@ -77,6 +77,8 @@ impl Assembly {
             restored_at_end: context.restored_at_end,
             ends_with_checkpoint: context.ends_with_checkpoint,
             stopped: false.into(),
+            cancelled: false.into(),
+            aborted: 0.into(),
             snapshots: Mutex::default(),
         };
         Ok(Self {

@@ -158,21 +158,36 @@ impl ChainTask {
         }
     }
 
-    /// Acknowledges the checkpoints whose barrier has passed and whose snapshots are complete.
+    /// Acknowledges the checkpoints whose barrier has passed and whose snapshots are complete; those that were aborted meanwhile are
+    /// given up.
     fn acknowledge(&mut self) {
         while let Some(PassedBarrier { barrier, ended }) = self.passed.front().copied()
             && self.head.writes().is_none_or(|writes| writes > barrier.checkpoint)
         {
             self.passed.pop_front();
+            if self.shared.is_aborted(barrier.checkpoint) {
+                self.give_up(barrier.checkpoint);
+                continue;
+            }
             let operators = self.shared.take_snapshots(barrier.checkpoint);
             self.last_barrier = barrier.last.then_some(barrier.checkpoint);
             self.shared.upcalls.acknowledge(barrier.checkpoint, TaskSnapshot { ended, operators });
         }
     }
 
-    /// Drops what is still being written for an aborted checkpoint. It is not acknowledged then, unless an operator has to write its
-    /// snapshot to the end.
+    /// Drops the snapshots of an aborted checkpoint, which is not acknowledged.
+    fn give_up(&self, checkpoint: u64) {
+        let dropped = self.shared.take_snapshots(checkpoint);
+        let bytes = dropped.iter().flat_map(|(_, chunks)| chunks).map(|chunk| chunk.len() as u64);
+        // They were handed over, and are freed by this thread.
+        allocator::take_over(bytes.sum());
+        self.shared.upcalls.give_up(checkpoint);
+    }
+
+    /// Drops what is still being written for an aborted checkpoint. If its barrier comes later, nothing is written for it. Where an
+    /// operator has to write its snapshot to the end, the checkpoint is given up then.
     fn abort(&mut self, checkpoint: u64) {
+        self.shared.abort(checkpoint);
         if self.head.writes().is_none_or(|writes| writes > checkpoint) {
             return;
         }
@@ -181,11 +196,7 @@ impl ChainTask {
             return;
         }
         self.passed.retain(|passed| passed.barrier.checkpoint != checkpoint);
-        let dropped = self.shared.take_snapshots(checkpoint);
-        let bytes = dropped.iter().flat_map(|(_, chunks)| chunks).map(|chunk| chunk.len() as u64);
-        // They were handed over, and are freed by this thread.
-        allocator::take_over(bytes.sum());
-        self.shared.upcalls.give_up(checkpoint);
+        self.give_up(checkpoint);
         // An event, or the task's end, may have waited for the end of the snapshot.
         self.shared.upcalls.step_again(ticket_of(RUNNER, AGAIN));
     }
@@ -334,6 +345,7 @@ impl Subtask for ChainTask {
             }
             Mail::Cancel => {
                 task.over = true;
+                task.shared.cancelled.store(true, Ordering::Relaxed);
                 Ok(())
             }
         })
@@ -580,6 +592,24 @@ mod tests {
     }
 
     #[test]
+    fn a_checkpoint_whose_barrier_comes_after_its_abort_is_given_up() {
+        let passed = |checkpoint| PassedBarrier {
+            barrier: Barrier { checkpoint, triggered_ms: 0, last: false },
+            ended: false,
+        };
+        let (mut task, answers) = task(Answers::default());
+        task.deliver(Mail::NotifyAborted(2)).unwrap();
+        for checkpoint in [2, 3] {
+            task.shared.add_snapshot(checkpoint, OperatorId(1), vec![vec![7].into()]);
+            answers.lock().unwrap().passed = vec![passed(checkpoint)];
+            task.step(1).unwrap();
+        }
+        let answers = answers.lock().unwrap();
+        assert_eq!((&answers.acknowledged[..], &answers.given_up[..]), (&[3][..], &[2][..]));
+        assert!(task.shared.snapshots.lock().unwrap().is_empty());
+    }
+
+    #[test]
     fn an_aborted_checkpoint_is_written_no_further_and_not_acknowledged() {
         let passed = |checkpoint| PassedBarrier {
             barrier: Barrier { checkpoint, triggered_ms: 0, last: false },
@@ -606,16 +636,7 @@ mod tests {
             answers.lock().unwrap().passed = vec![passed(2)];
             task.step(1).unwrap();
             let answers = answers.lock().unwrap();
-            match stubborn {
-                false => assert_eq!(
-                    (&answers.acknowledged[..], &answers.given_up[..]),
-                    (&[2][..], &[1][..])
-                ),
-                true => assert_eq!(
-                    (&answers.acknowledged[..], &answers.given_up[..]),
-                    (&[1, 2][..], &[][..])
-                ),
-            }
+            assert_eq!((&answers.acknowledged[..], &answers.given_up[..]), (&[2][..], &[1][..]));
         }
     }
 }

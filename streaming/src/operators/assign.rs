@@ -1,15 +1,22 @@
 //! Assigns event times to records and emits watermarks after them.
 //!
 //! Watermarks and idleness from upstream operators end here; only the final watermark of an input that has ended is passed on.
+//!
+//! The state of a subtask is its watermark, as `STATE-FORMAT.md` describes it. A generator has no state: it begins anew after a
+//! restore, and what it returns counts once it is greater than the restored watermark.
 
 use super::{Collector, Flow, Operator, OperatorContext, OperatorMail};
 use crate::{
     batch::Batch,
     seam::{StreamEvent, TaskError},
     time::{Activity, TimestampAssigner, WatermarkGenerator, WatermarkStrategy},
-    types::Record,
+    types::{CodecError, Reader, Record, write_zigzag},
 };
-use std::time::Duration;
+use model::graph::StateDeclaration;
+use std::{collections::BTreeMap, time::Duration};
+
+/// Version byte of the state.
+const VERSION: u8 = 1;
 
 /// The final watermark, after which no record with an event time comes.
 const FINAL: i64 = i64::MAX;
@@ -21,6 +28,46 @@ const INTERVAL_DEFAULT: Duration = Duration::from_millis(200);
 const LOOK: u32 = 0;
 /// Ticket of the timer that asks the generator for a watermark.
 const ASK: u32 = 1;
+/// Ticket of the timer that emits the restored watermark while no records come.
+const RESTORED: u32 = 2;
+
+/// Returns the declaration of the state: a watermark, without which a job may be restored as well.
+pub(crate) fn watermark_state() -> Vec<StateDeclaration> {
+    vec![StateDeclaration {
+        name: StateDeclaration::WATERMARK.to_owned(),
+        kind: StateDeclaration::WATERMARK.to_owned(),
+        schemas: BTreeMap::new(),
+        ttl_ms: None,
+    }]
+}
+
+/// Returns the state of a subtask with this watermark.
+fn write_watermark(watermark: i64) -> Vec<u8> {
+    let mut out = vec![VERSION];
+    write_zigzag(watermark, &mut out);
+    out
+}
+
+/// Returns the watermark in the state of a former subtask.
+fn read_watermark(state: &[u8]) -> Result<i64, CodecError> {
+    let mut input = Reader::new(state);
+    if input.byte()? != VERSION {
+        return Err(CodecError::Invalid { what: "version of a watermark" });
+    }
+    let watermark = input.zigzag()?;
+    input.finish()?;
+    Ok(watermark)
+}
+
+/// Returns the watermark that a subtask begins with, given those of all former subtasks in their order: its own one if the
+/// parallelism is the same, otherwise the minimum. Former subtasks whose input had ended do not count, because nothing more came
+/// from them. Returns `i64::MIN` if no watermark is left, or if a former subtask had none.
+fn restored_watermark(former: &[i64], (subtask, parallelism): (u32, u32)) -> i64 {
+    let is_same = former.len() == parallelism as usize;
+    let own = former.get(subtask as usize).filter(|_| is_same);
+    let counted = own.map_or(former, std::slice::from_ref);
+    counted.iter().copied().filter(|ms| *ms < FINAL).min().unwrap_or(i64::MIN)
+}
 
 /// Returns how often a generator is asked while no records come, at least 1 ms; `None` if the option is 0: the generator is then
 /// asked only after batches, as in Flink.
@@ -35,7 +82,10 @@ pub(crate) fn ask_interval(context: &OperatorContext) -> Result<Option<Duration>
 /// Assigns event times and emits watermarks and idleness as a [`WatermarkStrategy`] says.
 pub struct AssignWatermarks<T, F, G> {
     strategy: WatermarkStrategy<T, F, G>,
+    /// The newest watermark, emitted or restored; `i64::MIN` before the first one.
     watermark: i64,
+    /// True until the restored watermark is emitted. It goes before all records, so that those behind it are late as they were.
+    is_restored: bool,
     activity: Activity,
     /// How often the generator is asked while no records come; `None`: not at all.
     ask_every: Option<Duration>,
@@ -44,7 +94,8 @@ pub struct AssignWatermarks<T, F, G> {
 impl<T: Record, F, G> AssignWatermarks<T, F, G> {
     /// Makes the operator of one subtask.
     pub fn new(strategy: WatermarkStrategy<T, F, G>) -> Self {
-        Self { strategy, watermark: i64::MIN, activity: Activity::Busy, ask_every: None }
+        let (watermark, activity) = (i64::MIN, Activity::Busy);
+        Self { strategy, watermark, is_restored: false, activity, ask_every: None }
     }
 
     /// Schedules the next check for idleness. Does nothing if the strategy has no idleness timeout.
@@ -64,6 +115,15 @@ where
             self.watermark = ms;
             out.emit(StreamEvent::Watermark(ms));
         }
+    }
+
+    /// Emits the restored watermark, unless it is emitted. Returns true if it does so now.
+    fn emit_restored(&mut self, out: &mut Collector<T>) -> bool {
+        let is_restored = std::mem::take(&mut self.is_restored);
+        if is_restored {
+            out.emit(StreamEvent::Watermark(self.watermark));
+        }
+        is_restored
     }
 
     fn ask(&mut self, out: &mut Collector<T>, context: &OperatorContext) {
@@ -106,6 +166,18 @@ where
     type Out = T;
 
     fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
+        let former: Result<Vec<i64>, CodecError> =
+            context.snapshots()?.iter().map(|state| read_watermark(state)).collect();
+        let former = former.map_err(|error| context.codec_error(error))?;
+        if context.shared().restored_at_end {
+            self.watermark = FINAL;
+            return Ok(());
+        }
+        self.watermark = restored_watermark(&former, (context.subtask(), context.parallelism()));
+        if self.watermark > i64::MIN {
+            self.is_restored = true;
+            context.wake_after(Duration::ZERO, RESTORED);
+        }
         if G::PERIODIC {
             self.ask_every = ask_interval(context)?;
             self.ask_later(context);
@@ -121,6 +193,10 @@ where
         context: &OperatorContext,
     ) -> Result<(), TaskError> {
         if batch.is_empty() {
+            return Ok(());
+        }
+        if self.emit_restored(out) {
+            // The batch is handed in again, behind the watermark.
             return Ok(());
         }
         self.wake(out, context);
@@ -146,6 +222,7 @@ where
         if event == StreamEvent::Watermark(FINAL) {
             self.wake(out, context);
             self.watermark = FINAL;
+            self.is_restored = false;
         }
         Ok(Flow::Done)
     }
@@ -169,6 +246,9 @@ where
                 self.ask(out, context);
                 self.ask_later(context);
             }
+            OperatorMail::Timer { ticket: RESTORED } => {
+                self.emit_restored(out);
+            }
             // After the final watermark only the end of input follows, so idleness does not matter.
             OperatorMail::Timer { ticket: LOOK } if self.watermark == FINAL => {}
             OperatorMail::Timer { ticket: LOOK } => self.look(out, context),
@@ -176,4 +256,15 @@ where
         }
         Ok(())
     }
+
+    fn snapshot(
+        &mut self,
+        _checkpoint: u64,
+        _context: &OperatorContext,
+    ) -> Result<Option<Vec<u8>>, TaskError> {
+        Ok(Some(write_watermark(self.watermark)))
+    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -17,7 +17,7 @@ use std::{
     path::PathBuf,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -55,6 +55,10 @@ pub struct ChainShared {
     pub ends_with_checkpoint: bool,
     /// True once the barrier of a stop has passed through the chain before the end of its data: see [`ChainShared::is_stopped`].
     pub(crate) stopped: AtomicBool,
+    /// True once the JobMaster has cancelled the task, and with it those that it works with.
+    pub(crate) cancelled: AtomicBool,
+    /// The number after that of the newest checkpoint that was aborted, whose barrier may come later than the notice.
+    pub(crate) aborted: AtomicU64,
     /// Snapshots of operators for barriers that are still in the chain, by checkpoint id.
     pub(crate) snapshots: Mutex<BTreeMap<u64, Snapshots>>,
 }
@@ -64,6 +68,17 @@ impl ChainShared {
     /// operators are called no more, and the end of input passes them by, so that they emit nothing of what they hold.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Relaxed)
+    }
+
+    /// Records that a checkpoint was aborted.
+    pub(crate) fn abort(&self, checkpoint: u64) {
+        self.aborted.fetch_max(checkpoint.saturating_add(1), Ordering::Relaxed);
+    }
+
+    /// Returns true if a checkpoint was aborted, or an older one than one that was. One is taken at a time, and numbers grow, so that
+    /// none of these will be complete.
+    pub(crate) fn is_aborted(&self, checkpoint: u64) -> bool {
+        checkpoint < self.aborted.load(Ordering::Relaxed)
     }
 
     /// Returns a job option as a duration, such as `100 ms`: the first of `keys` that is set; `default` if none is set.

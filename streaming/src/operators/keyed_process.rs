@@ -440,7 +440,7 @@ where
         let none = before_state::<S::Key>(None, i64::MIN, &[], context)?;
         let begun = self.resident.begin_snapshot(first, none);
         if begun && !few {
-            self.timers.begin_snapshot();
+            self.timers.begin_snapshot(self.resident.groups());
         }
         Ok(begun)
     }

@@ -98,18 +98,33 @@ impl<In, Op: Operator<In>> Link<In, Op> {
         }
     }
 
-    /// Takes or begins the operator's snapshot.
+    /// Takes or begins the operator's snapshot. That of an aborted checkpoint is dropped at once; the operator sees the barrier even
+    /// so, because it may prepare commits there.
     fn take_snapshot(&mut self, barrier: Barrier) -> Result<(), TaskError> {
         let checkpoint = barrier.checkpoint;
+        let is_aborted = self.context.shared.is_aborted(checkpoint);
         if self.operator.begin_snapshot(checkpoint, &self.context)? {
             self.writes = Some(checkpoint);
-        } else if let Some(bytes) = self.operator.snapshot(checkpoint, &self.context)? {
+            if is_aborted {
+                self.abort_snapshot(checkpoint);
+            }
+        } else if let Some(bytes) = self.operator.snapshot(checkpoint, &self.context)?
+            && !is_aborted
+        {
             // A thread of the host frees them.
             allocator::hand_over(bytes.capacity() as u64);
             let shared = &self.context.shared;
             shared.add_snapshot(checkpoint, self.context.operator, vec![bytes.into()]);
         }
         Ok(())
+    }
+
+    /// Drops the snapshot that the operator writes for a checkpoint, if the operator can.
+    fn abort_snapshot(&mut self, checkpoint: u64) {
+        if self.writes == Some(checkpoint) && self.operator.abort_snapshot() {
+            self.writes = None;
+            self.chunks.clear();
+        }
     }
 
     /// Hands a chunk to the host; keeps it if the host does not take it.
@@ -234,10 +249,7 @@ impl<In: Send + 'static, Op: Operator<In>> Consumer<In> for Link<In, Op> {
     }
 
     fn abort_snapshots(&mut self, checkpoint: u64) {
-        if self.writes == Some(checkpoint) && self.operator.abort_snapshot() {
-            self.writes = None;
-            self.chunks.clear();
-        }
+        self.abort_snapshot(checkpoint);
         self.out.next_mut().abort_snapshots(checkpoint);
     }
 

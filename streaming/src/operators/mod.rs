@@ -26,7 +26,7 @@ mod timers;
 mod windows;
 
 pub use assign::AssignWatermarks;
-pub(crate) use assign::ask_interval;
+pub(crate) use assign::{ask_interval, watermark_state};
 pub(crate) use broadcast::broadcast_state;
 pub use broadcast::{
     BroadcastOperator, BroadcastProcessFunction, InspectBroadcast, KeyedBroadcastProcessFunction,

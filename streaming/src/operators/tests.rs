@@ -513,3 +513,49 @@ fn side_outputs_are_bounded_by_bytes() {
     link.batch(&mut Batch::from((0..10).collect::<Vec<u64>>())).unwrap();
     assert_eq!(batches(&aside), [3, 3, 3, 1]);
 }
+
+/// Writes its snapshots in slices, and counts those that it has dropped.
+#[derive(Default)]
+struct InSlices {
+    dropped: u32,
+}
+
+impl Operator<u64> for InSlices {
+    type Out = u64;
+    fn process(
+        &mut self,
+        batch: &mut Batch<u64>,
+        _: &mut Collector<u64>,
+        _: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        batch.clear();
+        Ok(())
+    }
+    fn begin_snapshot(&mut self, _: u64, _: &OperatorContext) -> Result<bool, TaskError> {
+        Ok(true)
+    }
+    fn abort_snapshot(&mut self) -> bool {
+        self.dropped += 1;
+        true
+    }
+}
+
+#[test]
+fn the_barrier_of_a_checkpoint_that_was_aborted_before_starts_no_slices() {
+    let context = OperatorContext::for_tests(0, 1);
+    let (shared, door) = (context.shared().clone(), Door::default());
+    let next = Box::new(door.clone());
+    let mut link = Link::new(InSlices::default(), next, SideOutputs::default(), context);
+    let barrier = |checkpoint| {
+        StreamEvent::Barrier(crate::seam::Barrier { checkpoint, triggered_ms: 0, last: false })
+    };
+    shared.abort(7);
+    for aborted in [6, 7] {
+        assert_eq!(link.event(barrier(aborted)).unwrap(), Flow::Done);
+        assert_eq!(link.writes(), None);
+    }
+    assert_eq!(link.operator().dropped, 2);
+    assert_eq!(link.event(barrier(8)).unwrap(), Flow::Done);
+    assert_eq!(link.writes(), Some(8));
+    assert_eq!(door.came(), [6, 7, 8].map(|n| Err(barrier(n))), "all of them are handed on");
+}

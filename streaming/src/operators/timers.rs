@@ -202,7 +202,8 @@ impl<K> Queue<K> {
     fn memory_bytes(&self) -> u64 {
         let moment = size_of::<(i64, Slot<K>)>();
         let timer = size_of::<Option<(KeyAddress, K)>>() + size_of::<usize>();
-        (self.moments.len() * moment + self.len * timer) as u64
+        let written = self.writing.as_ref().map_or(0, |writing| writing.bytes());
+        (self.moments.len() * moment + self.len * timer + written) as u64
     }
 
     /// Returns the moment and the key of every timer, in the order of firing.
@@ -232,7 +233,7 @@ impl<K: Key> Queue<K> {
         let (place, at, key) = popped?;
         self.len -= 1;
         if let Some(writing) = &mut self.writing {
-            writing.gone((moment, place), &key, is_last);
+            writing.gone((moment, place), (at, &key), is_last);
         }
         Some((moment, at, key))
     }
@@ -251,7 +252,7 @@ impl<K: Key> Queue<K> {
             self.moments.remove(&moment);
         }
         if let Some(writing) = &mut self.writing {
-            writing.gone((moment, place), key, is_last);
+            writing.gone((moment, place), (at, key), is_last);
         }
     }
 }
@@ -294,8 +295,8 @@ impl<K> Slot<K> {
     }
 
     /// Returns the keys of the timers in these places.
-    fn in_places(&self, places: Range<usize>) -> impl Iterator<Item = &K> {
-        self.keys.get(places).unwrap_or_default().iter().flatten().map(|(_, key)| key)
+    fn in_places(&self, places: Range<usize>) -> impl Iterator<Item = &(KeyAddress, K)> {
+        self.keys.get(places).unwrap_or_default().iter().flatten()
     }
 
     /// Returns true if the next timer that is added moves the others to other places.

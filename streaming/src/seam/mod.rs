@@ -265,7 +265,8 @@ pub enum Mail {
     NotifyComplete(u64),
     /// Reports that the checkpoint with this id will never be complete: the task writes no more of its snapshot.
     NotifyAborted(u64),
-    /// Asks the task to stop: the next step returns [`Progress::Finished`] or an error without more work.
+    /// Tells the task that its JobMaster has cancelled it, together with the tasks that it works with: the next step, if any, returns
+    /// [`Progress::Finished`] without more work.
     Cancel,
 }
 

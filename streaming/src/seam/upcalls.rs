@@ -54,7 +54,7 @@ pub trait TaskUpcalls: Send + Sync {
 /// A part of an operator's snapshot that can be restored without the others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateChunk {
-    /// The key groups of its entries, ascending; `None`: any that the subtask owns.
+    /// The key groups that its entries may have, ascending; `None`: any that the subtask owns.
     pub groups: Option<Vec<u32>>,
     /// Its content; never empty.
     pub bytes: Bytes,

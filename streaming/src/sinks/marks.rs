@@ -1,9 +1,10 @@
 //! Marks: empty hidden files by which a global committer sees at the start of a job that the writers write to its own folder, and
 //! not to folders of the same path on other machines.
 //!
-//! A writer leaves a mark in the folder and announces it; the committer takes the mark away. A writer must never delete its own
-//! mark: if it fails, its announcement may still be on the way, and the committer must not take that for another folder. What
-//! nobody takes is deleted with the other leftovers of the attempt.
+//! A writer leaves a mark in the folder and announces it; the committer takes the mark away. A writer that has failed must not delete
+//! its own mark: its announcement may still be on the way, and the committer must not take that for another folder. A writer that the
+//! JobMaster cancels deletes its mark, because the committer is cancelled as well: so nothing stays on a machine whose folder is not
+//! shared. What nobody takes otherwise is deleted with the other leftovers of the attempt.
 
 use super::{CommitError, files::names::Names};
 use crate::{
@@ -47,6 +48,11 @@ pub(super) fn leave(
         let failed = |why: String| BoxError::from(TaskError::Io { operator, what, why });
         left.await.map_err(|error| failed(error.to_string()))
     })
+}
+
+/// Deletes the mark that an attempt has left in a folder, if it is still there.
+pub(super) fn withdraw(folder: &dyn OutputFolder, names: &Names) {
+    folder.remove_mark(&names.mark(), &names.owner);
 }
 
 /// Takes the mark away from the folder of the output `shown`.

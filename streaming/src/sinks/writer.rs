@@ -282,6 +282,10 @@ pub trait CommittingSinkWriter<T>: SinkWriter<T> {
     fn announce(&mut self, _context: &OperatorContext) -> Option<Announcement<Self::Committable>> {
         None
     }
+    /// Takes back what [`CommittingSinkWriter::announce`] has left outside of the process. Called before [`SinkWriter::close`] if the
+    /// JobMaster has cancelled the task: it has cancelled the global committer's as well then, so that the outcome of a check that is
+    /// still under way does not count. Not called if the task itself has failed, because its announcement may still be checked.
+    fn withdraw(&mut self) {}
     /// Deletes what earlier attempts have left over, of each subtask for which [`OperatorContext::takes_over`] is true. Called
     /// once, when the first checkpoint after the start is complete. By then the committers have committed all that the restored
     /// checkpoint held: what earlier attempts prepared and is still not committed belongs to no checkpoint.

@@ -217,7 +217,7 @@ impl Output {
     }
 
     /// Drops what is encoded of a snapshot that is not complete.
-    pub(super) fn abort(&mut self) {
+    pub(crate) fn abort(&mut self) {
         (self.ordered, self.early) = (OpenChunk::default(), OpenChunk::default());
         self.full.clear();
     }

@@ -34,6 +34,7 @@ pub struct TaskControl {
     observer: Arc<dyn TaskObserver>,
     state: Mutex<State>,
     stop: AtomicBool,
+    cancelled_by_job_master: AtomicBool,
     succeeded: AtomicBool,
     /// True once no code of the task runs any more but the drops of its values.
     returned: AtomicBool,
@@ -65,6 +66,7 @@ impl TaskControl {
             observer,
             state: Mutex::new(State { state: ExecutionState::Deploying, failure: None }),
             stop: AtomicBool::new(false),
+            cancelled_by_job_master: AtomicBool::new(false),
             succeeded: AtomicBool::new(false),
             returned: AtomicBool::new(false),
             memory: Account::open(),
@@ -131,6 +133,18 @@ impl TaskControl {
             self.observer.changed(self, ExecutionState::Canceling, None);
         }
         self.stop_now();
+    }
+
+    /// Cancels the task as [`TaskControl::cancel`] does, on behalf of its JobMaster, which no longer acts on failures of the tasks that
+    /// work with this one. The subtask gets [`Mail::Cancel`](crate::Mail::Cancel) before it is disposed of.
+    pub fn cancel_by_job_master(self: &Arc<Self>) {
+        self.cancelled_by_job_master.store(true, Ordering::Release);
+        self.cancel();
+    }
+
+    /// Returns whether [`TaskControl::cancel_by_job_master`] was called.
+    pub(crate) fn is_cancelled_by_job_master(&self) -> bool {
+        self.cancelled_by_job_master.load(Ordering::Acquire)
     }
 
     /// Fails the task from outside, for instance because a connection is lost: it stops and ends as FAILED. Does nothing if the

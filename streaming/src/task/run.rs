@@ -81,7 +81,13 @@ fn live(
     }
     if let Ok(true) = outcome {
         control.set_succeeded();
-    } else if let Err(error) = guard(control, || subtask.dispose()) {
+    } else if let Err(error) = guard(control, || {
+        if control.is_cancelled_by_job_master() {
+            // A subtask that has failed takes no mail.
+            let _ = subtask.deliver(Mail::Cancel);
+        }
+        subtask.dispose();
+    }) {
         tracing::warn!(task = control.name(), %error, "disposing of a task failed");
     }
     control.set_returned();

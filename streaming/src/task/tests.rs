@@ -114,6 +114,9 @@ impl Subtask for Script {
         (self.step)(&mut self.mail)
     }
     fn deliver(&mut self, mail: Mail) -> Result<(), TaskError> {
+        if matches!(mail, Mail::Cancel) {
+            self.call("cancel");
+        }
         self.mail.push(mail);
         Ok(())
     }
@@ -163,6 +166,25 @@ fn a_parked_task_is_cancelled_within_100_ms() {
     assert_eq!(*calls.lock().unwrap(), ["open", "dispose"]);
     assert!(rig.observer.stopping.load(Ordering::SeqCst));
     assert!(!rig.control.has_succeeded());
+}
+
+#[test]
+fn a_task_that_the_job_master_cancels_learns_of_it_before_it_is_disposed_of() {
+    for by_job_master in [false, true] {
+        let rig = rig();
+        let subtask = script(|_| Ok(Progress::Starved));
+        let calls = Arc::clone(&subtask.calls);
+        rig.start(subtask);
+        rig.until(S::Running);
+        if by_job_master {
+            rig.control.cancel_by_job_master();
+        } else {
+            rig.control.cancel();
+        }
+        assert_eq!(rig.states().0, [S::Canceling, S::Canceled]);
+        let told: &[_] = if by_job_master { &["cancel"] } else { &[] };
+        assert_eq!(*calls.lock().unwrap(), [&["open"][..], told, &["dispose"]].concat());
+    }
 }
 
 #[test]

@@ -16,7 +16,12 @@ use crate::{
     types::Record,
 };
 use model::JobId;
-use std::{any::Any, collections::BTreeMap, marker::PhantomData, sync::Arc};
+use std::{
+    any::Any,
+    collections::BTreeMap,
+    marker::PhantomData,
+    sync::{Arc, atomic::Ordering},
+};
 
 /// The test of an operator before it is opened: place, options, side outputs and snapshots.
 ///
@@ -298,6 +303,12 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
     /// Ends the test as a task ends that has failed or was cancelled: the operator is disposed of and not closed.
     pub fn fail(mut self) {
         self.link.dispose();
+    }
+
+    /// Ends the test as a task ends that the JobMaster has cancelled, with all tasks that it works with.
+    pub fn cancel(self) {
+        self.shared.cancelled.store(true, Ordering::Relaxed);
+        self.fail();
     }
 
     /// Returns the value of a metric of the operator, by the name that its function gave it; `None` if there is none of that name.

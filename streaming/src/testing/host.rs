@@ -157,6 +157,8 @@ pub(super) fn context_of(
         restored_at_end: false,
         ends_with_checkpoint: false,
         stopped: false.into(),
+        cancelled: false.into(),
+        aborted: 0.into(),
         snapshots: Mutex::default(),
     };
     OperatorContext {

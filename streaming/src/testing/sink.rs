@@ -252,6 +252,13 @@ impl<T: Send + 'static, S: Sink<T>> SinkHarness<T, S> {
         self.global.into_iter().for_each(OperatorHarness::fail);
     }
 
+    /// Ends the sink as a job does that is cancelled, or that another part of has failed.
+    pub fn cancel(self) {
+        self.writers.into_iter().for_each(OperatorHarness::cancel);
+        self.committers.into_iter().for_each(OperatorHarness::cancel);
+        self.global.into_iter().for_each(OperatorHarness::cancel);
+    }
+
     /// Passes what the writers emitted to the committers.
     fn pass_on(&mut self) -> Result<(), TaskError> {
         for (subtask, writer) in self.writers.iter_mut().enumerate() {

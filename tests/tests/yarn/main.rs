@@ -26,5 +26,6 @@ mod input;
 mod kills;
 mod logs;
 mod memory;
+mod output;
 mod runs;
 mod token;

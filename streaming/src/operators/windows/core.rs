@@ -346,6 +346,11 @@ where
         self.panes.write_snapshot(slice).map_err(|error| failed(context, error))
     }
 
+    fn abort_snapshot(&mut self) -> bool {
+        self.panes.abort_snapshot();
+        true
+    }
+
     fn full(&self) -> bool {
         self.panes.waits_for_storage()
     }

@@ -221,6 +221,20 @@ impl<K: Key, A: Record> Panes<K, A> {
         true
     }
 
+    /// Drops the snapshot that was begun, and the panes that were kept for it alone.
+    pub(super) fn abort_snapshot(&mut self) {
+        self.writing = None;
+        self.output.abort();
+        for slot in self.slots.values_mut() {
+            // A pane that has not begun the snapshot does not begin it later.
+            slot.snapshot = self.snapshots;
+            slot.table.end_writing();
+        }
+        for slot in std::mem::take(&mut self.leaving) {
+            self.recycle(slot.table);
+        }
+    }
+
     /// Returns true while so many chunks of a snapshot wait for their storage that no more records should come.
     pub(super) fn waits_for_storage(&self) -> bool {
         self.writing.is_some() && self.output.is_overdrawn()

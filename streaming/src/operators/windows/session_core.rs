@@ -431,6 +431,10 @@ where
         Ok(Some(bytes))
     }
 
+    fn abort_snapshot(&mut self) -> bool {
+        self.resident.abort_snapshot()
+    }
+
     fn full(&self) -> bool {
         self.resident.full()
     }

@@ -96,6 +96,10 @@ pub trait WindowStore<T, S>: Send + 'static {
         context: &OperatorContext,
     ) -> Result<bool, TaskError>;
 
+    /// Drops the snapshot that was begun, as [`Operator::abort_snapshot`](crate::operators::Operator::abort_snapshot) does. Returns
+    /// false, and does nothing, if the store has to write it to its end.
+    fn abort_snapshot(&mut self) -> bool;
+
     /// Returns the present state, if the backend cannot write it while records come.
     ///
     /// # Errors
@@ -138,6 +142,10 @@ macro_rules! state_in_store {
             context: &OperatorContext,
         ) -> Result<bool, TaskError> {
             self.store.write_snapshot(slice, context)
+        }
+
+        fn abort_snapshot(&mut self) -> bool {
+            self.store.abort_snapshot()
         }
 
         fn snapshot(

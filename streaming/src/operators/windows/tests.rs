@@ -181,6 +181,15 @@ impl<Op: Operator<Record, Out = (u8, i64, i64, Vec<u32>)>> Subtask<Op> {
         }
     }
 
+    /// Drops the snapshot, unless it is complete.
+    fn abort(&mut self) {
+        if !self.complete {
+            assert!(self.operator.abort_snapshot(), "it has to be written to its end");
+        }
+        self.chunks.clear();
+        self.complete = true;
+    }
+
     fn snapshot(&mut self) -> Vec<u8> {
         self.barrier();
         self.slice(usize::MAX);
@@ -217,6 +226,8 @@ enum Act {
     Watermark(usize, i64),
     /// All subtasks begin a snapshot, and write a slice of so much work after each of the next acts.
     Barrier(usize),
+    /// The snapshot that all subtasks have begun is given up.
+    Abort,
     /// All subtasks are started again, that many, from the snapshot that they have begun, or from the present state.
     Rescale(u32),
 }
@@ -234,7 +245,9 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
             (any::<usize>(), moment()).prop_map(|(subtask, ms)| Act::Watermark(subtask, ms));
         let barrier = (1_usize..400).prop_map(Act::Barrier);
         let rescale = (1_u32..4).prop_map(Act::Rescale);
-        let act = prop_oneof![6 => batch, 6 => watermark, 1 => barrier, 1 => rescale];
+        let act = prop_oneof![
+            12 => batch, 12 => watermark, 2 => barrier, 1 => Just(Act::Abort), 2 => rescale
+        ];
         prop::collection::vec(act, 1..40)
     })
 }
@@ -378,6 +391,10 @@ fn check<W: WindowStore<Record, ByFirst, Out = (u8, i64, i64, Vec<u32>)>>(
                 subtasks.iter_mut().for_each(|subtask| subtask.slice(usize::MAX));
                 shown.extend(subtasks.iter_mut().flat_map(Subtask::barrier));
                 begun = Some((*work, model.clone(), late + late_in(&subtasks)));
+            }
+            Act::Abort => {
+                subtasks.iter_mut().for_each(Subtask::abort);
+                begun = None;
             }
             Act::Rescale(to) => {
                 for subtask in &mut subtasks {
@@ -530,6 +547,26 @@ fn a_storage_that_is_too_slow_stops_the_records_of_windows_and_what_fires_is_sti
     let mut after = Subtask::new(windows(Slices::new(30, 10, 0), 0), (0, 1), &chunks, false);
     let again = after.event(StreamEvent::Watermark(i64::MAX));
     assert!(sorted(fired) == sorted(again));
+}
+
+#[test]
+fn an_aborted_snapshot_of_windows_is_dropped_with_the_panes_that_waited_for_it() {
+    let (mut subtask, records) = many_records();
+    subtask.barrier();
+    subtask.slice(100_000);
+    let before = subtask.operator.store().memory_bytes();
+    // All panes are dropped, and wait to be written.
+    let fired = subtask.event(StreamEvent::Watermark(i64::MAX));
+    assert_eq!(fired.iter().map(|((.., numbers), _)| numbers.len()).sum::<usize>(), 3 * records);
+    subtask.abort();
+    let after = subtask.operator.store().memory_bytes();
+    assert!(after < before * 3 / 4, "{after} of {before} bytes");
+    let mut slice = Slice::whole();
+    assert!(subtask.operator.write_snapshot(&mut slice, &subtask.context).unwrap());
+    assert!(slice.chunks.is_empty());
+    let empty = subtask.snapshot();
+    let mut restored = Subtask::new(windows(Slices::new(30, 10, 0), 0), (0, 1), &[empty], false);
+    assert_eq!(restored.event(StreamEvent::Watermark(i64::MAX)), []);
 }
 
 #[test]

@@ -251,6 +251,24 @@ fn a_shared_folder_is_recognised_also_if_the_writer_is_gone_and_no_mark_stays() 
 }
 
 #[test]
+fn a_writer_that_is_cancelled_takes_its_mark_away_and_one_that_has_failed_leaves_it() {
+    let tmp = tempfile::tempdir().unwrap();
+    for cancelled in [false, true] {
+        let folder = tmp.path().join(format!("{cancelled}"));
+        let files = Arc::new(Mutex::new(FileSink::lines(folder.to_str().unwrap())));
+        let writer = SinkWriterOperator::<String, Files>::new(files);
+        let mut writer = testing::operator(writer).subtask(1, 2).open().unwrap();
+        assert_eq!((writer.output().len(), names(&folder, true).len()), (1, 1));
+        if cancelled {
+            writer.cancel();
+        } else {
+            writer.fail();
+        }
+        assert_eq!(names(&folder, true).len(), usize::from(!cancelled));
+    }
+}
+
+#[test]
 fn a_folder_that_cannot_be_used_now_is_tried_again() {
     let tmp = tempfile::tempdir().unwrap();
     let folder = tmp.path().join("out");

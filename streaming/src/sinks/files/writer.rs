@@ -235,6 +235,10 @@ impl<T, E: Encoder<T>> CommittingSinkWriter<T> for PartWriter<E> {
         Some(Box::pin(async move { Ok(left.await?.map(part)) }))
     }
 
+    fn withdraw(&mut self) {
+        marks::withdraw(&*self.folder, &self.names);
+    }
+
     fn abort_leftovers(&mut self, context: &OperatorContext) -> Result<(), BoxError> {
         let (folder, names) = (self.folder.clone(), self.names.clone());
         let work = async move {

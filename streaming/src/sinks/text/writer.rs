@@ -190,6 +190,10 @@ impl<T: ToLine> CommittingSinkWriter<T> for TextWriter {
         Some(Box::pin(async move { Ok(left.await?.map(part)) }))
     }
 
+    fn withdraw(&mut self) {
+        marks::withdraw(&*storage::output::local(&self.staging), &self.names);
+    }
+
     fn abort_leftovers(&mut self, _context: &OperatorContext) -> Result<(), BoxError> {
         for entry in fs::read_dir(&self.staging).into_iter().flatten().flatten() {
             let name = entry.file_name();

@@ -9,7 +9,7 @@ use crate::{
     sinks::{CommittingSinkWriter, Sink, SinkWriter, WriterContext},
     state::{Share, State, read_operator_state, write_operator_state},
 };
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, atomic::Ordering};
 
 /// The operator's own ticket: the announcement is prepared. The other tickets are the writer's.
 const ANNOUNCE: u32 = u32::MAX;
@@ -194,7 +194,12 @@ impl<T: Send + 'static, S: Sink<T>> Operator<T> for SinkWriterOperator<T, S> {
         Ok(())
     }
 
-    fn dispose(&mut self, _context: &OperatorContext) {
+    fn dispose(&mut self, context: &OperatorContext) {
+        if let Some(writer) = &mut self.writer
+            && context.shared().cancelled.load(Ordering::Relaxed)
+        {
+            writer.withdraw();
+        }
         self.close_writer();
     }
 }
