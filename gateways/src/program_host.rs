@@ -87,7 +87,7 @@ pub enum BuildError {
 }
 
 /// A TaskManager's host prepares for tasks: binds its data port, keeps the graph's inputs.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize, derive_more::Debug)]
 pub struct StartHost {
     /// Job that the value belongs to.
     pub job_id: JobId,
@@ -95,6 +95,7 @@ pub struct StartHost {
     pub cluster_id: ClusterId,
     /// A key derived from cluster secret and job id, for data connections between hosts of this job.
     #[serde(with = "serde_bytes")]
+    #[debug("…")]
     pub data_key: Vec<u8>,
     /// Certificate, key and authority for data connections; `None` if the cluster's connections do not use TLS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
