@@ -16,6 +16,7 @@ use std::fmt::Write as _;
 use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 /// Ignored by default, so that a late one does no harm.
 const SIGNAL: Signal = Signal::SIGURG;
@@ -47,8 +48,33 @@ pub(crate) struct Stack {
     pub(crate) functions: Vec<String>,
 }
 
-/// Writes the stacks of all other threads to the log, one event each. Takes up to 200 ms per thread that does not answer.
+/// Maximum time that all threads' stacks may take together. Their names are read from the executable, on a disk that may hang.
+const LOG_WITHIN: Duration = Duration::from_secs(2);
+
+/// Writes the stacks of all threads to the log, one event each. Returns after 2 s at the latest; stacks that were not
+/// written by then may be missing from the log.
 pub(crate) fn log() {
+    if !within(LOG_WITHIN, log_all) {
+        tracing::error!(
+            "the stacks of this process's threads could not all be logged within {LOG_WITHIN:?}"
+        );
+    }
+}
+
+/// Does `work` on a thread of its own and waits for its end, at most `limit`. Returns whether the work is done; work that
+/// is not goes on.
+fn within(limit: Duration, work: impl FnOnce() + Send + 'static) -> bool {
+    let (end, ended) = std::sync::mpsc::channel();
+    let thread = std::thread::Builder::new().name("stack-log".to_owned());
+    let started = thread.spawn(move || {
+        work();
+        // Nobody waits any more if this comes late.
+        let _ = end.send(());
+    });
+    started.is_ok() && ended.recv_timeout(limit).is_ok()
+}
+
+fn log_all() {
     match sample() {
         Ok(stacks) => {
             tracing::error!(threads = stacks.len(), "the stacks of this process's threads follow");
@@ -198,7 +224,6 @@ mod tests {
     use platform::{Lane, Platform};
     use std::sync::Arc;
     use std::sync::atomic::AtomicBool;
-    use std::time::Duration;
 
     /// A handler that does not return.
     #[inline(never)]
@@ -254,6 +279,17 @@ mod tests {
         assert!(thread.contains(Lane::Work.name()), "{thread}");
         assert!(below.contains("LocalSet"), "{log}");
         base.stop().await;
+    }
+
+    #[test]
+    fn stacks_that_cannot_be_read_hold_up_the_end_of_the_process_for_a_limited_time() {
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        let done = within(Duration::from_millis(10), move || {
+            let _ = held.recv();
+        });
+        assert!(!done, "the work is still held");
+        drop(release);
+        assert!(within(Duration::from_secs(60), || ()));
     }
 
     #[test]

@@ -86,9 +86,8 @@ pub enum BuildError {
     NoRoom(String),
 }
 
-/// Prepares a TaskManager's host for tasks: the host binds its data port and sets its memory limits. Sent again with
-/// other memory sizes when the job has more or fewer slots there.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+/// A TaskManager's host prepares for tasks: binds its data port, keeps the graph's inputs.
+#[derive(Clone, Serialize, Deserialize, derive_more::Debug)]
 pub struct StartHost {
     /// Job that the value belongs to.
     pub job_id: JobId,
@@ -96,6 +95,7 @@ pub struct StartHost {
     pub cluster_id: ClusterId,
     /// A key of 32 bytes derived from cluster secret and job id, for data connections between hosts of this job.
     #[serde(with = "serde_bytes")]
+    #[debug("…")]
     pub data_key: Vec<u8>,
     /// Certificate, key and authority for data connections; `None` if the cluster's connections do not use TLS.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -94,7 +94,9 @@ fn examples() -> Vec<(&'static str, Vec<u8>)> {
     let secret = Secret::new(*b"0123456789abcdef0123456789abcdef");
     let client = greeting(Role::Client, "tm-1:6122").encode();
     let server = greeting(Role::Server, "jm-1:6123").encode();
-    let prove = |role| handshake::proof(&secret, role, &client, &server).to_vec();
+    let prove = |role| {
+        handshake::proof(&secret, role, &client, &server, handshake::Channel::Plain).to_vec()
+    };
     let body = codec::encode(&message()).unwrap();
     let fault = FabricError::Unreachable {
         peer: NodeAddress::new("tm-1:6122"),

@@ -3,7 +3,7 @@
 
 use crate::{
     BoxStream, Platform, Tls,
-    handshake::{self, Credentials, HandshakeError, Introduction, Peer},
+    handshake::{self, Channel, Credentials, HandshakeError, Introduction, Peer},
 };
 
 /// The proof and the introduction that one process shows to every peer with which it opens an authenticated connection.
@@ -31,13 +31,13 @@ impl Party<'_> {
         stream: BoxStream,
         host: &str,
     ) -> Result<(BoxStream, Peer), HandshakeError> {
-        let mut stream = match self.tls {
+        let (mut stream, channel) = match self.tls {
             Some(tls) => tls.connect(stream, host).await?,
-            None => stream,
+            None => (stream, Channel::Plain),
         };
         let nonce = platform.random_bytes();
-        let peer =
-            handshake::connect(&mut stream, self.credentials, self.introduction, nonce).await?;
+        let (mine, me) = (self.credentials, self.introduction);
+        let peer = handshake::connect(&mut stream, mine, me, nonce, channel).await?;
         Ok((stream, peer))
     }
 
@@ -51,13 +51,13 @@ impl Party<'_> {
         platform: &Platform,
         stream: BoxStream,
     ) -> Result<(BoxStream, Peer), HandshakeError> {
-        let mut stream = match self.tls {
+        let (mut stream, channel) = match self.tls {
             Some(tls) => tls.accept(stream).await?,
-            None => stream,
+            None => (stream, Channel::Plain),
         };
         let nonce = platform.random_bytes();
-        let peer =
-            handshake::accept(&mut stream, self.credentials, self.introduction, nonce).await?;
+        let (mine, me) = (self.credentials, self.introduction);
+        let peer = handshake::accept(&mut stream, mine, me, nonce, channel).await?;
         Ok((stream, peer))
     }
 }

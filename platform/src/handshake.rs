@@ -2,7 +2,8 @@
 //! know a secret that never crosses the wire. Used on fabric, blob and data ports alike.
 //!
 //! It must never allocate for an unproved peer more than one bounded greeting, never answer one with
-//! anything but its own greeting, and never accept a proof twice: both sides' fresh nonces are in it.
+//! anything but its own greeting, and never accept a proof twice: both sides' fresh nonces are in it. Over TLS the
+//! proofs also cover the connection's own keys, so that nobody in the middle can pass them on.
 
 use crate::tls::TlsRefusal;
 use hmac::{Hmac, Mac};
@@ -12,9 +13,9 @@ use std::{io, sync::Arc};
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// The protocol version that this process speaks. A peer of another major version is refused; a program's minor version must
-/// not exceed its cluster's.
-pub const VERSION: Version = Version { major: 1, minor: 0 };
+/// The protocol spoken here. Another major can't be talked to; a program's minor must not exceed its
+/// cluster's.
+pub const VERSION: Version = Version { major: 2, minor: 0 };
 
 /// Length of the longest greeting that is accepted, in bytes without the two bytes of the length itself.
 pub const GREETING_BYTES_MAX: usize = 600;
@@ -85,7 +86,27 @@ pub struct Credentials {
     pub secret: Secret,
 }
 
-/// The unproved statements that a process makes about itself in the handshake.
+/// The connection that a handshake runs over, as the proofs cover it.
+#[derive(Clone, Copy, PartialEq, Eq, derive_more::Debug)]
+pub enum Channel {
+    /// A connection without TLS: nothing tells it from another.
+    Plain,
+    /// Keying material that TLS exports from this one connection. Both ends have the same; a relay that ends TLS on
+    /// both sides has two connections, and two different values.
+    #[debug("Tls(…)")]
+    Tls([u8; 32]),
+}
+
+impl Channel {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Plain => &[],
+            Self::Tls(exported) => exported,
+        }
+    }
+}
+
+/// The statements that a process makes about itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Introduction {
     /// Address for calls back to the process, `host:port`, cut after 255 bytes; empty if the process takes none.
@@ -136,8 +157,10 @@ pub enum HandshakeError {
         /// Cluster id of this process.
         ours: String,
     },
-    /// The peer's proof is wrong: the two processes have different secrets.
-    #[error("the peer does not know this cluster's secret (or this process has another one)")]
+    /// The peer's proof is wrong.
+    #[error(
+        "the peer does not know this cluster's secret (or this process has another one, or a third party relays the TLS connection)"
+    )]
     WrongSecret,
     /// The peer had this process's proof and did not answer with its own.
     #[error(
@@ -287,29 +310,42 @@ impl Bytes<'_> {
     }
 }
 
-/// Returns the digest that both proofs are over: that of both greetings, byte by byte.
-fn transcript(client: &[u8], server: &[u8]) -> [u8; 32] {
+/// Returns the digest that both proofs are over: that of both greetings, byte by byte, and of the channel.
+fn transcript(client: &[u8], server: &[u8], channel: Channel) -> [u8; 32] {
     Sha256::new()
-        .chain_update(b"flott handshake 1")
+        .chain_update(b"flott handshake 2")
         .chain_update(client)
         .chain_update(server)
+        .chain_update(channel.bytes())
         .finalize()
         .into()
 }
 
-/// Computes the proof (HMAC-SHA-256) that the side `role` gives with `secret`. `client` and `server` are both greetings as they
-/// were sent, with their lengths.
-pub fn proof(secret: &Secret, role: Role, client: &[u8], server: &[u8]) -> [u8; 32] {
-    proving(secret, role, client, server).finalize().into_bytes().into()
+/// Computes the proof that a side gives; `client` and `server` are the greetings with their
+/// lengths.
+pub fn proof(
+    secret: &Secret,
+    role: Role,
+    client: &[u8],
+    server: &[u8],
+    channel: Channel,
+) -> [u8; 32] {
+    proving(secret, role, client, server, channel).finalize().into_bytes().into()
 }
 
-fn proving(secret: &Secret, role: Role, client: &[u8], server: &[u8]) -> Hmac<Sha256> {
+fn proving(
+    secret: &Secret,
+    role: Role,
+    client: &[u8],
+    server: &[u8],
+    channel: Channel,
+) -> Hmac<Sha256> {
     let mut mac = secret.mac(match role {
         Role::Client => b"flott client proof",
         Role::Server => b"flott server proof",
         Role::Trusted => b"flott no proof",
     });
-    mac.update(&transcript(client, server));
+    mac.update(&transcript(client, server, channel));
     mac
 }
 
@@ -347,14 +383,15 @@ impl Credentials {
     }
 }
 
-/// Does the handshake as the side that opened the connection: greets, checks the answer's version, cluster and proof, then
-/// sends its own proof. `nonce`: fresh random bytes. Returns the proved peer. Never times out by itself: the caller sets a
-/// limit.
+/// Does the handshake as the side that opened the connection. `nonce` must be fresh; `channel` is what `stream` runs
+/// over, and both sides must see the same. The returned
+/// peer has proved itself. Has no time-out of its own: the caller sets one.
 pub async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     mine: &Credentials,
     me: &Introduction,
     nonce: [u8; 32],
+    channel: Channel,
 ) -> Result<Peer, HandshakeError> {
     let client = mine.greeting(Role::Client, me, nonce).encode();
     stream.write_all(&client).await?;
@@ -365,10 +402,10 @@ pub async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
     let secret = mine.shared_with(theirs.identity)?;
     let mut claimed = [0; PROOF_BYTES];
     stream.read_exact(&mut claimed).await?;
-    proving(&secret, Role::Server, &client, &server)
+    proving(&secret, Role::Server, &client, &server, channel)
         .verify_slice(&claimed)
         .map_err(|_| HandshakeError::WrongSecret)?;
-    stream.write_all(&proof(&secret, Role::Client, &client, &server)).await?;
+    stream.write_all(&proof(&secret, Role::Client, &client, &server, channel)).await?;
     stream.flush().await?;
     Ok(theirs.into_peer())
 }
@@ -381,6 +418,7 @@ pub async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
     mine: &Credentials,
     me: &Introduction,
     nonce: [u8; 32],
+    channel: Channel,
 ) -> Result<Peer, HandshakeError> {
     let client = read_greeting(stream).await?;
     let theirs = decode_as(&client, Role::Client);
@@ -400,7 +438,7 @@ pub async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
     }
     let secret = mine.shared_with(wanted.identity)?;
     let mut answer = server.clone();
-    answer.extend_from_slice(&proof(&secret, Role::Server, &client, &server));
+    answer.extend_from_slice(&proof(&secret, Role::Server, &client, &server, channel));
     write_greeting(stream, &answer).await?;
     let mut claimed = [0; PROOF_BYTES];
     // It checks first, and closes without a word.
@@ -408,7 +446,7 @@ pub async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
         io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => HandshakeError::Unproved,
         _ => HandshakeError::from(error),
     })?;
-    proving(&secret, Role::Client, &client, &server)
+    proving(&secret, Role::Client, &client, &server, channel)
         .verify_slice(&claimed)
         .map_err(|_| HandshakeError::WrongSecret)?;
     Ok(wanted.into_peer())

@@ -27,12 +27,12 @@ async fn meet(
     let (mut a, mut b) = tokio::io::duplex(4096);
     let (nodes, nonces) = ((me("a:1"), me("b:2")), ([1; 32], [2; 32]));
     let one = async {
-        let met = connect(&mut a, client, &nodes.0, nonces.0).await;
+        let met = connect(&mut a, client, &nodes.0, nonces.0, Channel::Plain).await;
         drop(a);
         met
     };
     let other = async {
-        let met = accept(&mut b, server, &nodes.1, nonces.1).await;
+        let met = accept(&mut b, server, &nodes.1, nonces.1, Channel::Plain).await;
         drop(b);
         met
     };
@@ -87,7 +87,7 @@ async fn a_client_that_does_not_check_is_refused_by_the_server() {
         a.write_all(&[0; 32]).await.unwrap();
     };
     let (mine, node) = (cluster(), me("b:2"));
-    let (_, server) = tokio::join!(attack, accept(&mut b, &mine, &node, [2; 32]));
+    let (_, server) = tokio::join!(attack, accept(&mut b, &mine, &node, [2; 32], Channel::Plain));
     assert!(matches!(server, Err(HandshakeError::WrongSecret)));
 }
 
@@ -96,14 +96,14 @@ async fn a_recorded_handshake_proves_nothing_the_second_time() {
     // An eavesdropper has everything that the client sent.
     let client = cluster().greeting(Role::Client, &me("a:1"), [1; 32]).encode();
     let server = cluster().greeting(Role::Server, &me("b:2"), [2; 32]).encode();
-    let recorded = proof(&secret(), Role::Client, &client, &server);
+    let recorded = proof(&secret(), Role::Client, &client, &server, Channel::Plain);
     let replay = |nonce: [u8; 32]| {
         let client = client.clone();
         async move {
             let (mut a, mut b) = tokio::io::duplex(4096);
             a.write_all(&client).await.unwrap();
             a.write_all(&recorded).await.unwrap();
-            accept(&mut b, &cluster(), &me("b:2"), nonce).await
+            accept(&mut b, &cluster(), &me("b:2"), nonce, Channel::Plain).await
         }
     };
     assert!(replay([2; 32]).await.is_ok(), "the recording is a good one");
@@ -116,13 +116,13 @@ async fn other_versions_and_garbage_are_refused() {
     wrong.version.major = VERSION.major + 1;
     let (mut a, mut b) = tokio::io::duplex(4096);
     b.write_all(&wrong.encode()).await.unwrap();
-    let met = connect(&mut a, &cluster(), &me("a:1"), [1; 32]).await;
+    let met = connect(&mut a, &cluster(), &me("a:1"), [1; 32], Channel::Plain).await;
     assert!(matches!(met, Err(HandshakeError::Version { .. })));
     for garbage in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0; 700], &[0xff; 700]] {
         let (mut a, mut b) = tokio::io::duplex(4096);
         a.write_all(garbage).await.unwrap();
         drop(a);
-        let met = accept(&mut b, &cluster(), &me("b:2"), [2; 32]).await;
+        let met = accept(&mut b, &cluster(), &me("b:2"), [2; 32], Channel::Plain).await;
         assert!(met.is_err());
     }
 }

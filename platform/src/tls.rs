@@ -1,14 +1,14 @@
 //! Mutual TLS 1.3 under the handshake, as a setting. Every process shows a certificate of the cluster's
 //! own authority, and wants one from its peer. Must never print a key.
 
-use crate::net::BoxStream;
+use crate::{handshake::Channel, net::BoxStream};
 use serde::{Deserialize, Serialize};
 use std::{fmt, io, sync::Arc};
 use thiserror::Error;
 use tokio_rustls::{
     TlsAcceptor, TlsConnector,
     rustls::{
-        self, ClientConfig, RootCertStore, ServerConfig,
+        self, ClientConfig, ConnectionCommon, RootCertStore, ServerConfig,
         crypto::ring,
         pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
         server::WebPkiClientVerifier,
@@ -138,21 +138,30 @@ impl Tls {
         &self.pem
     }
 
-    /// Does the TLS handshake as the side that opened the connection. Fails with an I/O error if `host` is no valid name or is
-    /// not named in the peer's certificate, if either side refuses the other's certificate, or if the stream ends. Never times
-    /// out by itself.
-    pub async fn connect(&self, stream: BoxStream, host: &str) -> io::Result<BoxStream> {
+    /// Does the TLS handshake as the side that opened the connection; `host` must be named in the
+    /// peer's certificate. Returns the stream, and what the handshake over it must be bound to.
+    pub async fn connect(&self, stream: BoxStream, host: &str) -> io::Result<(BoxStream, Channel)> {
         let name = ServerName::try_from(host.to_owned())
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
         let stream = self.connector.connect(name, stream).await.map_err(closed)?;
-        Ok(BoxStream::new(stream))
+        let channel = channel(stream.get_ref().1)?;
+        Ok((BoxStream::new(stream), channel))
     }
 
-    /// Does the TLS handshake as the side that accepted the connection; the peer has to show a certificate of a trusted
-    /// authority. Fails with an I/O error otherwise. Never times out by itself.
-    pub async fn accept(&self, stream: BoxStream) -> io::Result<BoxStream> {
-        Ok(BoxStream::new(self.acceptor.accept(stream).await?))
+    /// Does the TLS handshake as the side that accepted the connection. Returns the same as [`Tls::connect`].
+    pub async fn accept(&self, stream: BoxStream) -> io::Result<(BoxStream, Channel)> {
+        let stream = self.acceptor.accept(stream).await?;
+        let channel = channel(stream.get_ref().1)?;
+        Ok((BoxStream::new(stream), channel))
     }
+}
+
+/// Returns the keying material of a connection whose TLS handshake is over, for this use alone (RFC 8446, section 7.5).
+fn channel<Side>(connection: &ConnectionCommon<Side>) -> io::Result<Channel> {
+    connection
+        .export_keying_material([0; 32], b"EXPORTER-flott-handshake", None)
+        .map(Channel::Tls)
+        .map_err(io::Error::other)
 }
 
 /// A process without TLS closes a connection that begins with TLS, and cannot say why.
@@ -181,14 +190,18 @@ mod tests {
         Tls::new(Authority::new().issue(&[host])).unwrap()
     }
 
-    /// Has two processes of one cluster authenticate each other; returns the errors of the dialling and the accepting side.
-    async fn meet(client: Option<&Tls>, server: Option<&Tls>) -> [Option<String>; 2] {
-        let platform = Platform::production();
-        let credentials = Credentials {
+    fn credentials() -> Credentials {
+        Credentials {
             cluster: ClusterId::new("c"),
             identity: Identity::Cluster,
             secret: Secret::new([3; 32]),
-        };
+        }
+    }
+
+    /// Has two processes of one cluster authenticate each other; returns the errors of the dialling and the accepting side.
+    async fn meet(client: Option<&Tls>, server: Option<&Tls>) -> [Option<String>; 2] {
+        let platform = Platform::production();
+        let credentials = credentials();
         let introduction = Introduction { node: "a:1".to_owned(), incarnation: 1 };
         let party = |tls| Party { credentials: &credentials, introduction: &introduction, tls };
         let (a, b) = tokio::io::duplex(4096);
@@ -207,7 +220,8 @@ mod tests {
             tls.connect(BoxStream::new(a), "localhost"),
             tls.accept(BoxStream::new(b))
         );
-        let (mut client, mut server) = (client.unwrap(), server.unwrap());
+        let ((mut client, one), (mut server, other)) = (client.unwrap(), server.unwrap());
+        assert!(one == other && one != Channel::Plain);
         client.write_all(b"hello").await.unwrap();
         client.flush().await.unwrap();
         let mut text = [0; 5];
@@ -230,6 +244,31 @@ mod tests {
         let client = client.unwrap();
         assert!(client.contains("the peer's certificate is refused"), "{client}");
         assert!(client.contains("security.ssl.internal.ca"), "{client}");
+    }
+
+    /// A program host has the cluster's certificate and key, but not its secret.
+    #[tokio::test]
+    async fn a_relay_that_ends_tls_on_both_sides_with_the_cluster_s_certificate_is_refused() {
+        let tls = &tls("localhost");
+        let (platform, credentials) = (Platform::production(), credentials());
+        let introduction = Introduction { node: "a:1".to_owned(), incarnation: 1 };
+        let party =
+            Party { credentials: &credentials, introduction: &introduction, tls: Some(tls) };
+        let ((a, near), (far, b)) = (tokio::io::duplex(4096), tokio::io::duplex(4096));
+        let relay = async {
+            let (near, far) = tokio::join!(
+                tls.accept(BoxStream::new(near)),
+                tls.connect(BoxStream::new(far), "localhost")
+            );
+            let (mut near, mut far) = (near.unwrap().0, far.unwrap().0);
+            // Ends as soon as one side hangs up.
+            let _ = tokio::io::copy_bidirectional(&mut near, &mut far).await;
+        };
+        let dialled = party.dial(&platform, BoxStream::new(a), "localhost");
+        let accepted = party.accept(&platform, BoxStream::new(b));
+        let ((), dialled, accepted) = tokio::join!(relay, dialled, accepted);
+        assert!(matches!(dialled.map(|_| ()), Err(HandshakeError::WrongSecret)));
+        assert!(accepted.is_err());
     }
 
     #[tokio::test]

@@ -122,10 +122,11 @@ impl HeartbeatActor {
             && !self.over
         {
             self.over = true;
+            let cause = format!("{actor} has not finished a turn for {} ms", age.as_millis());
+            tracing::error!(%cause, "the watchdog ends this process");
             if let Some(stacks) = &self.deps.stacks {
                 stacks();
             }
-            let cause = format!("{actor} has not finished a turn for {} ms", age.as_millis());
             self.deps.fatal.report("watchdog", cause);
         }
         let due = self.shared.lock().turn(now, &self.deps.rpc);

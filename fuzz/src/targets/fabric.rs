@@ -5,7 +5,7 @@ use crate::{mutate::mutate, rng::Rng};
 use gateways::frame::{AskHeader, Decoded, Frame, Kind, decode, encode};
 use model::{ClusterId, JobId};
 use platform::handshake::{
-    Credentials, Greeting, Identity, Introduction, Role, Secret, VERSION, accept,
+    Channel, Credentials, Greeting, Identity, Introduction, Role, Secret, VERSION, accept,
 };
 use std::{
     io,
@@ -125,7 +125,8 @@ fn check_handshake(input: &[u8]) -> Result<bool, String> {
     };
     let me = Introduction { node: "localhost:1".to_owned(), incarnation: 1 };
     let mut peer = Script { says: input, heard: 0 };
-    let accepted = futures::executor::block_on(accept(&mut peer, &mine, &me, [9; 32]));
+    let accepted =
+        futures::executor::block_on(accept(&mut peer, &mine, &me, [9; 32], Channel::Plain));
     law(accepted.is_err(), || "a peer without the secret was accepted".to_owned())?;
     law(peer.heard <= 1024, || format!("an unproved peer was sent {} bytes", peer.heard))?;
     // It got as far as being asked for its proof.

@@ -26,7 +26,9 @@ impl Puppet {
         let cluster = ClusterId::new("test");
         let mine = Credentials { cluster, identity: Identity::Cluster, secret: secret() };
         let me = Introduction { node: "a:6123".to_owned(), incarnation };
-        handshake::accept(&mut stream, &mine, &me, [8; 32]).await.unwrap();
+        handshake::accept(&mut stream, &mine, &me, [8; 32], handshake::Channel::Plain)
+            .await
+            .unwrap();
         stream
     }
 }

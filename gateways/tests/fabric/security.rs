@@ -71,7 +71,7 @@ fn a_wrong_version_is_incompatible() {
         let Some(FabricError::Incompatible { theirs, ours }) = error.fabric() else {
             panic!("{error}");
         };
-        assert_eq!((theirs.as_str(), ours.as_str()), ("protocol 2.0", "protocol 1.0"));
+        assert_eq!((theirs.as_str(), ours.as_str()), ("protocol 3.0", "protocol 2.0"));
     });
 }
 
@@ -111,7 +111,8 @@ fn a_replayed_handshake_is_closed_without_a_word() {
         let mut answer = vec![0; usize::from(u16::from_be_bytes(length)) + 32];
         tapped.read_exact(&mut answer).await.unwrap();
         let theirs = [&length[..], &answer[..answer.len() - 32]].concat();
-        let proof = handshake::proof(&secret(), Role::Client, &hello, &theirs);
+        let proof =
+            handshake::proof(&secret(), Role::Client, &hello, &theirs, handshake::Channel::Plain);
         tapped.write_all(&proof).await.unwrap();
         while server.connections() == 0 {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -188,7 +189,9 @@ fn garbage_after_the_handshake_ends_that_connection_alone() {
         let short: &[u8] = &[0, 0, 0, 3, 1, 1, 0];
         for garbage in [&[0xff; 1000][..], &endless, short, &[0, 0, 0, 2, 9, 9]] {
             let mut stream = world.net.connect("a", 6123).await.unwrap();
-            handshake::connect(&mut stream, &mine, &me, [3; 32]).await.unwrap();
+            handshake::connect(&mut stream, &mine, &me, [3; 32], handshake::Channel::Plain)
+                .await
+                .unwrap();
             stream.write_all(garbage).await.unwrap();
             assert!(said(&mut stream).await.is_some());
         }

@@ -180,7 +180,15 @@ fn eight_thousand_idle_connections_are_held_and_answer() {
                     let incarnation = (batch * 100 + i) as u128;
                     let me = platform::Introduction { node: String::new(), incarnation };
                     let nonce = [1; 32];
-                    platform::handshake::connect(&mut stream, &mine, &me, nonce).await.unwrap();
+                    platform::handshake::connect(
+                        &mut stream,
+                        &mine,
+                        &me,
+                        nonce,
+                        platform::handshake::Channel::Plain,
+                    )
+                    .await
+                    .unwrap();
                     stream
                 }
             });

@@ -14,6 +14,7 @@ use futures::channel::oneshot;
 use gateways::{NodeAddress, Principal, RpcOptions, RpcService};
 use model::{Epoch, LeaderSession, ProcessSession};
 use nix::{
+    sys::resource::{Resource, setrlimit},
     sys::signal::{Signal, kill, killpg},
     unistd::{Pid, getpgrp, getpid},
 };
@@ -101,6 +102,7 @@ fn serve(program: ProgramEntry) -> Result<(), ChildError> {
     if let Err(error) = nix::sys::prctl::set_pdeathsig(Signal::SIGKILL) {
         tracing::debug!(%error, "cannot request SIGKILL at the parent's death; only its socket and its silence are watched");
     }
+    keep_memory_private();
     let platform = Platform::production();
     let watch = ParentWatch::start(&socket, &platform).map_err(ChildError::Socket)?;
     let (ended, on_end) = oneshot::channel();
@@ -127,6 +129,18 @@ fn serve(program: ProgramEntry) -> Result<(), ChildError> {
     drop(peer);
     // A sender that was dropped without a message means that the actor has panicked.
     ended.map_err(|_| ChildError::Died)
+}
+
+/// Keeps this process's memory, in which the job's key and the cluster's TLS key are, out of core dumps and from other
+/// processes of the same user: no core file, no `ptrace`, and a `/proc/PID/mem` that belongs to root. What the parent
+/// reads of this process (`/proc/PID/status`, `/proc/PID/stat`) stays readable. Failures are logged, and not fatal.
+fn keep_memory_private() {
+    if let Err(error) = setrlimit(Resource::RLIMIT_CORE, 0, 0) {
+        tracing::warn!(%error, "cannot switch off core files; a crash may write this host's keys to the disk");
+    }
+    if let Err(error) = nix::sys::prctl::set_dumpable(false) {
+        tracing::warn!(%error, "cannot close this host's memory to other processes of its user");
+    }
 }
 
 /// Starts an RPC service, adopts the socket as its connection to the parent, and serves the host on it.
@@ -207,5 +221,18 @@ mod tests {
         for wrong in ["", "1.2", "1.2.3.4", "1.x.3"] {
             assert_eq!(parse_session(wrong), None, "{wrong}");
         }
+    }
+}
+
+#[cfg(test)]
+mod privacy_tests {
+    use super::*;
+    use nix::sys::{prctl::get_dumpable, resource::getrlimit};
+
+    #[test]
+    fn a_program_host_leaves_no_core_file_and_is_closed_to_other_processes() {
+        keep_memory_private();
+        assert_eq!(getrlimit(Resource::RLIMIT_CORE), Ok((0, 0)));
+        assert_eq!(get_dumpable(), Ok(false));
     }
 }
