@@ -21,9 +21,14 @@
 //! What checkpoints of earlier JobMasters left under numbers above `n` stays until a newer checkpoint is complete.
 //! [`CheckpointDirectory::delete_others`] has no bound: it is for a job whose end is recorded in its log.
 
-use crate::objects::{ObjectStore, PutNew, StoreError};
+mod part;
+
+pub use part::PartWriter;
+
+use crate::objects::{ObjectStore, PieceWriter, PutNew, StoreError};
 use bytes::Bytes;
 use model::{CheckpointMetadata, ExecutionAttemptId, JobId, OperatorId, StateHandle};
+use part::{STORED_WITHIN, in_time};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use thiserror::Error;
 use tokio::time::timeout;
@@ -37,13 +42,7 @@ pub(crate) const METADATA: &str = "_metadata";
 const SHARED: &str = "_shared";
 /// Maximum nesting depth of the metadata, so that damaged bytes cannot exhaust the stack.
 const DEPTH_MAX: usize = 64;
-/// The time within which a state must be stored, and a second more for each [`STATE_BYTES_PER_S`] of it. A network file system that
-/// hangs would hold up the records of its task for ever.
-const STATE_WITHIN: Duration = Duration::from_secs(30);
-/// The bytes that the slowest store takes in a second.
-const STATE_BYTES_PER_S: u64 = 4 << 20;
-
-/// The reason why a checkpoint or savepoint could not be stored or read.
+/// The reason why a checkpoint could not be stored or read.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CheckpointError {
     /// The object store failed.
@@ -173,34 +172,30 @@ impl CheckpointDirectory {
         self.put_object(state_name(job, checkpoint, attempt, operator), state).await
     }
 
-    /// Stores part number `part` of an operator's state, like [`Self::put_state`], and returns its handle.
-    ///
-    /// # Errors
-    /// See [`Self::put_state`].
-    pub async fn put_part(
+    /// Begins a part of the state of an operator of one attempt, under a number that no other part has. `expected` is about how many
+    /// bytes it will have.
+    pub fn begin_part(
         &self,
         job: JobId,
         checkpoint: u64,
         attempt: ExecutionAttemptId,
         (operator, part): (OperatorId, u32),
-        state: Bytes,
-    ) -> Result<StateHandle, CheckpointError> {
-        let name = state_name(job, checkpoint, attempt, operator);
-        self.put_object(format!("{name}.{part}"), state).await
+        expected: usize,
+    ) -> PartWriter {
+        let name = format!("{}.{part}", state_name(job, checkpoint, attempt, operator));
+        let writer = PieceWriter::begin(&self.objects, self.full(&name), expected);
+        PartWriter { writer, shown: self.shown(&name), name }
     }
 
     async fn put_object(&self, name: String, state: Bytes) -> Result<StateHandle, CheckpointError> {
         let bytes = state.len() as u64;
-        let within = STATE_WITHIN + Duration::from_secs(bytes / STATE_BYTES_PER_S);
-        let put = timeout(within, self.objects.put(&self.full(&name), state)).await;
-        let why = || format!("it is not written within {} s", within.as_secs());
-        let late = |_| Err(StoreError::Unreachable { path: self.shown(&name), why: why() });
-        put.unwrap_or_else(late)?;
+        let put = self.objects.put(&self.full(&name), state);
+        in_time(bytes, &self.shown(&name), put).await?;
         Ok(StateHandle::Object { name, bytes })
     }
 
-    /// Deletes the parts with numbers below `parts` that [`Self::put_part`] stored for this attempt: nothing will ever refer to
-    /// them. Best effort within 30 s, and never an error: what stays is deleted once a newer checkpoint is complete.
+    /// Deletes what was stored under [`Self::begin_part`]'s numbers below `parts`: nothing will ever refer to it. Best effort: what stays is
+    /// deleted once a newer checkpoint is complete.
     pub async fn delete_parts(
         &self,
         job: JobId,
@@ -215,7 +210,7 @@ impl CheckpointDirectory {
     /// Deletes objects that nothing will ever refer to. Best effort within 30 s, and never an error: failures are logged, and
     /// what stays is deleted later.
     pub async fn give_up(&self, names: &BTreeSet<String>) {
-        match timeout(STATE_WITHIN, self.delete(names)).await {
+        match timeout(STORED_WITHIN, self.delete(names)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
                 tracing::debug!(%error, "objects of a checkpoint that was given up stay for now")

@@ -6,7 +6,7 @@ use crate::objects::StoreError;
 use futures::future::BoxFuture;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::{path::Path, sync::Arc};
-use tokio::sync::Semaphore;
+use tokio::{runtime::Handle, sync::Semaphore};
 
 /// Maximum number of calls of one store that occupy a blocking thread at a time. Eight calls keep a disk's queue busy;
 /// if the directory hangs, no more than eight threads hang with it.
@@ -24,6 +24,16 @@ pub async fn blocking<T: Send + 'static>(
     match queued {
         Ok(done) => done.await.map_err(|error| error.to_string()),
         Err(_) => Err("the system gives this process no thread for it (ulimit -u)".to_owned()),
+    }
+}
+
+/// Runs `work` on one of tokio's blocking threads without waiting for it; on this thread if it has no runtime.
+pub(crate) fn in_background(work: impl FnOnce() + Send + 'static) {
+    if let Ok(runtime) = Handle::try_current() {
+        // If the system gives no thread, `work` is dropped with what it owns.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(runtime.spawn_blocking(work))));
+    } else {
+        work();
     }
 }
 

@@ -75,7 +75,7 @@ type Update = (u64, u64);
 
 thread_local! {
     /// The latencies since they were last taken out, in nanoseconds.
-    static LATENCIES: RefCell<Vec<u64>> = RefCell::new(Vec::with_capacity(4 << 20));
+    static LATENCIES: RefCell<Vec<u64>> = RefCell::new(Vec::with_capacity(1 << 20));
 }
 
 #[derive(State)]
@@ -351,13 +351,21 @@ impl Bench {
         Ok(())
     }
 
+    /// Steps until no update is due, so that what is measured next begins without a backlog.
+    fn catch_up(&mut self) -> Result<()> {
+        while self.world.due() > 0 {
+            self.step()?;
+        }
+        Ok(())
+    }
+
     /// Steps until the condition is true, and returns what was measured meanwhile.
     fn until(&mut self, done: impl Fn(&World) -> bool) -> Result<Measured> {
         {
             let mut state = self.world.state();
             (state.longest_gap, state.last_look) = (Duration::ZERO, None);
         }
-        LATENCIES.set(Vec::with_capacity(4 << 20));
+        LATENCIES.with_borrow_mut(Vec::clear);
         let begin = Instant::now();
         while !done(&self.world) {
             self.step()?;
@@ -366,8 +374,8 @@ impl Bench {
             }
         }
         let gap = self.world.state().longest_gap;
-        // Sorting now would delay the updates of the next measurement.
-        Ok(Measured { gap, latencies: LATENCIES.take() })
+        // Sorting now would delay the updates of the next measurement; a copy takes no more memory than its values.
+        Ok(Measured { gap, latencies: LATENCIES.with_borrow(|all| all.as_slice().to_vec()) })
     }
 }
 
@@ -397,6 +405,8 @@ fn measure(cli: &Cli, world: &Arc<World>, folder: &Path) -> Result<()> {
     let (mut over_before, mut over_state, mut sizes) = (Vec::new(), Vec::new(), Vec::new());
     let me = std::process::id();
     for checkpoint in 1..=cli.rounds {
+        // Removing the snapshot before has held up the updates.
+        bench.catch_up()?;
         let begin = Instant::now();
         calm.push(bench.until(|_| begin.elapsed() > CALM)?);
         let before = rss_mib(me)?;

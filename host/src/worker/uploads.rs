@@ -1,9 +1,10 @@
-//! The state of tasks on its way into objects while the tasks write it. Chunks of a snapshot are joined to parts of up to 32 MiB,
-//! and each part is stored as soon as it is full; few bytes are in memory so, however large the state is.
+//! The state of tasks on its way into objects while the tasks write it. The chunks of a snapshot go into parts of up to 32 MiB, each an
+//! object: a store that takes pieces gets each chunk at once, another one the part as a whole when it is full. Few bytes are in memory
+//! so, however large the state is.
 //!
-//! While two parts of an operator are being stored no more chunks of it are taken, so that its task waits for a slow store instead of
-//! filling the memory. Parts of a snapshot that does not become complete are deleted: the upload failed, its checkpoint was aborted,
-//! or its task ended. This module must never delete a part whose handle it has given out.
+//! While two parts of an operator are being stored, or the store takes a piece, no more chunks of it are taken, so that its task waits for
+//! a slow store instead of filling the memory. Parts of a snapshot that does not become complete are deleted: the upload failed, its
+//! checkpoint was aborted, or its task ended. This module must never delete a part whose handle it has given out.
 
 use bytes::Bytes;
 use futures::{StreamExt as _, stream::FuturesUnordered};
@@ -13,7 +14,7 @@ use std::{
     ops::RangeInclusive,
     sync::{Arc, Mutex, PoisonError},
 };
-use storage::checkpoints::{CheckpointDirectory, CheckpointError};
+use storage::checkpoints::{CheckpointDirectory, CheckpointError, PartWriter};
 use streaming::StateChunk;
 use tokio::{
     runtime::Handle,
@@ -23,7 +24,8 @@ use tokio_util::sync::CancellationToken;
 
 /// The shortest and the longest part, in bytes.
 const PART_BYTES: RangeInclusive<u64> = 4 << 20..=32 << 20;
-/// Parts grow with the state that is stored already: each has at most a sixteenth of it, so that those in memory are small beside it.
+/// Parts grow with the state that is stored already: each has at most a sixteenth of it, so that those that a store takes only whole are
+/// small beside it.
 const PART_OF_STATE: u64 = 16;
 /// The number of parts of a snapshot that are stored at once.
 const AT_ONCE: usize = 2;
@@ -130,7 +132,12 @@ impl Upload {
 struct Part {
     /// The key groups of its entries; `None`: any.
     groups: Option<Vec<u32>>,
-    bytes: Vec<u8>,
+    /// A copy of its chunks, while the snapshot may still be small enough for an inline handle.
+    held: Vec<u8>,
+    /// The bytes of all its chunks.
+    bytes: u64,
+    /// Its object; `None` before the first chunk that is not held.
+    writer: Option<PartWriter>,
 }
 
 /// The upload of one snapshot.
@@ -147,6 +154,9 @@ struct Uploading {
     parts: Vec<StatePart>,
 }
 
+/// Why the snapshot of an aborted checkpoint is not stored.
+const ABORTED: &str = "the checkpoint was aborted";
+
 /// The future of a part that is being stored.
 type Storing = futures::future::BoxFuture<'static, Result<StatePart, CheckpointError>>;
 
@@ -162,32 +172,48 @@ impl Uploading {
         let mut storing = FuturesUnordered::new();
         let mut failed = None;
         let reply = loop {
-            tokio::select! {
+            let step = tokio::select! {
                 biased;
                 Some(stored) = storing.next(), if !storing.is_empty() => {
                     self.stored(stored, &mut failed);
+                    continue;
                 }
                 () = aborted.cancelled(), if failed.is_none() => {
-                    failed = Some("the checkpoint was aborted".to_owned());
+                    failed = Some(ABORTED.to_owned());
+                    continue;
                 }
                 // Chunks of a snapshot that has failed are dropped, so that its task does not wait.
-                step = steps.recv(), if failed.is_some() || storing.len() < AT_ONCE => match step {
-                    Some(Step::Chunk(chunk)) if failed.is_none() => storing.extend(self.add(chunk)),
-                    Some(Step::Chunk(_)) => {}
-                    Some(Step::End(reply)) => break Some(reply),
-                    None => break None,
-                },
+                step = steps.recv(), if failed.is_some() || storing.len() < AT_ONCE => step,
+            };
+            match step {
+                Some(Step::Chunk(chunk)) if failed.is_none() => {
+                    let added = tokio::select! {
+                        added = self.add(chunk) => added.map_err(|error| error.to_string()),
+                        () = aborted.cancelled() => Err(ABORTED.to_owned()),
+                    };
+                    match added {
+                        Ok(full) => storing.extend(full),
+                        Err(why) => failed = Some(why),
+                    }
+                }
+                Some(Step::Chunk(_)) => {}
+                Some(Step::End(reply)) => break Some(reply),
+                None => break None,
             }
         };
         let Some(reply) = reply else { return self.give_up(storing).await };
         if failed.is_none() && self.next == 0 && self.bytes <= self.target.inline_max {
-            let all = [std::mem::take(&mut self.few.bytes), std::mem::take(&mut self.any.bytes)];
+            let all = [std::mem::take(&mut self.few.held), std::mem::take(&mut self.any.held)];
             let _ = reply.send(Ok(StateHandle::Inline(all.concat())));
             return;
         }
-        if failed.is_none() {
-            storing.extend(self.store(false));
-            storing.extend(self.store(true));
+        for any in [false, true] {
+            if failed.is_none() {
+                match self.store(any).await {
+                    Ok(stored) => storing.extend(stored),
+                    Err(error) => failed = Some(error.to_string()),
+                }
+            }
         }
         while failed.is_none()
             && let Some(stored) = storing.next().await
@@ -225,39 +251,59 @@ impl Uploading {
     }
 
     /// Adds a chunk to its part. Returns the storing of the part if that is full.
-    fn add(&mut self, chunk: StateChunk) -> Option<Storing> {
+    async fn add(&mut self, chunk: StateChunk) -> Result<Option<Storing>, CheckpointError> {
         let any = chunk.groups.is_none();
         let part = if any { &mut self.any } else { &mut self.few };
-        self.bytes += chunk.bytes.len() as u64;
-        let most = (self.bytes / PART_OF_STATE).clamp(*PART_BYTES.start(), *PART_BYTES.end());
-        if part.bytes.is_empty() && self.bytes > *PART_BYTES.start() {
-            // A chunk more may fill it beyond its limit.
-            part.bytes.reserve_exact(usize::try_from(most).unwrap_or(0) + chunk.bytes.len());
-        }
-        part.bytes.extend_from_slice(&chunk.bytes);
+        let length = chunk.bytes.len() as u64;
+        self.bytes += length;
+        part.bytes += length;
         if let (Some(groups), Some(more)) = (&mut part.groups, chunk.groups) {
             groups.extend(more);
         }
-        if part.bytes.len() as u64 >= most { self.store(any) } else { None }
+        if self.bytes <= self.target.inline_max {
+            part.held.extend_from_slice(&chunk.bytes);
+            return Ok(None);
+        }
+        let full = part.bytes;
+        self.write(any, chunk.bytes).await?;
+        let most = (self.bytes / PART_OF_STATE).clamp(*PART_BYTES.start(), *PART_BYTES.end());
+        if full >= most { self.store(any).await } else { Ok(None) }
+    }
+
+    /// Writes what a part holds, and then these bytes, into its object.
+    async fn write(&mut self, any: bool, bytes: Bytes) -> Result<(), CheckpointError> {
+        let part = if any { &mut self.any } else { &mut self.few };
+        for bytes in [std::mem::take(&mut part.held).into(), bytes] {
+            if bytes.is_empty() {
+                continue;
+            }
+            let writer = match &mut part.writer {
+                Some(writer) => writer,
+                none => {
+                    let (attempt, checkpoint, operator) = self.key;
+                    let place = (operator, self.next);
+                    self.next += 1;
+                    // Its length once the state has as many bytes again, and a chunk more that may fill it beyond its limit.
+                    let most = (self.bytes / PART_OF_STATE).min(*PART_BYTES.end());
+                    let expected = usize::try_from(most).unwrap_or(0) + bytes.len();
+                    let job = self.target.job_id;
+                    let directory = &self.target.directory;
+                    none.insert(directory.begin_part(job, checkpoint, attempt, place, expected))
+                }
+            };
+            writer.write(bytes).await?;
+        }
+        Ok(())
     }
 
     /// Returns the storing of a part, unless that is empty.
-    fn store(&mut self, any: bool) -> Option<Storing> {
+    async fn store(&mut self, any: bool) -> Result<Option<Storing>, CheckpointError> {
+        self.write(any, Bytes::new()).await?;
         let part = if any { &mut self.any } else { &mut self.few };
-        if part.bytes.is_empty() {
-            return None;
-        }
-        let bytes = Bytes::from(std::mem::take(&mut part.bytes));
+        let Some(writer) = part.writer.take() else { return Ok(None) };
+        part.bytes = 0;
         let groups = part.groups.as_mut().map(std::mem::take).map_or_else(Vec::new, runs_of);
-        let (attempt, checkpoint, operator) = self.key;
-        let (directory, job) = (self.target.directory.clone(), self.target.job_id);
-        let number = self.next;
-        self.next += 1;
-        Some(Box::pin(async move {
-            let place = (operator, number);
-            let state = directory.put_part(job, checkpoint, attempt, place, bytes).await?;
-            Ok(StatePart { groups, state })
-        }))
+        Ok(Some(Box::pin(async move { Ok(StatePart { groups, state: writer.finish().await? }) })))
     }
 }
 

@@ -6,8 +6,9 @@
 //! its directory, and never let other users of the machine read its files.
 
 use super::frame::{self, FILE_MAGIC};
-use super::{ObjectStore, PutNew, StoreError, StoreFuture, check_name};
+use super::{ObjectStore, ObjectStream, PutNew, StoreError, StoreFuture, check_name};
 use crate::disk::DiskCalls;
+use super::file_stream::FileStream;
 use bytes::Bytes;
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -45,7 +46,7 @@ pub struct FileObjects {
 
 /// The store's directory. All methods block the calling thread.
 #[derive(Debug)]
-struct Folder {
+pub(super) struct Folder {
     root: PathBuf,
 }
 
@@ -115,14 +116,14 @@ impl Folder {
         }
     }
 
-    fn path(&self, name: &str) -> Result<PathBuf, StoreError> {
+    pub(super) fn path(&self, name: &str) -> Result<PathBuf, StoreError> {
         check_name(name)?;
         Ok(self.root.join(name))
     }
 
     /// Creates the folders above `target` and a temporary file beside it. Tries again if a concurrent
     /// [`Folder::delete`] removes a folder in between.
-    fn create_beside(&self, target: &Path) -> Result<(PathBuf, File), StoreError> {
+    pub(super) fn create_beside(&self, target: &Path) -> Result<(PathBuf, File), StoreError> {
         let folder = target.parent().unwrap_or(&self.root);
         let mut tries = 0;
         loop {
@@ -192,9 +193,7 @@ impl Folder {
 
     fn put(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
         let target = self.path(name)?;
-        let temporary = self.write_temporary(&target, bytes)?;
-        fs::rename(&temporary.path, &target).map_err(|e| StoreError::from_io(&target, &e))?;
-        sync_folder_of(&target)
+        self.write_temporary(&target, bytes)?.take_the_name_of(&target)
     }
 
     fn delete(&self, name: &str) -> Result<bool, StoreError> {
@@ -268,6 +267,11 @@ impl ObjectStore for FileObjects {
         self.call(move |folder| folder.put(&name, &bytes))
     }
 
+    fn begin(&self, name: &str) -> Option<Box<dyn ObjectStream>> {
+        let folder = Arc::clone(&self.folder);
+        Some(Box::new(FileStream::new(folder, self.calls.clone(), name.to_owned())))
+    }
+
     fn delete(&self, name: &str) -> StoreFuture<bool> {
         let name = name.to_owned();
         self.call(move |folder| folder.delete(&name))
@@ -284,8 +288,17 @@ impl ObjectStore for FileObjects {
 }
 
 /// A temporary file that is removed when this value is dropped; after a rename nothing is left to remove.
+#[derive(Debug)]
 pub(crate) struct Temporary {
     pub(crate) path: PathBuf,
+}
+
+impl Temporary {
+    /// Renames the file, which must be synced, to `target`, where it replaces another one, and syncs the folder.
+    pub(super) fn take_the_name_of(self, target: &Path) -> Result<(), StoreError> {
+        fs::rename(&self.path, target).map_err(|e| StoreError::from_io(target, &e))?;
+        sync_folder_of(target)
+    }
 }
 
 impl Drop for Temporary {

@@ -11,15 +11,24 @@ use bytes::Bytes;
 pub(super) const FILE_MAGIC: &[u8; 8] = b"FLOTTOB3";
 /// The beginning that the magics of all versions share.
 const FAMILY: &[u8] = b"FLOTTOB";
-const HEADER_BYTES: usize = 8 + 8 + 4;
+pub(super) const HEADER_BYTES: usize = 8 + 8 + 4;
 
 /// Returns the header for content that consists of these pieces.
 pub(super) fn header(magic: &[u8; 8], pieces: &[&[u8]]) -> [u8; HEADER_BYTES] {
-    let mut header = [0; HEADER_BYTES];
     let mut checksum = crc32fast::Hasher::new();
     pieces.iter().for_each(|piece| checksum.update(piece));
-    let length = pieces.iter().map(|piece| piece.len() as u64).sum::<u64>().to_be_bytes();
-    let checksum = checksum.finalize().to_be_bytes();
+    let length = pieces.iter().map(|piece| piece.len() as u64).sum();
+    header_of(magic, length, checksum)
+}
+
+/// Returns the header for content of `length` bytes with this checksum.
+pub(super) fn header_of(
+    magic: &[u8; 8],
+    length: u64,
+    checksum: crc32fast::Hasher,
+) -> [u8; HEADER_BYTES] {
+    let mut header = [0; HEADER_BYTES];
+    let (length, checksum) = (length.to_be_bytes(), checksum.finalize().to_be_bytes());
     let fields = magic.iter().chain(&length).chain(&checksum);
     header.iter_mut().zip(fields).for_each(|(to, from)| *to = *from);
     header

@@ -8,6 +8,7 @@
 #[cfg(any(test, feature = "testing"))]
 pub(crate) mod faulty;
 pub(crate) mod file;
+mod file_stream;
 mod frame;
 #[cfg(feature = "hdfs")]
 pub(crate) mod hdfs;
@@ -17,6 +18,7 @@ mod probe;
 mod remote;
 #[cfg(feature = "s3")]
 pub(crate) mod s3;
+mod stream;
 #[cfg(test)]
 mod tests;
 
@@ -25,6 +27,8 @@ pub use faulty::{Fault, FaultyObjects};
 pub use file::FileObjects;
 pub use memory::MemoryObjects;
 pub use probe::probe;
+pub(crate) use stream::PieceWriter;
+pub use stream::ObjectStream;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -50,6 +54,10 @@ pub trait ObjectStore: Send + Sync + fmt::Debug {
     fn put_new(&self, name: &str, bytes: Bytes) -> StoreFuture<PutNew>;
     /// Creates the object or replaces one of that name; a reader sees the old or the new one, never a mixture.
     fn put(&self, name: &str, bytes: Bytes) -> StoreFuture<()>;
+    /// Begins an object that is given in pieces; see [`ObjectStream`]. `None`, which is the default: this store takes objects only whole.
+    fn begin(&self, _name: &str) -> Option<Box<dyn ObjectStream>> {
+        None
+    }
     /// Removes the object. Returns true if there was one; a store that cannot tell always returns true.
     fn delete(&self, name: &str) -> StoreFuture<bool>;
     /// Lists the names that start with `prefix` in ascending order; empty if there are none. `prefix` may end within a segment.

@@ -56,6 +56,32 @@ async fn memory_and_files_keep_the_contract() {
     contract::folders_are_no_objects(file().await).await;
 }
 
+#[tokio::test]
+async fn a_stream_that_is_given_up_leaves_no_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = FileObjects::open(dir.path()).unwrap();
+    let mut stream = store.begin("jobs/1").unwrap();
+    stream.write("one".into()).await.unwrap();
+    let files = || modes(&dir.path().join("jobs")).len() - 1;
+    assert_eq!(files(), 1);
+    drop(stream);
+    // The file is removed by another thread.
+    while files() > 0 {
+        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_stream_whose_folder_is_gone_names_the_object() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = FileObjects::open(dir.path().join("store")).unwrap();
+    let mut stream = store.begin("jobs/1").unwrap();
+    stream.write("one".into()).await.unwrap();
+    fs::remove_dir_all(dir.path().join("store")).unwrap();
+    let error = stream.finish().await.unwrap_err();
+    assert!(error.to_string().contains("store/jobs/1"), "{error}");
+}
+
 /// A store that replaces an object where it is told to create it, as servers do that do not know `If-None-Match`.
 #[derive(Debug, Default)]
 struct Replacing(MemoryObjects);

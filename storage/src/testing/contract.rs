@@ -4,7 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests only")]
 
-use crate::objects::{ObjectStore, PutNew, StoreError};
+use crate::objects::{ObjectStore, PieceWriter, PutNew, StoreError};
 use bytes::Bytes;
 use futures::future::join_all;
 use std::sync::Arc;
@@ -21,6 +21,7 @@ pub async fn check(make: impl AsyncFn() -> Store) {
     names_stay_inside_the_store(make().await).await;
     one_of_many_creators_wins(make().await).await;
     large_and_empty_objects_are_read_back(make().await).await;
+    an_object_in_pieces_is_seen_whole_or_not_at_all(make().await).await;
 }
 
 /// Checks that neither the folder of an object nor a name below an object exists as an object. Not part of [`check`]:
@@ -49,6 +50,31 @@ async fn an_object_is_created_once_and_read_back(store: Store) {
     assert_eq!(store.get("jobs/1").await, Ok(None));
     assert_eq!(store.put_new("jobs/1", "four".into()).await, Ok(PutNew::Created));
     assert_eq!(store.get("jobs/1").await, Ok(Some("four".into())));
+}
+
+async fn an_object_in_pieces_is_seen_whole_or_not_at_all(store: Store) {
+    let begin = |name: &str| PieceWriter::begin(&store, name.to_owned(), 10);
+    let mut given_up = begin("parts/given-up");
+    given_up.write("one".into()).await.unwrap();
+    let mut writer = begin("parts/1");
+    writer.write("one, ".into()).await.unwrap();
+    writer.write(vec![b'2'; 300_000].into()).await.unwrap();
+    assert_eq!(store.get("parts/1").await, Ok(None));
+    assert_eq!(store.list("").await.unwrap(), [""; 0]);
+    drop(given_up);
+    assert_eq!(writer.bytes(), 300_005);
+    writer.finish().await.unwrap();
+    let whole = [&b"one, "[..], &[b'2'; 300_000]].concat();
+    assert_eq!(store.get("parts/1").await, Ok(Some(whole.into())));
+    let mut again = begin("parts/1");
+    again.write("two".into()).await.unwrap();
+    again.finish().await.unwrap();
+    assert_eq!(store.get("parts/1").await, Ok(Some("two".into())));
+    begin("parts/empty").finish().await.unwrap();
+    assert_eq!(store.get("parts/empty").await, Ok(Some(Bytes::new())));
+    assert_eq!(store.list("").await.unwrap(), ["parts/1", "parts/empty"]);
+    let refused = begin("../parts").finish().await;
+    assert!(matches!(refused, Err(StoreError::BadName { .. })), "{refused:?}");
 }
 
 async fn listing_takes_a_text_prefix_in_order(store: Store) {

@@ -1,0 +1,57 @@
+//! A part of an operator's state on its way into the checkpoint directory. No call may wait without a limit: a network file system that
+//! hangs would hold up the records of the part's task for ever.
+
+use super::CheckpointError;
+use crate::objects::{PieceWriter, StoreError};
+use bytes::Bytes;
+use model::StateHandle;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// The time within which a state must be stored, and a second more for each [`BYTES_PER_S`] of it.
+pub(super) const STORED_WITHIN: Duration = Duration::from_secs(30);
+/// The bytes that the slowest store takes in a second.
+const BYTES_PER_S: u64 = 4 << 20;
+
+/// Writes one part of a state in pieces. The part exists once [`PartWriter::finish`] has returned `Ok`; a writer that is dropped before
+/// leaves nothing.
+#[derive(Debug)]
+pub struct PartWriter {
+    pub(super) writer: PieceWriter,
+    /// The part's name in the checkpoint directory, and its place for messages.
+    pub(super) name: String,
+    pub(super) shown: String,
+}
+
+impl PartWriter {
+    /// Appends a piece, and drops it as soon as the store has it. After an error the part can only be given up.
+    ///
+    /// # Errors
+    /// The store's error; [`StoreError::Unreachable`] if it does not take the piece within 30 s and a second for each 4 MiB.
+    pub async fn write(&mut self, piece: Bytes) -> Result<(), CheckpointError> {
+        let bytes = piece.len() as u64;
+        Ok(in_time(bytes, &self.shown, self.writer.write(piece)).await?)
+    }
+
+    /// Makes the part durable, and returns its handle.
+    ///
+    /// # Errors
+    /// The store's error; [`StoreError::Unreachable`] if it takes longer than 30 s and a second for each 4 MiB.
+    pub async fn finish(self) -> Result<StateHandle, CheckpointError> {
+        let bytes = self.writer.bytes();
+        in_time(bytes, &self.shown, self.writer.finish()).await?;
+        Ok(StateHandle::Object { name: self.name, bytes })
+    }
+}
+
+/// Waits for a write of so many bytes as long as the slowest store may take.
+pub(super) async fn in_time(
+    bytes: u64,
+    shown: &str,
+    write: impl Future<Output = Result<(), StoreError>>,
+) -> Result<(), StoreError> {
+    let within = STORED_WITHIN + Duration::from_secs(bytes / BYTES_PER_S);
+    let why = || format!("it is not written within {} s", within.as_secs());
+    let late = |_| Err(StoreError::Unreachable { path: shown.to_owned(), why: why() });
+    timeout(within, write).await.unwrap_or_else(late)
+}

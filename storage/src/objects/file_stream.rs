@@ -1,0 +1,112 @@
+//! A file of a store that is written piece by piece: to a temporary name, with its header filled in at the end. This module must never
+//! write or remove anything on the thread that polls a future.
+
+use super::{
+    ObjectStream, StoreError, StoreFuture,
+    file::{Folder, Temporary},
+    frame::{self, FILE_MAGIC, HEADER_BYTES},
+};
+use crate::disk::{DiskCalls, in_background};
+use bytes::Bytes;
+use std::{
+    fs::File,
+    io::{self, Write as _},
+    os::unix::fs::FileExt as _,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+/// One file that is being written.
+#[derive(Debug)]
+pub(super) struct FileStream {
+    folder: Arc<Folder>,
+    calls: DiskCalls,
+    name: String,
+    /// `None` before the first call and after the end. Calls follow one after the other, so nobody waits for this lock.
+    written: Arc<Mutex<Option<Written>>>,
+}
+
+/// What is written so far.
+#[derive(Debug)]
+struct Written {
+    target: PathBuf,
+    temporary: Temporary,
+    file: File,
+    checksum: crc32fast::Hasher,
+    bytes: u64,
+}
+
+impl FileStream {
+    pub(super) fn new(folder: Arc<Folder>, calls: DiskCalls, name: String) -> Self {
+        Self { folder, calls, name, written: Arc::default() }
+    }
+
+    /// Runs `work` on a blocking thread, with what is written so far taken out: a call that fails leaves nothing to go on with.
+    fn call(
+        &self,
+        work: impl FnOnce(Written) -> Result<Option<Written>, StoreError> + Send + 'static,
+    ) -> StoreFuture<()> {
+        let (folder, name) = (Arc::clone(&self.folder), self.name.clone());
+        let written = Arc::clone(&self.written);
+        self.calls.run(move || {
+            let mut written = written.lock().unwrap_or_else(PoisonError::into_inner);
+            let begun = match written.take() {
+                Some(begun) => begun,
+                None => Written::begin(&folder, &name)?,
+            };
+            *written = work(begun)?;
+            Ok(())
+        })
+    }
+}
+
+impl Written {
+    fn begin(folder: &Folder, name: &str) -> Result<Self, StoreError> {
+        let target = folder.path(name)?;
+        let (path, file) = folder.create_beside(&target)?;
+        let temporary = Temporary { path };
+        let begun = Self { target, temporary, file, checksum: crc32fast::Hasher::new(), bytes: 0 };
+        // The header's place, until the length and the checksum are known.
+        begun.done((&begun.file).write_all(&[0; HEADER_BYTES]))?;
+        Ok(begun)
+    }
+
+    fn done<T>(&self, result: io::Result<T>) -> Result<T, StoreError> {
+        result.map_err(|error| StoreError::from_io(&self.target, &error))
+    }
+
+    fn write(mut self, piece: &[u8]) -> Result<Self, StoreError> {
+        self.checksum.update(piece);
+        self.bytes += piece.len() as u64;
+        self.done((&self.file).write_all(piece))?;
+        Ok(self)
+    }
+
+    fn finish(self) -> Result<(), StoreError> {
+        let header = frame::header_of(FILE_MAGIC, self.bytes, self.checksum.clone());
+        self.done(self.file.write_all_at(&header, 0))?;
+        self.done(self.file.sync_all())?;
+        self.temporary.take_the_name_of(&self.target)
+    }
+}
+
+impl ObjectStream for FileStream {
+    fn write(&mut self, piece: Bytes) -> StoreFuture<()> {
+        self.call(move |written| written.write(&piece).map(Some))
+    }
+
+    fn finish(&mut self) -> StoreFuture<()> {
+        self.call(|written| written.finish().map(|()| None))
+    }
+}
+
+impl Drop for FileStream {
+    fn drop(&mut self) {
+        let written = Arc::clone(&self.written);
+        if written.try_lock().is_ok_and(|written| written.is_none()) {
+            return;
+        }
+        // Removing the temporary file is disk work. A call that still runs removes it at its end.
+        in_background(move || drop(written));
+    }
+}
