@@ -164,6 +164,9 @@ pub(crate) mod must {
     pub(crate) fn be_a_log_size(value: &model::MemorySize) -> Option<&'static str> {
         (value.0 < 64 << 10).then_some("a size from 64 kb")
     }
+    pub(crate) fn be_a_frame_size(value: &model::MemorySize) -> Option<&'static str> {
+        (value.0 < 1 << 20).then_some("a size from 1 mb")
+    }
     pub(crate) fn be_above_zero(value: &f64) -> Option<&'static str> {
         (*value <= 0.0).then_some("a number above 0.0")
     }

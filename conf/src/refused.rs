@@ -79,7 +79,9 @@ const REFUSED: &[(&str, &str)] = &[
     ("internal.cluster.execution-mode", "use flott jobmanager --mode"),
     ("blob.server.port", "blobs travel on the RPC connection: see jobmanager.rpc.port"),
     ("blob.server.bind-port", "blobs travel on the RPC connection: see jobmanager.rpc.port"),
-    ("blob.offload.minsize", "large payloads go through the BlobServer by themselves; drop it"),
+    ("blob.offload.minsize", "calls may be of any size; drop it"),
+    ("akka.framesize", "calls may be of any size; drop it"),
+    ("pekko.framesize", "calls may be of any size; drop it"),
     (
         "blob.fetch.num-concurrent",
         "blobs travel on the RPC connection, bounded by rpc.connections-max; drop it",

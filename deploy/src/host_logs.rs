@@ -40,8 +40,13 @@ pub(crate) fn prune(log: &LogPlace, hosts: &[PathBuf], jobs_max: u32) {
     });
     for name in superfluous(files, &stem, &running(hosts), jobs_max) {
         let path = folder.join(name);
-        if let Err(error) = std::fs::remove_file(&path) {
-            tracing::warn!(%error, file = %path.display(), "log file of an old job stays");
+        match std::fs::remove_file(&path) {
+            Ok(()) => {}
+            // Another host that ended at the same time has removed it.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => {
+                tracing::warn!(%error, file = %path.display(), "log file of an old job stays");
+            }
         }
     }
 }

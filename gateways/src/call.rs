@@ -1,7 +1,7 @@
 //! Types of calls: the traits of gateways and messages, the context that a handler gets, and the
 //! macro that declares a gateway. Nothing here moves bytes.
 
-use crate::trace::TraceContext;
+use crate::{outbound::CHUNK_BYTES, trace::TraceContext};
 use model::{Fence, JobId, LeaderSession};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{fmt, sync::Arc, time::Duration};
@@ -100,6 +100,22 @@ pub(crate) struct CallContext {
     pub(crate) deadline: Deadline,
     pub(crate) trace: TraceContext,
 }
+
+impl CallContext {
+    /// Returns the context of a call whose request has that many bytes: its deadline is later by the time that a long request
+    /// takes to arrive.
+    pub(crate) fn with_time_for(self, request: usize) -> Self {
+        if request <= CHUNK_BYTES {
+            return self;
+        }
+        let bytes = u64::try_from(request).unwrap_or(u64::MAX);
+        let more = Duration::from_millis(bytes.saturating_mul(1_000) / TRANSFER_BYTES);
+        Self { deadline: Deadline::after_moment(self.deadline.at(), more), ..self }
+    }
+}
+
+/// Bytes of a long request for which its call gets a second more: a network of 134 Mbit/s is quick enough.
+const TRANSFER_BYTES: u64 = 16 << 20;
 
 /// Learns that a handler has been given its call: Actix has no such hook, but a handler lets go of the
 /// caller at the end of its turn at the latest, or else keeps it until it has answered.

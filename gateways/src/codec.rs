@@ -3,7 +3,11 @@
 
 use crate::error::FabricError;
 use serde::{Serialize, de::DeserializeOwned};
-use std::fmt::Display;
+use std::{
+    fmt::Display,
+    fs::File,
+    io::{BufReader, Read},
+};
 
 /// Appends the encoding of a value.
 pub(crate) fn encode_into<T: Serialize>(
@@ -36,6 +40,37 @@ pub fn decode<T: DeserializeOwned>(what: impl Display, bytes: &[u8]) -> Result<T
     T::deserialize(&mut decoder).map_err(|error| malformed(what, error))
 }
 
+/// Decodes a value like [`decode`], from a reader. Memory is needed for the value and its longest part, not for all bytes.
+pub fn decode_read<T: DeserializeOwned>(
+    what: impl Display,
+    input: impl Read,
+) -> Result<T, FabricError> {
+    let mut decoder = rmp_serde::Deserializer::new(input);
+    decoder.set_max_depth(DEPTH_MAX);
+    T::deserialize(&mut decoder).map_err(|error| malformed(what, error))
+}
+
+/// An encoded value where it is.
+#[derive(Clone, Copy)]
+pub(crate) enum Encoded<'a> {
+    /// All bytes, in memory.
+    Bytes(&'a [u8]),
+    /// The rest of a file. Decoding blocks the thread.
+    File(&'a File),
+}
+
+impl Encoded<'_> {
+    /// Decodes the value.
+    pub(crate) fn decode<T: DeserializeOwned>(self, what: impl Display) -> Result<T, FabricError> {
+        match self {
+            Self::Bytes(bytes) => decode(what, bytes),
+            Self::File(file) => decode_read(what, BufReader::with_capacity(READ_BYTES, file)),
+        }
+    }
+}
+
+/// Bytes of one read of a file.
+const READ_BYTES: usize = 256 * 1024;
 /// Deepest nesting of a body.
 const DEPTH_MAX: usize = 128;
 

@@ -80,7 +80,7 @@ pub(crate) struct Connection {
 #[derive(Debug, Clone, Copy)]
 struct Limits {
     pending_max: usize,
-    body_max: usize,
+    queued_max: usize,
     answer_grace: Duration,
 }
 
@@ -97,12 +97,16 @@ impl Connection {
         Self {
             number,
             peer,
-            outbound: Outbound::new(write, options.outbound_max, options.body_max),
+            outbound: Outbound::new(
+                write,
+                options.outbound_max,
+                options.body_memory.saturating_mul(2),
+            ),
             pending: Pending::default(),
             served: Served::default(),
             limits: Limits {
                 pending_max: options.pending_max,
-                body_max: options.body_max,
+                queued_max: options.body_memory.saturating_mul(2),
                 answer_grace: options.answer_grace,
             },
             created: Instant::now(),
@@ -139,19 +143,12 @@ impl Connection {
     /// Sends a call. One alone is written by this thread at once; many at once are gathered.
     pub(crate) fn ask(
         self: &Arc<Self>,
-        call: (u32, &'static str),
+        call: u32,
         to: (LeaderSession, &str),
         asking: &Asking<'_>,
         body: &mut Vec<u8>,
     ) -> Result<Waiting, FabricError> {
-        let ((call, name), (fence, endpoint)) = (call, to);
-        if body.len() > self.limits.body_max {
-            return Err(FabricError::TooLarge {
-                what: format!("{}{name}", crate::error::REQUEST),
-                bytes: u64::try_from(body.len()).unwrap_or(u64::MAX),
-                bytes_max: u64::try_from(self.limits.body_max).unwrap_or(u64::MAX),
-            });
-        }
+        let (fence, endpoint) = to;
         let Asking { context, remaining, waker } = *asking;
         let until = context.deadline.at() + self.limits.answer_grace;
         let reserved = self.pending.reserve(until, self.limits.pending_max, waker)?;
@@ -228,7 +225,7 @@ impl Connection {
 
     /// Returns how many more calls, and bytes of waiting calls, the peer may have under way.
     pub(crate) fn room(&self) -> Room {
-        self.served.room(self.limits.pending_max, self.limits.body_max.saturating_mul(2))
+        self.served.room(self.limits.pending_max, self.limits.queued_max)
     }
 
     /// Notifies those that wait for it if no call of the peer is under way.
@@ -267,16 +264,7 @@ impl Connection {
         }
     }
 
-    fn push_answer(&self, id: u64, outcome: Outcome) -> Result<usize, Full> {
-        let mut outcome = if outcome.body.len() > self.limits.body_max {
-            Outcome::fault(&FabricError::TooLarge {
-                what: format!("{}a call", crate::error::REPLY),
-                bytes: u64::try_from(outcome.body.len()).unwrap_or(u64::MAX),
-                bytes_max: u64::try_from(self.limits.body_max).unwrap_or(u64::MAX),
-            })
-        } else {
-            outcome
-        };
+    fn push_answer(&self, id: u64, mut outcome: Outcome) -> Result<usize, Full> {
         let frame = Frame::answer(outcome.kind, id, &[]);
         let pushed = self.outbound.push(&frame, &mut outcome.body, Bound::Answer);
         scratch::give(outcome.body);

@@ -3,14 +3,12 @@
 //! hold more than the bounds say.
 
 use crate::{
-    call::{CallContext, Deadline},
+    assembly::{Assemblies, context},
     connection::Connection,
-    error::FabricError,
     frame::{self, AskHeader, Decoded, Frame, Kind},
     incoming::{Incoming, Origin},
     pending::Read,
     rpc::Inner,
-    serve::Outcome,
     served::To,
 };
 use bytes::{Buf, BytesMut};
@@ -18,7 +16,6 @@ use platform::net::BoxRead;
 use std::{
     borrow::Cow,
     cell::RefCell,
-    collections::BTreeMap,
     future::Future,
     pin::Pin,
     sync::{Arc, Weak, atomic::Ordering},
@@ -32,10 +29,6 @@ use tokio::time::{Instant, Sleep};
 const READ_BYTES: usize = 64 * 1024;
 /// Reads in a row before others get their turn.
 const READS_MAX: usize = 16;
-/// Long bodies of one connection that are under way at once.
-const ASSEMBLIES_MAX: usize = 1024;
-/// Largest number of bytes that a body's buffer reserves ahead of the bytes that have arrived.
-const RESERVE_BYTES: usize = 1 << 20;
 
 thread_local! {
     /// One read buffer per thread, so that an idle connection holds none.
@@ -50,9 +43,7 @@ pub(crate) struct Driver {
     incoming: Incoming,
     /// The beginning of a frame whose rest has not arrived.
     carry: BytesMut,
-    /// Long bodies: whether of an answer, and the call's id.
-    assemblies: BTreeMap<(bool, u64), Assembly>,
-    assembled_bytes: usize,
+    assemblies: Assemblies,
     limits: Limits,
     timer: Pin<Box<Sleep>>,
     timer_at: Option<Instant>,
@@ -64,45 +55,9 @@ pub(crate) struct Driver {
 #[derive(Debug, Clone, Copy)]
 struct Limits {
     frame_max: usize,
-    body_max: usize,
     ping_after: Duration,
     /// Maximum time for the answer to a ping.
     answer_max: Duration,
-}
-
-struct Assembly {
-    kind: Kind,
-    ask: Option<Asked>,
-    total: usize,
-    body: Vec<u8>,
-}
-
-/// An ask's header without its borrow.
-struct Asked {
-    call: u32,
-    fence: model::LeaderSession,
-    context: CallContext,
-    endpoint: String,
-}
-
-impl Asked {
-    fn of(ask: &AskHeader<'_>, came: Instant) -> Self {
-        Self {
-            call: ask.call,
-            fence: ask.fence,
-            context: context(ask, came),
-            endpoint: ask.endpoint.to_owned(),
-        }
-    }
-}
-
-/// Returns the context of a call that was read at the moment `came`.
-fn context(ask: &AskHeader<'_>, came: Instant) -> CallContext {
-    CallContext {
-        session: ask.session,
-        deadline: Deadline::after_moment(came, ask.remaining),
-        trace: ask.trace,
-    }
 }
 
 impl Driver {
@@ -114,11 +69,9 @@ impl Driver {
             read,
             incoming: Incoming::default(),
             carry: BytesMut::new(),
-            assemblies: BTreeMap::new(),
-            assembled_bytes: 0,
+            assemblies: Assemblies::default(),
             limits: Limits {
                 frame_max: options.frame_max,
-                body_max: options.body_max,
                 ping_after: options.ping_after,
                 answer_max: options.silence_max.saturating_sub(options.ping_after),
             },
@@ -136,6 +89,11 @@ impl Driver {
         let mut result = Poll::Pending;
         let mut reads = 0;
         loop {
+            if self.assemblies.is_full() {
+                // The peer is not silent; it is not listened to.
+                (self.heard, self.pinged) = (Instant::now(), None);
+                break;
+            }
             if reads == READS_MAX {
                 cx.waker().wake_by_ref();
                 break;
@@ -218,15 +176,22 @@ impl Driver {
     ) -> Result<(), String> {
         match frame.kind {
             Kind::Ask => match &frame.ask {
-                Some(ask) if frame.more => self.begin(frame, Some(ask)),
+                Some(_) if frame.more => return self.begin(service, frame),
                 Some(ask) => self.call(service, frame.id, ask, frame.body),
                 None => return Err("an ask without its header".to_owned()),
             },
-            Kind::Reply | Kind::Refused | Kind::Fault if frame.more => self.begin(frame, None),
+            Kind::Reply | Kind::Refused | Kind::Fault if frame.more => {
+                return self.begin(service, frame);
+            }
             Kind::Reply | Kind::Refused | Kind::Fault => {
                 answers.push((frame.id, frame.kind, frame.body));
             }
-            Kind::Chunk => return self.chunk(service, frame),
+            Kind::Chunk => {
+                let whole = self.assemblies.part(&self.connection, frame, self.heard)?;
+                if let Some((ask, body)) = whole {
+                    self.place(service, ask.to(frame.id), &ask.endpoint, body.into());
+                }
+            }
             Kind::Ping => self.connection.control(Kind::Pong),
             Kind::Pong => {}
             Kind::Goodbye => {
@@ -237,104 +202,21 @@ impl Driver {
         Ok(())
     }
 
+    fn begin(&mut self, service: &Arc<Inner>, frame: &Frame<'_>) -> Result<(), String> {
+        let from = Origin { service, connection: &self.connection };
+        self.assemblies.begin(&from, frame, self.heard)
+    }
+
     fn call(&mut self, service: &Arc<Inner>, id: u64, ask: &AskHeader<'_>, body: &[u8]) {
-        let to = (ask.call, ask.endpoint, ask.fence);
-        self.place(service, id, to, context(ask, self.heard), body.into());
+        let context = context(ask, self.heard);
+        let to = To { id, call: ask.call, fence: ask.fence, context, came: self.heard };
+        self.place(service, to, ask.endpoint, body.into());
     }
 
     /// Handles a whole call.
-    fn place(
-        &mut self,
-        service: &Arc<Inner>,
-        id: u64,
-        to: (u32, &str, model::LeaderSession),
-        context: CallContext,
-        body: Cow<'_, [u8]>,
-    ) {
-        let (call, endpoint, fence) = to;
+    fn place(&mut self, service: &Arc<Inner>, to: To, endpoint: &str, body: Cow<'_, [u8]>) {
         let from = Origin { service, connection: &self.connection };
-        let to = To { id, call, fence, context, came: self.heard };
         self.incoming.call(&from, to, endpoint, body);
-    }
-
-    /// Begins a long body with its first frame. A body that can't be accepted is answered with an
-    /// error; its chunks are skipped.
-    fn begin(&mut self, frame: &Frame<'_>, ask: Option<&AskHeader<'_>>) {
-        let total = frame.total.unwrap_or(0);
-        let bytes = usize::try_from(total).unwrap_or(usize::MAX);
-        let refused = if bytes > self.limits.body_max {
-            Some(FabricError::TooLarge {
-                what: match ask {
-                    Some(ask) => format!("request to {}", ask.endpoint),
-                    None => format!("{}a call", crate::error::REPLY),
-                },
-                bytes: total,
-                bytes_max: u64::try_from(self.limits.body_max).unwrap_or(u64::MAX),
-            })
-        } else if self.assemblies.len() >= ASSEMBLIES_MAX
-            || self.assembled_bytes > self.limits.body_max.saturating_mul(2)
-        {
-            Some(FabricError::Overloaded {
-                what: format!("long bodies from {}", self.connection.peer.label),
-            })
-        } else {
-            None
-        };
-        match (refused, ask) {
-            (Some(error), Some(_)) => {
-                self.connection.refuse(frame.id, &error);
-            }
-            (Some(error), None) => self.connection.pending.answer(frame.id, Err(error)),
-            (None, None) if !self.connection.pending.waits(frame.id) => {}
-            (None, ask) => {
-                let mut body = Vec::with_capacity(bytes.min(RESERVE_BYTES));
-                body.extend_from_slice(frame.body);
-                self.assembled_bytes += body.len();
-                let assembly = Assembly {
-                    kind: frame.kind,
-                    ask: ask.map(|ask| Asked::of(ask, self.heard)),
-                    total: bytes,
-                    body,
-                };
-                let key = (ask.is_none(), frame.id);
-                if let Some(old) = self.assemblies.insert(key, assembly) {
-                    self.assembled_bytes -= old.body.len();
-                }
-            }
-        }
-    }
-
-    fn chunk(&mut self, service: &Arc<Inner>, frame: &Frame<'_>) -> Result<(), String> {
-        let key = (frame.of_answer, frame.id);
-        let Some(assembly) = self.assemblies.get_mut(&key) else {
-            return Ok(()); // refused or given up before
-        };
-        if assembly.body.len() + frame.body.len() > assembly.total {
-            return Err("a body is longer than it was announced".to_owned());
-        }
-        assembly.body.extend_from_slice(frame.body);
-        self.assembled_bytes += frame.body.len();
-        if frame.more {
-            return Ok(());
-        }
-        let Some(whole) = self.assemblies.remove(&key) else {
-            return Ok(());
-        };
-        self.assembled_bytes -= whole.body.len();
-        if whole.body.len() != whole.total {
-            return Err("a body is shorter than it was announced".to_owned());
-        }
-        match whole.ask {
-            Some(ask) => {
-                let to = (ask.call, ask.endpoint.as_str(), ask.fence);
-                self.place(service, frame.id, to, ask.context, whole.body.into());
-            }
-            None => {
-                let outcome = Outcome { kind: whole.kind, body: whole.body };
-                self.connection.pending.answer(frame.id, Ok(outcome));
-            }
-        }
-        Ok(())
     }
 
     /// Ends calls that are over, asks a silent peer, gives up a dead one, and sets the timer.
@@ -356,6 +238,8 @@ impl Driver {
                 continue;
             }
             let due = self.connection.expire(now).map_or(look, |d| d.min(look));
+            let late = self.assemblies.expire(&self.connection, now);
+            let due = late.map_or(due, |late| late.min(due));
             // A timer that fires early looks and goes on; one that fires late would miss a deadline.
             if self.timer_at.is_none_or(|at| due < at || at <= now) {
                 self.timer.as_mut().reset(due);

@@ -99,15 +99,18 @@ pub enum FabricError {
         /// The caller and the call, as text.
         why: String,
     },
-    /// A body over the bound; nothing was executed when it was the request's.
-    #[error("{what} has {bytes} bytes, more than the bound of {bytes_max}")]
-    TooLarge {
-        /// The request or reply that is too large, with the name of its call.
+    /// A long body could not be written to the receiver's disk, which may be full. Nothing was executed when it was the
+    /// request's.
+    #[error("{what} has {bytes} bytes, which cannot be kept in {folder} (io.tmp.dirs): {why}")]
+    NoRoom {
+        /// Request to an endpoint, or reply.
         what: String,
         /// Size of the encoded body in bytes.
         bytes: u64,
-        /// Largest body allowed, in bytes (`RpcOptions::body_max`).
-        bytes_max: u64,
+        /// Folder on the receiver's disk.
+        folder: String,
+        /// The disk's error as text.
+        why: String,
     },
     /// The called process is shutting down and takes no more calls.
     #[error("the process is shutting down")]
@@ -122,7 +125,7 @@ impl FabricError {
             Self::DeadlineExceeded { running, .. } => !running.is_zero(),
             Self::HandlerPanicked { .. } => true,
             // A reply that could not be carried: the handler had run.
-            Self::TooLarge { what, .. } | Self::Malformed { what, .. } => what.starts_with(REPLY),
+            Self::NoRoom { what, .. } | Self::Malformed { what, .. } => what.starts_with(REPLY),
             Self::Fenced { .. }
             | Self::Overloaded { .. }
             | Self::Incompatible { .. }
@@ -141,14 +144,14 @@ impl FabricError {
             | Self::Overloaded { .. }
             | Self::DeadlineExceeded { .. }
             | Self::NoSuchEndpoint { .. }
+            | Self::NoRoom { .. }
             | Self::ShuttingDown => true,
             Self::Fenced { .. }
             | Self::Incompatible { .. }
             | Self::HandlerPanicked { .. }
             | Self::NoSuchCall { .. }
             | Self::Malformed { .. }
-            | Self::Forbidden { .. }
-            | Self::TooLarge { .. } => false,
+            | Self::Forbidden { .. } => false,
         }
     }
 }

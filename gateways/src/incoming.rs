@@ -4,6 +4,7 @@
 //! Must never change the order of calls: those of one connection reach their endpoints as they were sent.
 
 use crate::{
+    codec::Encoded,
     connection::Connection,
     disorder::{Disorder, Lines},
     endpoint::{Admitted, Registered, Target},
@@ -15,6 +16,7 @@ use crate::{
 use platform::Lane;
 use std::{
     borrow::Cow,
+    fs::File,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -229,9 +231,23 @@ impl Origin<'_> {
 
     /// Hands one call to its endpoint, or answers why not.
     fn let_in_alone(&self, to: &To, endpoint: &Arc<Registered>, body: &[u8]) {
-        let Some(asked) = self.prepare(to, endpoint, body) else {
-            return;
-        };
+        if let Some(asked) = self.prepare(to, endpoint, Encoded::Bytes(body)) {
+            self.start(asked);
+        }
+    }
+
+    /// Decodes a call whose body is in a file, or answers why it is not let in. Blocks the thread.
+    pub(crate) fn prepare_from(&self, to: &To, endpoint: &str, body: &File) -> Option<Asked> {
+        match self.service.find(endpoint) {
+            Ok(_) if self.connection.room().calls == 0 => self.overloaded(to.id),
+            Ok(endpoint) => return self.prepare(to, &endpoint, Encoded::File(body)),
+            Err(error) => self.connection.refuse(to.id, &error),
+        }
+        None
+    }
+
+    /// Hands a decoded call to its endpoint.
+    pub(crate) fn start(&self, asked: Asked) {
         let call = Arc::clone(&asked.call);
         self.connection.arm(asked.deadline);
         if self.connection.served.ask(None, std::iter::once(asked)) {
@@ -250,7 +266,7 @@ impl Origin<'_> {
             let (body, after) = rest.split_at_checked(*length).unwrap_or_default();
             rest = after;
             if let Some(endpoint) = endpoint.filter(|_| !over) {
-                prepared.extend(self.prepare(to, endpoint, body));
+                prepared.extend(self.prepare(to, endpoint, Encoded::Bytes(body)));
             }
         }
         let asked = prepared.iter().map(Asked::clone);
@@ -268,7 +284,7 @@ impl Origin<'_> {
     }
 
     /// Prepares a call that its endpoint admits; a call that is refused is answered.
-    fn prepare(&self, to: &To, endpoint: &Arc<Registered>, body: &[u8]) -> Option<Asked> {
+    fn prepare(&self, to: &To, endpoint: &Arc<Registered>, body: Encoded<'_>) -> Option<Asked> {
         let prepared = self.admit(to, endpoint).and_then(|(target, admitted)| {
             ServeSlot::prepare(target, body, (to.context, admitted), self.reply(to.id))
         });

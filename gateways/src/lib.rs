@@ -2,6 +2,7 @@
 //! must never decide anything about jobs or slots.
 
 pub mod address;
+mod assembly;
 pub mod call;
 pub mod codec;
 mod connection;
@@ -27,6 +28,7 @@ pub mod sample;
 mod scratch;
 mod serve;
 mod served;
+mod spool;
 mod strangers;
 mod trace;
 mod transport;

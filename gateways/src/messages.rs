@@ -1,14 +1,25 @@
 //! Every message by its name, for tools and tests that feed bytes to all decoders.
 
 use crate::{call::Call, codec, error::FabricError};
+use serde::de::DeserializeOwned;
 
-/// Decodes bytes as a call's message, its reply and its error; the first failure among message decoding
-/// is returned, the others only have to end in a value or an error.
+/// Decodes bytes as a call's message, its reply and its error, each from memory and from a reader. Returns the failure of
+/// decoding the message from memory.
+///
+/// # Panics
+/// Memory and reader disagree on whether the bytes are a value.
 #[doc(hidden)]
 pub fn decode_all<C: Call>(bytes: &[u8]) -> Result<(), FabricError> {
-    let _ = codec::decode::<C::Reply>(C::NAME, bytes);
-    let _ = codec::decode::<C::Error>(C::NAME, bytes);
-    codec::decode::<C>(C::NAME, bytes).map(|_| ())
+    let _ = decode_both::<C::Reply>(C::NAME, bytes);
+    let _ = decode_both::<C::Error>(C::NAME, bytes);
+    decode_both::<C>(C::NAME, bytes)
+}
+
+fn decode_both<T: DeserializeOwned>(name: &str, bytes: &[u8]) -> Result<(), FabricError> {
+    let decoded = codec::decode::<T>(name, bytes).map(|_| ());
+    let read = codec::decode_read::<T>(name, bytes).map(|_| ());
+    assert_eq!(decoded.is_ok(), read.is_ok(), "{name}: {decoded:?} in memory, {read:?} read");
+    decoded
 }
 
 macro_rules! gateways {
@@ -69,6 +80,26 @@ mod tests {
             assert_eq!(other, None, "{name} has the id of another call");
         }
         assert!(ids.len() > 60);
+    }
+
+    /// Bytes in a file are decoded by a reader, which lends no strings.
+    #[test]
+    fn every_message_decodes_from_a_reader_like_from_memory() {
+        let mut seed = 1_u64;
+        let mut draw = || {
+            seed = seed
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            seed >> 16
+        };
+        let mut decoded = 0;
+        for name in names() {
+            if let Some(body) = sample_by_name(name, &mut draw) {
+                assert_eq!(decode_by_name(name, &body), Some(Ok(())), "{name}");
+                decoded += 1;
+            }
+        }
+        assert!(decoded > 60, "{decoded}");
     }
 
     #[test]

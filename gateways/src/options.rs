@@ -3,7 +3,7 @@
 use crate::{disorder::Disorder, witness::Witness};
 use model::ClusterId;
 use platform::{Credentials, Identity, Lane, PortSpec, Secret, Tls};
-use std::{sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 /// Settings of an [`crate::RpcService`].
 #[derive(Debug, Clone)]
@@ -27,9 +27,12 @@ pub struct RpcOptions {
     /// Maximum number of unanswered calls of one endpoint, queued ones among them; further ones are refused as
     /// overloaded.
     pub in_flight_max: u64,
-    /// Longest body of a request or a reply, in bytes; a longer one fails its call as too large.
-    pub body_max: usize,
-    /// Longest frame that is taken from a peer, in bytes; a longer one ends the connection.
+    /// Bytes of memory for bodies over 256 KiB while their parts arrive, on all connections together. What does not fit is
+    /// written to a file in `body_folder` meanwhile, so bodies may be of any size.
+    pub body_memory: usize,
+    /// Folder for bodies that do not fit into `body_memory`; made when one comes.
+    pub body_folder: PathBuf,
+    /// Longest frame that is taken from a peer, in bytes.
     pub frame_max: usize,
     /// Bytes of small frames that wait for one connection.
     pub outbound_max: usize,
@@ -100,7 +103,8 @@ impl RpcOptions {
             force_serialization: false,
             mailbox_max: 16_384,
             in_flight_max: 131_072,
-            body_max: 256 << 20,
+            body_memory: 256 << 20,
+            body_folder: std::env::temp_dir(),
             frame_max: 8 << 20,
             outbound_max: 16 << 20,
             pending_max: 65_536,

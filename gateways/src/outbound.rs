@@ -12,6 +12,7 @@ use std::{
     task::{Context, Poll, Waker},
 };
 use tokio::io::AsyncWrite;
+use tokio::sync::Notify;
 
 /// Bodies longer than this go in parts of this size.
 pub(crate) const CHUNK_BYTES: usize = 256 * 1024;
@@ -23,7 +24,10 @@ pub(crate) struct Outbound {
     queue: Mutex<Queue>,
     write: Mutex<WriteSide>,
     small_max: usize,
+    /// Bytes of long bodies with which one more may be queued, of any length.
     long_max: usize,
+    /// Notified when a long body has been written.
+    written: Notify,
 }
 
 #[derive(Default)]
@@ -68,7 +72,7 @@ pub(crate) enum Bound {
 }
 
 impl Outbound {
-    pub(crate) fn new(io: BoxWrite, small_max: usize, body_max: usize) -> Self {
+    pub(crate) fn new(io: BoxWrite, small_max: usize, long_max: usize) -> Self {
         Self {
             queue: Mutex::default(),
             write: Mutex::new(WriteSide {
@@ -79,7 +83,20 @@ impl Outbound {
                 dirty: false,
             }),
             small_max,
-            long_max: body_max.saturating_mul(2),
+            long_max,
+            written: Notify::new(),
+        }
+    }
+
+    /// Waits until one more long body may be queued: at once unless many wait.
+    pub(crate) async fn until_long_fits(&self) {
+        loop {
+            let mut written = std::pin::pin!(self.written.notified());
+            written.as_mut().enable();
+            if self.queue().long_bytes <= self.long_max {
+                return;
+            }
+            written.await;
         }
     }
 
@@ -91,7 +108,8 @@ impl Outbound {
     /// in parts.
     ///
     /// Answers have four times the room that calls have; a peer that lets even that fill up does not
-    /// read, and its connection should be given up. The answer is how many bytes of small frames wait.
+    /// read, and its connection should be given up. The answer is how many bytes of small frames wait. Long calls are
+    /// never refused for their number: their callers wait for [`Outbound::until_long_fits`] before.
     pub(crate) fn push(
         &self,
         frame: &Frame<'_>,
@@ -111,8 +129,7 @@ impl Outbound {
             frame::encode(&whole, &mut queue.small);
             return Ok(queue.small.len());
         }
-        let long_bytes = queue.long_bytes.saturating_add(body.len());
-        if !queue.long.is_empty() && long_bytes > self.long_max.saturating_mul(factor) {
+        if bound == Bound::Answer && queue.long_bytes > self.long_max.saturating_mul(factor) {
             return Err(Full);
         }
         let first = Frame {
@@ -121,7 +138,7 @@ impl Outbound {
             ..*frame
         };
         frame::encode(&first, &mut queue.small);
-        queue.long_bytes = long_bytes;
+        queue.long_bytes = queue.long_bytes.saturating_add(body.len());
         queue.long.push_back(Long {
             id: frame.id,
             of_answer: frame.kind != Kind::Ask,
@@ -220,6 +237,7 @@ impl Outbound {
             queue.long.push_back(long);
         } else {
             queue.long_bytes = queue.long_bytes.saturating_sub(long.body.len());
+            self.written.notify_waiters();
         }
         true
     }
@@ -233,6 +251,7 @@ impl Outbound {
     /// Lets go of what waits and of the stream's outgoing half.
     pub(crate) fn close(&self) {
         *self.queue() = Queue::default();
+        self.written.notify_waiters();
         let mut write = self.write.lock().unwrap_or_else(PoisonError::into_inner);
         write.io = Box::new(Gone);
         write.buffer = Vec::new();

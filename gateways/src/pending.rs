@@ -104,7 +104,7 @@ impl Table {
                     _ => Vec::new(),
                 };
                 let body = std::mem::replace(&mut slot.buffer, next);
-                Some(Ok(Outcome { kind, body }))
+                Some(Ok(Outcome::new(kind, body)))
             }
             State::Free | State::Waiting { .. } => None,
         };
@@ -162,6 +162,13 @@ impl Pending {
         self.table().slot(id).is_some_and(|slot| matches!(slot.state, State::Waiting { .. }))
     }
 
+    /// Moves the deadline of a call whose long answer is arriving to `until`, if that is later.
+    pub(crate) fn prolong(&self, id: u64, until: Instant) {
+        if let Some(Slot { state: State::Waiting { deadline, .. }, .. }) = self.table().slot(id) {
+            *deadline = until.max(*deadline);
+        }
+    }
+
     /// Enters the answer of a call, if a caller waits for it, and wakes the caller.
     pub(crate) fn answer(&self, id: u64, answer: Result<Outcome, FabricError>) {
         let waker = self.table().answer(id, answer);
@@ -180,7 +187,7 @@ impl Pending {
             wakers.extend(if short && body.len() <= SHORT_BYTES {
                 table.answer_short((id, kind, body))
             } else {
-                table.answer(id, Ok(Outcome { kind, body: body.to_vec() }))
+                table.answer(id, Ok(Outcome::new(kind, body.to_vec())))
             });
         }
         drop(table);
@@ -250,7 +257,7 @@ mod tests {
     use super::*;
 
     fn outcome() -> Result<Outcome, FabricError> {
-        Ok(Outcome { kind: Kind::Reply, body: vec![1] })
+        Ok(Outcome::new(Kind::Reply, vec![1]))
     }
 
     #[tokio::test]

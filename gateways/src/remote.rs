@@ -3,14 +3,16 @@
 use crate::{
     address::EndpointAddress,
     call::{Call, CallContext, Deadline, Gateway, Principal},
-    codec,
+    codec::{self, Encoded},
     connection::Asking,
     disorder,
     endpoint::{Admitted, CallTarget, Target},
-    error::{CallError, Executed, FabricError, REQUEST},
+    error::{CallError, Executed, FabricError, REPLY, REQUEST},
+    outbound::CHUNK_BYTES,
     rpc::Inner,
     scratch,
     serve::{Outcome, ReplyTo, ServeSlot, Serving, ask_local},
+    spool,
     trace::TraceContext,
     witness::FabricFact,
 };
@@ -97,7 +99,8 @@ impl<G: Gateway> Remote<G> {
         self.ask_within(body, within).await
     }
 
-    /// Makes a call like [`Remote::ask`] that waits at most `within`, the time to connect included.
+    /// Makes a call like [`Remote::ask`], with a deadline of its own. A call to another process that is longer than 256 KiB
+    /// gets a second more for each 16 MiB; a long answer gets the time that it takes, as long as parts of it arrive.
     pub async fn ask_within<C: Call<Gateway = G>>(
         &self,
         body: C,
@@ -148,9 +151,20 @@ impl Shared {
         let mut bytes = scratch::take();
         codec::encode_into(&mut bytes, format_args!("{REQUEST}{}", C::NAME), &body)?;
         drop(body);
+        let context = context.with_time_for(bytes.len());
         let answer = self.ask_there((C::ID, C::NAME), bytes, context, now).await;
         self.ended(C::NAME, now, answer.as_ref().err());
-        answer?.open::<C>()
+        let outcome = answer?;
+        if outcome.file.is_none() {
+            return outcome.open::<C>();
+        }
+        match Box::pin(spool::blocking(move || Ok(outcome.open::<C>()))).await {
+            Ok(opened) => opened,
+            Err(error) => Err(CallError::Fabric(FabricError::Malformed {
+                what: format!("{REPLY}{}", C::NAME),
+                why: error.to_string(),
+            })),
+        }
     }
 
     /// Shows a witness the end of a call to another process.
@@ -188,11 +202,17 @@ impl Shared {
                 })??
             }
         };
+        if bytes.len() > CHUNK_BYTES {
+            let fits = connection.outbound.until_long_fits();
+            let fits = tokio::time::timeout_at(context.deadline.at(), fits).await;
+            fits.map_err(|_| connection.overloaded("long bodies that wait for"))?;
+            now = Instant::now();
+        }
         let to = (self.fence, self.address.endpoint.as_str());
         let remaining = context.deadline.at().saturating_duration_since(now);
         let waiting = std::future::poll_fn(|cx| {
             let asking = Asking { context, remaining, waker: cx.waker() };
-            Poll::Ready(connection.ask(call, to, &asking, &mut bytes))
+            Poll::Ready(connection.ask(call.0, to, &asking, &mut bytes))
         });
         let waiting = waiting.await;
         scratch::give(bytes);
@@ -256,7 +276,12 @@ async fn ask_in_bytes(
     admitted: Admitted,
 ) -> Result<Outcome, FabricError> {
     let (reply, mut answer) = oneshot::channel();
-    let serving = ServeSlot::prepare(target, bytes, (context, admitted), ReplyTo::Local(reply))?;
+    let serving = ServeSlot::prepare(
+        target,
+        Encoded::Bytes(bytes),
+        (context, admitted),
+        ReplyTo::Local(reply),
+    )?;
     Arc::clone(&serving).start();
     let answered = tokio::time::timeout_at(context.deadline.at(), &mut answer).await;
     let outcome = match answered {

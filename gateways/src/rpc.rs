@@ -12,6 +12,7 @@ use crate::{
     options::RpcOptions,
     peers::{PeerEvent, Peers},
     remote::Remote,
+    spool::Space,
     strangers::Strangers,
     transport::PeerHandle,
 };
@@ -60,6 +61,8 @@ pub(crate) struct Inner {
     pub(crate) node: NodeAddress,
     /// Drawn at the start: tells this process from its predecessor at the same address.
     pub(crate) incarnation: u128,
+    /// Room for long bodies that arrive.
+    pub(crate) space: Space,
     /// Local calls that the simulation holds back.
     pub(crate) lines: Lines,
     pub(crate) endpoints: DashMap<String, Arc<Registered>, DefaultHashBuilder>,
@@ -182,6 +185,7 @@ impl RpcService {
         })??;
         let inner = Arc::new(Inner {
             incarnation: platform.random_u128(),
+            space: Space::new(options.body_memory, &options.body_folder),
             platform,
             options,
             node,

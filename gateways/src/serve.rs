@@ -7,7 +7,7 @@
 
 use crate::{
     call::{Answer, Ask, Call, CallContext, Caller, Observer},
-    codec,
+    codec::{self, Encoded},
     connection::Connection,
     endpoint::{Admitted, CallTarget, Target},
     error::{CallError, FabricError, REPLY},
@@ -17,6 +17,7 @@ use crate::{
 use actix::dev::RecipientRequest;
 use futures::task::{ArcWake, AtomicWaker, waker_ref};
 use std::{
+    fs::File,
     future::Future,
     pin::Pin,
     sync::{
@@ -34,9 +35,16 @@ pub(crate) struct Outcome {
     /// `Reply`, `Refused` or `Fault`.
     pub(crate) kind: Kind,
     pub(crate) body: Vec<u8>,
+    /// The body of an answer that came in a file; `body` is empty then.
+    pub(crate) file: Option<File>,
 }
 
 impl Outcome {
+    /// Makes an outcome whose body is in memory.
+    pub(crate) fn new(kind: Kind, body: Vec<u8>) -> Self {
+        Self { kind, body, file: None }
+    }
+
     /// Encodes a handler's result.
     fn of<C: Call>(answer: &Answer<C>) -> Self {
         let mut body = scratch::take();
@@ -45,7 +53,7 @@ impl Outcome {
             Err(error) => (Kind::Refused, codec::encode_into(&mut body, C::NAME, error)),
         };
         match written {
-            Ok(()) => Self { kind, body },
+            Ok(()) => Self::new(kind, body),
             Err(error) => Self::fault(&FabricError::Malformed {
                 what: format!("{REPLY}{}", C::NAME),
                 why: error.to_string(),
@@ -54,11 +62,8 @@ impl Outcome {
     }
 
     pub(crate) fn fault(error: &FabricError) -> Self {
-        Self {
-            kind: Kind::Fault,
-            // A fabric error always has an encoding; an empty body would be read as malformed.
-            body: codec::encode(error).unwrap_or_default(),
-        }
+        // A fabric error always has an encoding; an empty body would be read as malformed.
+        Self::new(Kind::Fault, codec::encode(error).unwrap_or_default())
     }
 
     /// Tells what the fabric says from what the callee says.
@@ -69,12 +74,14 @@ impl Outcome {
         }
     }
 
-    /// Decodes the outcome for the caller: the reply, the callee's typed refusal, or a failure.
+    /// Decodes the outcome for the caller: the reply, the callee's typed refusal, or a failure. Blocks the thread if the body
+    /// is in a file.
     pub(crate) fn open<C: Call>(self) -> Result<C::Reply, CallError<C::Error>> {
         let what = format_args!("{REPLY}{}", C::NAME);
+        let body = self.file.as_ref().map_or(Encoded::Bytes(&self.body), Encoded::File);
         let opened = match self.kind {
-            Kind::Reply => codec::decode(what, &self.body).map_err(CallError::Fabric),
-            _ => Err(match codec::decode(what, &self.body) {
+            Kind::Reply => body.decode(what).map_err(CallError::Fabric),
+            _ => Err(match body.decode(what) {
                 Ok(refusal) => CallError::Refused(refusal),
                 Err(error) => CallError::Fabric(error),
             }),
@@ -122,8 +129,8 @@ pub(crate) trait Serving: Send + Sync {
 
 /// A message on its way through a mailbox. Places are used again: each is some hundred bytes.
 pub(crate) trait Place: Send {
-    /// Takes a message in bytes.
-    fn fill(&mut self, bytes: &[u8]) -> Result<(), FabricError>;
+    /// Decodes a message.
+    fn fill(&mut self, body: Encoded<'_>) -> Result<(), FabricError>;
     /// Puts the message into the mailbox. To be polled before anything else is sent there.
     fn send(&mut self, to: &dyn Target, caller: Caller);
     /// Polls the answer; `None` means that the handler dropped the call without one.
@@ -147,8 +154,8 @@ impl<C: Call> PlaceOf<C> {
 }
 
 impl<C: Call> Place for PlaceOf<C> {
-    fn fill(&mut self, bytes: &[u8]) -> Result<(), FabricError> {
-        self.body = Some(codec::decode(C::NAME, bytes)?);
+    fn fill(&mut self, body: Encoded<'_>) -> Result<(), FabricError> {
+        self.body = Some(body.decode(C::NAME)?);
         Ok(())
     }
 
@@ -199,7 +206,7 @@ impl ServeSlot {
     /// Decodes a call. Once it is started, `reply` is answered.
     pub(crate) fn prepare(
         target: &dyn Target,
-        body: &[u8],
+        body: Encoded<'_>,
         (context, admitted): (CallContext, Admitted),
         reply: ReplyTo,
     ) -> Result<Arc<Self>, FabricError> {

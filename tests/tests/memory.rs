@@ -167,3 +167,16 @@ fn a_build_that_keeps_too_much_is_refused_and_the_jobmanager_and_its_other_hosts
     cluster.await_state(&other, "RUNNING", SOON);
     assert_eq!(exceptions(&cluster, &other).exception_history.entries.len(), 0);
 }
+
+/// The graph is 20 times as large as the memory that a process has for messages while they arrive.
+#[test]
+fn a_graph_that_is_larger_than_the_memory_for_messages_is_submitted_and_deployed() {
+    let cluster = Cluster::start(&options(&[("rpc.payload-memory", "1m")]), 1);
+    let bytes = (20 * MIB).to_string();
+    let run = cluster.flott(&["run"], &[bin("large_graph").to_str().unwrap(), &bytes]);
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let mut numbers: Vec<_> =
+        String::from_utf8(run.stdout).unwrap().lines().map(str::to_owned).collect();
+    numbers.sort();
+    assert_eq!(numbers, [0, 1, 2].map(|n| (20 * MIB + n).to_string()));
+}

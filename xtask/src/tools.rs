@@ -6,7 +6,7 @@ use std::{
     collections::BTreeSet,
     env, fs,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Command,
 };
 
 /// Where packages put what only administrators run.
@@ -39,51 +39,48 @@ const TOOLS: [Tool; 10] = [
     tool("kinit", "krb5-user", "Kerberos"),
 ];
 
-/// How a machine's packages are installed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Installer {
-    /// By this user, who is root.
-    Root,
-    /// By `sudo`, which asks for no password.
-    Sudo,
-    /// Not from here.
-    None,
-}
+/// Commands, each with its arguments.
+type Commands = Vec<Vec<&'static str>>;
 
-/// Finds all that the tests need, or installs it.
+/// Finds all that the tests need, or installs it. Installs nothing for a user who could not run the tests all the same.
 ///
 /// # Errors
-/// A program is missing and could not be installed: each is named with its package. The tests could not mount file
-/// systems.
+/// The tests could not mount file systems, as only root can, or a program is missing and could not be installed: each is
+/// named with its package.
 pub(crate) fn ensure() -> Result<()> {
     let missing = missing(|program| find(program).is_some());
     let is_root = output(Command::new("id").arg("-u"))?.trim() == "0";
-    if !missing.is_empty() {
-        let installer = installer(is_root);
-        eprintln!("   missing: {}", list(&missing));
-        let command = install(&missing, installer).ok_or_else(|| by_hand(&missing))?;
-        eprintln!(
-            "   installing them with apt-get{}",
-            match installer {
-                Installer::Sudo => ", by sudo",
-                _ => "",
-            }
-        );
-        for words in command {
-            let (first, rest) = words.split_first().ok_or("no command")?;
-            run(Command::new(first).args(rest).env("DEBIAN_FRONTEND", "noninteractive"))?;
-        }
-        let missing = self::missing(|program| find(program).is_some());
-        if !missing.is_empty() {
-            return Err(by_hand(&missing).into());
-        }
+    let fuse = fs::File::options().read(true).write(true).open(FUSE).is_ok();
+    let Some(commands) = plan(&missing, is_root, fuse, find("apt-get").is_some())? else {
+        return Ok(());
+    };
+    eprintln!("   missing: {}", list(&missing));
+    eprintln!("   installing them with apt-get");
+    for words in commands {
+        let (first, rest) = words.split_first().ok_or("no command")?;
+        run(Command::new(first).args(rest).env("DEBIAN_FRONTEND", "noninteractive"))?;
     }
-    match is_root && fs::File::options().read(true).write(true).open(FUSE).is_ok() {
-        true => Ok(()),
-        false => Err(format!(
+    let missing = self::missing(|program| find(program).is_some());
+    if missing.is_empty() { Ok(()) } else { Err(by_hand(&missing).into()) }
+}
+
+/// Returns the commands that install the packages of the missing programs; `None` if none is missing.
+///
+/// # Errors
+/// The tests could not mount file systems, or `apt-get` is not there: the text says all that has to be done.
+fn plan(missing: &[Tool], is_root: bool, fuse: bool, apt_get: bool) -> Result<Option<Commands>> {
+    let mut wrong = Vec::new();
+    if !is_root || !fuse {
+        wrong.push(format!(
             "the tests of disks that hang or are full mount file systems: run `cargo xtask test` as root, on a machine with {FUSE}"
-        )
-        .into()),
+        ));
+    }
+    if !missing.is_empty() && !(is_root && apt_get) {
+        wrong.push(by_hand(missing));
+    }
+    match wrong.is_empty() {
+        true => Ok((!missing.is_empty()).then(|| install(missing))),
+        false => Err(wrong.join("\n").into()),
     }
 }
 
@@ -100,31 +97,11 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
     places.find_map(|dir| Some(dir.join(program)).filter(|program| program.is_file()))
 }
 
-fn installer(is_root: bool) -> Installer {
-    if find("apt-get").is_none() {
-        return Installer::None;
-    }
-    if is_root {
-        return Installer::Root;
-    }
-    let mut sudo = Command::new("sudo");
-    let sudo = sudo.args(["-n", "true"]).stderr(Stdio::null()).status();
-    if sudo.is_ok_and(|status| status.success()) { Installer::Sudo } else { Installer::None }
-}
-
-/// Returns the commands that install the packages of these programs; `None` if that cannot be done from here.
-fn install(missing: &[Tool], installer: Installer) -> Option<Vec<Vec<&'static str>>> {
-    let before: &[&str] = match installer {
-        Installer::Root => &[],
-        Installer::Sudo => &["sudo", "-n", "--preserve-env=DEBIAN_FRONTEND"],
-        Installer::None => return None,
-    };
-    let apt = |words: &[&'static str]| [before, &["apt-get", "-q", "-y"], words].concat();
+/// Returns the commands that install the packages of these programs.
+fn install(missing: &[Tool]) -> Commands {
+    let apt = |words: &[&'static str]| [&["apt-get", "-q", "-y"], words].concat();
     let packages = packages(missing);
-    Some(vec![
-        apt(&["update"]),
-        apt(&[&["install", "--no-install-recommends"], &packages[..]].concat()),
-    ])
+    vec![apt(&["update"]), apt(&[&["install", "--no-install-recommends"], &packages[..]].concat())]
 }
 
 fn packages(missing: &[Tool]) -> Vec<&'static str> {
@@ -141,8 +118,8 @@ fn list(missing: &[Tool]) -> String {
 
 fn by_hand(missing: &[Tool]) -> String {
     format!(
-        "`cargo xtask test` needs {}; they cannot be installed from here, which takes apt-get as root or by a sudo that asks \
-         for no password: install them, on Debian with `apt-get install {}`",
+        "`cargo xtask test` needs {}; they can be installed from here by root and with apt-get only: install them, on Debian \
+         with `apt-get install {}`",
         list(missing),
         packages(missing).join(" ")
     )
@@ -156,22 +133,36 @@ mod tests {
         missing(|program| !absent.contains(&program))
     }
 
+    fn refused(missing: &[Tool], is_root: bool, fuse: bool, apt_get: bool) -> String {
+        plan(missing, is_root, fuse, apt_get).unwrap_err().to_string()
+    }
+
     #[test]
-    fn what_is_missing_is_installed_by_root_or_sudo() {
-        assert_eq!(without(&[]), []);
+    fn what_is_missing_is_installed_by_root() {
+        assert_eq!(plan(&without(&[]), true, true, false).unwrap(), None);
         let missing = without(&["mvn", "krb5kdc", "kdb5_util"]);
-        let [update, install] = &install(&missing, Installer::Root).unwrap()[..] else { panic!() };
+        let commands = plan(&missing, true, true, true).unwrap().unwrap();
+        let [update, install] = &commands[..] else { panic!("{commands:?}") };
         assert_eq!(update[..], ["apt-get", "-q", "-y", "update"]);
         assert_eq!(install[3..], ["install", "--no-install-recommends", "krb5-kdc", "maven"]);
-        let by_sudo = self::install(&missing, Installer::Sudo).unwrap();
-        assert!(by_sudo.iter().all(|words| words[..2] == ["sudo", "-n"]), "{by_sudo:?}");
+    }
+
+    /// It may have sudo: the tests would not run all the same.
+    #[test]
+    fn nothing_is_installed_for_one_who_could_not_run_the_tests() {
+        let missing = without(&["mvn"]);
+        for (is_root, fuse) in [(false, true), (true, false), (false, false)] {
+            let said = refused(&missing, is_root, fuse, true);
+            assert!(said.contains("as root, on a machine with /dev/fuse"), "{said}");
+            assert_eq!(said.contains("apt-get install maven"), !is_root, "{said}");
+            let said = refused(&[], is_root, fuse, true);
+            assert!(!said.contains("apt-get"), "nothing is missing: {said}");
+        }
     }
 
     #[test]
     fn what_cannot_be_installed_is_named_with_its_package() {
-        let missing = without(&["kinit", "java", "javac"]);
-        assert_eq!(install(&missing, Installer::None), None);
-        let said = by_hand(&missing);
+        let said = refused(&without(&["kinit", "java", "javac"]), true, true, false);
         for words in [
             "kinit (package krb5-user, for Kerberos)",
             "apt-get install default-jdk-headless krb5-user",

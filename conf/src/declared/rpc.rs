@@ -14,11 +14,11 @@ options! {
     /// The longest pause between two attempts to connect.
     RECONNECT_BACKOFF_MAX: Duration = "rpc.reconnect-backoff.max" => Duration::from_secs(2),
         must be_longer_than_zero;
-    /// The largest frame; longer calls are split into several.
-    FRAME_MAX: MemorySize = "rpc.frame-max" => MemorySize::from_mib(8);
-    /// The largest call or answer.
-    PAYLOAD_MAX: MemorySize = "rpc.payload-max" => MemorySize::from_mib(256),
-        other ["akka.framesize", "pekko.framesize"];
+    /// The largest frame that a process takes from another one. Calls and answers over 256 KiB come in frames of that size.
+    FRAME_MAX: MemorySize = "rpc.frame-max" => MemorySize::from_mib(8), must be_a_frame_size;
+    /// Memory of a process for calls and answers over 256 KiB while they arrive. One that does not fit is written to a file in
+    /// `io.tmp.dirs` meanwhile, so a call or answer may be of any size.
+    PAYLOAD_MEMORY: MemorySize = "rpc.payload-memory" => MemorySize::from_mib(256);
     /// The most calls that wait for one endpoint; more are answered `Overloaded` at once.
     MAILBOX_SIZE: NonZeroU32 = "rpc.mailbox-size" => NonZeroU32::new(4096).unwrap_or(NonZeroU32::MIN);
     /// The most connections at once.

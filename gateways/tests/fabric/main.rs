@@ -12,6 +12,7 @@
 mod delivery;
 mod fixture;
 mod lanes;
+mod large;
 mod liveness;
 mod local;
 mod remote;
