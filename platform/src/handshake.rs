@@ -5,6 +5,8 @@
 //! anything but its own greeting, and never accept a proof twice: both sides' fresh nonces are in it. Over TLS the
 //! proofs also cover the connection's own keys, so that nobody in the middle can pass them on.
 
+mod wire;
+
 use crate::tls::TlsRefusal;
 use hmac::{Hmac, Mac};
 use model::{ClusterId, JobId};
@@ -12,6 +14,7 @@ use sha2::{Digest, Sha256};
 use std::{io, sync::Arc};
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use wire::{decode_as, read_greeting, write_greeting};
 
 /// The protocol spoken here. Another major can't be talked to; a program's minor must not exceed its
 /// cluster's.
@@ -485,49 +488,6 @@ impl Greeting {
             incarnation: self.incarnation,
             version: self.version,
         }
-    }
-}
-
-async fn write_greeting<S: AsyncWrite + Unpin>(
-    stream: &mut S,
-    bytes: &[u8],
-) -> Result<(), HandshakeError> {
-    stream.write_all(bytes).await?;
-    stream.flush().await?;
-    Ok(())
-}
-
-/// The first bytes of TLS records: the type, and the first half of the version.
-const TLS_ALERT: [u8; 2] = [0x15, 3];
-const TLS_HANDSHAKE: [u8; 2] = [0x16, 3];
-
-/// Reads a greeting with its length, and not one byte more: the next bytes belong to another
-/// reader.
-async fn read_greeting<S: AsyncRead + Unpin>(stream: &mut S) -> Result<Vec<u8>, HandshakeError> {
-    let mut length = [0; 2];
-    stream.read_exact(&mut length).await?;
-    if matches!(length, TLS_ALERT | TLS_HANDSHAKE) {
-        return Err(HandshakeError::Malformed(
-            "it speaks TLS, and this process does not (security.ssl.internal.enabled)",
-        ));
-    }
-    let bytes = usize::from(u16::from_be_bytes(length));
-    if !(FIXED_BYTES..=GREETING_BYTES_MAX).contains(&bytes) {
-        return Err(HandshakeError::Malformed("a greeting can't have this length"));
-    }
-    let mut greeting = vec![0; 2 + bytes];
-    let (head, body) = greeting.split_at_mut(2);
-    head.copy_from_slice(&length);
-    stream.read_exact(body).await?;
-    Ok(greeting)
-}
-
-fn decode_as(greeting: &[u8], role: Role) -> Result<Greeting, HandshakeError> {
-    let theirs = Greeting::decode(greeting.get(2..).unwrap_or_default())?;
-    if theirs.role == role {
-        Ok(theirs)
-    } else {
-        Err(HandshakeError::Malformed("a greeting out of turn"))
     }
 }
 

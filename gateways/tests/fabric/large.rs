@@ -101,7 +101,8 @@ impl Peer {
             secret: secret(),
         };
         let me = Introduction { node: String::new(), incarnation };
-        handshake::connect(&mut stream, &mine, &me, [1; 32]).await.unwrap();
+        let plain = handshake::Channel::Plain;
+        handshake::connect(&mut stream, &mine, &me, [1; 32], plain).await.unwrap();
         Self { stream, read: Vec::new() }
     }
 

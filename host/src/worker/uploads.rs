@@ -188,6 +188,7 @@ impl Uploading {
             match step {
                 Some(Step::Chunk(chunk)) if failed.is_none() => {
                     let added = tokio::select! {
+                        biased;
                         added = self.add(chunk) => added.map_err(|error| error.to_string()),
                         () = aborted.cancelled() => Err(ABORTED.to_owned()),
                     };

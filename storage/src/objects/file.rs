@@ -5,10 +5,10 @@
 //! holds up these calls but no lane. This module must never show a file that was not written to its end, never leave
 //! its directory, and never let other users of the machine read its files.
 
+use super::file_stream::FileStream;
 use super::frame::{self, FILE_MAGIC};
 use super::{ObjectStore, ObjectStream, PutNew, StoreError, StoreFuture, check_name};
 use crate::disk::DiskCalls;
-use super::file_stream::FileStream;
 use bytes::Bytes;
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},

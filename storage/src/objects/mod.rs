@@ -27,8 +27,8 @@ pub use faulty::{Fault, FaultyObjects};
 pub use file::FileObjects;
 pub use memory::MemoryObjects;
 pub use probe::probe;
-pub(crate) use stream::PieceWriter;
 pub use stream::ObjectStream;
+pub(crate) use stream::PieceWriter;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
