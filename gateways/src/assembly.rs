@@ -26,6 +26,9 @@ use std::{
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
+/// A call and its whole body.
+type WholeCall = (Arc<Asked>, Vec<u8>);
+
 /// Long bodies of one connection that are under way at once.
 const BODIES_MAX: usize = 1024;
 /// Largest number of bytes that a body's buffer reserves ahead of the bytes that have arrived.
@@ -170,7 +173,7 @@ impl Assemblies {
         connection: &Connection,
         frame: &Frame<'_>,
         came: Instant,
-    ) -> Result<Option<(Arc<Asked>, Vec<u8>)>, String> {
+    ) -> Result<Option<WholeCall>, String> {
         let key = (frame.of_answer, frame.id);
         let Some(body) = self.bodies.get_mut(&key) else {
             return Ok(None); // refused or given up before

@@ -75,7 +75,8 @@ fn plan(missing: &[Tool], is_root: bool, fuse: bool, apt_get: bool) -> Result<Op
             "the tests of disks that hang or are full mount file systems: run `cargo xtask test` as root, on a machine with {FUSE}"
         ));
     }
-    if !missing.is_empty() && !(is_root && apt_get) {
+    let installs = is_root && apt_get;
+    if !missing.is_empty() && !installs {
         wrong.push(by_hand(missing));
     }
     match wrong.is_empty() {
