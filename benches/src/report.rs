@@ -98,11 +98,13 @@ impl Report {
     }
 }
 
-/// Returns the median: for an even number of values the lower middle, NaN for none.
+/// Returns the median: for an even number of values the mean of the two in the middle, NaN for none.
 pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len().saturating_sub(1) / 2).copied().unwrap_or(f64::NAN)
+    let at = |index: usize| sorted.get(index).copied().unwrap_or(f64::NAN);
+    let (lower, upper) = (at(sorted.len().saturating_sub(1) / 2), at(sorted.len() / 2));
+    f64::midpoint(lower, upper)
 }
 
 #[cfg(test)]
@@ -112,7 +114,7 @@ mod tests {
     #[test]
     fn the_median_is_the_middle_run() {
         assert_eq!(median(&[5.0, 1.0, 3.0]), 3.0);
-        assert_eq!(median(&[4.0, 1.0, 3.0, 2.0]), 2.0);
+        assert_eq!(median(&[4.0, 1.0, 3.0, 2.0]), 2.5);
         assert!(median(&[]).is_nan());
     }
 
