@@ -32,48 +32,50 @@ const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_s
 pub trait Led: Sized + Unpin + 'static {
     /// The actor that leads.
     type Leader: Actor<Context = Context<Self::Leader>> + Handler<Stop>;
-    /// A call that a leader answers as soon as it works; a refusal counts as an answer.
+    /// A call by which the shell finds out whether a leader works; a refusal counts as an answer.
     type Probe: Call;
 
-    /// Returns the component.
+    /// Returns the component whose leadership the shell stands for.
     fn component(&self) -> Component;
     /// Returns the services of the process.
     fn services(&self) -> &ProcessServices;
     /// Stands for leadership. `shell` receives grants and revocations until the returned contention is dropped, which
     /// also withdraws a published address.
     fn contend(&self, shell: Recipient<Leadership>) -> Contention;
-    /// Publishes the address of a leader that answers, if its session still leads.
+    /// Publishes the address of a leader that answers, if its session still leads. Repeated by the shell if the
+    /// election does not answer.
     fn confirm(&self, leader: LeaderInformation) -> BoxFuture<'static, Result<(), ConfirmError>>;
     /// Starts a leader and serves it under `session`, on the shell's own lane. The shell drops the future if the
     /// leadership is revoked first. A leader that cannot start reports a fatal error, and its future never becomes
     /// ready.
     fn start(&self, session: LeaderSession) -> BoxFuture<'static, Running<Self::Leader>>;
-    /// Returns the call that checks whether a leader works.
+    /// Returns the call that checks whether a leader works; it must not change anything.
     fn probe(&self) -> Self::Probe;
     /// Releases what belongs to a session besides its leader. Polled after the leader has taken its last turn or its
     /// start was given up; the next leader starts after it.
     fn release(&self, _session: LeaderSession) -> BoxFuture<'static, ()> {
         Box::pin(std::future::ready(()))
     }
-    /// Decides what follows when the leader has died of a panic. By default the process ends, because the leader's work
-    /// may be half done.
+    /// Decides what follows when the leader has died of a panic; called after its session was released. By default the
+    /// process ends, because the leader's work may be half done.
     fn died(&mut self, session: LeaderSession) -> Death {
         Death::EndProcess(format!("its actor of session {session} died, see the panic above"))
     }
 }
 
-/// The consequence of a leader's death.
+/// The shell's reaction to the death of its leader.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Death {
-    /// End the process with this cause.
+    /// End the process, with this cause as its fatal error.
     EndProcess(String),
-    /// Stand for leadership again.
+    /// Stand for leadership again, with a new session.
     LeadAgain,
     /// Do nothing, because the leader's work was done.
     Ignore,
 }
 
-/// Starts a shell on the work lane. If the shell itself dies, the process ends.
+/// Starts a shell on the work lane, where its leaders run as well. It stands for leadership until it is stopped or
+/// dropped. If the shell itself dies, the process ends.
 ///
 /// # Errors
 /// [`LaneEnded`] if the lane has ended.
@@ -99,7 +101,7 @@ enum Stage<A: Actor<Context = Context<A>> + Handler<Stop>> {
     Running(Running<A>),
 }
 
-/// The actor of a leader shell.
+/// The actor of a leader shell: stands for leadership, and runs one leader while it has it.
 #[derive(derive_more::Debug)]
 #[debug("LeaderShell({})", self.led.component())]
 pub struct LeaderShell<L: Led> {

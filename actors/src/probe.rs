@@ -19,29 +19,29 @@ pub enum Fact {
     LeadershipGranted {
         /// Component that the leadership belongs to.
         component: Component,
-        /// Session that is granted.
+        /// Session that is granted; new with each grant.
         session: LeaderSession,
     },
     /// A contender's leadership is revoked.
     LeadershipRevoked {
         /// Component that the leadership belongs to.
         component: Component,
-        /// Leadership that the message concerns.
+        /// Session that is revoked.
         session: LeaderSession,
     },
     /// Everything that a contender had started under a session has ended.
     LeadershipEnded {
         /// Component that the leadership belongs to.
         component: Component,
-        /// Leadership that the message concerns.
+        /// Session of which nothing is left.
         session: LeaderSession,
     },
     /// The endpoint of a component is served under a session: it answers from now on. Noted before the
     /// leadership is confirmed.
     ComponentAnswers {
-        /// Component that the leadership belongs to.
+        /// Component that answers.
         component: Component,
-        /// Session that is confirmed or published.
+        /// Session under which the component is served.
         session: LeaderSession,
     },
     /// A leader's address is made known.
@@ -72,7 +72,7 @@ pub enum Fact {
         slot_id: SlotId,
         /// The allocation that was asked for.
         allocation_id: AllocationId,
-        /// True if the TaskExecutor gave the slot.
+        /// True if the TaskExecutor gave the slot; false if it refused or did not answer.
         granted: bool,
     },
     /// A SlotManager heard from the TaskExecutor that an allocation has ended.
@@ -101,7 +101,7 @@ pub enum Fact {
         job_id: JobId,
         /// The JobMaster that declared.
         job_master: LeaderSession,
-        /// Number of slots in all.
+        /// Number of slots that are declared in all.
         slots: u32,
     },
     /// A worker was asked from the external resource system.
@@ -110,7 +110,7 @@ pub enum Fact {
         session: LeaderSession,
         /// Number of the request for a worker.
         request: u64,
-        /// Slots that it is to have.
+        /// Number of slots of the worker.
         slots: u32,
     },
     /// A request for a worker was taken back, has failed, or its worker has registered or gone.
@@ -140,16 +140,16 @@ pub enum Fact {
     },
     /// A component accepts a leader and obeys it from now on.
     LeaderFollowed {
-        /// Endpoint of the component that follows.
+        /// Name of the endpoint of the component that follows.
         by: String,
         /// Leader that the component follows now.
         leader: Component,
         /// Session of that leader.
         session: LeaderSession,
     },
-    /// A component stops obeying a leader.
+    /// A component stops obeying a leader, because it was lost or another one is followed.
     LeaderLeft {
-        /// The endpoint of the one that followed.
+        /// Name of the endpoint of the component that followed.
         by: String,
         /// Component whose leader is meant.
         leader: Component,
@@ -158,7 +158,7 @@ pub enum Fact {
     },
     /// A component executed the command of a leader.
     LeaderObeyed {
-        /// Endpoint of the component that executed it.
+        /// Name of the endpoint of the component that executed it.
         by: String,
         /// Leader that gave the command.
         leader: Component,
@@ -188,7 +188,7 @@ pub enum Fact {
         /// The attempt's new state.
         state: ExecutionState,
     },
-    /// A JobMaster's job has a new state.
+    /// A JobMaster's job has a new state; noted by the JobMaster.
     JobStatusChanged {
         /// The JobMaster's session.
         session: LeaderSession,
@@ -203,13 +203,13 @@ pub enum Fact {
     StaleCallerRefused {
         /// Name of the call, such as `dispatcher.SubmitJob`.
         call: &'static str,
-        /// Leadership that the caller addressed.
+        /// Session that the caller claimed.
         caller: LeaderSession,
     },
 }
 
 impl Fact {
-    /// Returns the fact that a call was fenced, if that is the error; otherwise `None`.
+    /// Returns [`Fact::CallFenced`] if that is the error; otherwise `None`. Notes nothing.
     pub fn fenced<C: Call>(error: &CallError<C::Error>) -> Option<Self> {
         match error.fabric() {
             Some(FabricError::Fenced { yours, current }) => {
@@ -220,11 +220,12 @@ impl Fact {
     }
 }
 
-/// Watches facts of the control plane in tests.
+/// Watches facts of the control plane, in the simulation and in tests. It must never change what happens.
 pub trait Probe: Send + Sync + fmt::Debug {
-    /// Notes a fact. Facts of one thread come in the order in which they happen.
+    /// Notes a fact, on the thread where it happened. Facts of one thread come in the order in which they happen.
     fn note(&self, fact: Fact);
-    /// Returns true if the probe wants [`Fact::TaskState`]. Each JobMaster asks once.
+    /// Returns true if the probe wants [`Fact::TaskState`], which is not noted otherwise; false by default. Each
+    /// JobMaster asks once, at its start.
     fn watches_tasks(&self) -> bool {
         false
     }

@@ -29,19 +29,19 @@ pub struct ProcessServices {
     pub rpc: RpcService,
     /// Options of the process.
     pub options: Arc<conf::Options>,
-    /// The process as a resource.
+    /// Id of the process as a resource: by it other processes name this TaskManager or JobManager.
     pub resource_id: ResourceId,
     /// The process's incarnation: the fence of its process-wide endpoints.
     pub session: ProcessSession,
     /// Handle of the process's heartbeat service.
     pub heartbeat: HeartbeatHandle,
-    /// Source of the current leaders.
+    /// Source of the current leaders; in a JobManager of its own ones too.
     pub retrieval: Arc<dyn LeaderRetrieval>,
     /// Receiver of errors that the process can't survive.
     pub fatal: FatalErrorHandler,
     /// Registry of the process's metrics.
     pub metrics: Arc<metrics::Registry>,
-    /// This host's name, as others see it.
+    /// This host's name, as other processes reach it and users see it.
     pub host: String,
     /// A rule that is broken on purpose; [`Mutation::None`] outside of the simulation.
     pub mutation: Mutation,
@@ -65,13 +65,15 @@ impl ProcessServices {
         self.rpc.address_of(crate::heartbeat::ENDPOINT)
     }
 
-    /// Makes the turn marker of an actor of this name; the process's own watchdog watches it.
+    /// Makes the turn marker of an actor, which the log calls `actor`. The process's watchdog looks
+    /// at it until its last clone is dropped.
     pub fn turn_marker(&self, actor: impl Into<String>) -> TurnMarker {
         self.heartbeat.turn_marker(actor)
     }
 }
 
-/// Ends an actor: whatever it does, it takes no further message. Its own `stopped` tidies up.
+/// Message that ends an actor: it takes no message after this one, and its own `stopped` tidies up.
+/// The answer means that it has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, actix::Message)]
 #[rtype(result = "()")]
 pub struct Stop;
@@ -90,7 +92,8 @@ macro_rules! stops_at_once {
 }
 pub(crate) use stops_at_once;
 
-/// A running actor and the name that it is served under. Dropping it ends both.
+/// A running actor and the name that it is served under. Dropping it takes the name back and asks
+/// the actor to stop, without waiting.
 #[derive(derive_more::Debug)]
 #[debug("Running({})", self.address)]
 pub struct Running<A: Actor<Context = Context<A>> + Handler<Stop>> {
@@ -105,18 +108,21 @@ pub struct Running<A: Actor<Context = Context<A>> + Handler<Stop>> {
 const DEATH_CHECK: Duration = Duration::from_millis(500);
 
 impl<A: Actor<Context = Context<A>> + Handler<Stop>> Running<A> {
-    /// Makes the handle of an actor that is served under `registration` at `address`.
+    /// Makes the handle of an actor that is served under `registration` at `address`. Its death is
+    /// not noticed: see [`Running::guarded`].
     pub fn new(address: EndpointAddress, addr: Addr<A>, registration: Registration) -> Self {
         Self { address, addr, registration: Some(registration), guard: None }
     }
 
-    /// Wraps an actor that is not served to callers elsewhere. `address` only names it in messages.
+    /// Makes the handle of an actor that is not served to callers elsewhere. `address` only names
+    /// it in messages.
     pub fn unserved(address: EndpointAddress, addr: Addr<A>) -> Self {
         Self { address, addr, registration: None, guard: None }
     }
 
-    /// Guards the actor: from now on its death (a handler that panicked) ends the process. Used for
-    /// every component that the process can't do without.
+    /// Guards the actor: from now on its death (a handler that panicked), which is noticed within
+    /// 0.5 s, ends the process through `fatal`. Stopping or dropping the handle ends the guard.
+    /// Used for every component that the process can't do without.
     #[must_use]
     pub fn guarded(mut self, platform: &Platform, fatal: &FatalErrorHandler) -> Self {
         let (until, mut ended) = oneshot::channel();
@@ -139,17 +145,18 @@ impl<A: Actor<Context = Context<A>> + Handler<Stop>> Running<A> {
         self
     }
 
-    /// Address of the actor's endpoint.
+    /// Returns the address of the actor's endpoint.
     pub fn address(&self) -> &EndpointAddress {
         &self.address
     }
 
-    /// Address of the actor's mailbox.
+    /// Returns the address of the actor's mailbox.
     pub fn addr(&self) -> &Addr<A> {
         &self.addr
     }
 
-    /// Ends it, and waits until it has taken its last turn.
+    /// Takes the actor's name back, asks it to stop, and waits until it has taken its last turn;
+    /// also if it has died.
     pub async fn stop(mut self) {
         self.guard.take();
         self.registration.take();
@@ -166,17 +173,18 @@ impl<A: Actor<Context = Context<A>> + Handler<Stop>> Drop for Running<A> {
     }
 }
 
-/// The error that ends the process.
+/// The error that ends the process, in the words of the component that reported it.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{component} failed: {cause}")]
 pub struct FatalError {
-    /// The component that can't go on.
+    /// Name of the component that can't go on.
     pub component: String,
     /// Reason as text for people.
     pub cause: String,
 }
 
-/// One per process: the first call wins and the process ends; later ones are logged.
+/// Receives fatal errors; one per process, shared by its clones. The first report counts, and the
+/// entrypoint, which waits for it, ends the process; later ones are only logged.
 #[derive(Debug, Clone)]
 pub struct FatalErrorHandler {
     first: Arc<watch::Sender<Option<FatalError>>>,
@@ -189,15 +197,15 @@ impl Default for FatalErrorHandler {
 }
 
 impl FatalErrorHandler {
-    /// Reports that `component` can't continue and must not be left half alive; the process will
-    /// end.
+    /// Reports that `component` can't continue and must not be left half alive, and logs it as an
+    /// error. Returns at once; the process will end.
     pub fn report(&self, component: impl Into<String>, cause: impl Into<String>) {
         let error = FatalError { component: component.into(), cause: cause.into() };
         tracing::error!(component = %error.component, cause = %error.cause, "fatal error");
         self.first.set_first(error);
     }
 
-    /// Waits for the first report and returns it.
+    /// Waits for the first report and returns it; at once if there was one.
     pub async fn reported(&self) -> FatalError {
         match self.first.subscribe().some().await {
             Ok(error) => error,
@@ -212,12 +220,13 @@ impl FatalErrorHandler {
     }
 }
 
-/// A source of the current leaders.
+/// A source of the current leaders of components.
 pub trait LeaderRetrieval: Send + Sync {
-    /// Returns a receiver of the newest known leader; the value is `None` while none is known.
+    /// Returns a receiver of the newest known leader; its value is `None` while none is known.
+    /// Begins to ask for the component if necessary, and stops once the last receiver is dropped.
     fn watch(&self, component: Component) -> watch::Receiver<Option<LeaderInformation>>;
-    /// Returns the obstacle to finding leaders, as text for users; `None` if there is none or it is
-    /// not known.
+    /// Returns the obstacle that keeps leaders from being found, as text for users; `None` if there
+    /// is none or it is not known.
     fn obstacle(&self) -> Option<String> {
         None
     }
@@ -236,14 +245,15 @@ pub enum Leadership {
     Revoked(LeaderSession),
 }
 
-/// The election service of a JobManager process.
+/// The election service of a JobManager process, as its components see it.
 pub trait LeaderElection: Send + Sync {
-    /// Stands for election as the leader of `component`; one contender per component and process.
-    /// Dropping the returned contention withdraws, and takes back what was published.
+    /// Stands for election as the leader of `component`; one contender per component and process,
+    /// so a later one takes its place. Grants and revocations come to `contender`. Dropping the
+    /// returned contention withdraws, and takes back what was published.
     fn contend(&self, component: Component, contender: Recipient<Leadership>) -> Contention;
 
-    /// Confirms that the component answers at `leader.address`: the election publishes the address
-    /// if the session still leads.
+    /// Confirms that the component answers at `leader.address` under `leader.session`: the election
+    /// publishes the address if the session still leads.
     fn confirm(
         &self,
         component: Component,

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use storage::objects::{self, ObjectStore, S3Settings, StoreError};
 
-/// Returns the settings for S3 among the cluster's options.
+/// Returns the settings for S3 among the cluster's options (`s3.*`): endpoint, region, keys, and addressing. They hold
+/// secrets.
 pub fn s3_settings(options: &conf::Options) -> S3Settings {
     S3Settings {
         endpoint: options.get(&conf::s3::ENDPOINT),

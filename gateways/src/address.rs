@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::{str::FromStr, sync::Arc};
 use thiserror::Error;
 
-/// Longest address that is taken from anywhere, in bytes.
+/// Maximum length of a node address, and of an endpoint's name, in bytes; longer ones do not parse.
 pub const ADDRESS_BYTES_MAX: usize = 512;
 
 /// A process as the fabric knows it: `host:port`, `local:<n>` for a service without a port, or
@@ -16,13 +16,14 @@ pub const ADDRESS_BYTES_MAX: usize = 512;
 pub struct NodeAddress(Arc<str>);
 
 impl NodeAddress {
-    /// Makes an address from a text of one of the three forms. The text is not checked; a wrong one
-    /// is only found by a call.
+    /// Makes an address from a text of one of the three forms without checking it; `FromStr`
+    /// checks. A call to a wrong address fails as [`Unreachable`](crate::FabricError::Unreachable).
     pub fn new(text: impl AsRef<str>) -> Self {
         Self(Arc::from(text.as_ref()))
     }
 
-    /// Makes the address of a host name (or IP address) and a port; an IPv6 address gets brackets.
+    /// Makes the address of a host name (or IP address) and a port; an IPv6 address gets brackets
+    /// unless it has some.
     pub fn of(host: &str, port: u16) -> Self {
         if host.contains(':') && !host.starts_with('[') {
             Self::new(format!("[{host}]:{port}"))
@@ -36,18 +37,21 @@ impl NodeAddress {
         &self.0
     }
 
-    /// Returns the host without brackets; empty if there is none.
+    /// Returns the text before the last `:`, without the brackets of an IPv6 address; the whole
+    /// text if it has no `:`.
     pub fn host(&self) -> &str {
         let host = self.0.rsplit_once(':').map_or(&*self.0, |(host, _)| host);
         host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host)
     }
 
-    /// Returns the port; `None` if the address can't be dialled.
+    /// Returns the number after the last `:`, which for `local:<n>` is `n`. `None` if no number
+    /// from 0 to 65535 is there: such an address (a child's) can't be dialled.
     pub fn port(&self) -> Option<u16> {
         self.0.rsplit_once(':')?.1.parse().ok()
     }
 
-    /// Returns true if this is a service of this process without a port.
+    /// Returns true for `local:<n>`: a service without a port, which only services of the same
+    /// platform value can dial.
     pub fn is_local(&self) -> bool {
         self.0.starts_with("local:")
     }
@@ -64,7 +68,8 @@ impl<'de> Deserialize<'de> for NodeAddress {
     }
 }
 
-/// The error that a text is not an address.
+/// The error of parsing a [`NodeAddress`] or an [`EndpointAddress`]: at most 64 characters of the
+/// text, and what is wrong with it.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("'{0}' is not an address: {1}")]
 pub struct ParseAddressError(String, &'static str);
@@ -103,7 +108,7 @@ pub struct EndpointAddress {
 }
 
 impl EndpointAddress {
-    /// Makes the address of an endpoint of a process.
+    /// Makes the address of an endpoint of a process. Whether the process serves it is not checked.
     pub fn new(node: NodeAddress, endpoint: impl Into<String>) -> Self {
         Self { node, endpoint: endpoint.into() }
     }

@@ -5,11 +5,13 @@ use model::{BlobKey, BlobKind, ContentHash, JobId, ProcessSession};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// Most bytes in one chunk.
+/// Maximum bytes of one chunk: 1 MiB. A larger uploaded chunk is refused as [`BlobError::BadChunk`]; a read returns no
+/// more.
 pub const CHUNK_BYTES_MAX: usize = 1 << 20;
 
 gateway! {
-    /// The gateway of the BlobServer.
+    /// The gateway of the BlobServer, which keeps blobs under the hash of their content: uploads come and downloads go
+    /// in chunks.
     pub struct BlobServerGateway = "blob_server", fenced by ProcessSession;
     OpenUpload => UploadId, BlobError;
     UploadChunk => (), BlobError;
@@ -19,41 +21,46 @@ gateway! {
     DeleteJobBlobs => (), BlobError;
 }
 
-/// Identifies an upload that is under way.
+/// Identifies an open upload. Drawn at random by the server, and invalid once the upload is closed or dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct UploadId(pub u64);
 
-/// Begin an upload; abandoned ones are dropped after a minute without a chunk.
+/// Begins an upload; answered with its id. The server drops an upload after a minute without a chunk. If 64 uploads are
+/// open, the answer is [`BlobError::Busy`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct OpenUpload {
     /// Job that the blob belongs to; `None` for blobs of the cluster.
     pub job: Option<JobId>,
-    /// Lifetime of the blob.
+    /// Lifetime of the blob, which becomes part of its key.
     pub kind: BlobKind,
 }
 
-/// Sends the next bytes of an upload.
+/// Appends bytes to an upload; answered when the store has written them. A repetition of the last chunk changes
+/// nothing. A failed write ends the upload.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct UploadChunk {
-    /// Id of the upload, given by its first call.
+    /// Id that [`OpenUpload`] was answered with.
     pub upload: UploadId,
     /// Offset of these bytes; it must be the number of bytes that have arrived.
     pub offset: u64,
-    /// Bytes of this part.
+    /// Bytes to append, at most [`CHUNK_BYTES_MAX`].
     #[serde(with = "serde_bytes")]
     pub bytes: Vec<u8>,
 }
 
-/// All has come: check the hash, name it.
+/// Ends an upload: the server checks the content against `hash`, stores it, and answers with the blob's key. The upload
+/// is over after this even if it fails, except on [`BlobError::Busy`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CloseUpload {
-    /// Id of the upload, given by its first call.
+    /// Id that [`OpenUpload`] was answered with.
     pub upload: UploadId,
-    /// Hash of the content that was sent.
+    /// Hash that the whole content must have.
     pub hash: ContentHash,
 }
 
-/// Whether the server has some content for a job (or for none).
+/// Asks for the key of a blob by its content. The answer is `None` if the blob is missing or damaged; the server reads
+/// it to check. A cluster's permanent blob that is found is kept for at least 60 s, for the job that is submitted with
+/// it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HasBlob {
     /// Job that the blob belongs to; `None` for blobs of the cluster.
@@ -62,18 +69,19 @@ pub struct HasBlob {
     pub hash: ContentHash,
 }
 
-/// A part of a blob.
+/// Reads a part of a blob; answered with its bytes, fewer than `max` at the blob's end. Restarts the blob's expiry
+/// time; a transient blob that was read to its end expires within a minute.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReadBlob {
     /// Key of the blob to read.
     pub key: BlobKey,
-    /// Offset of the first byte wanted.
+    /// Offset of the first byte to return.
     pub offset: u64,
-    /// Largest number of bytes to return (at most [`CHUNK_BYTES_MAX`]).
+    /// Maximum number of bytes to return; more than [`CHUNK_BYTES_MAX`] counts as that.
     pub max: u32,
 }
 
-/// A job has ended: its blobs go.
+/// Deletes all blobs of a job, because the job has ended. Blobs that belong to no job stay.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DeleteJobBlobs {
     /// Job whose blobs are deleted.
@@ -83,10 +91,10 @@ pub struct DeleteJobBlobs {
 /// The reason why a blob call failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum BlobError {
-    /// The server has no blob of that key.
+    /// The server has no blob with this content hash.
     #[error("there is no blob {0} here")]
     NotFound(String),
-    /// The content does not have the hash in its key.
+    /// The content does not have the hash that the caller named, or the stored file has been damaged.
     #[error("the content of the blob has hash {actual}, not {expected}")]
     WrongHash {
         /// Hash in the blob's key.
@@ -94,7 +102,8 @@ pub enum BlobError {
         /// Hash computed over the bytes that arrived.
         actual: ContentHash,
     },
-    /// Bytes came in the wrong order, or for an upload that is unknown.
+    /// The upload is unknown (perhaps dropped), the chunk does not begin where the last one ended, or it has more than
+    /// [`CHUNK_BYTES_MAX`] bytes.
     #[error("no such upload, or the chunk does not follow the last one")]
     BadChunk,
     /// Too many uploads or calls wait for the store, or the last chunk of this upload is still being written: try
@@ -109,7 +118,7 @@ pub enum BlobError {
         /// Folder of the blobs, as configured.
         dir: String,
     },
-    /// Reading or writing the blob directory failed for another reason.
+    /// Reading or writing the blob directory failed for another reason, which the text says.
     #[error("the blob store failed: {0}")]
     Io(String),
 }

@@ -7,34 +7,36 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{fmt, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-/// A group of calls that one kind of endpoint answers.
+/// A group of calls that one kind of endpoint answers; declared by [`gateway!`](crate::gateway).
 pub trait Gateway: Send + Sync + 'static {
-    /// E.g. `dispatcher`; the first part of its calls' names.
+    /// Name of the gateway, such as `dispatcher`: the first part of its calls' names.
     const NAME: &'static str;
-    /// Names of the gateway's calls.
+    /// Names of the gateway's calls, `<gateway>.<message>`, in the order of their declaration.
     const CALLS: &'static [&'static str];
-    /// The leader session of its endpoints.
+    /// Type of the leader session of its endpoints. Each call names the session that it is meant for, and an endpoint
+    /// in another session refuses it.
     type Fence: Fence;
 }
 
-/// A message with its reply and its error.
+/// A message with its reply and its error; implemented by [`gateway!`](crate::gateway).
 pub trait Call: Serialize + DeserializeOwned + fmt::Debug + Send + 'static {
     /// Name for logs and errors, `<gateway>.<message>`, such as `dispatcher.SubmitJob`.
     const NAME: &'static str;
-    /// Number that the wire carries instead of the name.
+    /// Number that the wire carries instead of the name: its [`call_id`].
     const ID: u32 = call_id(Self::NAME);
     /// Gateway that the message belongs to.
     type Gateway: Gateway;
     /// Answer to a call that succeeded.
     type Reply: Serialize + DeserializeOwned + fmt::Debug + Send + 'static;
-    /// The callee's typed refusal.
+    /// Error with which the callee's handler refuses the call. Failures of the fabric are
+    /// [`FabricError`](crate::FabricError)s and not part of it.
     type Error: Serialize + DeserializeOwned + std::error::Error + Send + 'static;
 }
 
-/// The result of a handler that answers a call at once.
+/// The result of a handler: the reply, or the typed refusal.
 pub type Answer<C> = Result<<C as Call>::Reply, <C as Call>::Error>;
 
-/// Returns the FNV-1a hash of the name. A test checks that no two calls share an id.
+/// Returns the 32-bit FNV-1a hash of a call's name. A test checks that no two calls share an id.
 pub const fn call_id(name: &str) -> u32 {
     let mut rest = name.as_bytes();
     let mut hash = 0x811c_9dc5_u32;
@@ -45,12 +47,12 @@ pub const fn call_id(name: &str) -> u32 {
     hash
 }
 
-/// A call as an actor receives it.
+/// A call as an actor's mailbox receives it: the message that the actor handles.
 #[derive(Debug)]
 pub struct Ask<C: Call> {
     /// Message itself, without its context.
     pub body: C,
-    /// Identity of the caller, and the time it waits.
+    /// The caller's identity, session, deadline and trace.
     pub caller: Caller,
 }
 
@@ -58,14 +60,16 @@ impl<C: Call> actix::Message for Ask<C> {
     type Result = Result<C::Reply, C::Error>;
 }
 
-/// The caller of a call.
+/// The caller of a call. The fabric counts the call as begun when its handler drops this value or has answered; a clone
+/// does not delay that.
 #[derive(Debug, Clone)]
 pub struct Caller {
-    /// Identity that the connection proved.
+    /// Identity that the caller's connection proved; [`Principal::Local`] within the process.
     pub principal: Principal,
-    /// The caller's own leader session, where the callee answers to one.
+    /// The caller's own leader session, set by `Remote::with_session`; `None` if it set none. The fabric does not check
+    /// it: the handler does.
     pub session: Option<LeaderSession>,
-    /// Time at which the caller stops waiting.
+    /// Time at which the caller stops waiting, on this process's clock.
     pub deadline: Deadline,
     /// The trace that the call is part of; a handler that acts on the call enters it.
     pub trace: TraceContext,
@@ -121,16 +125,16 @@ impl Drop for Observed {
     }
 }
 
-/// The identity that a caller proved.
+/// The identity that a caller proved; decides which endpoints it may call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, derive_more::Display)]
 pub enum Principal {
-    /// A caller in the same process.
+    /// A caller in the same process; it may make every call.
     #[display("a component of this process")]
     Local,
-    /// A process that knows the cluster secret.
+    /// A process that knows the cluster secret; it may make every call.
     #[display("a process of the cluster")]
     Cluster,
-    /// A program host of one job.
+    /// A program host of one job; it may call only endpoints that are served for that job.
     #[display("a program host of job {job}")]
     Host {
         /// Job that the host belongs to.
@@ -138,14 +142,14 @@ pub enum Principal {
     },
 }
 
-/// A moment on this process's clock.
+/// The moment at which a caller stops waiting, on this process's monotonic clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Deadline {
     at: Instant,
 }
 
 impl Deadline {
-    /// The deadline `within` from now.
+    /// Returns the deadline `within` from now; at most a century.
     pub fn after(within: Duration) -> Self {
         Self::after_moment(Instant::now(), within)
     }
@@ -159,13 +163,13 @@ impl Deadline {
     pub fn remaining(self) -> Duration {
         self.at.saturating_duration_since(Instant::now())
     }
-    /// Deadline on the monotonic clock.
+    /// Returns the deadline as a moment of the monotonic clock.
     pub fn at(self) -> Instant {
         self.at
     }
 }
 
-/// An error that never happens.
+/// The error type of calls that are never refused; it has no value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Never {}
 
@@ -186,7 +190,8 @@ impl<'de> Deserialize<'de> for Never {
     }
 }
 
-/// Declares a gateway: its name, its fence and, line by line, each call with reply and error. The
+/// Declares a gateway: its name, its fence and, line by line, each call with its reply and error. Implements
+/// [`Gateway`] and [`Call`], and a function `endpoint` that makes an [`Endpoint`](crate::Endpoint) of an actor. The
 /// messages are ordinary serde types declared beside it.
 #[macro_export]
 macro_rules! gateway {
@@ -207,7 +212,8 @@ macro_rules! gateway {
         }
 
         impl $gateway {
-            /// Makes an endpoint whose calls are handled by one actor.
+            /// Makes the endpoint through which `actor` answers all calls of this gateway. Serves nothing yet:
+            /// `RpcService::serve` does.
             pub fn endpoint<A>(actor: $crate::reexport::Addr<A>) -> $crate::Endpoint<$gateway>
             where
                 A: $crate::reexport::Actor<Context = $crate::reexport::Context<A>>

@@ -43,7 +43,8 @@ pub async fn until_answered<C: Call + Clone>(
 
 impl<G: Gateway> Remote<G> {
     /// Delivers one independent fact: nothing has to arrive before or after it, and executing it twice has the same
-    /// effect as once. Returns at once; the call is repeated until it is answered or the callee is in another session.
+    /// effect as once. Returns at once. The call is repeated after 20 ms to 1 s until it is answered, or fails in a way
+    /// that no repetition can mend (the callee is in another session); that is only logged, at debug.
     pub fn insist<C: Call<Gateway = G> + Clone + Sync>(&self, fact: C) {
         let remote = self.clone();
         self.spawn_here(async move {
@@ -96,7 +97,9 @@ impl<F: Deliverable> Courier<F> {
     }
 
     /// Delivers a fact after all facts delivered before it. Returns at once. The call is made on this thread's lane
-    /// after the current turn and carries the other facts of that turn too.
+    /// after the current turn and carries the other facts of that turn too. Does nothing once the pair is broken or the
+    /// receiver was found in another session; one unacknowledged fact too many
+    /// ([`KEPT_MAX`](crate::delivery::KEPT_MAX)) breaks it.
     pub fn deliver(&self, fact: impl Into<F>) {
         let added = self.pair.lock().as_mut().map(|outbox| outbox.push(fact.into()));
         match added {

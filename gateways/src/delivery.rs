@@ -37,10 +37,10 @@ const BATCH_MAX: usize = 256;
 /// TaskExecutors.
 pub const KEPT_MAX: usize = 1 << 20;
 
-/// Consecutive facts of one sender: the message of a gateway that receives facts.
+/// Consecutive facts of one sender to one receiver: the message of a gateway that receives facts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts<F> {
-    /// The number of the first fact.
+    /// The number of the first fact; each following fact has the next number.
     pub first: u64,
     /// The facts, in the order in which they were added.
     pub facts: Vec<F>,
@@ -115,7 +115,7 @@ impl<F: Clone> Outbox<F> {
     }
 }
 
-/// The receiver's side of a pair.
+/// The receiver's side of a pair: counts the facts that were accepted. A new one expects fact 0.
 #[derive(Debug, Default)]
 pub struct Inbox {
     expected: u64,

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use thiserror::Error;
 
 gateway! {
-    /// The gateway of the Dispatcher.
+    /// The gateway of the Dispatcher: clients submit, cancel and ask about jobs, take savepoints, and end the cluster.
     pub struct DispatcherGateway = "dispatcher", fenced by DispatcherId;
     SubmitJob => JobId, SubmitError;
     SubmitProgram => JobId, SubmitError;
@@ -33,15 +33,16 @@ gateway! {
     ShutDownCluster => (), crate::Never;
 }
 
-/// A graph that exists already: persisted, then run.
+/// Submits a job whose graph exists already. Answered with the job's id when the graph is stored; the job then runs,
+/// even if the caller has gone.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SubmitJob {
     /// The graph; its program must be in the BlobServer under its hash.
     pub graph: JobGraph,
 }
 
-/// Asks for a job of a program: a child process builds the graph, then the job is submitted. The
-/// child becomes the job's JobManager-side program host.
+/// Submits a program: a child process of the JobManager builds the graph (at most 150 s), which is then submitted like
+/// [`SubmitJob`]'s. The child becomes the job's JobManager-side program host. The job runs even if the caller has gone.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SubmitProgram {
     /// The program and its inputs. `once` is empty: the build fills it.
@@ -50,31 +51,33 @@ pub struct SubmitProgram {
     pub job_id: Option<JobId>,
     /// Default parallelism of this job; `None`: the cluster's (`parallelism.default`).
     pub parallelism: Option<u32>,
-    /// `-D` options of this job.
+    /// `-D` options of this job, by key; they override the cluster's.
     pub options: BTreeMap<String, String>,
 }
 
-/// Builds the graph of a program and returns it; runs no job.
+/// Builds the graph of a program in a child process of its own and returns it; runs no job and keeps nothing. Only in
+/// session clusters: others refuse with [`SubmitError::SingleJob`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PlanProgram {
-    /// Same as [`SubmitProgram::program`].
+    /// The program and its inputs, as in [`SubmitProgram::program`].
     pub program: model::ProgramRef,
-    /// Same as [`SubmitProgram::parallelism`].
+    /// Default parallelism of the graph; `None`: the cluster's (`parallelism.default`).
     pub parallelism: Option<u32>,
-    /// Same as [`SubmitProgram::options`].
+    /// `-D` options for this graph, by key; they override the cluster's.
     pub options: BTreeMap<String, String>,
 }
 
-/// The reason why a submission was refused. Nothing of it was kept.
+/// The reason why a submission was refused: this request runs no job. Only after [`Storage`](Self::Storage) and
+/// [`ShuttingDown`](Self::ShuttingDown) the graph may have been stored all the same; the next leader then runs the job.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum SubmitError {
-    /// A job of that id is running.
+    /// A job of that id is running, or is being submitted.
     #[error("job {job} is running already")]
     DuplicateRunning {
         /// Id of the job.
         job: JobId,
     },
-    /// A job of that id has ended.
+    /// A job of that id has ended; an id is used only once.
     #[error("job {job} has already ended as {status}; a job id is used once")]
     DuplicateTerminated {
         /// Id of the job.
@@ -88,7 +91,7 @@ pub enum SubmitError {
         /// Names of the vertices concerned.
         vertices: Vec<String>,
     },
-    /// This cluster runs one job or one program only.
+    /// This cluster runs one job or one program only, and it is not this one.
     #[error("this cluster runs one application and takes no further jobs ({mode} mode)")]
     SingleJob {
         /// Mode of the cluster: `application` or `per-job`.
@@ -108,13 +111,13 @@ pub enum SubmitError {
         /// True if help or the version was asked for: no failure.
         help: bool,
     },
-    /// The graph is malformed; the text says how.
+    /// The graph is malformed, or an option of the job is invalid; the text says how.
     #[error("the job graph is invalid: {0}")]
     InvalidGraph(String),
     /// The job can't start from the savepoint that it names.
     #[error("the job can't start from its savepoint: {0}")]
     Restore(String),
-    /// The graph could not be persisted.
+    /// The program or the graph could not be stored; the text says why.
     #[error("the job graph could not be stored: {0}")]
     Storage(String),
     /// The Dispatcher is shutting down or losing leadership.
@@ -122,15 +125,16 @@ pub enum SubmitError {
     ShuttingDown,
 }
 
-/// Cancels a job. The answer means that the job was asked to cancel, not that it has ended.
+/// Cancels a job. The answer means that its JobMaster was asked to cancel it, not that it has ended. A job that has
+/// ended answers [`JobError::Terminated`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CancelJob {
     /// Job that the call is about.
     pub job_id: JobId,
 }
 
-/// The client that is attached to a job lives. The first beat binds the job to its client: the Dispatcher cancels it
-/// when no beat comes in time.
+/// Says that the client that is attached to a job lives. The first beat binds the job to its client: the Dispatcher
+/// cancels it when no beat comes in time.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ClientHeartbeat {
     /// Job that the call is about.
@@ -139,48 +143,52 @@ pub struct ClientHeartbeat {
     pub timeout_ms: u64,
 }
 
-/// Take a savepoint. Answered once the operation is known under its id, which [`RequestSavepoint`] asks about; a repeated call with
-/// the same id changes nothing.
+/// Begins a savepoint of a running job. Answered as soon as the operation is known under its id, by which
+/// [`RequestSavepoint`] asks how it goes; a repeated call with the same id changes nothing.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TriggerSavepoint {
     /// Job to take the savepoint of.
     pub job_id: JobId,
-    /// The id of the operation.
+    /// The id of the operation, drawn by the client.
     pub trigger_id: TriggerId,
     /// A savepoint, a stop, or a checkpoint of the job's own beside the periodic ones.
     pub kind: CheckpointKind,
-    /// The directory; `None`: the configured one.
+    /// The directory in which the savepoint's folder is made, a URI or an absolute path; `None`:
+    /// `execution.checkpointing.savepoint-dir`.
     pub directory: Option<String>,
-    /// True if the job is cancelled when the savepoint is complete.
+    /// True if the job is cancelled when the savepoint is complete; without effect on a stop, which ends the job
+    /// anyway.
     pub cancel: bool,
 }
 
-/// Asks for the state of an operation on savepoints.
+/// Asks for the state of an operation that [`TriggerSavepoint`] or [`DisposeSavepoint`] began.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestSavepoint {
-    /// The job; `None` for a disposal.
+    /// The job that the savepoint was triggered for; `None` for a disposal.
     pub job_id: Option<JobId>,
     /// The id of the operation.
     pub trigger_id: TriggerId,
 }
 
-/// Delete a savepoint. Answered like [`TriggerSavepoint`].
+/// Begins to delete a savepoint with all its files. Answered as soon as the operation is known under its id, like
+/// [`TriggerSavepoint`]. The operation fails for a checkpoint of a running job.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisposeSavepoint {
-    /// The id of the operation.
+    /// The id of the operation, drawn by the client.
     pub trigger_id: TriggerId,
     /// The URI of the savepoint's folder.
     pub path: String,
 }
 
-/// The state of an operation.
+/// The state of an operation on savepoints.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OperationState {
     /// The operation has not ended yet.
     InProgress,
-    /// It is done. For a savepoint: the URI of its folder; for a checkpoint: its number.
+    /// The operation has succeeded. For a savepoint: the URI of its folder; for a checkpoint: its number; for a
+    /// disposal: the path that was given.
     Done(String),
-    /// The operation has failed.
+    /// The operation has failed. If the savepoint is complete and only the cancellation failed, the cause says so.
     Failed(FailureCause),
 }
 
@@ -192,20 +200,19 @@ pub enum OperationState {
 )]
 pub struct OperationUnknown(pub TriggerId);
 
-/// The state of a job.
+/// Asks for the state of a job, running or ended. A job whose graph is being stored is `Initializing`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestJobStatus {
     /// Job that the call is about.
     pub job_id: JobId,
 }
 
-/// Asks for the result of a job. The answer comes when the job has ended, or after `wait_ms` with
-/// its present state.
+/// Asks for the result of a job. The answer comes when the job has ended, or after `wait_ms` with its present state.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestJobResult {
     /// Job that the call is about.
     pub job_id: JobId,
-    /// Milliseconds to wait for the end; 0 answers at once.
+    /// Milliseconds to wait for the end; 0 answers at once, more than five minutes count as five.
     pub wait_ms: u64,
 }
 
@@ -218,27 +225,27 @@ pub struct JobResult {
     pub name: String,
     /// Globally terminal, or the present state of a job that has not ended.
     pub status: JobStatus,
-    /// Reason of the failure; `None` unless the job failed.
+    /// Reason of the failure; `None` unless the job has failed.
     pub cause: Option<FailureCause>,
-    /// Milliseconds from first start to end (or now).
+    /// Milliseconds from the job's start to its end; for a running job, from its submission until now.
     pub runtime_ms: u64,
 }
 
-/// Everything about one job that REST shows; archived for ended jobs.
+/// Asks for everything about one job that REST shows: from its JobMaster, or from the archive if it has ended.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestJobDetails {
     /// Job that the call is about.
     pub job_id: JobId,
 }
 
-/// The checkpoints of one job; archived with the details of ended jobs.
+/// Asks for the checkpoints of one job: from its JobMaster, or from the archived details if it has ended.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestJobCheckpoints {
     /// Job that the value belongs to.
     pub job_id: JobId,
 }
 
-/// Asks for all jobs, running and archived.
+/// Asks for all jobs, running and archived. A JobMaster that does not answer within 2 s shows as `Initializing`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestJobsOverview {}
 
@@ -263,15 +270,16 @@ pub struct JobSummary {
     pub status: JobStatus,
     /// Start in Unix milliseconds.
     pub start_ms: u64,
-    /// Unix milliseconds; `None` while it runs.
+    /// End in Unix milliseconds; `None` while the job runs.
     pub end_ms: Option<u64>,
-    /// Unix milliseconds of the last change.
+    /// Time of the last change of the job's state, in Unix milliseconds.
     pub last_modification_ms: u64,
     /// Number of subtasks by state.
     pub tasks: BTreeMap<model::ExecutionState, u32>,
 }
 
-/// Sends a request to a coordinator of a running job, which is named by its operator.
+/// Sends a request to a coordinator of a job, which is named by its operator; answered with the coordinator's answer.
+/// The job runs, or has finished and its host still serves the results that it collected.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DeliverCoordinationRequest {
     /// Job that the call is about.
@@ -283,7 +291,8 @@ pub struct DeliverCoordinationRequest {
     pub request: Vec<u8>,
 }
 
-/// End the cluster: running jobs are cancelled, HA data is cleaned.
+/// Shuts the cluster down: no job is accepted any more, running ones are cancelled, and the cluster ends when they have
+/// ended, after 30 s at the latest. Answered at once.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ShutDownCluster {}
 
@@ -296,13 +305,13 @@ pub enum JobError {
         /// Id of the job.
         job: JobId,
     },
-    /// Known, but its JobMaster is not up (starting, or changing leader): ask again.
+    /// The job is known, but its JobMaster does not answer (it starts, or the leader changes): ask again.
     #[error("the JobMaster of job {job} is not available yet")]
     Unavailable {
         /// Id of the job.
         job: JobId,
     },
-    /// The job has ended.
+    /// The job has ended, so the call changed nothing.
     #[error("job {job} has already ended as {status}")]
     Terminated {
         /// Id of the job.
@@ -310,7 +319,7 @@ pub enum JobError {
         /// State in which the job ended.
         status: JobStatus,
     },
-    /// The job has ended, and only its result is left.
+    /// The job has ended and only its result is left: its details were lost or dropped.
     #[error("job {job} has ended as {status}, and its details are gone: {why}")]
     DetailsGone {
         /// Id of the job.

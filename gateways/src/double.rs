@@ -43,13 +43,13 @@ impl<S: Unpin + 'static> Double<S> {
         Self { state, answers: BTreeMap::new() }
     }
 
-    /// Answers every call `C` at once with what `answer` returns.
+    /// Answers every call `C` at once with what `answer` returns; replaces an earlier answer to `C`.
     #[must_use]
     pub fn on<C: Call>(self, mut answer: impl FnMut(&mut S, C) -> Answer<C> + 'static) -> Self {
         self.on_later(move |state, call| Box::pin(ready(answer(state, call))))
     }
 
-    /// Answers every call `C` when the future that `answer` returns is ready.
+    /// Answers every call `C` when the future that `answer` returns is ready; replaces an earlier answer to `C`.
     #[must_use]
     pub fn on_later<C: Call>(
         mut self,
@@ -60,7 +60,7 @@ impl<S: Unpin + 'static> Double<S> {
         self
     }
 
-    /// Adds every call `C` to `calls` and confirms it.
+    /// Adds every call `C` to `calls` and answers it with `Ok(())` at once.
     #[must_use]
     pub fn records<C: Call<Reply = ()> + Clone>(self, calls: &Calls<C>) -> Self {
         let calls = calls.clone();
@@ -87,7 +87,7 @@ impl<S: Unpin + 'static, C: Call> Handler<Ask<C>> for Double<S> {
     }
 }
 
-/// The calls that a double was given, in their order. Clones share them.
+/// The calls that a double was given, in their order. Clones share them; safe to read from other threads.
 #[derive(Debug)]
 pub struct Calls<T>(Arc<Mutex<Vec<T>>>);
 
@@ -108,11 +108,11 @@ impl<T: Clone> Calls<T> {
     pub fn push(&self, call: T) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(call);
     }
-    /// Returns all calls since the last [`Calls::take`].
+    /// Returns all calls since the last [`Calls::take`], the earliest first, and keeps them.
     pub fn all(&self) -> Vec<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
-    /// Returns all calls since the last `take` and forgets them.
+    /// Returns all calls since the last `take`, the earliest first, and forgets them.
     pub fn take(&self) -> Vec<T> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

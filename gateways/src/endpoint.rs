@@ -29,10 +29,10 @@ use std::{
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// Mailbox capacity for actors that serve calls, set through their [`actix::AsyncContext`] in
-/// [`Actor::started`]. Actix's own default is 16. Beyond it each further call costs a handle; a
-/// sender that is not asked, such as a heartbeat report, waits there, so that old reports do not
-/// pile up.
+/// Mailbox capacity that actors which serve calls set through their [`actix::AsyncContext`] in [`Actor::started`].
+/// Actix's own default is 16. Beyond it each further call costs a handle; a sender that is not asked, such as a
+/// heartbeat report, waits there, so that old reports do not pile up. It does not limit calls:
+/// `RpcOptions::mailbox_max` does.
 pub const MAILBOX_CAPACITY: usize = 1024;
 
 /// One call of an endpoint.

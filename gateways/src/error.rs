@@ -37,10 +37,10 @@ pub enum FabricError {
         /// Session that is served.
         current: LeaderSession,
     },
-    /// A bounded queue is full; nothing was executed.
+    /// A bounded queue is full: an endpoint's mailbox, or the calls of a connection. Nothing was executed.
     #[error("overloaded: {what}")]
     Overloaded {
-        /// Bound that was exceeded.
+        /// The queue and its bound, as text.
         what: String,
     },
     /// The call's deadline passed. Measured where the endpoint is.
@@ -55,7 +55,7 @@ pub enum FabricError {
         /// Endpoint and call as text: `endpoint (call)`.
         handler: String,
     },
-    /// The two sides can't talk to each other.
+    /// The two sides speak other protocol versions, or belong to other clusters. Nothing was executed.
     #[error("incompatible: there {theirs}, here {ours}")]
     Incompatible {
         /// Protocol version or cluster at the other side.
@@ -88,7 +88,7 @@ pub enum FabricError {
     /// The bytes are not what they should be; a malformed request was not executed.
     #[error("{what} is malformed: {why}")]
     Malformed {
-        /// Name of the message that could not be handled.
+        /// Name of the message that could not be encoded or decoded.
         what: String,
         /// Description of the fault.
         why: String,
@@ -102,7 +102,7 @@ pub enum FabricError {
     /// A body over the bound; nothing was executed when it was the request's.
     #[error("{what} has {bytes} bytes, more than the bound of {bytes_max}")]
     TooLarge {
-        /// Request or reply of which call.
+        /// The request or reply that is too large, with the name of its call.
         what: String,
         /// Size of the encoded body in bytes.
         bytes: u64,
@@ -115,7 +115,7 @@ pub enum FabricError {
 }
 
 impl FabricError {
-    /// Returns true if the handler may have run (in part or whole).
+    /// Returns true if the handler may have run (in part or whole); false if it certainly has not.
     pub fn may_have_run(&self) -> bool {
         match self {
             Self::Unreachable { executed, .. } => *executed == Executed::Maybe,
@@ -158,7 +158,7 @@ pub(crate) const REPLY: &str = "reply of ";
 /// The beginning of `what` in errors about a request.
 pub(crate) const REQUEST: &str = "request ";
 
-/// The reason why a call has no reply.
+/// The reason why a call has no reply: the handler refused, or the fabric failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CallError<E> {
     /// The handler refused with its typed error.

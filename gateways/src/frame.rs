@@ -6,9 +6,10 @@ use model::{Epoch, LeaderSession};
 use std::time::Duration;
 use thiserror::Error;
 
-/// The version that every frame carries.
+/// The version of the frame format that every frame carries; frames of another version are refused.
 pub const VERSION: u8 = 1;
-/// Number of header bytes that all kinds share: length, version, kind, flags, correlation id.
+/// Number of header bytes that all kinds share: length (4), version (1), kind (1), flags (2),
+/// correlation id (8).
 pub const HEADER_BYTES: usize = 16;
 /// Bytes of an ask's own header, without the caller's session and the endpoint's name.
 const ASK_BYTES: usize = 4 + 8 + 24 + SESSION_BYTES + 2;
@@ -21,21 +22,22 @@ const HAS_SESSION: u16 = 2;
 /// A chunk belongs to an answer, not to an ask.
 const OF_ANSWER: u16 = 4;
 
-/// The kind of a frame.
+/// The kind of a frame; the number is its byte on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
     /// A request that expects a [`Kind::Reply`].
     Ask = 1,
-    /// The answer to an [`Kind::Ask`].
+    /// The reply to an [`Kind::Ask`] that succeeded.
     Reply = 2,
-    /// The callee's typed refusal, encoded.
+    /// The answer to an [`Kind::Ask`] that the callee's handler refused: its typed error, encoded.
     Refused = 3,
-    /// An answer that says why the callee could not take the call.
+    /// The answer to an [`Kind::Ask`] that the callee could not take: an encoded
+    /// [`FabricError`](crate::FabricError).
     Fault = 4,
     /// The next part of a long body.
     Chunk = 5,
-    /// Asks whether the peer is there.
+    /// Asks whether the peer is there; the answer is a [`Kind::Pong`].
     Ping = 6,
     /// Answers a ping on the same connection.
     Pong = 7,
@@ -64,15 +66,15 @@ impl Kind {
 pub struct AskHeader<'a> {
     /// Number of the call's type, [`crate::Call::ID`].
     pub call: u32,
-    /// Time until the caller's deadline.
+    /// Time until the caller's deadline; whole microseconds on the wire.
     pub remaining: Duration,
-    /// Place of the call in a trace.
+    /// Trace that the call is part of.
     pub trace: TraceContext,
-    /// The leader session that is meant.
+    /// The leader session that the call is meant for.
     pub fence: LeaderSession,
     /// Leader session of the caller itself, if it has one.
     pub session: Option<LeaderSession>,
-    /// The name of the endpoint.
+    /// The name of the endpoint in the called process.
     pub endpoint: &'a str,
 }
 
@@ -102,7 +104,7 @@ pub struct Frame<'a> {
 pub enum Decoded<'a> {
     /// The bytes are not a whole frame; at least this number of bytes is needed.
     Incomplete(usize),
-    /// A frame and the bytes that it took.
+    /// A frame, and the number of bytes of the input that it took.
     Frame(Frame<'a>, usize),
 }
 
@@ -112,7 +114,7 @@ pub enum FrameError {
     /// The frame exceeds the bound.
     #[error("a frame of {bytes} bytes; the bound is {bytes_max}")]
     TooLong {
-        /// Length of the body that the header announces.
+        /// Length that the frame announces, in bytes without the length field.
         bytes: u64,
         /// Largest length allowed, in bytes.
         bytes_max: usize,
@@ -120,18 +122,22 @@ pub enum FrameError {
     /// The parts of the frame do not fit into its length.
     #[error("a frame that is shorter than its parts")]
     TooShort,
-    /// The first byte names another version of the protocol than this process speaks.
+    /// The frame is of another version of the protocol than this process speaks.
     #[error("frame version {0}; this process speaks {VERSION}")]
     Version(u8),
     /// The frame's kind is unknown.
     #[error("unknown kind of frame {0}")]
     Kind(u8),
-    /// A name that is not UTF-8.
+    /// The endpoint's name in an ask is not UTF-8.
     #[error("an endpoint's name is not UTF-8")]
     Name,
 }
 
-/// Decodes the first frame in `input`. A frame longer than `frame_max` bytes is an error.
+/// Decodes the first frame in `input` without copying. Too few bytes are no error but
+/// [`Decoded::Incomplete`].
+///
+/// # Errors
+/// A [`FrameError`]; one is that the frame announces more than `frame_max` bytes.
 pub fn decode(input: &[u8], frame_max: usize) -> Result<Decoded<'_>, FrameError> {
     let Some((length, after_length)) = input.split_first_chunk::<4>() else {
         return Ok(Decoded::Incomplete(HEADER_BYTES));
@@ -212,7 +218,8 @@ impl<'a> Rest<'a> {
     }
 }
 
-/// Appends a frame. The caller keeps bodies below the bound by chunking.
+/// Appends the bytes of a frame to `out`. The caller keeps frames below the receiver's bound by
+/// chunking.
 pub fn encode(frame: &Frame<'_>, out: &mut Vec<u8>) {
     let start = out.len();
     let mut flags = 0;
@@ -269,7 +276,7 @@ fn encode_session(session: LeaderSession, out: &mut Vec<u8>) {
 }
 
 impl<'a> Frame<'a> {
-    /// Makes a frame without a body.
+    /// Makes a frame without a body and with call id 0.
     pub fn bare(kind: Kind) -> Self {
         Self { kind, id: 0, ask: None, of_answer: false, total: None, more: false, body: &[] }
     }

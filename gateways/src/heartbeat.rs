@@ -14,7 +14,8 @@ use model::{
 use serde::{Deserialize, Serialize};
 
 gateway! {
-    /// The gateway of a heartbeat service.
+    /// The gateway of a process's heartbeat service, through which the actors of two processes notice each other's
+    /// loss.
     pub struct HeartbeatGateway = "heartbeat", fenced by ProcessSession;
     Beat => BeatReply, Never;
 }
@@ -24,7 +25,7 @@ gateway! {
 pub struct Beat {
     /// Party that sends the beat.
     pub from: Party,
-    /// Party that is asked.
+    /// Party that the beat is for; if it does not live there in this session, the answer is "not known".
     pub to: Party,
     /// Milliseconds since the asking actor finished a turn.
     pub turn_age_ms: u64,
@@ -97,7 +98,7 @@ pub enum Party {
 /// The payload of a beat.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub enum BeatPayload {
-    /// The beat carries no report.
+    /// The beat carries no report, because its sender has published none.
     #[default]
     Empty,
     /// TaskExecutor → ResourceManager: the state of all slots.

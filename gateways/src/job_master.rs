@@ -16,7 +16,8 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 gateway! {
-    /// The gateway of a JobMaster.
+    /// The gateway of a JobMaster: TaskExecutors register, offer slots and report tasks; the Dispatcher cancels, asks
+    /// and takes savepoints.
     pub struct JobMasterGateway = "job_master", fenced by JobMasterId;
     RegisterTaskManager => TaskManagerAccepted, RegistrationRefused;
     OfferSlots => Vec<AllocationId>, JobMasterError;
@@ -38,7 +39,8 @@ gateway! {
     RequestCheckpoints => CheckpointReport, crate::Never;
 }
 
-/// A TaskExecutor that has slots for this job introduces itself.
+/// Registers a TaskExecutor that has slots for this job. The JobMaster watches it by heartbeats from then on. It may be
+/// repeated. Another incarnation of the same TaskExecutor replaces the former one, whose slots are lost.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegisterTaskManager {
     /// Process of the TaskExecutor.
@@ -64,17 +66,18 @@ pub struct TaskManagerAccepted {
     pub heartbeat: EndpointAddress,
 }
 
-/// A registration that was refused; `retry` false: do not ask again.
+/// A registration was refused, and nothing changed.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 #[error("{reason}")]
 pub struct RegistrationRefused {
     /// Reason as text for users.
     pub reason: String,
-    /// True if asking again may help.
+    /// True if asking again may help; false: do not ask again.
     pub retry: bool,
 }
 
-/// Offers slots for the job. The answer names the accepted ones; the TaskExecutor frees the rest.
+/// Offers slots for the job. The answer names the accepted ones; the TaskExecutor frees the rest. Refused if the
+/// TaskExecutor is not registered in this incarnation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OfferSlots {
     /// Process of the TaskExecutor.
@@ -111,47 +114,50 @@ pub struct FailSlot {
     /// For an accepted slot that the job does not hold any more the report is late and changes
     /// nothing.
     pub accepted: bool,
-    /// Failure that is the reason.
+    /// Reason why the slot is lost; the failure of the tasks in it.
     pub cause: FailureCause,
 }
 
-/// The TaskExecutor ends the connection.
+/// Says that a TaskExecutor leaves: the JobMaster drops it, and the tasks that ran there have failed. Ignored if it is
+/// not registered in this incarnation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisconnectTaskManager {
     /// Process of the TaskExecutor.
     pub resource_id: ResourceId,
     /// Incarnation of the TaskExecutor.
     pub instance_id: InstanceId,
-    /// Failure that is the reason.
+    /// Reason why the TaskExecutor leaves; the failure of the tasks there.
     pub cause: FailureCause,
 }
 
-/// The ResourceManager ends the connection; the JobMaster registers again.
+/// Says that a ResourceManager ends the connection; the JobMaster registers again at the present leader and keeps its
+/// slots. Ignored if it is registered at another one.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisconnectResourceManager {
-    /// Leadership that ends.
+    /// Leadership of the ResourceManager that ends the connection.
     pub resource_manager: ResourceManagerId,
     /// Reason as text for people.
     pub reason: String,
 }
 
-/// The ResourceManager can't meet the declared requirements.
+/// Says that the ResourceManager can't meet the declared requirements: regions that wait for slots fail, unless the job
+/// can make progress with the slots it has. Ignored from any other than the connected ResourceManager.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NotifyNotEnoughResources {
     /// "needs 8 slots of …, 4 registered, 0 free", or the driver's last error.
     pub message: String,
 }
 
-/// The ResourceManager asks for slots that the job holds and can't use yet: with them another job could run. The
-/// JobMaster has their TaskExecutors free them.
+/// Asks for slots that the job holds and can't use yet: with them another job could run. The JobMaster has their
+/// TaskExecutors free them. Ignored from any other than the connected ResourceManager.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GiveWay {
     /// Number of slots to yield, by the profile that they must fulfil.
     pub slots: Vec<ResourceRequirement>,
 }
 
-/// An event from a task's operator to its coordinator (a request for a split among them), and its
-/// answer.
+/// Carries an event of a task's operator (a request for a split, for one) to the operator's coordinator; answered with
+/// the coordinator's answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperatorEvent {
     /// Execution attempt that sends the message.
@@ -163,7 +169,7 @@ pub struct OperatorEvent {
     pub event: Vec<u8>,
 }
 
-/// A request from a client to a coordinator.
+/// Carries a client's request to an operator's coordinator; answered with the coordinator's answer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CoordinationRequest {
     /// Operator that the message concerns.
@@ -182,7 +188,7 @@ pub enum CoordinationError {
         /// Id of the job.
         job: JobId,
     },
-    /// No such operator, or it has no coordinator.
+    /// The job has no such operator, or the operator has no coordinator.
     #[error("operator {operator} has no coordinator")]
     NoSuchOperator {
         /// Id of the operator.
@@ -197,21 +203,23 @@ pub enum CoordinationError {
         /// Execution attempt that the message concerns.
         attempt: ExecutionAttemptId,
     },
-    /// The coordinator failed on this request.
+    /// The coordinator failed on this request; the text says how.
     #[error("the coordinator failed: {0}")]
     Failed(String),
 }
 
-/// A coordinator of the JobManager-side host has failed: a failover of the job.
+/// Reports that a coordinator of the JobManager-side host has failed: the job's region fails over. A report about an
+/// earlier start changes nothing.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CoordinatorFailed {
-    /// The number of the start that it belongs to.
+    /// The number of the start that the coordinator belongs to
+    /// ([`StartCoordinators::round`](crate::program_host::StartCoordinators::round)).
     pub round: u64,
-    /// Failure that is the reason.
+    /// Reason of the coordinator's failure, which becomes the job's.
     pub cause: FailureCause,
 }
 
-/// A task has completed its part of a checkpoint, or says why it can't. It may be repeated.
+/// Reports that a task has completed its part of a checkpoint, or why it can't. It may be repeated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointAnswer {
     /// The attempt that answers.
@@ -222,12 +230,12 @@ pub struct CheckpointAnswer {
     pub answer: Result<SubtaskSnapshot, String>,
 }
 
-/// The user cancels the job.
+/// Cancels the job. The answer means that its cancellation has begun.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Cancel {}
 
-/// Take a savepoint. Answered with the URI of its folder when it is complete; for a stop, when the job has finished as well; for
-/// [`CheckpointKind::Checkpoint`], with the number of the checkpoint.
+/// Takes a savepoint. Answered with the URI of its folder when it is complete; for a stop, when the job has finished as
+/// well; for [`CheckpointKind::Checkpoint`], with the number of the checkpoint.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TakeSavepoint {
     /// A savepoint, a stop, or a checkpoint of the job's own beside the periodic ones.
@@ -245,7 +253,7 @@ pub enum SavepointError {
         "no directory for the savepoint is given; name one in the request, or set execution.checkpointing.savepoint-dir"
     )]
     NoDirectory,
-    /// The directory can't be used; nothing was begun.
+    /// The directory can't be opened, or is a relative path; nothing was begun.
     #[error("{0}")]
     Directory(String),
     /// The job takes no savepoint now; nothing was begun.
@@ -260,7 +268,7 @@ pub enum SavepointError {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestStatus {}
 
-/// The job in one line.
+/// Asks for the job's line in the list of jobs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestSummary {}
 

@@ -8,14 +8,16 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 gateway! {
-    /// The gateway of a JobManagerRunner; each job has one, at its Dispatcher.
+    /// The gateway of a JobManagerRunner, called by the Dispatcher and the job's JobMaster. Each job has one, at its
+    /// Dispatcher.
     pub struct JobManagerRunnerGateway = "job_manager_runner", fenced by DispatcherId;
     RequestJobMaster => Option<JobMasterAddress>, Never;
     JobReachedTerminalState => (), Never;
 }
 
 gateway! {
-    /// The gateway of a TaskExecutor's JobLeaderService.
+    /// The gateway of a TaskExecutor's JobLeaderService, which finds JobMasters and registers there; its TaskExecutor
+    /// calls it.
     pub struct JobLeaderServiceGateway = "job_leader_service", fenced by ProcessSession;
     FollowJobs => u64, Never;
 }
@@ -34,7 +36,8 @@ facts! {
 }
 
 gateway! {
-    /// The gateway of a process's keeper of program hosts.
+    /// The gateway of a process's keeper of program hosts, called by the TaskExecutor, or by the Dispatcher and
+    /// JobMasters.
     pub struct ProgramHostsGateway = "program_hosts", fenced by ProcessSession;
     BuildInHost => BuiltInHost, BuildError;
     LaunchHost => HostAddress, BuildError;
@@ -44,20 +47,20 @@ gateway! {
     ReleaseHost => (), Never;
 }
 
-/// Ask for this job's current JobMaster.
+/// Asks for the job's current JobMaster. The answer is `None` while none answers: it starts, stops, or has died.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestJobMaster {}
 
-/// A JobMaster in this process.
+/// The address and leadership of a job's JobMaster, which answers in this process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobMasterAddress {
-    /// Address of the component's RPC endpoint.
+    /// Address of the JobMaster's endpoint.
     pub address: EndpointAddress,
     /// Leadership of the job's JobMaster.
     pub job_master_id: JobMasterId,
 }
 
-/// JobMaster → its runner: the job has reached a terminal state.
+/// Tells the job's runner that the job has reached a terminal state; the runner hands the details to the Dispatcher.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct JobReachedTerminalState {
     /// Leadership of the JobMaster. The runner ignores a session that does not lead any more.
@@ -68,33 +71,36 @@ pub struct JobReachedTerminalState {
     pub status: JobStatus,
 }
 
-/// Find and register at the JobMaster of a job, and again at each new one.
+/// Begins to follow a job: the service registers at its JobMaster, and again at each new one, and reports that to the
+/// TaskExecutor. For a job that is followed already, it replaces the incarnation and takes a newer hint.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct WatchJob {
     /// Job that the call is about.
     pub job_id: JobId,
-    /// The JobMaster's address when the slot was requested.
+    /// The JobMaster as the slot request named it; used until the retrieval names a leader, `None` if unknown.
     pub hint: Option<LeaderInformation>,
     /// The TaskExecutor's incarnation, under which it registers at the JobMaster from now on.
     pub instance_id: model::InstanceId,
 }
 
-/// Stops following a job, whose last slot on the TaskExecutor was freed.
+/// Stops following a job, whose last slot on the TaskExecutor was freed. Reports nothing.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ForgetJob {
     /// Job that the call is about.
     pub job_id: JobId,
 }
 
-/// Register again at the current leader, because the connection was lost.
+/// Registers again at the job's current leader, because the connection was lost. Does nothing if the service is not
+/// registered there.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Reconnect {
     /// Job that the call is about.
     pub job_id: JobId,
 }
 
-/// Start a child (JobManager side) that builds the graph, and keep it for the job's coordinators in case the job gets
-/// its slots at once. The child is ended when another build needs its place, or after a while.
+/// Starts a child (JobManager side) that builds the graph, and is answered with the graph. Waits at most 30 s for a
+/// place among the hosts and 120 s for the build. With `keep` the child stays for the job's coordinators, in case the
+/// job gets its slots at once; it is ended when another build needs its place, or after 10 s.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BuildInHost {
     /// The program and its inputs.
@@ -103,20 +109,22 @@ pub struct BuildInHost {
     pub job_id: JobId,
     /// Default parallelism, at least 1 (`parallelism.default`).
     pub parallelism: u32,
-    /// The options that shape the graph.
+    /// The job's own options, which shape the graph.
     pub options: BTreeMap<String, String>,
-    /// True if the child is kept for the job's coordinators; otherwise it is ended.
+    /// True if the child is kept for the job's coordinators; otherwise, and after a failed build, it is ended.
     pub keep: bool,
 }
 
-/// The graph that the child built.
+/// The answer to [`BuildInHost`]. With `keep` the child that built the graph stays for a while.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BuiltInHost {
     /// Graph that the program built.
     pub graph: JobGraph,
 }
 
-/// Provide the host of a job in this process: the existing one or a new one.
+/// Provides the host of a job in this process: the existing one, or a new one. Answered when the host's gateway
+/// answers; refused with [`BuildError::NoRoom`] if no place is free in time (10 s on a JobManager, 120 s on a
+/// TaskManager).
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LaunchHost {
     /// Job that the call is about.
@@ -130,32 +138,32 @@ pub struct LaunchHost {
 pub struct HostAddress {
     /// Address of the host's `ProgramHostGateway`.
     pub address: EndpointAddress,
-    /// Session of the process, by which calls to the component are fenced.
+    /// Session of the host's process, by which its endpoint is fenced.
     pub session: ProcessSession,
-    /// Process id; `None` in process.
+    /// Process id of the host; `None` if it runs inside this process.
     pub pid: Option<u32>,
 }
 
-/// Find the host of a job in this process, if one is up; none is started.
+/// Asks for the address of a job's host in this process; `None` if it is not up, or is being ended. Starts none.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FindHost {
     /// Job that the call is about.
     pub job_id: JobId,
 }
 
-/// Waits until the host of a job has ended. After `wait_ms` the answer is `None`. An unknown host
-/// counts as ended.
+/// Waits until the host of a job has ended. After `wait_ms` the answer is `None`. An unknown host, or one of another
+/// session, counts as ended.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct AwaitHostExit {
     /// Job that the call is about.
     pub job_id: JobId,
-    /// Incarnation of the job's host that is meant.
+    /// Session of the host that is meant.
     pub session: ProcessSession,
-    /// Maximum time to wait, in milliseconds.
+    /// Maximum time to wait, in milliseconds; more than 60,000 count as that.
     pub wait_ms: u64,
 }
 
-/// The exit of a host.
+/// The end of a host, and whether it was asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostExit {
     /// The way in which the host ended, as text for users: "exit code 101", "killed by SIGKILL",
@@ -165,19 +173,20 @@ pub struct HostExit {
     pub released: bool,
 }
 
-/// The job has finished, and its host serves the results that the job collected. The host may be ended when its place
-/// is needed; the host whose latest `ServeCollected` is the oldest is ended first.
+/// Says that the job has finished, and that its host serves the results that the job collected. The host may be ended
+/// when its place is needed; the host whose latest `ServeCollected` is the oldest is ended first.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ServeCollected {
     /// Job that has finished.
     pub job_id: JobId,
 }
 
-/// End the host of a job.
+/// Ends the host of a job and withdraws requests for one. Answered when the host has ended, or if there is none.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReleaseHost {
     /// Job that the call is about.
     pub job_id: JobId,
-    /// Kill at once (fenced), or let it cancel its tasks first.
+    /// True: the host is killed. False: it is asked to cancel its tasks and end, and killed if that takes longer than
+    /// `task.cancellation.timeout`.
     pub at_once: bool,
 }

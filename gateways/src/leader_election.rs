@@ -17,8 +17,9 @@ gateway! {
 }
 
 gateway! {
-    /// The gateway of a process's leader retrieval service, which answers who leads a component. It is served under the
-    /// default session, because callers can't know another one yet.
+    /// The gateway of a process's leader retrieval service, which answers who leads a component. It is always served
+    /// under `ProcessSession::default()` (all zero), and callers name that one, because they can't know another one
+    /// yet.
     pub struct LeaderRetrievalGateway = "leader_retrieval", fenced by ProcessSession;
     RequestLeader => Option<LeaderInformation>, Never;
 }
@@ -45,13 +46,14 @@ pub enum Component {
 /// Address and session of a published leader.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct LeaderInformation {
-    /// Leadership that the message concerns.
+    /// Leadership under which the component answers.
     pub session: LeaderSession,
-    /// Address of the component's RPC endpoint.
+    /// Address of the component's RPC endpoint under that leadership.
     pub address: EndpointAddress,
 }
 
-/// The component answers and still leads: publish its address.
+/// Confirms that a component answers under a granted session: the election publishes its address if the session still
+/// leads, and refuses with [`NotLeader`] otherwise.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ConfirmLeadership {
     /// Component whose leadership is meant.
@@ -60,22 +62,22 @@ pub struct ConfirmLeadership {
     pub leader: LeaderInformation,
 }
 
-/// The session does not lead (any more); nothing was published.
+/// The session does not lead (any more), or the caller is another process; nothing was published.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 #[error("session {session} does not lead")]
 pub struct NotLeader {
-    /// The session that was named.
+    /// The session that the caller named.
     pub session: LeaderSession,
 }
 
-/// Asks for the leader of a component. If `known` is set, the answer comes when the leader differs
-/// from it, or after `wait_ms`.
+/// Asks for the leader of a component. Answered as soon as the leader differs from `known`, at once if it does already;
+/// after `wait_ms` with the present leader, `None` if there is none.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestLeader {
     /// Component whose leadership is meant.
     pub component: Component,
-    /// Leader that the caller knows already.
+    /// Leader that the caller knows already; `None` if it knows of none.
     pub known: Option<LeaderInformation>,
-    /// Milliseconds to wait for a change.
+    /// Milliseconds to wait for a change; at most 30,000, and at most until 0.5 s before the caller's deadline.
     pub wait_ms: u64,
 }

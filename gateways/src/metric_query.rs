@@ -5,12 +5,13 @@ use model::ProcessSession;
 use serde::{Deserialize, Serialize};
 
 gateway! {
-    /// The gateway of a process's MetricQueryService.
+    /// The gateway of a process's MetricQueryService, which gives out the values of the process's
+    /// metrics.
     pub struct MetricQueryGateway = "metric_query", fenced by ProcessSession;
     QueryMetrics => Vec<MetricValue>, Never;
 }
 
-/// All metrics whose name starts with a prefix (empty: all).
+/// Asks for all metrics of the process whose name starts with a prefix (empty: all).
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct QueryMetrics {
     /// Prefix that each metric's name must have, such as `jobmanager.`.
@@ -20,8 +21,8 @@ pub struct QueryMetrics {
 /// One metric's name and value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MetricValue {
-    /// Full name, dots between scopes.
+    /// Full name of the metric, with dots between its scopes, such as `jobmanager.taskSlotsTotal`.
     pub name: String,
-    /// Value of the metric.
+    /// Value of the metric at the time of the answer, in the metric's own unit.
     pub value: f64,
 }

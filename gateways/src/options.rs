@@ -15,43 +15,45 @@ pub struct RpcOptions {
     pub credentials: Credentials,
     /// TLS under the handshake; all processes of a cluster have it or none.
     pub tls: Option<Tls>,
-    /// Deadline of [`crate::Remote::ask`].
+    /// Deadline of [`crate::Remote::ask`]: time from the call to its answer.
     pub ask_timeout: Duration,
     /// Time that a caller waits after a call's deadline for the callee's answer about it, before it
     /// reports the peer as unreachable.
     pub answer_grace: Duration,
-    /// Test mode: calls inside the process are encoded and decoded too.
+    /// Test mode: calls inside the process are encoded and decoded too, as if they came from another process.
     pub force_serialization: bool,
-    /// Calls that wait in one endpoint's mailbox.
+    /// Maximum number of calls that wait in one endpoint's mailbox; further ones are refused as overloaded.
     pub mailbox_max: u64,
-    /// Calls of one endpoint that are not answered yet, queued ones among them.
+    /// Maximum number of unanswered calls of one endpoint, queued ones among them; further ones are refused as
+    /// overloaded.
     pub in_flight_max: u64,
-    /// Longest body of a request or a reply, in bytes.
+    /// Longest body of a request or a reply, in bytes; a longer one fails its call as too large.
     pub body_max: usize,
-    /// Longest frame that is taken from a peer, in bytes.
+    /// Longest frame that is taken from a peer, in bytes; a longer one ends the connection.
     pub frame_max: usize,
     /// Bytes of small frames that wait for one connection.
     pub outbound_max: usize,
-    /// Calls on one connection that wait for an answer, in either direction.
+    /// Maximum number of calls on one connection that wait for an answer, in each direction.
     pub pending_max: usize,
-    /// Connections that were accepted and live.
+    /// Maximum number of live accepted connections; further ones are closed at once.
     pub connections_max: usize,
-    /// Accepted connections that have not proved themselves yet; further ones are closed at once.
+    /// Maximum number of accepted connections that have not proved themselves yet; further ones are closed at once.
     pub handshakes_max: usize,
-    /// Maximum time of a handshake.
+    /// Maximum time of a handshake; then the connection is closed.
     pub handshake_timeout: Duration,
     /// Maximum time of a connection attempt, without the handshake.
     pub connect_timeout: Duration,
-    /// Pause after the first failed attempt to connect; doubles with each further one.
+    /// Pause after the first failed attempt to connect; doubles with each further one. Calls fail at once during a
+    /// pause.
     pub reconnect_first: Duration,
     /// Upper bound of the pause between two attempts.
     pub reconnect_max: Duration,
     /// Time within which a peer whose connection closed has to answer again before it counts as
     /// lost.
     pub suspicion_max: Duration,
-    /// Silence after which a peer is pinged.
+    /// Silence on a connection after which the peer is pinged.
     pub ping_after: Duration,
-    /// Silence after which a connection is given up.
+    /// Time without a frame from the peer, pongs included, after which a connection is given up.
     pub silence_max: Duration,
     /// Lane on which connections run. A call to an actor on the same thread wakes no other thread.
     /// In production it is [`Lane::Heartbeat`], so a beat passes through one thread that nothing
@@ -61,7 +63,7 @@ pub struct RpcOptions {
     pub witness: Option<Arc<dyn Witness>>,
     /// Holds calls and answers back where no order is promised; `None` outside of the simulation.
     pub disorder: Option<Arc<dyn Disorder>>,
-    /// The rule that fences are compared is broken, for the simulation to find.
+    /// True if endpoints wrongly take calls for other sessions: a broken rule that the simulation must find.
     #[cfg(feature = "mutants")]
     pub fences_ignored: bool,
     /// True if a withdrawn endpoint wrongly lets calls in: a broken rule that the simulation must find.
@@ -69,20 +71,20 @@ pub struct RpcOptions {
     pub withdrawal_ignored: bool,
 }
 
-/// The address on which a service listens.
+/// The address on which a service listens, and the one that it tells its peers.
 #[derive(Debug, Clone)]
 pub struct ListenOptions {
-    /// Local address to bind.
+    /// Local address or host name to bind.
     pub bind_host: String,
     /// Host name that is published to peers.
     pub advertised_host: String,
-    /// Ports to try in order.
+    /// Ports to try in order; the first that can be bound is used.
     pub ports: PortSpec,
 }
 
 impl RpcOptions {
-    /// Makes the options of a process without a port: for embedded clusters, program hosts and
-    /// tests of one process.
+    /// Makes the options of a process without a port: for embedded clusters, program hosts and tests of one process.
+    /// Its cluster is `local` and its secret all zero; an ask times out after 10 s.
     pub fn in_process() -> Self {
         Self {
             listen: None,
@@ -121,8 +123,8 @@ impl RpcOptions {
         }
     }
 
-    /// Makes the options of a process that is bound to `bind_host` and known to its peers as
-    /// `advertised_host`.
+    /// Makes the options of a process that is bound to `bind_host` and known to its peers as `advertised_host`. All
+    /// other settings are those of [`RpcOptions::in_process`]: no TLS among them.
     pub fn listening(
         bind_host: impl Into<String>,
         advertised_host: impl Into<String>,

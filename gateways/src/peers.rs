@@ -18,10 +18,11 @@ use std::{
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// A finding of the fabric about another process.
+/// A finding of the fabric about another process. A `Suspected` is followed by `Confirmed` or `Cleared`; a `Confirmed`
+/// may also come alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PeerEvent {
-    /// The peer's connection closed.
+    /// The peer's connection closed; the fabric now dials it, for at most `RpcOptions::suspicion_max`.
     Suspected {
         /// Process that the connection leads to.
         node: NodeAddress,
@@ -34,7 +35,7 @@ pub enum PeerEvent {
         /// Reason as text for people; no code depends on it.
         cause: String,
     },
-    /// The same incarnation answered again.
+    /// The same incarnation answered again in time: the suspicion is over.
     Cleared {
         /// Process that the connection leads to.
         node: NodeAddress,

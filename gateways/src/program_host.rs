@@ -19,7 +19,7 @@ use std::{
 use thiserror::Error;
 
 gateway! {
-    /// The gateway of a program host.
+    /// The gateway of a program host, called by its TaskExecutor, its keeper and, on a JobManager, the JobMaster.
     pub struct ProgramHostGateway = "program_host", fenced by ProcessSession;
     BuildGraph => JobGraph, BuildError;
     StartHost => HostStarted, BuildError;
@@ -39,7 +39,7 @@ gateway! {
     EndHost => (), Never;
 }
 
-/// Run the program's `build` and return its graph (JobManager side; also `flott info`).
+/// Runs the program's `build` and is answered with its graph (JobManager side; also `flott info`).
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BuildGraph {
     /// The program and its inputs. Where `once` is empty, `env.once` is evaluated and its values come
@@ -49,7 +49,7 @@ pub struct BuildGraph {
     pub job_id: JobId,
     /// Default parallelism, at least 1 (`parallelism.default`).
     pub parallelism: u32,
-    /// `pipeline.max-parallelism` and whatever else shapes the graph; `-D` options.
+    /// Options of the job (`-D`) that shape the graph, such as `pipeline.max-parallelism`.
     pub options: BTreeMap<String, String>,
     /// True if relative paths are allowed (embedded mode).
     pub embedded: bool,
@@ -74,10 +74,10 @@ pub enum BuildError {
         /// True if help or the version was asked for: no failure.
         help: bool,
     },
-    /// Bad paths, options, no such registered job.
+    /// The request can't be met: bad paths or options, or no such registered job. The text says which.
     #[error("{0}")]
     Invalid(String),
-    /// The process could not be started or died.
+    /// The program's process could not be started, or died before it answered.
     #[error("the program's process failed: {0}")]
     Process(String),
     /// There is no room for another process now: no place among the JobManager's program hosts, or too few descriptors,
@@ -86,22 +86,23 @@ pub enum BuildError {
     NoRoom(String),
 }
 
-/// A TaskManager's host prepares for tasks: binds its data port, keeps the graph's inputs.
+/// Prepares a TaskManager's host for tasks: the host binds its data port and sets its memory limits. Sent again with
+/// other memory sizes when the job has more or fewer slots there.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct StartHost {
     /// Job that the value belongs to.
     pub job_id: JobId,
     /// Id of the cluster the host belongs to.
     pub cluster_id: ClusterId,
-    /// A key derived from cluster secret and job id, for data connections between hosts of this job.
+    /// A key of 32 bytes derived from cluster secret and job id, for data connections between hosts of this job.
     #[serde(with = "serde_bytes")]
     pub data_key: Vec<u8>,
     /// Certificate, key and authority for data connections; `None` if the cluster's connections do not use TLS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_tls: Option<TlsPem>,
-    /// Bind address of the data port, and the host name that is advertised.
+    /// Local address that the data port is bound to.
     pub data_bind: String,
-    /// Advertised host name.
+    /// Host name under which other hosts reach the data port.
     pub data_host: String,
     /// Ports to try: 0, a number, a list or a range.
     pub data_ports: String,
@@ -109,13 +110,14 @@ pub struct StartHost {
     pub parent: EndpointAddress,
     /// Session of the parent's process, by which calls to it are fenced.
     pub parent_session: ProcessSession,
-    /// Exchange memory of this host.
+    /// Exchange memory of this host: the part of its slots.
     pub network_memory: MemorySize,
-    /// Managed memory of this host.
+    /// Managed memory of this host: the part of its slots.
     pub managed_memory: MemorySize,
-    /// Memory of user code in this host; `None`: the host does not limit it.
+    /// Memory of user code in this host, the part of its slots; `None`: the host does not limit it.
     pub task_memory: Option<MemorySize>,
-    /// `heartbeat.timeout`; a host that has not heard its parent for 0.6 of it exits (0: in process, never).
+    /// `heartbeat.timeout` in milliseconds; a host that has not heard its parent for 0.6 of it exits (0: in process,
+    /// never).
     pub heartbeat_timeout_ms: u64,
     /// Directory for temporary files of the host's tasks.
     pub tmp_dir: String,
@@ -130,12 +132,12 @@ pub struct HostStarted {
     pub data_address: NodeAddress,
 }
 
-/// Tasks to run. Answered with those that can't be; the others report their states.
+/// Starts tasks. Answered with those that can't run, each with the reason; the others report their states.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DeployToHost {
-    /// The deployment that the JobMaster sent.
+    /// The deployment that the JobMaster sent, without the tasks that the TaskExecutor refused.
     pub deployment: DeployTasks,
-    /// The devices of its slots, of those that have any.
+    /// The devices of each slot that has any, by the slot's allocation.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub devices: BTreeMap<AllocationId, Devices>,
 }
@@ -154,7 +156,7 @@ pub struct ReleaseSlot {
     pub allocation_id: AllocationId,
 }
 
-/// The barrier of a checkpoint, for tasks with sources.
+/// Has tasks with sources send the barrier of a checkpoint.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TriggerOnHost {
     /// The attempts of tasks with sources.
@@ -168,7 +170,7 @@ pub struct TriggerOnHost {
 pub struct NotifyOnHost {
     /// Attempts that are notified.
     pub attempts: Vec<ExecutionAttemptId>,
-    /// The number of the checkpoint.
+    /// The number of the checkpoint that has ended.
     pub checkpoint: u64,
     /// True if it is complete; otherwise it was aborted.
     pub complete: bool,
@@ -178,21 +180,21 @@ pub struct NotifyOnHost {
 /// comes when all snapshots are there.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SnapshotCoordinators {
-    /// The number of the checkpoint.
+    /// The number of the checkpoint that the snapshots are for.
     pub checkpoint: u64,
 }
 
-/// JobManager side: a checkpoint has ended.
+/// Tells the coordinators (JobManager side) that a checkpoint has ended.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CoordinatorsCheckpointEnded {
-    /// The number of the checkpoint.
+    /// The number of the checkpoint that has ended.
     pub checkpoint: u64,
     /// True if it is complete; otherwise it was aborted.
     pub complete: bool,
 }
 
-/// JobManager side: (re)start the coordinators of some operators for an execution graph. Older ones of these operators are dropped, and
-/// all that another JobMaster started.
+/// Starts the coordinators of some operators anew for an execution graph (JobManager side). Former coordinators of
+/// these operators are dropped, and all that another JobMaster started.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct StartCoordinators {
     /// The graph whose coordinators run. Rebuilt and compared if this host did not build it.
@@ -205,7 +207,8 @@ pub struct StartCoordinators {
     pub round: u64,
     /// Operators whose coordinators are started.
     pub operators: BTreeSet<OperatorId>,
-    /// Opaque snapshots to restore from, by operator.
+    /// Snapshots to restore the coordinators from, by operator, in the operators' own encodings; an operator without
+    /// one begins anew.
     pub restore: Vec<(OperatorId, serde_bytes::ByteBuf)>,
     /// True if relative paths are allowed (embedded mode).
     pub embedded: bool,
@@ -213,7 +216,7 @@ pub struct StartCoordinators {
     pub options: BTreeMap<String, String>,
 }
 
-/// An operator's request to its coordinator, and its answer.
+/// Carries an operator's event to its coordinator; answered with the coordinator's answer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HandleOperatorEvent {
     /// Execution attempt that sends the message.
@@ -225,7 +228,7 @@ pub struct HandleOperatorEvent {
     pub event: Vec<u8>,
 }
 
-/// A client's request to a coordinator, and its answer.
+/// Carries a client's request to a coordinator; answered with the coordinator's answer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HandleCoordinationRequest {
     /// Operator that the message concerns.
@@ -235,30 +238,31 @@ pub struct HandleCoordinationRequest {
     pub request: Vec<u8>,
 }
 
-/// JobManager side: the job is over; where every task has finished, coordinators publish (a collector completes
-/// its result). An error means that the job has not finished.
-/// Answered once all have; an error with `finished` is a failover of the job.
+/// Tells the coordinators (JobManager side) that the job has ended; if it has finished, they publish (a collector
+/// completes its result). Answered once all have. An error with `finished` means that the job has not finished: it
+/// fails over.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct JobEnded {
     /// True if the job finished, false if it failed or was cancelled.
     pub finished: bool,
 }
 
-/// The parent lives; sent on its heartbeat lane.
+/// Tells a child process that its parent lives; sent from the parent's heartbeat lane. A host that does not hear it for
+/// 0.6 of `heartbeat.timeout` exits.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ParentAlive {}
 
-/// Asks for the description of the program. Of the user's code only `main` has run before.
+/// Asks for the description of the program. Of the user's code only `main` has run before; `build` is not called.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DescribeProgram {}
 
-/// A program, before any of its jobs is built.
+/// A program as far as it is known before any of its jobs is built.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ProgramDescription {
     /// Names of its registered jobs, in the order of their registration.
     pub jobs: Vec<String>,
 }
 
-/// Cancel what runs and exit.
+/// Asks the host to cancel what runs and to exit.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct EndHost {}

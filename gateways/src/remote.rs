@@ -20,7 +20,7 @@ use std::{future::Future, marker::PhantomData, pin::Pin, sync::Arc, task::Poll, 
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-/// A gateway to one endpoint in one leader session. Cheap to clone.
+/// A gateway to one endpoint in one leader session: makes its calls, local or over the network. Cheap to clone.
 #[derive(derive_more::Debug)]
 #[debug("Remote({}, {})", self.shared.address, self.shared.fence)]
 pub struct Remote<G: Gateway> {
@@ -55,7 +55,8 @@ impl<G: Gateway> Remote<G> {
         }
     }
 
-    /// Returns the same remote; every call of it carries the caller's own leader session.
+    /// Returns the same remote; every call of it carries the caller's own leader session, which the callee reads as
+    /// [`Caller::session`](crate::Caller::session).
     #[must_use]
     pub fn with_session(&self, session: LeaderSession) -> Self {
         self.with(Some(session), self.trace)
@@ -72,7 +73,7 @@ impl<G: Gateway> Remote<G> {
         Self { shared: Arc::clone(&self.shared), session, trace, gateway: PhantomData }
     }
 
-    /// Address of the endpoint that is called.
+    /// Returns the address of the endpoint that is called.
     pub fn address(&self) -> &EndpointAddress {
         &self.shared.address
     }
@@ -82,8 +83,12 @@ impl<G: Gateway> Remote<G> {
         G::Fence::from_session(self.shared.fence)
     }
 
-    /// Makes a call and waits for the answer, at most `RpcOptions::ask_timeout`. Dropping the
-    /// future gives the call up; it may be executed all the same.
+    /// Makes a call and waits for the answer, at most `RpcOptions::ask_timeout`. Connects first if necessary. Dropping
+    /// the future gives the call up; it may be executed all the same.
+    ///
+    /// # Errors
+    /// The handler's refusal, or a failure of the fabric;
+    /// [`FabricError::may_have_run`](crate::FabricError::may_have_run) says whether the call may have been executed.
     pub async fn ask<C: Call<Gateway = G>>(
         &self,
         body: C,
@@ -92,7 +97,7 @@ impl<G: Gateway> Remote<G> {
         self.ask_within(body, within).await
     }
 
-    /// Makes a call like [`Remote::ask`], with a deadline of its own.
+    /// Makes a call like [`Remote::ask`] that waits at most `within`, the time to connect included.
     pub async fn ask_within<C: Call<Gateway = G>>(
         &self,
         body: C,

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 gateway! {
-    /// The gateway of the ResourceManager.
+    /// The gateway of the ResourceManager: TaskExecutors and JobMasters register, jobs declare their requirements, and
+    /// REST lists TaskManagers and blocks nodes.
     pub struct ResourceManagerGateway = "resource_manager", fenced by ResourceManagerId;
     RegisterTaskExecutor => TaskExecutorAccepted, RegistrationRefused;
     SendSlotReport => (), RegistrationRefused;
@@ -30,7 +31,8 @@ gateway! {
     AskToGiveWay => (), crate::Never;
 }
 
-/// A TaskExecutor introduces itself, then sends its slot report.
+/// Registers a TaskExecutor; an earlier incarnation of its process is dropped. Its slots are used only after its
+/// [`SendSlotReport`]. The ResourceManager watches it by heartbeats from then on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RegisterTaskExecutor {
     /// Process of the TaskExecutor.
@@ -43,7 +45,7 @@ pub struct RegisterTaskExecutor {
     pub heartbeat: EndpointAddress,
     /// Host name of the node.
     pub host: String,
-    /// Resources of the TaskExecutor.
+    /// Resources of the TaskExecutor, which its slots share equally; their number is part of it.
     pub spec: WorkerResourceSpec,
     /// Process id, shown to users.
     pub pid: u32,
@@ -54,10 +56,10 @@ pub struct RegisterTaskExecutor {
     pub facts: model::TaskManagerFacts,
 }
 
-/// Success: the incarnation under which everything that follows is stamped.
+/// The ResourceManager accepted a TaskExecutor; it stamps everything that follows with this incarnation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskExecutorAccepted {
-    /// Incarnation; new with every registration.
+    /// Incarnation of the TaskExecutor; new with every registration.
     pub instance_id: InstanceId,
     /// Resource id of the ResourceManager's process.
     pub resource_id: ResourceId,
@@ -69,7 +71,8 @@ pub struct TaskExecutorAccepted {
     pub blob_session: model::ProcessSession,
 }
 
-/// All slots of a TaskExecutor, right after its registration.
+/// Reports all slots of a TaskExecutor; the first report after its registration makes them available to jobs. Refused
+/// if it is not registered in this incarnation: it must register again.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SendSlotReport {
     /// Process of the TaskExecutor.
@@ -80,10 +83,10 @@ pub struct SendSlotReport {
     pub report: SlotReport,
 }
 
-/// Tells the ResourceManager that a slot became free.
+/// Tells the ResourceManager that a slot became free. Ignored if the incarnation is not the current one.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NotifySlotAvailable {
-    /// Incarnation of the slot's TaskExecutor.
+    /// Incarnation of the slot's TaskExecutor, by which a late message is recognised.
     pub instance_id: InstanceId,
     /// Slot that the message concerns.
     pub slot_id: SlotId,
@@ -91,18 +94,20 @@ pub struct NotifySlotAvailable {
     pub allocation_id: AllocationId,
 }
 
-/// Tells the ResourceManager that a TaskExecutor leaves.
+/// Tells the ResourceManager that a TaskExecutor leaves: it and its slots are dropped.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisconnectTaskExecutor {
     /// Process of the TaskExecutor.
     pub resource_id: ResourceId,
     /// Incarnation of the TaskExecutor.
     pub instance_id: InstanceId,
-    /// Failure that is the reason.
+    /// Reason why the TaskExecutor leaves.
     pub cause: FailureCause,
 }
 
-/// A JobMaster introduces itself. The ResourceManager checks with its own retrieval that it leads.
+/// Registers a JobMaster, which the ResourceManager watches by heartbeats from then on. The ResourceManager checks with
+/// its own retrieval that it leads (waiting up to 1 s for the job's first leader), and refuses it otherwise; asking
+/// again may help.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegisterJobMaster {
     /// Job that the value belongs to.
@@ -111,7 +116,7 @@ pub struct RegisterJobMaster {
     pub job_master_id: JobMasterId,
     /// Resource id of the JobMaster's process.
     pub resource_id: ResourceId,
-    /// Address of the component's RPC endpoint.
+    /// Address of the JobMaster's endpoint.
     pub address: EndpointAddress,
     /// Address of the heartbeat endpoint of the JobMaster's process.
     pub heartbeat: EndpointAddress,
@@ -128,35 +133,37 @@ pub struct JobMasterAccepted {
     pub heartbeat: EndpointAddress,
 }
 
-/// Declares all slots that a job needs, replacing its last declaration. May be repeated.
+/// Declares all slots that a job needs, replacing its last declaration. May be repeated. Refused if this JobMaster is
+/// not registered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeclareRequiredResources {
     /// Job that the value belongs to.
     pub job_id: JobId,
     /// Leadership of the job's JobMaster.
     pub job_master_id: JobMasterId,
-    /// Address that slots are offered to.
+    /// Address of the JobMaster to which TaskExecutors offer the slots.
     pub target: EndpointAddress,
     /// Name of the job, for messages.
     pub job_name: String,
     /// The program that a TaskExecutor's host of this job runs; prefetched with the first slot.
     pub program: Option<BlobKey>,
-    /// Whole amounts; empty: nothing more is needed.
+    /// All slots that are needed, held ones among them; empty: none is needed any more.
     pub requirements: Vec<ResourceRequirement>,
 }
 
-/// A JobMaster leaves; its slots are freed by their TaskExecutors.
+/// Says that a JobMaster leaves: its requirements are dropped. If the job has ended, it is forgotten and its slots are
+/// freed; otherwise they are kept for the next JobMaster, at most `resourcemanager.job.timeout` long.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisconnectJobMaster {
     /// Job that the value belongs to.
     pub job_id: JobId,
-    /// Leadership that ends.
+    /// Leadership of the JobMaster that leaves.
     pub job_master_id: JobMasterId,
     /// True if the job has ended for good.
     pub finished: bool,
 }
 
-/// Asks for all registered TaskExecutors.
+/// Asks for all registered TaskExecutors, each with its slots.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestTaskManagers {}
 
@@ -165,7 +172,7 @@ pub struct RequestTaskManagers {}
 pub struct TaskManagerSummary {
     /// Process of the TaskExecutor.
     pub resource_id: ResourceId,
-    /// Address of the component's RPC endpoint.
+    /// Address of the TaskExecutor's endpoint.
     pub address: EndpointAddress,
     /// Session by which that endpoint is fenced.
     pub session: model::ProcessSession,
@@ -173,7 +180,7 @@ pub struct TaskManagerSummary {
     pub host: String,
     /// Process id on its machine.
     pub pid: u32,
-    /// Resources of the TaskExecutor.
+    /// Resources of the TaskExecutor, which its slots share.
     pub spec: WorkerResourceSpec,
     /// Process memory of the TaskManager (`taskmanager.memory.process.size`).
     pub process_memory: model::MemorySize,
@@ -182,9 +189,9 @@ pub struct TaskManagerSummary {
     pub facts: model::TaskManagerFacts,
     /// Number of free slots.
     pub free_slots: u32,
-    /// Allocated slots: the job and the profile of each.
+    /// Allocated slots: the job and the resources of each.
     pub allocated: Vec<(JobId, ResourceProfile)>,
-    /// Milliseconds since its last heartbeat.
+    /// Milliseconds since the ResourceManager last heard a heartbeat from it.
     pub last_heartbeat_age_ms: u64,
     /// True if its node is blocked.
     pub blocked: bool,
@@ -205,7 +212,7 @@ pub struct ResourceOverview {
     pub free_slots: u32,
     /// Number of TaskExecutors on blocked nodes.
     pub blocked_task_managers: u32,
-    /// Free slots on blocked nodes.
+    /// Number of free slots on blocked nodes; no job gets them.
     pub blocked_free_slots: u32,
 }
 
@@ -221,14 +228,14 @@ pub struct BlockNode {
     pub cause: String,
 }
 
-/// A node that gets no new tasks for a time.
+/// A node that gets no new slots and workers for a time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockedNode {
     /// The node's host name.
     pub host: String,
     /// Time until the block ends, in milliseconds.
     pub remaining_ms: u64,
-    /// The reason that was given for the block.
+    /// The reason that was given for the block, for people.
     pub cause: String,
     /// Number of TaskManagers that are registered on the node.
     pub task_managers: u32,
@@ -240,7 +247,7 @@ pub enum BlockNodeError {
     /// The name is empty or too long for a host name.
     #[error("'{0}' cannot be a host name: 1 to 255 bytes are allowed")]
     InvalidName(String),
-    /// Too many other nodes are blocked.
+    /// As many nodes are blocked as may be; the value is their number.
     #[error("{0} nodes are blocked already; unblock some of them first")]
     TooMany(u64),
 }
@@ -256,8 +263,8 @@ pub struct UnblockNode {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestBlockedNodes {}
 
-/// The application has ended: deregister it at the external resource system, or, without one, release all TaskManagers.
-/// Takes up to `resourcemanager.deregister.timeout`.
+/// Deregisters the application, which has ended, at the external resource system; without one, tells all TaskManagers
+/// to end. Takes up to `resourcemanager.deregister.timeout`, in which failed attempts are repeated.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DeregisterApplication {
     /// Outcome of the application.
@@ -277,18 +284,18 @@ pub struct DeregisterError {
     pub within_ms: u64,
     /// Number of attempts that were made.
     pub attempts: u32,
-    /// The error of the last attempt.
+    /// The error of the last attempt, as text.
     pub cause: String,
 }
 
-/// The outcome of an application.
+/// The outcome of an application, as the external resource system is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ApplicationStatus {
     /// All jobs of the application finished.
     Succeeded,
     /// A job failed.
     Failed,
-    /// The job was cancelled.
+    /// The job of the application was cancelled.
     Canceled,
     /// The outcome is not known.
     Unknown,
@@ -306,37 +313,38 @@ facts! {
     }
 }
 
-/// SlotManager → its ResourceManager: declares the workers that are missing beyond the known ones,
-/// in whole amounts.
+/// SlotManager → its ResourceManager: declares the workers that are missing beyond the known ones, in whole amounts. It
+/// replaces the last declaration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeclareNeededWorkers {
-    /// Additions and removals of workers that this takes into account.
+    /// Number of additions and removals of workers that the SlotManager had processed before this declaration.
     pub seen: u64,
     /// Number of missing workers by spec; empty: none is missing.
     pub missing: Vec<(WorkerResourceSpec, u32)>,
 }
 
-/// SlotManager → its ResourceManager: this worker has been idle for so long that it is to be
-/// released.
+/// SlotManager → its ResourceManager: this worker has been idle for `resourcemanager.taskmanager-timeout`; the
+/// ResourceManager releases it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReleaseIdleWorker {
     /// Incarnation of the TaskExecutor.
     pub instance_id: InstanceId,
 }
 
-/// SlotManager → its ResourceManager: a job's requirements can't be met.
+/// SlotManager → its ResourceManager: a job's requirements can't be met. The ResourceManager tells the job's JobMaster
+/// (`NotifyNotEnoughResources`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportLackOfSlots {
     /// Job that the value belongs to.
     pub job_id: JobId,
     /// The JobMaster that declared them.
     pub job_master_id: JobMasterId,
-    /// "needs 8 slots of …, 4 registered, 0 free".
+    /// Description for people, such as "needs 8 slots of …, 4 registered, 0 free".
     pub message: String,
 }
 
-/// SlotManager → its ResourceManager: another job could run with the slots that this one holds and can't use
-/// yet.
+/// SlotManager → its ResourceManager: another job could run with the slots that this one holds and can't use yet. The
+/// ResourceManager asks the job's JobMaster for them (`GiveWay`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AskToGiveWay {
     /// The job that is asked.

@@ -48,7 +48,8 @@ pub enum RpcStartError {
     },
 }
 
-/// A process's end of the fabric. A cheap handle.
+/// A process's end of the fabric: serves endpoints and makes gateways. A cheap handle; when the last clone is dropped,
+/// all connections close.
 #[derive(Clone, derive_more::Debug)]
 #[debug("RpcService({})", self.0.node)]
 pub struct RpcService(pub(crate) Arc<Inner>);
@@ -165,7 +166,10 @@ async fn bind(
 }
 
 impl RpcService {
-    /// Binds the configured port, or makes a service without one.
+    /// Binds the first free port of the options, or makes a service without a port, and begins to accept connections.
+    ///
+    /// # Errors
+    /// [`RpcStartError::Bind`] if no port can be bound.
     pub async fn start(platform: Platform, options: RpcOptions) -> Result<Self, RpcStartError> {
         // On the lane that accepts: the socket belongs to that lane's reactor.
         let bound = (platform.clone(), options.clone());
@@ -196,8 +200,8 @@ impl RpcService {
         Ok(Self(inner))
     }
 
-    /// Returns the address by which peers reach this process: the advertised host and the bound
-    /// port.
+    /// Returns the address by which peers reach this process: the advertised host and the bound port; `local:<n>`
+    /// without a port.
     pub fn node(&self) -> &NodeAddress {
         &self.0.node
     }
@@ -224,7 +228,7 @@ impl RpcService {
         self.0.events.subscribe()
     }
 
-    /// Returns the number of authenticated connections that are open now.
+    /// Returns the number of authenticated or adopted connections that are open now.
     pub fn connections(&self) -> usize {
         self.0.connection_count()
     }
@@ -234,15 +238,15 @@ impl RpcService {
         self.0.peers.len()
     }
 
-    /// Talks to a peer over a stream that a common parent (or this process itself) gave to both:
-    /// nothing is proved, `principal` is taken for granted. Calls to `peer` go this way, and the
-    /// peer may call what its principal may. Calls wait until both sides have compared their
-    /// versions.
+    /// Talks to a peer over a stream that a common parent (or this process itself) gave to both: nothing is proved,
+    /// `principal` is taken for granted. Returns at once. Calls to `peer` go this way, and the peer may call what its
+    /// principal may. Calls wait until both sides have compared their versions. A stream that ends is not replaced.
     pub fn adopt(&self, peer: NodeAddress, stream: BoxStream, principal: Principal) -> PeerHandle {
         self.0.adopt(peer, stream, principal)
     }
 
-    /// Takes no more calls, answers those under way (for at most `within`), says goodbye and closes.
+    /// Takes no more calls, answers those of other processes under way (for at most `within`), says goodbye and closes;
+    /// at least 200 ms are left for writing out. Later calls fail with [`FabricError::ShuttingDown`].
     pub async fn shutdown(&self, within: Duration) {
         let until = Instant::now() + within;
         self.0.draining.store(true, Ordering::Release);
@@ -268,13 +272,14 @@ impl RpcService {
         }
     }
 
-    /// Returns the platform that the service runs on.
+    /// Returns the platform that the service runs on: its clock, lanes and sockets.
     pub fn platform(&self) -> &Platform {
         &self.0.platform
     }
 
-    /// Hosts an endpoint under a name until the registration is dropped. Its callers must name exactly
-    /// this fence. The same name again replaces the earlier registration. Program hosts may not call it.
+    /// Hosts an endpoint under a name until the registration is dropped. A call that names another fence is refused.
+    /// The same name again replaces the earlier registration. Program hosts may not call it. On a lane, calls from
+    /// other threads are handed over to that lane.
     pub fn serve<G: Gateway>(
         &self,
         name: impl Into<String>,
@@ -284,8 +289,8 @@ impl RpcService {
         self.register(name.into(), fence, &endpoint, Allow::Cluster)
     }
 
-    /// Serves an endpoint like [`RpcService::serve`]; program hosts of `job` may make the calls in
-    /// `calls`, too (their names, such as `SubmitJob::NAME`; empty: all).
+    /// Serves an endpoint like [`RpcService::serve`]; program hosts of `job` may make the calls in `calls`, too (their
+    /// names, such as `SubmitJob::NAME`; empty: all).
     pub fn serve_for_job<G: Gateway>(
         &self,
         name: impl Into<String>,
@@ -331,13 +336,14 @@ impl RpcService {
         Remote::new(Arc::clone(&self.0), address.clone(), fence)
     }
 
-    /// Returns the address of an endpoint of this process.
+    /// Returns the address of an endpoint of this process; whether it is served is not checked.
     pub fn address_of(&self, name: &str) -> EndpointAddress {
         EndpointAddress::new(self.0.node.clone(), name)
     }
 }
 
-/// A name that is served. Dropping it ends that.
+/// An endpoint that is served under a name. Dropping it takes the name back, unless another registration has replaced
+/// it; calls that have begun go on.
 #[derive(derive_more::Debug)]
 #[must_use = "dropping a registration ends it"]
 #[debug("Registration({})", self.registered.name)]
@@ -350,12 +356,12 @@ pub struct Registration {
 const DEATH_CHECK: Duration = Duration::from_secs(1);
 
 impl Registration {
-    /// Returns true if the actor lives.
+    /// Returns true if the endpoint's actor lives.
     pub fn is_alive(&self) -> bool {
         self.registered.connected()
     }
 
-    /// Ends when the actor has ended: with the first call that finds it so, or a second later.
+    /// Waits until the endpoint's actor has ended: ends with the first call that finds it so, or a second later.
     pub async fn died(&self) {
         while self.registered.connected() {
             let _ = tokio::time::timeout(DEATH_CHECK, self.registered.died.notified()).await;

@@ -11,7 +11,8 @@ use model::{
 use serde::{Deserialize, Serialize};
 
 gateway! {
-    /// The gateway of the SlotManager; only its ResourceManager calls it, inside one process.
+    /// The gateway of the SlotManager, which matches requirements with slots; only its ResourceManager calls it, inside
+    /// one process.
     pub struct SlotManagerGateway = "slot_manager", fenced by SlotManagerId;
     TakeFacts => u64, Never;
     RequestSlotOverview => SlotOverview, Never;
@@ -34,7 +35,7 @@ facts! {
     }
 }
 
-/// Adds a TaskExecutor that was registered.
+/// Adds a TaskExecutor that was registered, with its slots.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct AddTaskExecutor {
     /// Process of the TaskExecutor.
@@ -53,14 +54,14 @@ pub struct AddTaskExecutor {
     pub report: SlotReport,
 }
 
-/// Removes a TaskExecutor that is lost.
+/// Removes a TaskExecutor that is lost, with its slots.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RemoveTaskExecutor {
     /// Incarnation of the TaskExecutor.
     pub instance_id: InstanceId,
 }
 
-/// A full report from a heartbeat: reconciles.
+/// Passes on a TaskExecutor's full slot report from a heartbeat; the SlotManager corrects its view by it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReportSlots {
     /// Incarnation of the TaskExecutor.
@@ -69,7 +70,7 @@ pub struct ReportSlots {
     pub report: SlotReport,
 }
 
-/// Tells the SlotManager that a slot became free.
+/// Tells the SlotManager that a TaskExecutor has freed a slot.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FreeSlot {
     /// Incarnation of the TaskExecutor.
@@ -80,20 +81,22 @@ pub struct FreeSlot {
     pub allocation_id: AllocationId,
 }
 
-/// Declares all slots that a job needs, replacing its last declaration.
+/// Declares all slots that a job needs, replacing its last declaration. One of an earlier JobMaster that arrives late
+/// changes nothing.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ProcessRequirements {
     /// Job that the value belongs to.
     pub job_id: JobId,
     /// Leadership of the job's JobMaster.
     pub job_master_id: JobMasterId,
-    /// Address that slots are offered to.
+    /// Address of the JobMaster to which TaskExecutors offer the slots.
     pub target: EndpointAddress,
     /// Name of the job.
     pub job_name: String,
     /// Program that TaskExecutors may fetch in advance.
     pub program: Option<BlobKey>,
-    /// Requirements in whole amounts; they replace the last ones.
+    /// Requirements in whole amounts, held slots among them; they replace the last ones. Empty: none is needed any
+    /// more.
     pub requirements: Vec<ResourceRequirement>,
 }
 
@@ -120,7 +123,7 @@ pub struct RefuseWorkers {
     pub specs: Vec<(WorkerResourceSpec, String)>,
 }
 
-/// Sums and every TaskExecutor's slots.
+/// Asks for the sums over all TaskExecutors and for each TaskExecutor's slots.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestSlotOverview {}
 
@@ -129,9 +132,10 @@ pub struct RequestSlotOverview {}
 pub struct SlotOverview {
     /// Sums over all TaskExecutors.
     pub totals: ResourceOverview,
-    /// Per TaskExecutor: free slots, allocated slots by job.
+    /// Each TaskExecutor's number of free slots, and its allocated slots by job.
     pub workers: Vec<WorkerSlots>,
 }
 
-/// A TaskExecutor's free slots, and its allocated ones by job.
+/// A TaskExecutor's incarnation, the number of its free slots, and its allocated slots: the job and the resources of
+/// each.
 pub type WorkerSlots = (InstanceId, u32, Vec<(JobId, ResourceProfile)>);

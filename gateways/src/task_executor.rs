@@ -32,7 +32,8 @@ gateway! {
     ReadLog => serde_bytes::ByteBuf, LogError;
 }
 
-/// ResourceManager → TaskExecutor: this slot is for that job.
+/// ResourceManager → TaskExecutor: gives a slot to a job. The TaskExecutor then connects to the job's JobMaster, starts
+/// the job's program host and offers the slot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestSlot {
     /// Slot that the message concerns.
@@ -66,22 +67,23 @@ pub enum SlotRequestError {
         /// Allocation that has the slot.
         allocation_id: AllocationId,
     },
-    /// No such slot or allocation here.
+    /// This TaskExecutor has no such slot or allocation.
     #[error("there is no slot {0} here")]
     NoSuchSlot(String),
     /// The caller is not the ResourceManager that this TaskExecutor is registered at.
     #[error("the caller is not the ResourceManager this TaskExecutor is registered at")]
     NotMyResourceManager,
-    /// The caller is not the JobMaster that this TaskExecutor is connected to for that job.
+    /// The caller is not the JobMaster that this TaskExecutor is connected to for the allocation's job, nor its
+    /// ResourceManager.
     #[error("the caller is not the JobMaster this TaskExecutor is connected to")]
     NotMyJobMaster,
-    /// The slot does not fulfil the profile.
+    /// The slot does not fulfil the profile, or the allocation has another slot; the text says which.
     #[error("the slot can't be given: {0}")]
     Unsuitable(String),
 }
 
-/// JobMaster or ResourceManager → TaskExecutor: frees a slot that is not needed any more, or whose
-/// job has ended.
+/// JobMaster or ResourceManager → TaskExecutor: frees a slot that is not needed any more, or whose job has ended. Its
+/// tasks are cancelled.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FreeSlot {
     /// Allocation of the slot concerned.
@@ -90,7 +92,8 @@ pub struct FreeSlot {
     pub cause: String,
 }
 
-/// One deployment per TaskExecutor and region: the graph, one shared table per edge, the tasks.
+/// Deploys tasks of one region on one TaskExecutor: the graph, one shared table per edge, the tasks. Answered with the
+/// tasks that were refused, each with the reason; the others report their states.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DeployTasks {
     /// Job that the value belongs to.
@@ -113,7 +116,7 @@ pub struct DeployTasks {
     pub ends_with_checkpoint: bool,
 }
 
-/// The places of one edge's producers.
+/// The places of the subtasks that produce one edge's records.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EdgeProducers {
     /// Edge that the table belongs to.
@@ -141,19 +144,19 @@ pub struct TaskDeployment {
     pub ended: bool,
 }
 
-/// The reason why a deployment (or one task of it) was refused. Nothing of it runs.
+/// The reason why a deployment (or one task of it) was refused; what was refused does not run.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum DeployError {
-    /// No connection to a JobMaster of that job.
+    /// This TaskExecutor has no connection to a JobMaster of that job.
     #[error("there is no JobMaster associated with job {job}")]
     NoJobMaster {
         /// Job that the message concerns.
         job: JobId,
     },
-    /// Connected to another JobMaster of that job.
+    /// This TaskExecutor is connected to another JobMaster of that job, or the caller names none.
     #[error("the caller is not the JobMaster that this TaskExecutor is connected to")]
     OtherJobMaster,
-    /// The slot is not allocated to that job.
+    /// The allocation that the task names is not a slot of that job here.
     #[error("allocation {allocation_id} is not a slot of job {job} here")]
     NoSuchAllocation {
         /// Allocation of the slot concerned.
@@ -166,7 +169,8 @@ pub enum DeployError {
     Host(String),
 }
 
-/// Cancel attempts; states come back as updates.
+/// Cancels attempts. Answered at once; their final states come as updates. Ignored unless it comes from the connected
+/// JobMaster.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CancelTasks {
     /// Job that the value belongs to.
@@ -175,7 +179,8 @@ pub struct CancelTasks {
     pub attempts: Vec<ExecutionAttemptId>,
 }
 
-/// JobMaster → TaskExecutor: the barrier of a checkpoint, for tasks with sources.
+/// JobMaster → TaskExecutor → program host: has tasks with sources send the barrier of a checkpoint. Ignored unless it
+/// comes from the connected JobMaster.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TriggerCheckpoint {
     /// Job that the value belongs to.
@@ -186,7 +191,8 @@ pub struct TriggerCheckpoint {
     pub barrier: CheckpointBarrier,
 }
 
-/// The task does not run here any more.
+/// JobMaster → TaskExecutor → program host: tells tasks how a checkpoint has ended. Ignored unless it comes from the
+/// connected JobMaster.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NotifyCheckpoint {
     /// Job that the value belongs to.
@@ -222,14 +228,15 @@ pub enum CheckpointAnswerError {
     Unavailable(String),
 }
 
-/// The JobMaster ends the connection.
+/// Says that a JobMaster ends the connection; the TaskExecutor registers again at the job's present leader, and frees
+/// slots that stay without one for `taskmanager.slot.timeout`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisconnectJobMaster {
     /// Job that the value belongs to.
     pub job_id: JobId,
-    /// Leadership that ends.
+    /// Leadership of the JobMaster that ends the connection.
     pub job_master_id: JobMasterId,
-    /// Failure that is the reason.
+    /// Reason why the connection ends.
     pub cause: FailureCause,
 }
 
@@ -237,15 +244,15 @@ pub struct DisconnectJobMaster {
 /// again unless `terminate` is set.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisconnectResourceManager {
-    /// Leadership that ends.
+    /// Leadership of the ResourceManager that ends the connection.
     pub resource_manager_id: ResourceManagerId,
     /// Reason as text for people.
     pub cause: String,
-    /// True if the process should end (released, or refused for good).
+    /// True if the process should end, because it was released; it then ends its program hosts.
     pub terminate: bool,
 }
 
-/// Program host → TaskExecutor: reports the states of tasks.
+/// Program host → TaskExecutor: reports the states of tasks; the TaskExecutor passes them on to the JobMaster.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReportTaskStates {
     /// Job that the value belongs to.
@@ -254,7 +261,8 @@ pub struct ReportTaskStates {
     pub updates: Vec<TaskStateUpdate>,
 }
 
-/// Program host → TaskExecutor → JobMaster.
+/// Program host → TaskExecutor → JobMaster: carries an operator's event to its coordinator; answered with the
+/// coordinator's answer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ForwardOperatorEvent {
     /// Job that the value belongs to.
@@ -268,7 +276,7 @@ pub struct ForwardOperatorEvent {
     pub event: Vec<u8>,
 }
 
-/// Log files of this process and its hosts.
+/// Asks for the log files of this process and its hosts, sorted by name; none if the process writes none.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestLogs {}
 
@@ -277,27 +285,27 @@ pub struct RequestLogs {}
 pub struct LogFile {
     /// Name of the file, without a folder.
     pub name: String,
-    /// Size in bytes.
+    /// Size of the file in bytes.
     pub size: u64,
     /// Time of the last change, in Unix milliseconds.
     pub modified_ms: u64,
 }
 
-/// A part of a log file.
+/// Reads a part of a log file. The answer has fewer than `max` bytes at the file's end, and none behind it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReadLog {
     /// Name of the file, without a folder.
     pub name: String,
     /// Offset of the first byte wanted.
     pub offset: u64,
-    /// Largest number of bytes to return (at most 1 MiB).
+    /// Maximum number of bytes to return; more than 1 MiB count as that.
     pub max: u64,
 }
 
 /// The reason why there is no log.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum LogError {
-    /// No such file, or a name with a folder in it.
+    /// There is no such regular file in the log folder, or the name has a folder in it or is another process's.
     #[error("there is no log file '{0}' here")]
     NoSuchFile(String),
     /// The file could not be read.

@@ -33,7 +33,7 @@ thread_local! {
 static OF_PROCESS: OnceLock<TraceContext> = OnceLock::new();
 
 impl TraceContext {
-    /// The value that stands for no trace.
+    /// No trace: the value that stands for it, which is also the default.
     pub const NONE: Self = Self { trace: 0, span: 0 };
 
     /// Draws a new trace with one span.
@@ -41,7 +41,7 @@ impl TraceContext {
         Self { trace: platform.random_u128(), span: platform.random_u64() }
     }
 
-    /// Returns whether this is no trace.
+    /// Returns true if this is no trace.
     pub fn is_none(self) -> bool {
         self.trace == 0
     }
@@ -68,7 +68,7 @@ impl TraceContext {
         Some(Self { trace, span: u64::from_str_radix(span, 16).ok()? }).filter(|it| !it.is_none())
     }
 
-    /// Returns the value of an HTTP header `traceparent`.
+    /// Returns the value of an HTTP header `traceparent` (version 00, sampled).
     pub fn traceparent(self) -> String {
         format!("00-{:032x}-{:016x}-01", self.trace, self.span)
     }

@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 /// Pause after the system refused to hand over a connection (out of descriptors, for one).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// A peer on an adopted stream.
+/// A peer on an adopted stream. Dropping the handle leaves the stream open.
 #[derive(Debug, Clone)]
 pub struct PeerHandle {
     ended: CancellationToken,
@@ -35,11 +35,12 @@ pub struct PeerHandle {
 }
 
 impl PeerHandle {
-    /// Ends when the stream has ended: the peer closed it, died, or speaks another version.
+    /// Waits until the stream has ended: the peer closed it, died, did not introduce itself in
+    /// time, or speaks another version.
     pub async fn closed(&self) {
         self.ended.cancelled().await;
     }
-    /// Closes the stream.
+    /// Closes the stream. Calls under way fail as unreachable.
     pub fn close(&self) {
         self.close.cancel();
     }

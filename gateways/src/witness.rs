@@ -22,7 +22,7 @@ pub enum FabricFact<'a> {
         /// The session that it was served under.
         session: LeaderSession,
     },
-    /// A call was handed to an endpoint's actor.
+    /// A call has passed all checks and is handed to an endpoint's actor.
     Admitted {
         /// The endpoint's name.
         endpoint: &'a str,
@@ -50,7 +50,8 @@ pub enum FabricFact<'a> {
         /// The name of the call.
         call: &'static str,
     },
-    /// A call to another process has ended at its caller. Calls that the caller gave up are not shown.
+    /// A call to another process has ended at its caller. Calls that the caller gave up (whose future was dropped) are
+    /// not shown.
     Asked {
         /// The process that was called.
         to: &'a NodeAddress,

@@ -21,13 +21,13 @@ use thiserror::Error;
 
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
-/// The reason why a blob cannot be provided.
+/// The reason why a blob cannot be provided as a file.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum BlobFetchError {
-    /// No BlobServer is known yet.
+    /// [`BlobCache::set_server`] was not called yet: no BlobServer is known.
     #[error("no blob server is known")]
     NoServer,
-    /// The blob could not be fetched or stored.
+    /// The blob could not be fetched or stored, after all tries.
     #[error("blob {hash} could not be fetched: {cause}")]
     Failed {
         /// Content hash of the blob concerned.
@@ -35,10 +35,10 @@ pub enum BlobFetchError {
         /// The error of the last try.
         cause: BlobClientError,
     },
-    /// This cache keeps no files.
+    /// This cache's store keeps no files, for example in the simulation.
     #[error("this cache keeps no files")]
     NoFiles,
-    /// The process is shutting down.
+    /// The process is shutting down: its blob lane has ended.
     #[error("the process is shutting down")]
     ShuttingDown,
 }
@@ -59,19 +59,20 @@ impl BlobFetchError {
     }
 }
 
-/// Settings of the blob cache (`blob.*`).
+/// Settings of a [`BlobCache`]: how often it tries a fetch, and how long and how much it keeps without a lease.
 #[derive(Debug, Clone, Copy)]
 pub struct CacheSettings {
-    /// Maximum number of tries of a fetch.
+    /// Maximum number of tries of a fetch, at least 1.
     pub tries: u32,
-    /// Time for which a permanent blob without a lease is kept.
+    /// Time for which a permanent blob without a lease is kept; a transient one is removed at once.
     pub cleanup_interval: Duration,
     /// Total size in bytes above which blobs without a lease are removed at once, the longest unused first.
     pub bytes_max: u64,
 }
 
 impl CacheSettings {
-    /// Reads the settings from the options `blob.*`.
+    /// Reads the settings from the options: `blob.fetch.retries` (and one try more), `blob.cleanup-interval` and
+    /// `blob.cache.size-max`.
     pub fn from_options(options: &conf::Options) -> Self {
         Self {
             tries: options.get(&conf::rpc::BLOB_FETCH_RETRIES).saturating_add(1),
@@ -115,7 +116,7 @@ struct Use {
     unused_since: Duration,
 }
 
-/// Keeps a blob in the cache while it lives.
+/// Keeps a blob in the cache while it lives. When the last lease of a transient blob is dropped, the blob is removed.
 #[derive(Debug)]
 pub struct BlobLease {
     cache: BlobCache,
@@ -129,7 +130,7 @@ impl Drop for BlobLease {
 }
 
 impl BlobCache {
-    /// Returns a cache that fetches over the fabric into `store`.
+    /// Returns a cache that fetches over the fabric into `store`. It fetches nothing before [`BlobCache::set_server`].
     pub fn new(
         platform: Platform,
         rpc: RpcService,
@@ -139,7 +140,8 @@ impl BlobCache {
         Self::make(platform, Some(rpc), store, settings)
     }
 
-    /// Returns the cache of the BlobServer's own process, which reads the server's store.
+    /// Returns the cache of the BlobServer's own process, which reads the server's store: it never fetches, and never
+    /// removes a blob.
     pub fn of_server(platform: Platform, store: Arc<dyn BlobStore>) -> Self {
         let settings =
             CacheSettings { tries: 1, cleanup_interval: Duration::MAX, bytes_max: u64::MAX };
@@ -155,13 +157,17 @@ impl BlobCache {
         Self(Arc::new(Inner { platform, store, settings, rpc, state: Mutex::default() }))
     }
 
-    /// Sets the BlobServer from which blobs are fetched from now on.
+    /// Sets the BlobServer from which blobs are fetched from now on. A fetch that is under way goes on at the former
+    /// one, at most until its next try.
     pub fn set_server(&self, address: EndpointAddress, session: ProcessSession) {
         self.lock().server = Some((address, session));
     }
 
-    /// Returns the blob's file, readable and executable, with checked content. Fetches the blob if it is not here. The
-    /// file may be removed again unless a lease is held.
+    /// Returns the blob's file, readable and executable, with checked content. Fetches the blob if it is not here; the
+    /// fetch goes on if the caller drops the future. The file may be removed again unless a lease is held.
+    ///
+    /// # Errors
+    /// A [`BlobFetchError`] after the last try; [`BlobFetchError::is_gone`] says whether more tries may help.
     pub async fn fetch(&self, key: &BlobKey) -> Result<PathBuf, BlobFetchError> {
         let leaving = self.lock().leaving.get(key).cloned();
         if let Some(leaving) = leaving {
@@ -182,7 +188,7 @@ impl BlobCache {
         path.ok_or(BlobFetchError::NoFiles)
     }
 
-    /// Keeps a blob here (fetched already, or later) until the lease is dropped.
+    /// Keeps a blob here (fetched already, or later) until the lease is dropped. Fetches nothing itself.
     pub fn lease(&self, key: &BlobKey) -> BlobLease {
         let unused_since = self.0.platform.now();
         let mut state = self.lock();
@@ -190,9 +196,9 @@ impl BlobCache {
         BlobLease { cache: self.clone(), key: *key }
     }
 
-    /// Begins to remove blobs that have not been used for long or exceed the size limit, unless an
-    /// earlier sweep is still running. The returned future resolves at the end of the sweep;
-    /// dropping it does not stop the sweep.
+    /// Begins to remove blobs without a lease that are transient, have not been used for the cleanup interval or exceed
+    /// the size limit, the longest unused first. Does nothing while an earlier sweep is running, or in the server's own
+    /// cache. The returned future resolves at the end of the sweep; dropping it does not stop the sweep.
     pub fn sweep(&self) -> BoxFuture<'static, ()> {
         let busy = self.0.rpc.is_none() || std::mem::replace(&mut self.lock().sweeping, true);
         if busy {

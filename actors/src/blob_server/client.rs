@@ -26,10 +26,10 @@ pub enum BlobClientError {
     /// The server refused with its typed error.
     #[error(transparent)]
     Server(#[from] BlobError),
-    /// The server did not answer.
+    /// The server did not answer, or the call did not reach it.
     #[error("the blob server can't be asked: {0}")]
     Fabric(#[from] FabricError),
-    /// Reading or writing the local file failed.
+    /// Reading or writing the local file failed, or what arrived has another hash.
     #[error(transparent)]
     Local(#[from] BlobStoreError),
 }
@@ -44,7 +44,8 @@ impl From<CallError<BlobError>> for BlobClientError {
 }
 
 impl BlobClientError {
-    /// Returns true if the same again may succeed.
+    /// Returns true if the same call, made again, may succeed: the server was busy, did not answer,
+    /// or the bytes were damaged on the way.
     pub fn is_retriable(&self) -> bool {
         match self {
             Self::Server(BlobError::Busy) => true,
@@ -63,13 +64,18 @@ pub struct BlobClient {
 }
 
 impl BlobClient {
-    /// Makes a client of the server behind this gateway.
+    /// Makes a client of the server behind this gateway. Calls nothing yet.
     pub fn new(server: Remote<BlobServerGateway>) -> Self {
         Self { server }
     }
 
-    /// Sends a file, unless the server has its content already. Calls `progress` with the bytes
-    /// sent so far and in all.
+    /// Sends a file in chunks of 1 MiB, unless the server has its content already with the same job
+    /// and lifetime. Reads the file twice: first to compute its hash. Calls `progress` after each
+    /// chunk with the bytes sent so far and in all; at once with both equal if nothing is sent.
+    /// Returns the blob's key.
+    ///
+    /// # Errors
+    /// A [`BlobClientError`]; the server drops what was sent after a minute.
     pub async fn upload_file(
         &self,
         path: &Path,
@@ -101,7 +107,7 @@ impl BlobClient {
         Ok(self.server.ask(CloseUpload { upload, hash }).await?)
     }
 
-    /// Sends bytes, unless they are there already.
+    /// Sends bytes like [`BlobClient::upload_file`], unless the server has them already.
     pub async fn upload_bytes(
         &self,
         bytes: &[u8],
@@ -122,7 +128,11 @@ impl BlobClient {
         Ok(self.server.ask(CloseUpload { upload, hash }).await?)
     }
 
-    /// Fetches a blob into a store, which checks it.
+    /// Fetches a blob into a store, four chunks at a time. The store checks the content against the
+    /// key's hash and shows the blob only if it is right.
+    ///
+    /// # Errors
+    /// A [`BlobClientError`]; nothing is kept then.
     pub async fn fetch(&self, key: &BlobKey, store: &dyn BlobStore) -> Result<(), BlobClientError> {
         let step = CHUNK_BYTES_MAX as u64;
         let chunks = key.size.div_ceil(step);

@@ -13,16 +13,17 @@ use std::time::Duration;
 /// Maximum number of expected jobs per program. Of more, the earliest were expected long enough ago.
 const EXPECTED_MAX: usize = 64;
 
-/// The blobs that the jobs need.
+/// The permanent blobs that the jobs need, as the leading Dispatcher knows them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Needed {
-    /// Programs of all jobs that are being built, run, or put in order.
+    /// Hash of the program of each job whose graph is being built or stored, that runs, or that a next leader may run.
     pub programs: BTreeMap<JobId, ContentHash>,
     /// The jobs whose own blobs are needed.
     pub jobs: BTreeSet<JobId>,
 }
 
-/// A cheap handle to the record of needed blobs, which the Dispatcher, the REST endpoint and the BlobServer share.
+/// A cheap handle to the record of needed blobs, which the Dispatcher, the REST endpoint and the BlobServer share. A
+/// new record says that the jobs' needs are unknown: then no permanent blob is removed.
 #[derive(Debug, Clone, Default)]
 pub struct BlobsInUse(watch::Sender<Known>);
 
@@ -115,7 +116,9 @@ impl Known {
 }
 
 impl BlobsInUse {
-    /// Replaces everything that the jobs need; `None` if that is unknown here.
+    /// Replaces everything that the jobs need; `None` if that is unknown here, so that everything is kept. Programs
+    /// that the former set had and the new one lacks are released, and the BlobServer removes them if nothing else
+    /// keeps them.
     pub fn set(&self, needed: Option<Needed>) {
         self.0.send_if_modified(|known| {
             let changed = known.needed != needed;
@@ -132,7 +135,8 @@ impl BlobsInUse {
         self.change_job(job, |needed| needed.jobs.insert(job), program);
     }
 
-    /// Records that nothing is needed for this job any more.
+    /// Records that nothing is needed for this job any more; its program is released if no other job has it. Does
+    /// nothing while the needs of jobs are unknown.
     pub fn remove_job(&self, job: JobId) {
         self.change_job(job, |needed| needed.jobs.remove(&job), None);
     }
@@ -156,7 +160,8 @@ impl BlobsInUse {
         self.0.borrow().needed.clone()
     }
 
-    /// Replaces the set of programs that are uploaded here.
+    /// Replaces the set of programs that are uploaded here and must be kept. Those that are no longer in it are
+    /// released.
     pub fn set_uploaded(&self, programs: BTreeSet<ContentHash>) {
         self.0.send_if_modified(|known| {
             let before = std::mem::replace(&mut known.uploaded, programs);

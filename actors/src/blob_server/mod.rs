@@ -33,7 +33,7 @@ use std::time::Duration;
 use storage::blobs::BlobStore;
 use uploads::{Limits, Uploads};
 
-/// The name it is served under.
+/// The name that the BlobServer is served under.
 pub const ENDPOINT: &str = "blob_server";
 
 const SWEEP_INTERVAL: Duration = Duration::from_secs(20);
@@ -42,12 +42,12 @@ const SUBMITTED_WITHIN: Duration = Duration::from_secs(60);
 /// Maximum time that a stopping process waits for the removal of the programs uploaded to it.
 const FORGET_WITHIN: Duration = Duration::from_secs(2);
 
-/// A running BlobServer; dropping this stops it.
+/// A running BlobServer; dropping this stops it. Stored blobs stay.
 #[derive(Debug)]
 pub struct BlobServerHandle {
-    /// Address of the component's RPC endpoint.
+    /// Address of the BlobServer's endpoint.
     pub address: EndpointAddress,
-    /// Session of the process, by which calls to the component are fenced.
+    /// Session of the process, by which that endpoint is fenced.
     pub session: ProcessSession,
     store: Arc<dyn BlobStore>,
     in_use: BlobsInUse,
@@ -65,15 +65,19 @@ impl BlobServerHandle {
         self.in_use.clone()
     }
 
-    /// Removes the programs that were uploaded to this process and that no job needs. Waits for the store for at most 2
-    /// s.
+    /// Takes back all programs that were uploaded to this process, and waits at most 2 s until the store has removed
+    /// those that no job needs. Later ones are only logged. Called when the process stops.
     pub async fn forget_uploads(&self) {
         self.in_use.set_uploaded(BTreeSet::new());
         removals::removed(self.running.addr(), FORGET_WITHIN).await;
     }
 }
 
-/// Starts the BlobServer of this process.
+/// Starts the BlobServer of this process on the blob lane, and serves it as [`ENDPOINT`]. It removes blobs that nobody
+/// needs from `store` every 20 s and when something is released.
+///
+/// # Errors
+/// [`LaneEnded`] if the lane has ended.
 pub async fn start(
     services: &ProcessServices,
     store: Arc<dyn BlobStore>,

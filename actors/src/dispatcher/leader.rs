@@ -46,7 +46,7 @@ pub(super) struct Building {
     pub(super) options: (BTreeMap<String, String>, conf::Options),
 }
 
-/// The Dispatcher's actor, in one leadership.
+/// The actor of a Dispatcher in one leadership: started by the leader shell, stopped when the leadership ends.
 #[derive(derive_more::Debug)]
 #[debug("Dispatcher({}, {} jobs)", self.session, self.jobs.len())]
 pub struct Dispatcher {

@@ -41,29 +41,30 @@ use storage::objects::ObjectStore;
 /// The name that the Dispatcher is served under.
 pub const ENDPOINT: &str = "dispatcher";
 
-/// The jobs that the cluster runs.
+/// The jobs that the cluster runs: any that clients submit, or its own one only.
 #[derive(Debug, Clone)]
 pub enum ClusterMode {
     /// The cluster runs any number of jobs, submitted by clients.
     Session,
-    /// The job of the program that this JobManager is (or is given), which builds its graph. The job's id is given,
-    /// because it must be the same after a restart.
+    /// The cluster runs one job: that of the program that this JobManager is (or is given), whose graph it builds. The
+    /// submission must have a job id, because the id must be the same after a restart.
     Application(Box<SubmitProgram>),
-    /// A job whose graph the client made.
+    /// The cluster runs one job, whose graph the client made.
     PerJob(Box<JobGraph>),
 }
 
-/// The reason why the cluster has nothing left to do.
+/// The outcome of the cluster, once it has nothing left to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterEnd {
     /// The final status, for the external resource system and the exit code.
     pub status: ApplicationStatus,
-    /// The job that it ran (application and per-job mode).
+    /// The job that the cluster ran and its last state (application and per-job mode); `None` if the cluster was shut
+    /// down on request.
     pub job: Option<(JobId, JobStatus)>,
-    /// Explanation as text, for messages.
+    /// Explanation as text for people; `None` if there is nothing to explain.
     pub diagnostics: Option<String>,
-    /// True once no client needs the cluster any more: a client has said so, or the client that the
-    /// job is bound to has gone.
+    /// True once no client needs the cluster any more: a client has shut it down, or the client that the job is bound
+    /// to has gone. False: the process may go on answering questions about the job.
     pub dismissed: bool,
 }
 
@@ -72,7 +73,7 @@ pub struct ClusterEnd {
 #[derive(Clone, derive_more::Debug)]
 #[debug("DispatcherDeps {{ mode: {:?}, .. }}", self.mode)]
 pub struct DispatcherDeps {
-    /// Services of the process: platform, RPC and metrics.
+    /// Services of the process: platform, RPC, options, heartbeats, leader retrieval, metrics and others.
     pub services: ProcessServices,
     /// The election in which the Dispatcher stands.
     pub election: Arc<dyn LeaderElection>,
@@ -80,7 +81,7 @@ pub struct DispatcherDeps {
     pub leaders: LeaderTable,
     /// The keeper of program hosts of this process, and its fence.
     pub hosts: (EndpointAddress, ProcessSession),
-    /// The BlobServer that deletes a job's blobs when the job has ended.
+    /// The BlobServer that deletes a job's blobs when the job has ended; `None`: nobody deletes them.
     pub blobs: Option<Remote<BlobServerGateway>>,
     /// The store in which programs are kept for the next leader; `None` without high availability.
     pub durable: Option<DurableBlobs>,
@@ -94,7 +95,8 @@ pub struct DispatcherDeps {
     pub lease: Lease,
     /// Mode of the cluster: session, application or per job.
     pub mode: ClusterMode,
-    /// Set once, when the cluster has nothing left to do.
+    /// Set once by the Dispatcher, when the cluster has nothing left to do; the entrypoint waits for it and ends the
+    /// process.
     pub end: watch::Sender<Option<ClusterEnd>>,
     /// True if TaskManagers fetch programs from here; false if every process is the program.
     pub ship_programs: bool,

@@ -14,7 +14,8 @@ use platform::LaneEnded;
 /// suspended; dropping it does the same without waiting.
 pub type DispatcherHandle = Running<LeaderShell<DispatcherDeps>>;
 
-/// Stands for election and runs a Dispatcher whenever this process leads, on the work lane.
+/// Stands for election and runs a Dispatcher whenever this process leads, on the work lane. If the shell itself dies,
+/// the process ends.
 ///
 /// # Errors
 /// [`LaneEnded`] if the lane has ended.

@@ -33,23 +33,23 @@ pub struct Target {
 #[derive(Debug, Clone, PartialEq, actix::Message)]
 #[rtype(result = "()")]
 pub enum HeartbeatReport {
-    /// The peer's newest payload: when it changed, and again every few beats so that the owner can
-    /// reconcile with it.
+    /// The peer's newest payload: reported when it changed, and again at every fifth beat so that the owner can
+    /// reconcile with it. An empty payload is not reported.
     Payload {
         /// Peer that the pair is with.
         party: Party,
         /// Payload that the peer published.
         payload: BeatPayload,
     },
-    /// Expecting side only, once per silence: not heard for 0.6 of the time-out. What the peer could soon
-    /// declare dead must be ended now.
+    /// The peer was not heard for 0.6 of the time-out; reported to the expecting side only, once per silence. The peer
+    /// may soon declare this side dead, so the owner must now end everything that must not outlive that.
     Silent {
         /// Peer that the pair is with.
         party: Party,
         /// Duration of the silence.
         since: Duration,
     },
-    /// The pair is over; the last report about it.
+    /// The peer is lost and the pair is over; the last report about it.
     Lost {
         /// Peer that the pair is with.
         party: Party,
@@ -80,20 +80,21 @@ impl Shared {
 }
 
 impl HeartbeatHandle {
-    /// Makes a service without pairs. It sends beats once [`super::start`] was called with it.
+    /// Makes a service without pairs. It sends and answers beats once [`super::start`] was called with it.
     pub fn new(platform: Platform, limits: Limits) -> Self {
         let table = Mutex::new(Table::new(limits, platform.now()));
         Self { shared: Arc::new(Shared { platform, limits, table }) }
     }
 
-    /// Returns the interval and the time-outs.
+    /// Returns the beat interval, the time-out, and the time after which an actor counts as stuck.
     pub fn limits(&self) -> Limits {
         self.shared.limits
     }
 
-    /// Watches a peer (JobMaster → TaskExecutor, ResourceManager → TaskExecutor, ResourceManager →
-    /// JobMaster): sends beats to `target` and declares it lost. Dropping the returned watch ends
-    /// the pair.
+    /// Watches a peer (JobMaster → TaskExecutor, ResourceManager → TaskExecutor, ResourceManager → JobMaster): sends
+    /// beats from `me` to `target` at each interval, and tells `report_to` the peer's payloads and its loss. The beats
+    /// say how long ago the actor of `marker` finished a turn. A peer is lost after the time-out, when its process is
+    /// gone, does not know the pair, or its actor is stuck. Dropping the returned watch ends the pair without a report.
     pub fn watch(
         &self,
         me: Party,
@@ -138,7 +139,8 @@ impl HeartbeatHandle {
         PeerWatch { id, shared: Arc::clone(&self.shared) }
     }
 
-    /// Makes a turn marker for one actor; it is forgotten when its last clone is dropped.
+    /// Makes a turn marker for one actor, which the log calls `actor`. The process's watchdog looks at it until its
+    /// last clone is dropped: an actor that finishes no turn for too long ends the process.
     pub fn turn_marker(&self, actor: impl Into<String>) -> TurnMarker {
         let marker = TurnMarker {
             inner: Arc::new(Turns {
@@ -152,7 +154,7 @@ impl HeartbeatHandle {
     }
 }
 
-/// One pair, for as long as this value lives.
+/// One pair, for as long as this value lives; dropping it ends the pair without a report.
 #[derive(derive_more::Debug)]
 #[debug("PeerWatch({id})")]
 pub struct PeerWatch {
@@ -161,12 +163,13 @@ pub struct PeerWatch {
 }
 
 impl PeerWatch {
-    /// Replaces the payload that this side's next beats (or answers) carry.
+    /// Replaces the payload that this side's next beats (or answers) carry. Sends nothing itself; an equal payload is
+    /// not sent again.
     pub fn publish(&self, payload: BeatPayload) {
         self.shared.lock().publish(self.id, payload);
     }
 
-    /// Returns the time since the peer was last heard.
+    /// Returns the time since the peer was last heard, or since the pair was made.
     pub fn silence(&self) -> Duration {
         let now = self.shared.platform.now();
         self.shared.lock().silence(self.id, now)
@@ -179,8 +182,9 @@ impl Drop for PeerWatch {
     }
 }
 
-/// Marks an actor's finished turns. An actor keeps one for its life and calls [`TurnMarker::tick`] when it
-/// starts; a handler that blocks, or a `ctx.wait` that never ends, then shows as growing age.
+/// Counts an actor's finished turns. An actor keeps one for its life and calls [`TurnMarker::tick`] when it starts; a
+/// handler that blocks, or a `ctx.wait` that never ends, then shows as growing age. Peers get the age with each beat,
+/// and the watchdog ends the process when it is too great.
 #[derive(Debug, Clone)]
 pub struct TurnMarker {
     pub(super) inner: Arc<Turns>,
@@ -194,19 +198,20 @@ pub(super) struct Turns {
 }
 
 impl TurnMarker {
-    /// Records that the actor has finished a turn.
+    /// Records that the actor has finished a turn now.
     pub fn mark(&self) {
         self.inner.finished.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Marks now and every `every`, as long as the actor of `ctx` takes turns.
+    /// Records a finished turn now and then every `every`, for as long as the actor of `ctx` takes turns.
     pub fn tick<A: Actor<Context = Context<A>>>(&self, ctx: &mut Context<A>, every: Duration) {
         self.mark();
         let marker = self.clone();
         ctx.run_interval(every, move |_, _| marker.mark());
     }
 
-    /// Returns the age of the last finished turn, as the watchdog saw it last.
+    /// Returns the time since the actor last finished a turn, as the watchdog saw it last; it looks eight times per
+    /// beat interval.
     pub fn age(&self) -> Duration {
         Duration::from_millis(self.inner.age_ms.load(Ordering::Relaxed))
     }

@@ -27,10 +27,10 @@ use tokio::sync::broadcast;
 /// The name that the service is served under.
 pub const ENDPOINT: &str = "heartbeat";
 
-/// Writes the stacks of this process's threads to its log.
+/// A function that writes the stacks of this process's threads to its log.
 pub type StackLogger = Arc<dyn Fn() + Send + Sync>;
 
-/// The parts that the service is made of.
+/// The dependencies of the heartbeat service.
 #[derive(Clone, derive_more::Debug)]
 #[debug("HeartbeatDeps {{ session: {:?}, .. }}", self.session)]
 pub struct HeartbeatDeps {
@@ -38,18 +38,20 @@ pub struct HeartbeatDeps {
     pub platform: Platform,
     /// RPC service of the process.
     pub rpc: RpcService,
-    /// The process's session: the fence.
+    /// The process's session, by which the service's endpoint is fenced.
     pub session: ProcessSession,
-    /// Receiver of the report that an actor is stuck.
+    /// Receiver of the report that an actor of this process is stuck, which ends the process.
     pub fatal: FatalErrorHandler,
-    /// Called before a stuck actor ends the process.
+    /// Called once, before a stuck actor ends the process; `None`: no stacks are logged.
     pub stacks: Option<StackLogger>,
 }
 
-/// Starts the service of `handle` on the heartbeat lane, and serves it as [`ENDPOINT`].
+/// Starts the service of `handle` on the heartbeat lane, and serves it as [`ENDPOINT`]. From then
+/// on beats are sent and answered, and stuck actors are noticed. If the service itself dies, the
+/// process ends.
 ///
 /// # Errors
-/// The lane has ended.
+/// [`LaneEnded`] if the lane has ended.
 pub async fn start(
     handle: &HeartbeatHandle,
     deps: HeartbeatDeps,
@@ -69,7 +71,8 @@ pub async fn start(
     Ok(running.guarded(&deps.platform, &deps.fatal))
 }
 
-/// Reads the limits from the options `heartbeat.*`.
+/// Reads the limits from the options `heartbeat.*`: interval, time-out, and the time after which an
+/// actor is stuck.
 pub fn limits(options: &conf::Options) -> Limits {
     Limits {
         interval: options.get(&conf::heartbeat::INTERVAL),
@@ -78,7 +81,7 @@ pub fn limits(options: &conf::Options) -> Limits {
     }
 }
 
-/// The actor that sends and answers the process's heartbeats.
+/// The actor that sends and answers the process's heartbeats, and watches the turns of its actors.
 #[derive(derive_more::Debug)]
 #[debug("HeartbeatActor")]
 pub struct HeartbeatActor {

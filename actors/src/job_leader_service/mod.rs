@@ -29,32 +29,33 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
-/// The name it is served under.
+/// The name that the JobLeaderService is served under.
 pub const ENDPOINT: &str = "job_leader_service";
 
 /// A report of the service to its TaskExecutor.
 #[derive(Debug, Clone, PartialEq, Message)]
 #[rtype(result = "()")]
 pub enum JobLeaderReport {
-    /// The service has registered at a JobMaster.
+    /// The service has registered at a JobMaster, which leads the job and knows the TaskExecutor from now on.
     Gained {
         /// Job that the message concerns.
         job: JobId,
         /// Leader information of the job's JobMaster.
         leader: LeaderInformation,
-        /// The incarnation it knows the TaskExecutor under.
+        /// The incarnation under which the JobMaster knows the TaskExecutor.
         instance: InstanceId,
         /// The JobMaster's answer to the registration.
         accepted: TaskManagerAccepted,
     },
-    /// A JobMaster that was registered at leads no more.
+    /// The JobMaster at which the service was registered leads no more; the service looks for the next one.
     Lost {
         /// Job that the message concerns.
         job: JobId,
         /// Leadership of the JobMaster.
         id: JobMasterId,
     },
-    /// The JobMaster refused for good.
+    /// The JobMaster refused the registration for good, for example because the job has ended; the service does not ask
+    /// this JobMaster again.
     Refused {
         /// Job that the message concerns.
         job: JobId,
@@ -66,7 +67,7 @@ pub enum JobLeaderReport {
 /// The data by which the TaskExecutor introduces itself to a JobMaster.
 #[derive(Debug, Clone)]
 pub struct Introduction {
-    /// Process of this TaskExecutor.
+    /// Resource id of this TaskExecutor's process.
     pub resource_id: model::ResourceId,
     /// Address of the TaskExecutor's endpoint.
     pub address: EndpointAddress,
@@ -78,17 +79,18 @@ pub struct Introduction {
     pub host: String,
 }
 
-/// A running JobLeaderService; it ends when this is dropped.
+/// A running JobLeaderService; dropping this ends it.
 #[derive(Debug)]
 pub struct JobLeaderServiceHandle {
-    /// Address of the component's RPC endpoint.
+    /// Address of the JobLeaderService's endpoint.
     pub address: EndpointAddress,
-    /// Session of the process, by which calls to the component are fenced.
+    /// Session of the process, by which that endpoint is fenced.
     pub session: ProcessSession,
     _running: Running<JobLeaderService>,
 }
 
-/// Starts the JobLeaderService of a TaskExecutor.
+/// Starts the JobLeaderService of a TaskExecutor on the calling lane, and serves it as [`ENDPOINT`]. It follows no job
+/// yet. Its reports come to `reports_to` in order, also if that mailbox is full for a while.
 pub fn start(
     services: &ProcessServices,
     introduction: Introduction,

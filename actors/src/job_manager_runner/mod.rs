@@ -35,13 +35,13 @@ pub fn endpoint_name(job: JobId) -> String {
 /// Number of JobMasters of one job that die of a panic before the process ends.
 const DEATHS_MAX: u8 = 3;
 
-/// The parts that a runner is made of.
+/// The dependencies of a runner and of the JobMasters that it starts.
 #[derive(Clone, derive_more::Debug)]
 #[debug("RunnerDeps({})", self.graph.job_id)]
 pub struct RunnerDeps {
-    /// Services of the process: platform, RPC and metrics.
+    /// Services of the process: platform, RPC, options, heartbeats, leader retrieval, metrics and others.
     pub services: ProcessServices,
-    /// The table in which the JobMaster is published.
+    /// The table in which the JobMaster is published while its Dispatcher leads.
     pub leaders: LeaderTable,
     /// Session of the Dispatcher that the runner belongs to.
     pub dispatcher: DispatcherId,
@@ -49,34 +49,35 @@ pub struct RunnerDeps {
     pub graph: Arc<JobGraph>,
     /// The cluster's options with the job's own applied over them.
     pub options: conf::Options,
-    /// Unix milliseconds of the submission.
+    /// Time of the submission, in Unix milliseconds.
     pub submitted_ms: u64,
     /// The trace of the request that submitted the job; none for a job that was recovered.
     pub trace: TraceContext,
-    /// The keeper of program hosts.
+    /// Gateway of this process's keeper of program hosts.
     pub hosts: Remote<ProgramHostsGateway>,
-    /// The job's log.
+    /// The job's log, to which its JobMaster appends checkpoints.
     pub log: OpenJobLog,
-    /// Same as [`JobMasterDeps::program`].
+    /// The program that hosts run; `None`: the processes of the cluster are the program. Passed to the JobMaster.
     pub program: Option<BlobKey>,
-    /// Same as [`JobMasterDeps::embedded`].
+    /// True if programs may use relative paths (embedded mode). Passed to the JobMaster.
     pub embedded: bool,
 }
 
 /// The runner of a job. Stopping it stops the JobMaster, which suspends the job but does not end it.
 pub type JobManagerRunner = LeaderShell<JobLeader>;
 
-/// A running runner, and how its job ends. The end never comes where the runner is stopped before.
+/// A running runner, and how its job ends.
 #[derive(Debug)]
 pub struct StartedRunner {
-    /// Handle of the running runner.
+    /// Handle of the runner: stopping or dropping it stops the runner.
     pub running: Running<JobManagerRunner>,
-    /// Everything about the job, once it has ended for good.
+    /// Everything about the job, once it has ended for good. An error if the runner was stopped before.
     pub end: oneshot::Receiver<Box<JobDetails>>,
 }
 
-/// Starts the runner of a job on the calling lane and serves it as the job's [`endpoint_name`]. It runs until
-/// [`StartedRunner::running`] is stopped or dropped; if it dies before, the process ends.
+/// Starts the runner of a job on the calling lane and serves it as the job's [`endpoint_name`]. The runner starts a
+/// JobMaster, and another one if that dies of a panic, up to three. It runs until [`StartedRunner::running`] is stopped
+/// or dropped; if it dies before, the process ends.
 pub fn start(deps: RunnerDeps) -> StartedRunner {
     let rpc = deps.services.rpc.clone();
     let (platform, fatal) = (deps.services.platform.clone(), deps.services.fatal.clone());
@@ -93,7 +94,7 @@ pub fn start(deps: RunnerDeps) -> StartedRunner {
     StartedRunner { running: running.guarded(&platform, &fatal), end }
 }
 
-/// A job's part of its leader shell.
+/// A job's part of its leader shell: grants leadership at once, publishes the JobMaster, and delivers the job's end.
 #[derive(derive_more::Debug)]
 #[debug("JobLeader({})", self.job_id())]
 pub struct JobLeader {

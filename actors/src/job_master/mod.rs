@@ -53,11 +53,11 @@ pub fn endpoint_name(job: JobId) -> String {
 /// Longest the end of a JobMaster waits for the end of its program host.
 const RELEASE_WITHIN: Duration = Duration::from_secs(5);
 
-/// The parts that a JobMaster is made of.
+/// The dependencies of a JobMaster.
 #[derive(Clone, derive_more::Debug)]
 #[debug("JobMasterDeps({}, {})", self.graph.job_id, self.session)]
 pub struct JobMasterDeps {
-    /// Services of the process: platform, RPC and metrics.
+    /// Services of the process: platform, RPC, options, heartbeats, leader retrieval, metrics and others.
     pub services: ProcessServices,
     /// The job; it passed `control::job_graph::check`.
     pub graph: Arc<JobGraph>,
@@ -65,15 +65,15 @@ pub struct JobMasterDeps {
     pub options: conf::Options,
     /// Leadership under which the JobMaster runs.
     pub session: JobMasterId,
-    /// Unix milliseconds of the submission.
+    /// Time of the submission, in Unix milliseconds.
     pub submitted_ms: u64,
     /// The trace of the request that submitted the job, in which the JobMaster works unless another request asks for something.
     pub trace: TraceContext,
-    /// The keeper of program hosts of this process.
+    /// Gateway of this process's keeper of program hosts, which starts the host of the job's coordinators.
     pub hosts: Remote<ProgramHostsGateway>,
     /// The job's log, to which its checkpoints are appended.
     pub log: OpenJobLog,
-    /// Receiver of the report about the job's end.
+    /// Gateway of the job's runner, which is told the job's end.
     pub runner: Remote<JobManagerRunnerGateway>,
     /// The program that hosts run; `None`: the processes of the cluster are the program.
     pub program: Option<BlobKey>,
@@ -81,8 +81,9 @@ pub struct JobMasterDeps {
     pub embedded: bool,
 }
 
-/// Starts a JobMaster on the calling lane and serves it. It works from its first turn on; its address is
-/// for others only once its leadership was confirmed.
+/// Starts a JobMaster on the calling lane and serves it as the job's [`endpoint_name`]. It reads the job's last
+/// checkpoint and registers at the ResourceManager from its first turn on; others learn its address only once its
+/// leadership was confirmed.
 pub fn start(deps: JobMasterDeps) -> Running<JobMaster> {
     let (rpc, probe) = (deps.services.rpc.clone(), deps.services.probe.clone());
     let (job, session) = (deps.graph.job_id, deps.session);
@@ -101,7 +102,7 @@ pub fn start(deps: JobMasterDeps) -> Running<JobMaster> {
     Running::new(rpc.address_of(&name), addr, registration)
 }
 
-/// The actor around a job's [`control::job_master::JobCore`].
+/// The actor of a job's JobMaster in one leadership, around [`control::job_master::JobCore`].
 #[derive(derive_more::Debug)]
 #[debug("JobMaster({}, {})", self.job_id(), self.deps.session)]
 pub struct JobMaster {

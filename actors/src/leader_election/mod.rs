@@ -30,7 +30,7 @@ use tokio::sync::oneshot;
 /// The name that the service is served under.
 pub const ENDPOINT: &str = "leader_election";
 
-/// The parts that the service is made of.
+/// The dependencies of the election service.
 #[derive(Clone, derive_more::Debug)]
 #[debug("ElectionDeps {{ driver: {:?}, .. }}", self.driver)]
 pub struct ElectionDeps {
@@ -38,25 +38,27 @@ pub struct ElectionDeps {
     pub platform: Platform,
     /// RPC service of the process.
     pub rpc: RpcService,
-    /// The process's session: the fence.
+    /// The process's session, by which the service's endpoint is fenced.
     pub session: ProcessSession,
-    /// Driver that grants the lease.
+    /// Driver that grants and takes back the lease.
     pub driver: Arc<dyn ElectionDriver>,
     /// Data by which this process stands for the lease.
     pub candidate: Candidate,
     /// Table in which confirmed leaders are published.
     pub leaders: LeaderTable,
-    /// Seeded fault for mutation tests; [`Mutation::None`] outside them.
+    /// A rule that is broken on purpose; [`Mutation::None`] outside of the simulation.
     pub mutation: Mutation,
-    /// Is called for each fact; does nothing outside tests.
+    /// Probe that sees grants, revocations and publications; it does nothing outside of tests.
     pub probe: Arc<dyn Probe>,
     /// Receiver of the report that the service itself has died.
     pub fatal: FatalErrorHandler,
-    /// The process's watchdog, which notices a blocked election lane.
+    /// Handle of the process's heartbeat service: the election marks its turns there, so that the watchdog can notice a
+    /// blocked lane.
     pub heartbeat: HeartbeatHandle,
 }
 
-/// A running election service. Dropping it gives the lease up.
+/// A running election service. Dropping it stops the service and gives the lease up, without
+/// waiting for that.
 #[derive(Debug)]
 pub struct ElectionService {
     running: Running<LeaderElectionActor>,
@@ -71,13 +73,14 @@ impl ElectionService {
         Arc::clone(&self.handle) as Arc<dyn LeaderElection>
     }
 
-    /// Address of the service's endpoint.
+    /// Returns the address of the service's endpoint.
     pub fn address(&self) -> &EndpointAddress {
         self.running.address()
     }
 
-    /// Revokes all leaderships, gives the lease up and ends. Contenders should have withdrawn
-    /// before.
+    /// Revokes all leaderships, gives the lease up and ends; returns when the driver has given it
+    /// up. Does not wait until the contenders have stopped their leaders: they should have
+    /// withdrawn before.
     pub async fn stop(self) {
         self.running.stop().await;
         drop(self.resign);
@@ -86,10 +89,12 @@ impl ElectionService {
     }
 }
 
-/// Starts the service on the election lane and serves it as [`ENDPOINT`].
+/// Starts the service on the election lane and serves it as [`ENDPOINT`]. It begins to campaign for
+/// the lease at once, and grants sessions to contenders while it has it. If the service itself
+/// dies, the process ends.
 ///
 /// # Errors
-/// The lane has ended.
+/// [`LaneEnded`] if the lane has ended.
 pub async fn start(deps: ElectionDeps) -> Result<ElectionService, LaneEnded> {
     let lane = deps.platform.lane(Lane::Election);
     let (resign, resign_seen) = oneshot::channel();
@@ -116,7 +121,7 @@ pub async fn start(deps: ElectionDeps) -> Result<ElectionService, LaneEnded> {
     })
 }
 
-/// The service as contenders see it.
+/// The election service as contenders see it: implements [`LeaderElection`].
 #[derive(Clone, derive_more::Debug)]
 #[debug("ElectionHandle")]
 pub struct ElectionHandle {
@@ -152,7 +157,7 @@ impl LeaderElection for ElectionHandle {
     }
 }
 
-/// The actor around the process's leader election.
+/// The actor of the process's leader election.
 #[derive(Debug)]
 pub struct LeaderElectionActor {
     core: Leaderships<Component>,

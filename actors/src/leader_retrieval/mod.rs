@@ -28,11 +28,11 @@ const WAIT_MAX: Duration = Duration::from_secs(30);
 /// Time before the asker's deadline at which an answer is sent.
 const TRAVEL: Duration = Duration::from_millis(500);
 
-/// Serves `leaders` to other processes as [`ENDPOINT`], on the election lane. It is fenced by no session, as
-/// its callers can't know one yet.
+/// Serves `leaders` to other processes as [`ENDPOINT`], on the election lane. It is fenced by
+/// `ProcessSession::default()`, as its callers can't know another session yet.
 ///
 /// # Errors
-/// The lane has ended.
+/// [`LaneEnded`] if the lane has ended.
 pub async fn start(
     platform: &Platform,
     rpc: &RpcService,

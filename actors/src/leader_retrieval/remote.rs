@@ -19,12 +19,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use storage::ha::LeaderRecord;
 
-/// The place of the process that leads.
+/// The address of the process that leads, whose retrieval endpoint is asked.
 #[derive(Debug, Clone)]
 pub enum LeaderNode {
     /// A process whose address is configured and that is never replaced.
     Fixed(NodeAddress),
-    /// The process that the HA store's record names.
+    /// The process that the HA store's record names now; no process is asked while there is no
+    /// record.
     Record(watch::Receiver<Option<LeaderRecord>>),
 }
 
@@ -52,12 +53,12 @@ impl LeaderNode {
     }
 }
 
-/// Time-outs and pauses of the retrieval.
+/// Time-outs and pauses of the retrieval; by default 20 s, 50 ms and 500 ms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetrievalSettings {
-    /// Maximum time one question waits for a change.
+    /// Maximum time that one question waits for a change of the leader.
     pub wait: Duration,
-    /// The pause after the first failed question; it doubles.
+    /// The pause after the first failed question; it doubles with each further failure.
     pub retry: Duration,
     /// Longest pause between two questions.
     pub retry_max: Duration,
@@ -73,7 +74,8 @@ impl Default for RetrievalSettings {
     }
 }
 
-/// Retrieval from the process that leads. Cheap to clone.
+/// Retrieval of leaders from the process that leads; implements
+/// [`LeaderRetrieval`](crate::services::LeaderRetrieval). Cheap to clone.
 #[derive(Clone, derive_more::Debug)]
 #[debug("RemoteRetrieval({:?})", self.inner.node)]
 pub struct RemoteRetrieval {
@@ -93,7 +95,9 @@ struct Inner {
 }
 
 impl RemoteRetrieval {
-    /// Asks the process at `node`. `own`: this process's table, where it may be the leader itself.
+    /// Makes a retrieval that asks the process at `node`, one question per watched component;
+    /// nothing is asked before the first watch. `own` is this process's table, read instead of
+    /// asking where `node` is this process itself; `None` if it never leads.
     pub fn new(
         platform: Platform,
         rpc: RpcService,
@@ -107,8 +111,9 @@ impl RemoteRetrieval {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Waits until the process that is always asked has refused this one for so long that the
-    /// refusal is final: another secret, cluster or version. Returns the reason.
+    /// Waits until the process at a fixed address has refused this one for 10 s, so that the
+    /// refusal is final: another secret, cluster or version. Returns the reason. Never resolves
+    /// with an address from the HA store's record.
     pub async fn refused(&self) -> String {
         match self.inner.refused.subscribe().some().await {
             Ok(why) => why,

@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Number of entries up to which none is removed.
 const FORGET_FROM: usize = 64;
 
-/// A shared table. Cheap to clone.
+/// The leaders of this process: those that its election has published, and the JobMasters of its Dispatcher. Clones
+/// share the table.
 #[derive(Debug, Clone, Default)]
 pub struct LeaderTable {
     leaders: Arc<Mutex<Leaders>>,
@@ -38,14 +39,15 @@ impl LeaderTable {
         }
     }
 
-    /// Adds a JobMaster that answers. It is published while `dispatcher` is the published Dispatcher.
+    /// Adds a JobMaster that answers, in place of an earlier one of the job. It is published while `dispatcher` is the
+    /// published Dispatcher.
     pub fn add_job(&self, dispatcher: DispatcherId, job: JobId, leader: LeaderInformation) {
         let mut leaders = self.lock();
         leaders.jobs.insert(job, (dispatcher, leader));
         leaders.tell_job(job);
     }
 
-    /// Withdraws a JobMaster; does nothing if the job has a later one.
+    /// Withdraws the JobMaster of this session; does nothing if the job has another one.
     pub fn remove_job(&self, job: JobId, session: LeaderSession) {
         let mut leaders = self.lock();
         if leaders.jobs.get(&job).is_some_and(|(_, leader)| leader.session == session) {

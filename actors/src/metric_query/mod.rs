@@ -16,7 +16,7 @@ use model::ProcessSession;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The name it is served under.
+/// The name that the MetricQueryService is served under.
 pub const ENDPOINT: &str = "metric_query";
 
 /// Interval at which meters are updated.
@@ -25,14 +25,15 @@ const TICK: Duration = Duration::from_secs(5);
 /// A running MetricQueryService; it ends when this is dropped.
 #[derive(Debug)]
 pub struct MetricQueryHandle {
-    /// Address of the component's RPC endpoint.
+    /// Address of the MetricQueryService's endpoint.
     pub address: EndpointAddress,
-    /// Session of the process, by which calls to the component are fenced.
+    /// Session of the process, by which that endpoint is fenced.
     pub session: ProcessSession,
     _running: Running<MetricQuery>,
 }
 
-/// Starts the MetricQueryService of this process.
+/// Starts the MetricQueryService of this process on the calling lane, and serves it as
+/// [`ENDPOINT`]. It updates the registry's meters every 5 s.
 pub fn start(services: &ProcessServices) -> MetricQueryHandle {
     start_with(&services.rpc, services.session, Arc::clone(&services.metrics))
 }

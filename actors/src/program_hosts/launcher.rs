@@ -8,21 +8,21 @@ use model::{BlobKey, BlobKind, JobId, ProgramRef};
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// The side of a job that a host serves.
+/// The side of a job that a program host serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HostSide {
     /// The host builds the graph and runs coordinators.
     JobManager,
-    /// The host runs tasks.
+    /// The host runs the job's tasks on a TaskManager.
     TaskManager,
 }
 
-/// A host that is to be started.
+/// A program host that is to be started.
 #[derive(Debug, Clone)]
 pub struct HostRequest {
     /// Job that the host is for.
     pub job_id: JobId,
-    /// The program's file, whole and checked; `None`: this process is the program.
+    /// The program's file, whole and checked; `None`: this process is the program, and the host runs inside it.
     pub program: Option<PathBuf>,
     /// Side of the job that the host serves.
     pub side: HostSide,
@@ -32,7 +32,7 @@ pub struct HostRequest {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExitCause(pub String);
 
-/// A host that is up: its gateway answers.
+/// A program host that is up: its gateway answers.
 #[derive(derive_more::Debug)]
 #[debug("LaunchedHost({:?})", self.address)]
 pub struct LaunchedHost {
@@ -40,7 +40,7 @@ pub struct LaunchedHost {
     pub address: HostAddress,
     /// Resolves when the host has ended, for whatever reason.
     pub exited: BoxFuture<'static, ExitCause>,
-    /// Ends it at once; `exited` follows. May be called again.
+    /// Ends the host at once; `exited` follows. May be called again.
     pub kill: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -48,6 +48,9 @@ pub struct LaunchedHost {
 /// leaves no process behind.
 pub trait ProgramHostLauncher: Send + Sync {
     /// Starts a host and waits until its gateway answers.
+    ///
+    /// # Errors
+    /// A [`BuildError`] that says why it could not be started: [`BuildError::NoRoom`] if the same may succeed later.
     fn launch(&self, request: HostRequest) -> BoxFuture<'static, Result<LaunchedHost, BuildError>>;
 }
 
@@ -65,11 +68,14 @@ pub enum ProgramError {
 
 /// A source of programs: the BlobServer's own store, or a TaskManager's blob cache.
 pub trait Programs: Send + Sync {
-    /// Returns the path of a program's file: complete, checked and executable.
+    /// Returns the path of a program's file: complete, checked and executable. Fetches the file first if necessary.
+    ///
+    /// # Errors
+    /// A [`ProgramError`], which says whether another try may help.
     fn fetch(&self, key: BlobKey) -> BoxFuture<'static, Result<PathBuf, ProgramError>>;
 }
 
-/// Returns the key of the blob in which a program is kept; it belongs to no job.
+/// Returns the key of the blob in which a program is kept: a permanent one that belongs to no job.
 pub fn program_key(program: &ProgramRef) -> BlobKey {
     BlobKey { job: None, hash: program.hash, kind: BlobKind::Permanent, size: program.size }
 }

@@ -32,11 +32,11 @@ use tokio::sync::oneshot;
 /// The name that the keeper is served under.
 pub const ENDPOINT: &str = "program_hosts";
 
-/// The parts that a keeper is made of.
+/// The dependencies of a keeper.
 #[derive(Clone, derive_more::Debug)]
 #[debug("HostsDeps {{ side: {:?}, .. }}", self.side)]
 pub struct HostsDeps {
-    /// Services of the process: platform, RPC and metrics.
+    /// Services of the process: platform, RPC, options, heartbeats, leader retrieval, metrics and others.
     pub services: ProcessServices,
     /// Launcher by which program hosts are started.
     pub launcher: Arc<dyn ProgramHostLauncher>,
@@ -51,10 +51,11 @@ pub struct HostsDeps {
     pub embedded: bool,
 }
 
-/// Starts the keeper and serves it as [`ENDPOINT`].
+/// Starts the keeper on the work lane and serves it as [`ENDPOINT`]. When it is stopped or dropped, it kills all its
+/// hosts; if it dies, the process ends.
 ///
 /// # Errors
-/// The work lane has ended.
+/// [`LaneEnded`] if the work lane has ended.
 pub async fn start(deps: HostsDeps) -> Result<Running<ProgramHosts>, LaneEnded> {
     let services = deps.services.clone();
     let lane = services.platform.lane(Lane::Work);
@@ -102,8 +103,8 @@ enum State {
     Up { address: HostAddress, kill: Kill, ending: bool },
 }
 
-/// Keeps this process's program hosts: launches them, watches them, ends them. The number of hosts
-/// is limited.
+/// The actor that keeps this process's program hosts: launches them, watches them, ends them. The number of child
+/// processes of a JobManager is limited.
 #[derive(derive_more::Debug)]
 #[debug("ProgramHosts({} hosts)", self.hosts.len())]
 pub struct ProgramHosts {

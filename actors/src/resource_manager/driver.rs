@@ -13,18 +13,19 @@ use tokio::sync::mpsc;
 /// Maximum number of a driver's events that wait for their ResourceManager.
 pub const EVENTS_MAX: usize = 4096;
 
-/// A request for one TaskManager.
+/// A request for one TaskManager, from the ResourceManager to its driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerRequest {
-    /// Names the request in events.
+    /// Number of the request, by which events and [`ResourceManagerDriver::cancel`] name it; unique within one
+    /// leadership.
     pub request: u64,
-    /// The spec of the worker.
+    /// The spec of the worker: its slots and their resources.
     pub spec: WorkerResourceSpec,
     /// The memory of its process, and so of its container.
     pub memory: TaskManagerMemory,
 }
 
-/// The external resource system failed.
+/// The external resource system failed or refused; the text says how.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct DriverError(pub String);
@@ -49,7 +50,7 @@ pub trait ResourceManagerDriver: Send + Sync + fmt::Debug {
     /// applies to open requests too: with an empty list they may be met on every node again.
     fn avoid(&self, hosts: Vec<String>);
 
-    /// Asks for a worker.
+    /// Asks for a worker. The outcome comes as an event with the request's number.
     fn request(&self, request: WorkerRequest);
 
     /// Cancels a request that is not needed any more; the worker may have started already.

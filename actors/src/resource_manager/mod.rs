@@ -43,7 +43,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// The name that it is served under.
+/// The name that the ResourceManager is served under.
 pub const ENDPOINT: &str = "resource_manager";
 
 /// Interval at which pauses and blocks are checked.
@@ -54,9 +54,9 @@ const RELEASED_WITHIN: Duration = Duration::from_secs(2);
 /// The way in which the cluster gets its workers.
 #[derive(Debug, Clone)]
 pub enum Mode {
-    /// TaskExecutors are started from outside.
+    /// TaskExecutors are started from outside; any that registers is accepted.
     Standalone,
-    /// Workers are requested from an external system.
+    /// Workers are requested from an external system, and released when they are idle.
     Active {
         /// The driver of the external system.
         driver: Arc<dyn ResourceManagerDriver>,
@@ -65,10 +65,10 @@ pub enum Mode {
     },
 }
 
-/// The dependencies of a process's ResourceManagers.
+/// The dependencies of a process's ResourceManagers, one after another.
 #[derive(Debug, Clone)]
 pub struct ResourceManagerDeps {
-    /// Services of the process: platform, RPC and metrics.
+    /// Services of the process: platform, RPC, options, heartbeats, leader retrieval, metrics and others.
     pub services: ProcessServices,
     /// Source of the workers.
     pub mode: Mode,
@@ -96,7 +96,7 @@ struct JobConnection {
     declared: Option<ProcessRequirements>,
 }
 
-/// The actor around the ResourceManager's core.
+/// The actor of a ResourceManager in one leadership, with its SlotManager.
 #[derive(Debug)]
 pub struct ResourceManagerActor {
     core: ResourceManager,

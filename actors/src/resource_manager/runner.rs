@@ -20,7 +20,7 @@ pub type ResourceManagerService = Running<LeaderShell<ResourceManagerLeader>>;
 /// Stands for election and runs a ResourceManager whenever this process leads, on the work lane.
 ///
 /// # Errors
-/// The lane has ended.
+/// [`LaneEnded`] if the lane has ended.
 pub async fn start(
     deps: ResourceManagerDeps,
     election: Arc<dyn LeaderElection>,
@@ -28,7 +28,8 @@ pub async fn start(
     leader_shell::start(ResourceManagerLeader { deps, election }).await
 }
 
-/// The ResourceManager's part of its leader shell.
+/// The ResourceManager's part of its leader shell: stands for election, starts and confirms the leader, and terminates
+/// the driver afterwards.
 #[derive(derive_more::Debug)]
 #[debug("ResourceManagerLeader({:?})", self.deps.mode)]
 pub struct ResourceManagerLeader {

@@ -29,29 +29,30 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The name that it is served under.
+/// The name that the SlotManager is served under.
 pub const ENDPOINT: &str = "slot_manager";
 
 /// Interval at which waiting times are checked.
 const TICK: Duration = Duration::from_millis(250);
 
-/// The parts that a SlotManager is made of.
+/// The dependencies of a SlotManager.
 #[derive(Debug)]
 pub struct SlotManagerDeps {
-    /// Services of the process: platform, RPC and metrics.
+    /// Services of the process: platform, RPC, options, heartbeats, leader retrieval, metrics and others.
     pub services: ProcessServices,
     /// Session of the ResourceManager that the SlotManager belongs to.
     pub resource_manager_id: ResourceManagerId,
-    /// Gateway of the ResourceManager that this SlotManager belongs to.
+    /// Gateway of the SlotManager's ResourceManager, which gets its decisions.
     pub resource_manager: Remote<ResourceManagerGateway>,
-    /// Settings of the core.
+    /// Settings of the core: supply of workers, time-outs, and how slots are spread.
     pub settings: Settings,
-    /// Pause between a change of requirements and the check
+    /// Minimum time between two matches of slots: changes of requirements within it are matched together
     /// (`slotmanager.requirement-check.delay`).
     pub check_delay: Duration,
 }
 
-/// Starts a SlotManager in its ResourceManager's session, on the current thread.
+/// Starts a SlotManager in its ResourceManager's session, on the current lane, and serves it as [`ENDPOINT`]. If it
+/// dies, the process ends.
 pub fn start(deps: SlotManagerDeps) -> Running<SlotManagerActor> {
     let (rpc, platform) = (deps.services.rpc.clone(), deps.services.platform.clone());
     let fatal = deps.services.fatal.clone();
@@ -67,7 +68,7 @@ struct WorkerInfo {
     gateway: Remote<TaskExecutorGateway>,
 }
 
-/// The actor around the SlotManager's core.
+/// The actor of a SlotManager in one leadership.
 #[derive(Debug)]
 pub struct SlotManagerActor {
     core: SlotManager,

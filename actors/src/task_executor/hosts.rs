@@ -48,18 +48,21 @@ pub struct HostSettings {
     pub data_bind: String,
     /// Host name under which data ports are reached.
     pub data_host: String,
-    /// Ports to try: 0, a number, a list or a range.
+    /// Ports that data ports may have: 0 (any), a number, a list or a range.
     pub data_ports: String,
-    /// Folders for temporary files, one on each disk; hosts take them in turn.
+    /// Folders for temporary files, one on each disk; hosts take them in turn. Without any, hosts
+    /// are told an empty path.
     pub tmp_dirs: Vec<PathBuf>,
-    /// Options of the data plane.
+    /// Options of the data plane, by key.
     pub options: BTreeMap<String, String>,
     /// Whether hosts limit the memory of user code to their part of `taskmanager.memory.task.size`.
     pub limits_memory: bool,
 }
 
 impl HostSettings {
-    /// Reads the settings from the options.
+    /// Reads the settings from the options: the data port, the bind address, and all options that
+    /// concern the data plane (`s3.`, `exchange.`, `execution.`, `task.` and others). Memory limits
+    /// are on.
     pub fn from_options(
         options: &conf::Options,
         cluster_id: ClusterId,

@@ -42,7 +42,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The name it is served under.
+/// The name that the TaskExecutor is served under.
 pub const ENDPOINT: &str = "task_executor";
 
 /// The parts of a TaskExecutor besides the services of its process.
@@ -57,9 +57,9 @@ pub struct TaskExecutorDeps {
     pub facts: model::TaskManagerFacts,
     /// Process id, shown to users.
     pub pid: u32,
-    /// Cache from which programs come.
+    /// Cache from which programs come; its sweeps are made by the TaskExecutor.
     pub blobs: BlobCache,
-    /// The keeper of this process's program hosts.
+    /// Gateway of this process's keeper of program hosts.
     pub program_hosts: Remote<ProgramHostsGateway>,
     /// Settings that each program host receives.
     pub hosts: HostSettings,
@@ -69,10 +69,11 @@ pub struct TaskExecutorDeps {
     pub logs: Option<LogFolder>,
 }
 
-/// A running TaskExecutor. Dropping it ends it at once; [`TaskExecutorHandle::stop`] says goodbye first.
+/// A running TaskExecutor. Dropping it ends it at once, without a word to its leaders; [`TaskExecutorHandle::stop`]
+/// says goodbye first.
 #[derive(Debug)]
 pub struct TaskExecutorHandle {
-    /// Address of the component's RPC endpoint.
+    /// Address of the TaskExecutor's endpoint.
     pub address: EndpointAddress,
     /// Session of the process, by which the endpoint is fenced.
     pub session: ProcessSession,
@@ -81,13 +82,15 @@ pub struct TaskExecutorHandle {
 }
 
 impl TaskExecutorHandle {
-    /// Ends when the ResourceManager does not need this process any more; why.
+    /// Waits until the ResourceManager does not need this process any more, or the TaskExecutor has ended; returns the
+    /// reason.
     pub async fn released(&self) -> String {
         let reason = self.released.clone().some().await;
         reason.unwrap_or_else(|watch::Closed| "the TaskExecutor has ended".into())
     }
 
-    /// Tells the ResourceManager and the JobMasters that this process leaves, and ends all program hosts.
+    /// Ends all program hosts, tells the ResourceManager and the JobMasters that this process leaves, and ends the
+    /// TaskExecutor. Waits at most 1 s for the answers to the goodbyes.
     pub async fn stop(self, cause: &str) {
         let leave = handlers::Leave { cause: cause.to_owned() };
         if self.running.addr().send(leave).await.is_err() {
@@ -96,7 +99,8 @@ impl TaskExecutorHandle {
     }
 }
 
-/// Starts the TaskExecutor of this process, and its JobLeaderService.
+/// Starts the TaskExecutor of this process and its JobLeaderService on the calling lane, and serves it as [`ENDPOINT`].
+/// It looks for the ResourceManager and registers from then on.
 pub fn start(services: &ProcessServices, deps: TaskExecutorDeps) -> TaskExecutorHandle {
     let (release, released) = watch::channel(None);
     let session = services.session;

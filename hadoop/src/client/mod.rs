@@ -38,32 +38,32 @@ const LINE: usize = 64;
 /// How often a call goes to a connection that closes for idleness in that very moment.
 const IDLE_RACES: usize = 4;
 
-/// How to authenticate.
+/// How a connection authenticates.
 #[derive(Debug, Clone)]
 pub enum Auth {
-    /// Not at all.
+    /// Neither side authenticates: the server believes the user name that it is told.
     Simple,
-    /// By what the configuration has.
+    /// By SASL, with the token or the Kerberos tickets in this configuration.
     Sasl(Box<SaslConfig>),
 }
 
-/// A server, what to speak there, and as whom.
+/// A server, the protocol to speak there, and the user to speak as. Calls to equal targets share a connection.
 #[derive(Debug, Clone)]
 pub struct Target {
-    /// Its host, as a name or an address.
+    /// Host of the server, as a name or an address.
     pub host: String,
     /// TCP port of the server.
     pub port: u16,
-    /// The protocol of all calls to it.
+    /// The protocol of all calls to the server.
     pub protocol: Protocol,
-    /// In whose name.
+    /// The user in whose name the calls are made.
     pub user: UserInformation,
-    /// How to prove it.
+    /// How this client proves that it acts for the user.
     pub auth: Auth,
 }
 
 impl Target {
-    /// The address as `host:port`.
+    /// Returns the server's address as `host:port`.
     #[must_use]
     pub fn address(&self) -> String {
         format!("{}:{}", self.host, self.port)
@@ -124,7 +124,8 @@ struct Handle {
     generation: u64,
 }
 
-/// A client of any number of servers. Clones share their connections.
+/// A client of any number of servers, which makes connections as calls need them. Clones share their connections; when
+/// the last clone is dropped, they close once their calls have ended.
 #[derive(Debug, Clone)]
 pub struct Client {
     inner: Arc<Inner>,
@@ -142,8 +143,8 @@ struct Inner {
 }
 
 impl Client {
-    /// A client without connections. It must be used inside a tokio runtime with I/O and time. Times of more than
-    /// a year are cut to that.
+    /// Makes a client without connections. Its calls must be made inside a tokio runtime with I/O and time. Option
+    /// times of more than a year are cut to that.
     #[must_use]
     pub fn new(options: Options) -> Self {
         let options = options.bounded();
@@ -159,20 +160,22 @@ impl Client {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Returns the options that this client was made with.
+    /// Returns the options that this client uses, with times of more than a year cut to that.
     #[must_use]
     pub fn options(&self) -> &Options {
         &self.inner.options
     }
 
-    /// A number for a new request; a repetition keeps it, so that servers can tell.
+    /// Returns a number for a new request: 0 or more, each once until they wrap around after 2^31. A repetition of a
+    /// request keeps its number, so that servers can recognise it.
     #[must_use]
     pub fn next_call_id(&self) -> i32 {
         // From 0 again after the greatest: negative numbers are no calls.
         self.inner.next_call.fetch_add(1, Ordering::Relaxed) & i32::MAX
     }
 
-    /// One call, tried once: encodes the request, waits for the answer, decodes it.
+    /// Makes one call, tried once: connects if necessary, encodes the request, waits at most `timeout` for the answer,
+    /// and decodes it. Dropping the future gives the call up; the server may carry it out all the same.
     ///
     /// # Errors
     /// See [`CallError`]; [`CallError::may_have_run`] says whether the server may have carried it out.
@@ -187,7 +190,8 @@ impl Client {
         decode(method, self.attempt(target, request, timeout).await?)
     }
 
-    /// One try of a request that is encoded and numbered already.
+    /// Makes one try of a request that is encoded and numbered already, and returns the encoded answer. Sets the
+    /// request's deadline to `timeout` from now; at most a year.
     ///
     /// # Errors
     /// As [`Client::call`].
@@ -298,7 +302,7 @@ impl Client {
         }
     }
 
-    /// Connections that there are now.
+    /// Returns the number of connections that are open or being made.
     #[must_use]
     pub fn connections(&self) -> usize {
         let connections = self.inner.connections.lock().unwrap_or_else(PoisonError::into_inner);

@@ -4,31 +4,35 @@ use crate::conf::{ConfError, Configuration};
 use crate::rpc::{LONGEST, Limits};
 use std::time::Duration;
 
-/// How connections behave.
+/// Settings of a client's connections; [`Options::from_conf`] names the defaults of Hadoop's clients, `default()` has
+/// the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// How long one try of connecting to one address may take (`ipc.client.connect.timeout`).
+    /// Maximum time of one try to connect to one address, and of looking the host up (`ipc.client.connect.timeout`; 20
+    /// s).
     pub connect_timeout: Duration,
-    /// Tries of connecting after the first, before the calls that wait are told
-    /// (`ipc.client.connect.max.retries`). Policies try again above this, so the default is none.
+    /// Number of further tries to connect before the waiting calls fail (`ipc.client.connect.max.retries`). Retry
+    /// policies try again above this, so the default is 0.
     pub connect_retries: u32,
-    /// The wait before each of these, which varies by half (`ipc.client.connect.retry.interval`).
+    /// Pause before each of these tries, varied at random by half up or down (`ipc.client.connect.retry.interval`; 1
+    /// s).
     pub connect_backoff: Duration,
-    /// How long authentication may take.
+    /// Maximum time of authentication on a new connection, which closes after it. Always 60 s from a configuration.
     pub setup_timeout: Duration,
-    /// Tries of authenticating by Kerberos after the first, each with the newest tickets and on a connection of its
-    /// own (`ipc.client.connect.max.retries.on.sasl`; earlier lines of Hadoop have 5 and no property).
+    /// Number of further tries to authenticate by Kerberos, each with the newest tickets and on a connection of its own
+    /// (`ipc.client.connect.max.retries.on.sasl`; 5, as earlier lines of Hadoop, which have no such property).
     pub kerberos_retries: u32,
-    /// The longest wait before each of these; a random part of it is waited, so that clients of one user do not
-    /// meet again. Hadoop's clients have five seconds.
+    /// Longest pause before each of these tries; a random part of it is waited, so that clients of one user do not meet
+    /// again. Always 5 s from a configuration, as in Hadoop's clients.
     pub kerberos_backoff: Duration,
-    /// How long one try of a call may take where the caller does not say (`ipc.client.rpc-timeout.ms`).
+    /// Maximum time of one try of a call where the caller names none (`ipc.client.rpc-timeout.ms`; 120 s).
     pub call_timeout: Duration,
-    /// When a ping is sent (`ipc.client.ping`, `ipc.ping.interval`).
+    /// Silence after which a ping is sent while calls wait (`ipc.client.ping`, `ipc.ping.interval`; 60 s). `None`: no
+    /// pings.
     pub ping: Option<Duration>,
-    /// When a connection without calls closes (`ipc.client.connection.maxidletime`).
+    /// Time after which a connection without calls closes (`ipc.client.connection.maxidletime`; 10 s). `None`: never.
     pub idle: Option<Duration>,
-    /// Bounds of each connection.
+    /// Bounds of each connection on frames, calls and unsent bytes.
     pub limits: Limits,
 }
 
@@ -65,11 +69,12 @@ impl Options {
         }
     }
 
-    /// Reads the options from the Hadoop properties that the fields name. One that is not set is as in
-    /// `Options::default()`. A call timeout of 0, which means for ever in Hadoop, is an hour.
+    /// Reads the options from the Hadoop properties that the fields name. A property that is not set leaves the value
+    /// of `Options::default()`. A call timeout of 0, which means for ever in Hadoop, becomes an hour; a ping interval
+    /// of 0 means no pings.
     ///
     /// # Errors
-    /// A property of the wrong type.
+    /// [`ConfError::Type`] for a property of the wrong type, and [`ConfError::Expansion`].
     pub fn from_conf(conf: &Configuration) -> Result<Self, ConfError> {
         let default = Self::default();
         let duration = |name: &str, or: Duration| Ok(conf.get_duration(name)?.unwrap_or(or));

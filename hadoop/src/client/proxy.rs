@@ -9,25 +9,28 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How one call is made.
+/// The limits of one call through a [`Proxy`], and whether it may be repeated.
 #[derive(Debug, Clone, Copy)]
 pub struct CallOptions {
-    /// How long the call may take with all its tries. `None` leaves it to the policy.
+    /// Maximum time of the call with all its tries and pauses. `None`: as long as the policy goes on.
     pub deadline: Option<Duration>,
-    /// How long one try may take; the client's `call_timeout` where it is not said.
+    /// Maximum time of one try; `None`: the client's `call_timeout`.
     pub attempt: Option<Duration>,
-    /// Whether doing it twice is the same as doing it once, or the server notices a repetition.
+    /// True if executing the call twice has the same effect as once, or the server notices a repetition. If false, the
+    /// call is not repeated where the server may have executed it.
     pub idempotent: bool,
 }
 
 impl Default for CallOptions {
-    /// No overall deadline, the client's for each try, idempotent as YARN's methods are.
+    /// Returns options without an overall deadline, with the client's time-out for each try, idempotent as YARN's
+    /// methods are.
     fn default() -> Self {
         Self { deadline: None, attempt: None, idempotent: true }
     }
 }
 
-/// The servers of one service, such as the ResourceManagers of a cluster.
+/// The servers of one service of which one is active, such as the ResourceManagers of a cluster. The proxy remembers
+/// across calls which one it asks first.
 #[derive(Debug)]
 pub struct Proxy {
     client: Client,
@@ -38,25 +41,25 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// A proxy for these servers. Without any, every call fails.
+    /// Makes a proxy for these servers; the first is asked first. Without servers every call fails.
     #[must_use]
     pub fn new(client: Client, targets: Vec<Target>, policy: RetryPolicy) -> Self {
         Self { client, targets: RwLock::new(targets.into()), policy, failovers: Mutex::new(0) }
     }
 
-    /// Replaces the servers, such as for a token that was renewed. Calls under way keep the old ones until
-    /// their next try.
+    /// Replaces the servers, for example when a token was renewed. Calls under way use the new ones from their next try
+    /// on.
     pub fn set_targets(&self, targets: Vec<Target>) {
         *self.targets.write().unwrap_or_else(PoisonError::into_inner) = targets.into();
     }
 
-    /// The servers that new calls are made to.
+    /// Returns the servers, in the order in which they are tried.
     #[must_use]
     pub fn targets(&self) -> Arc<[Target]> {
         Arc::clone(&self.targets.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The server that the next call goes to.
+    /// Returns the server that the next call goes to; `None` without servers.
     #[must_use]
     pub fn current(&self) -> Option<Target> {
         let count = *self.failovers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -73,10 +76,12 @@ impl Proxy {
         }
     }
 
-    /// Calls the active server, tries again and elsewhere as the policy says, and decodes the answer.
+    /// Calls the server that answered last, tries again and elsewhere as the policy says, and decodes the answer. A
+    /// failover counts for all later calls. Retries are logged at info.
     ///
     /// # Errors
-    /// The error of the last try.
+    /// The error of the last try. If only the rest of the overall deadline was left for that try, the error of the try
+    /// before it.
     pub async fn call<Q: Message, R: Message + Default>(
         &self,
         method: &str,
@@ -87,10 +92,10 @@ impl Proxy {
         decode(method, self.call_encoded(method, body, options).await?)
     }
 
-    /// The same with messages that are encoded already.
+    /// Makes a call like [`Proxy::call`], with messages that are encoded already.
     ///
     /// # Errors
-    /// The error of the last try, or where only the time for it was over, that of the one before.
+    /// As [`Proxy::call`].
     pub async fn call_encoded(
         &self,
         method: &str,

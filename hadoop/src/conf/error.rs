@@ -27,10 +27,10 @@ pub enum ConfError {
     Includes {
         /// The file whose inclusion was refused.
         resource: String,
-        /// How deep inclusions may go.
+        /// Maximum depth of inclusions.
         max: usize,
     },
-    /// A resource is longer than any configuration is.
+    /// A resource, or all that are included in it together, is longer than any configuration is.
     #[error("{resource}: longer than {max} bytes")]
     TooLong {
         /// The file or resource.

@@ -30,7 +30,7 @@ pub use xml::{Declared, FileIncludes, Includes, NoIncludes, parse};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The files that are read from a configuration directory, in this order.
+/// The files that are read from a configuration directory, in this order; later ones override earlier ones.
 pub const SITE_FILES: &[&str] = &["core-site.xml", "hdfs-site.xml", "yarn-site.xml"];
 /// The name of the resource of a value that a program itself has set, as Hadoop's configuration names it.
 const PROGRAM: &str = "programmatically";
@@ -43,7 +43,8 @@ struct Property {
     resource: String,
 }
 
-/// Properties in layers, later ones over earlier ones. Values are expanded when they are read.
+/// Properties in layers, later ones over earlier ones. Values are expanded when they are read. Properties that Hadoop
+/// has renamed are found under both names.
 ///
 /// `Debug` shows how many properties there are, never their values.
 #[derive(Clone, Default)]
@@ -62,13 +63,13 @@ impl std::fmt::Debug for Configuration {
 }
 
 impl Configuration {
-    /// No properties at all, no environment.
+    /// Returns a configuration without properties, system properties and environment.
     #[must_use]
     pub fn empty() -> Self {
         Self::default()
     }
 
-    /// Hadoop's defaults of the properties that this library reads, no environment.
+    /// Returns Hadoop's defaults of the properties that this library reads, without an environment.
     #[must_use]
     pub fn with_defaults() -> Self {
         let mut conf = Self::empty();
@@ -78,10 +79,10 @@ impl Configuration {
         conf
     }
 
-    /// The configuration of this process, as Hadoop's own commands find it: the defaults, then the
-    /// [`SITE_FILES`] of `HADOOP_CONF_DIR` (or `$HADOOP_HOME/etc/hadoop`), then those of `YARN_CONF_DIR`
-    /// where that is another directory. Missing files and directories are no error: see
-    /// [`Configuration::sources`] for what was found.
+    /// Reads the configuration of this process, as Hadoop's own commands find it: the defaults, then the [`SITE_FILES`]
+    /// of `HADOOP_CONF_DIR` (or `$HADOOP_HOME/etc/hadoop`), then those of `YARN_CONF_DIR` if that is another directory.
+    /// Missing files and directories are no error (a missing directory is logged as a warning): see
+    /// [`Configuration::sources`] for what was found. Blocks on the file system.
     ///
     /// # Errors
     /// A file that is there and cannot be read or understood.
@@ -102,7 +103,8 @@ impl Configuration {
         Ok(conf)
     }
 
-    /// The defaults and the [`SITE_FILES`] of one directory, with the process's environment.
+    /// Reads the defaults and the [`SITE_FILES`] of one directory, with the process's environment. Missing files are no
+    /// error.
     ///
     /// # Errors
     /// As [`Configuration::load`].
@@ -147,7 +149,8 @@ impl Configuration {
         found
     }
 
-    /// Adds those of the [`SITE_FILES`] that the directory has.
+    /// Adds those of the [`SITE_FILES`] that the directory has, over what there is; missing ones are no error. Files
+    /// before the faulty one stay added.
     ///
     /// # Errors
     /// A file that is there and cannot be read or understood.
@@ -161,7 +164,7 @@ impl Configuration {
         Ok(())
     }
 
-    /// Adds a file, following its inclusions.
+    /// Adds a file over what there is, following its inclusions of other files.
     ///
     /// # Errors
     /// A file that cannot be read or understood.
@@ -170,7 +173,8 @@ impl Configuration {
         self.add_xml(&path.display().to_string(), &text, &mut FileIncludes)
     }
 
-    /// Adds a resource over what there is; properties that an earlier resource made final stay.
+    /// Adds a resource over what there is. `resource` names it in errors and in [`Configuration::source`]. Properties
+    /// that an earlier resource made final stay, with a warning in the log; a property without a value changes nothing.
     ///
     /// # Errors
     /// A text that cannot be understood. Nothing of it is taken then.
@@ -197,67 +201,71 @@ impl Configuration {
         self.properties.insert(name.to_owned(), Property { value, is_final, resource });
     }
 
-    /// Sets a value, over final ones too: the program knows better than its files.
+    /// Sets a value, even of a final property, which stays final. Its source is `programmatically`.
     pub fn set(&mut self, name: &str, value: impl Into<String>) {
         let is_final = self.is_final(name);
         self.put(current_name(name), value.into(), is_final, PROGRAM);
     }
 
-    /// Removes a value, a default as well.
+    /// Removes a property, a default or a final one as well; does nothing if it is not set.
     pub fn unset(&mut self, name: &str) {
         self.properties.remove(current_name(name));
     }
 
-    /// Sets what `${name}` finds before any property, as Java's system properties.
+    /// Sets the value that `${name}` finds before any property, like a system property of Java. It is no property
+    /// itself.
     pub fn set_system(&mut self, name: &str, value: impl Into<String>) {
         self.system.insert(name.to_owned(), value.into());
     }
 
-    /// Sets what `${env.NAME}` finds.
+    /// Sets the value that `${env.NAME}` and [`Configuration::environment`] find; the process's environment stays as it
+    /// is.
     pub fn set_environment(&mut self, name: &str, value: impl Into<String>) {
         self.environment.insert(name.to_owned(), value.into());
     }
 
-    /// An environment variable as this configuration sees it: empty ones count as unset.
+    /// Returns an environment variable as this configuration sees it; `None` if it is unset or empty.
     #[must_use]
     pub fn environment(&self, name: &str) -> Option<&str> {
         self.environment.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// Whether a resource made the property final.
+    /// Returns true if a resource made the property final, so that later resources do not change it.
     #[must_use]
     pub fn is_final(&self, name: &str) -> bool {
         self.properties.get(current_name(name)).is_some_and(|property| property.is_final)
     }
 
-    /// The resource that a value comes from: a file's path, `defaults`, or `programmatically`.
+    /// Returns the resource that a property's value comes from: a file's path, `defaults`, or `programmatically`;
+    /// `None` if it is not set.
     #[must_use]
     pub fn source(&self, name: &str) -> Option<&str> {
         self.properties.get(current_name(name)).map(|property| property.resource.as_str())
     }
 
-    /// All resources that some value comes from, in order of their names.
+    /// Returns all resources that some value comes from, each once, sorted by name.
     #[must_use]
     pub fn sources(&self) -> Vec<&str> {
         let all = self.properties.values().map(|property| property.resource.as_str());
         all.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
     }
 
-    /// The names of all properties, in order.
+    /// Returns the names of all properties, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.properties.keys().map(String::as_str)
     }
 
-    /// The value as its resource has it, unexpanded.
+    /// Returns the value as its resource has it, with references unexpanded; `None` if the property is not set.
     #[must_use]
     pub fn get_raw(&self, name: &str) -> Option<&str> {
         self.properties.get(current_name(name)).map(|property| property.value.as_str())
     }
 
-    /// The value, expanded; `None` when the property is not set.
+    /// Returns the value with `${…}` replaced; references that lead nowhere stay as they are. `None` if the property is
+    /// not set.
     ///
     /// # Errors
-    /// [`ConfError::Expansion`] when the value never stops expanding.
+    /// [`ConfError::Expansion`] if the value never stops expanding (more than 20 replacements, or 1 MiB).
     pub fn get(&self, name: &str) -> Result<Option<String>, ConfError> {
         let Some(value) = self.get_raw(name) else { return Ok(None) };
         match subst::expand(value, self) {
@@ -266,11 +274,13 @@ impl Configuration {
         }
     }
 
-    /// The XML that says the same. With `resolved`, every reference is replaced by what it means here, so
-    /// that the result means the same on any machine; references that lead nowhere stay.
+    /// Returns the configuration as XML, final marks included. With `resolved`, every reference is replaced by its
+    /// value here, so that the result means the same on any machine; references that lead nowhere stay. Environment and
+    /// system properties are not written.
     ///
     /// # Errors
-    /// [`ConfError::Expansion`], with `resolved` only; [`ConfError::TooLong`] when nobody could read it again.
+    /// [`ConfError::Expansion`], with `resolved` only; [`ConfError::TooLong`] if the values have more than 16 MiB,
+    /// which could not be read again.
     pub fn to_xml(&self, resolved: bool) -> Result<String, ConfError> {
         let mut written = Vec::with_capacity(self.properties.len());
         let mut length = 0_usize;

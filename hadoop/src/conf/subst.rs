@@ -8,9 +8,9 @@ const LENGTH_MAX: usize = 1 << 20;
 
 /// Resolves the references in a value.
 pub(crate) trait Lookup {
-    /// A property, unexpanded.
+    /// Returns a property with its references unresolved; `None` if it is not set.
     fn property(&self, name: &str) -> Option<String>;
-    /// An environment variable.
+    /// Returns the value of an environment variable; `None` if it is not set.
     fn variable(&self, name: &str) -> Option<String>;
 }
 

@@ -5,7 +5,7 @@ use super::{ConfError, Configuration};
 use std::time::Duration;
 
 impl Configuration {
-    /// The value without blanks around it; `None` when it is not set or empty.
+    /// Returns the expanded value without blanks around it; `None` if it is not set or empty.
     ///
     /// # Errors
     /// [`ConfError::Expansion`].
@@ -14,16 +14,16 @@ impl Configuration {
         Ok(value.filter(|value| !value.is_empty()))
     }
 
-    /// The value, or why it is needed.
+    /// Returns the value without blanks around it. `why` says in the error what the property is needed for.
     ///
     /// # Errors
-    /// [`ConfError::Missing`] with that reason, [`ConfError::Expansion`].
+    /// [`ConfError::Missing`] with `why` if it is not set or empty; [`ConfError::Expansion`].
     pub fn require(&self, name: &str, why: &'static str) -> Result<String, ConfError> {
         let missing = || ConfError::Missing { name: name.to_owned(), why };
         self.get_trimmed(name)?.ok_or_else(missing)
     }
 
-    /// `true` or `false` in any case; `None` when not set.
+    /// Reads `true` or `false`, in upper or lower case; `None` if the property is not set or empty.
     ///
     /// # Errors
     /// [`ConfError::Type`] for anything else, [`ConfError::Expansion`].
@@ -36,7 +36,7 @@ impl Configuration {
         }
     }
 
-    /// A whole number, decimal or `0x…`; `None` when not set.
+    /// Reads a whole number, decimal or `0x…`; `None` if the property is not set or empty.
     ///
     /// # Errors
     /// [`ConfError::Type`], [`ConfError::Expansion`].
@@ -45,8 +45,8 @@ impl Configuration {
         integer(&value).map(Some).ok_or_else(|| wrong(name, "a whole number"))
     }
 
-    /// A duration: a number with `ns`, `us`, `ms`, `s`, `m`, `h` or `d`, or a bare number of milliseconds;
-    /// `None` when not set.
+    /// Reads a duration: a number with `ns`, `us`, `ms`, `s`, `m`, `h` or `d`, or a bare number of milliseconds; `None`
+    /// if the property is not set or empty.
     ///
     /// # Errors
     /// [`ConfError::Type`], for negative ones too; [`ConfError::Expansion`].
@@ -56,7 +56,8 @@ impl Configuration {
         duration(&value).map(Some).ok_or_else(|| wrong(name, expected))
     }
 
-    /// A number of bytes: a number, with `k`, `m`, `g`, `t`, `p` for powers of 1024; `None` when not set.
+    /// Reads a number of bytes: a number, with `k`, `m`, `g`, `t`, `p` for powers of 1024 and perhaps a `b` after it;
+    /// `None` if the property is not set or empty.
     ///
     /// # Errors
     /// [`ConfError::Type`], [`ConfError::Expansion`].
@@ -67,7 +68,7 @@ impl Configuration {
             .ok_or_else(|| wrong(name, "a number of bytes, such as 1048576 or 1m"))
     }
 
-    /// The parts between commas, trimmed, without empty ones.
+    /// Reads the parts between commas, trimmed, without empty ones; none if the property is not set.
     ///
     /// # Errors
     /// [`ConfError::Expansion`].

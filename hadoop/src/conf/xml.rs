@@ -17,11 +17,11 @@ const NODES_MAX: u32 = 1 << 20;
 pub struct Declared {
     /// Name of the property.
     pub name: String,
-    /// The value; `None` where the element is missing.
+    /// The value, unexpanded; `None` where the element is missing.
     pub value: Option<String>,
-    /// Whether later resources must not change it.
+    /// True if later resources must not change the property.
     pub is_final: bool,
-    /// The resource that says so.
+    /// Name of the resource that declares it: of the included one where it is included.
     pub resource: String,
 }
 
@@ -35,16 +35,16 @@ impl std::fmt::Debug for Declared {
     }
 }
 
-/// Opens the resources that a configuration includes.
+/// Opens the resources that a configuration includes by `<include href="…">`.
 pub trait Includes {
-    /// The text of `href` as seen from `from`, with the name it goes by.
+    /// Returns the name and the text of the resource that `href` means in the resource `from`.
     ///
     /// # Errors
-    /// Whatever keeps it from being read; the inclusion's fallback is taken then, if there is one.
+    /// Any error by which it can't be read; the inclusion's fallback is taken then, if it has one.
     fn open(&mut self, from: &str, href: &str) -> Result<(String, String), ConfError>;
 }
 
-/// Included files on this machine, relative to the file that includes them.
+/// Opens included files of this machine, relative to the file that includes them.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FileIncludes;
 
@@ -59,7 +59,7 @@ impl Includes for FileIncludes {
     }
 }
 
-/// No inclusion is followed: fallbacks are taken, and an inclusion without one is an error.
+/// Follows no inclusion: fallbacks are taken, and an inclusion without one is an error.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoIncludes;
 
@@ -83,10 +83,12 @@ pub(crate) fn read(path: &Path) -> Result<String, ConfError> {
     Ok(text)
 }
 
-/// The properties of a resource, in order, with those of the resources it includes in their place.
+/// Returns the properties of a resource, in order, with those of included resources in their place. `resource` is its
+/// name in errors.
 ///
 /// # Errors
-/// Text that is no configuration, too long, or that includes what cannot be read and has no fallback.
+/// [`ConfError::Xml`] for a text that is no configuration; [`ConfError::TooLong`] above 16 MiB with all inclusions;
+/// [`ConfError::Includes`] above 16 levels; the error of an inclusion that cannot be read and has no fallback.
 pub fn parse(
     resource: &str,
     text: &str,

@@ -11,20 +11,20 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Names under which the library is looked for.
+/// Names under which [`Library::load`] looks for the library, in this order.
 pub const LIBRARY_NAMES: &[&str] = &["libgssapi_krb5.so.2", "libgssapi_krb5.so"];
 
 /// The reason why Kerberos could not be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GssError {
-    /// There is no GSSAPI library on this machine.
+    /// There is no usable GSSAPI library on this machine. Holds what the loader says of each name it tried.
     #[error(
         "Kerberos is needed and no GSSAPI library could be loaded: install MIT Kerberos \
          (Debian: libgssapi-krb5-2, Red Hat: krb5-libs). {0}"
     )]
     Library(String),
-    /// The library refused.
+    /// The library failed or refused an operation, other than getting credentials.
     #[error("{call}: {reason}")]
     Refused {
         /// The operation that the library refused.
@@ -32,7 +32,7 @@ pub enum GssError {
         /// The library's words, of both status codes.
         reason: String,
     },
-    /// There are no tickets to be had.
+    /// The user has no tickets and can get none.
     #[error("no Kerberos tickets from {from}: {reason}")]
     Credential {
         /// The ticket cache or keytab.
@@ -40,7 +40,7 @@ pub enum GssError {
         /// The library's words.
         reason: String,
     },
-    /// The server did not prove who it is.
+    /// The context was established although the server did not prove who it is.
     #[error("the server did not prove who it is")]
     NotMutual,
     /// A name or path holds a zero byte.
@@ -48,16 +48,16 @@ pub enum GssError {
     Name,
 }
 
-/// Whom a context is for.
+/// The server that a context is for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum GssTarget {
     /// A principal with its realm: `yarn/rm.example.org@EXAMPLE.ORG`.
     Principal(String),
     /// A service on a host, whose realm Kerberos finds out.
     Service {
-        /// Such as `yarn`.
+        /// The service, such as `yarn`.
         service: String,
-        /// Such as `rm.example.org`.
+        /// The host, such as `rm.example.org`.
         host: String,
     },
 }
@@ -68,34 +68,37 @@ pub enum GssTarget {
 pub struct Opened {
     /// The message as its sender gave it.
     pub plain: Vec<u8>,
-    /// Whether nobody else could read it.
+    /// True if the message was encrypted, not only signed.
     pub encrypted: bool,
 }
 
-/// One side of a security context. Dropping it forgets its keys.
+/// One side of a security context, which authenticates both sides by tokens that they exchange and protects messages
+/// afterwards. Dropping it forgets its keys.
 pub trait GssContext: Send {
-    /// Takes the peer's token (empty at first) and gives the next one to send, and whether the context stands.
+    /// Takes the peer's token (empty at first). Returns the next token to send, and true once the context is
+    /// established. It may ask a KDC, and so may block.
     ///
     /// # Errors
-    /// Whatever Kerberos says; a context that stands without the server's proof.
+    /// The refusal of Kerberos; [`GssError::NotMutual`] if the context is established without the server's proof.
     fn step(&mut self, token: &[u8]) -> Result<(Vec<u8>, bool), GssError>;
 
-    /// Signs a message, and encrypts it where asked to.
+    /// Signs a message for the peer, and encrypts it if `encrypt` is true. Only once the context is established.
     ///
     /// # Errors
-    /// Whatever Kerberos says; an encryption that was asked for and not done.
+    /// The refusal of Kerberos; also if encryption was asked for and not done.
     fn wrap(&mut self, encrypt: bool, plain: &[u8]) -> Result<Vec<u8>, GssError>;
 
-    /// Checks the peer's message.
+    /// Checks the peer's message and takes its protection off.
     ///
     /// # Errors
     /// A message that was changed, repeated or is out of order.
     fn unwrap(&mut self, wrapped: &[u8]) -> Result<Opened, GssError>;
 
-    /// Bytes that a message may hold for its wrapped form to be at most `raw_max` bytes long.
+    /// Returns the largest number of bytes that a message may have for its wrapped form to have at most `raw_max`
+    /// bytes.
     ///
     /// # Errors
-    /// Whatever Kerberos says.
+    /// The refusal of Kerberos.
     fn plain_max(&self, encrypt: bool, raw_max: u32) -> Result<usize, GssError>;
 }
 
@@ -110,17 +113,17 @@ pub enum Need {
 
 /// Starts security contexts as one user: a Kerberos credential, or a double of it in tests.
 pub trait Initiator: Send + Sync {
-    /// The user's principal.
+    /// Returns the user's principal, such as `alice@EXAMPLE.ORG`.
     fn principal(&self) -> String;
 
-    /// A context for this server; nothing is asked of a KDC before its first step.
+    /// Makes a new context for this server; no KDC is asked before its first step.
     ///
     /// # Errors
-    /// Whatever Kerberos says.
+    /// The refusal of Kerberos, for example of a wrong name.
     fn context(&self, target: &GssTarget) -> Result<Box<dyn GssContext>, GssError>;
 
-    /// Gets newer tickets where that is needed and was not tried just before. Where none are to be had, the old
-    /// ones stay in use and their next context says what is wrong. Nothing happens unless it is overridden.
+    /// Gets newer tickets where that is needed and was not tried just before. If none can be had, the old ones stay in
+    /// use and their next context says what is wrong. The default does nothing.
     fn refresh(&self, need: Need) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         let _ = need;
         Box::pin(std::future::ready(()))
@@ -154,16 +157,16 @@ impl std::fmt::Display for CredentialSource {
     }
 }
 
-/// The loaded library.
+/// The loaded GSSAPI library, which makes credentials. Clones share it.
 #[derive(Clone, derive_more::Debug)]
 #[debug("Library")]
 pub struct Library(Arc<raw::Functions>);
 
 impl Library {
-    /// Loads the library, or says where it was looked for.
+    /// Loads the first of [`LIBRARY_NAMES`] that this machine has.
     ///
     /// # Errors
-    /// [`GssError::Library`].
+    /// [`GssError::Library`], with what the loader says of each name.
     pub fn load() -> Result<Self, GssError> {
         Self::load_from(LIBRARY_NAMES)
     }
@@ -184,10 +187,12 @@ impl Library {
         Err(GssError::Library(tried.join("; ")))
     }
 
-    /// A user's credential. It may ask a KDC, and so may block.
+    /// Acquires a user's credential: reads the ticket cache, or gets tickets for a keytab. It may ask a KDC, and so may
+    /// block.
     ///
     /// # Errors
-    /// No tickets, a keytab without the user's key, a KDC that does not answer: in Kerberos' words.
+    /// [`GssError::Credential`] if there are no tickets, the keytab lacks the user's key, or the KDC does not answer,
+    /// in Kerberos' words; [`GssError::Name`].
     pub fn credential(&self, source: &CredentialSource) -> Result<Credential, GssError> {
         let none = |reason: String| GssError::Credential { from: source.to_string(), reason };
         if let CredentialSource::Keytab { keytab, .. } = source {
@@ -207,7 +212,8 @@ impl Library {
     }
 }
 
-/// A user's tickets, for as long as they last.
+/// A user's credential: its tickets, for as long as they last. A keytab's tickets are forgotten with the last clone and
+/// context.
 #[derive(Clone)]
 pub struct Credential(Arc<Inner>);
 
@@ -218,7 +224,7 @@ struct Inner {
 }
 
 impl Credential {
-    /// How long the tickets lasted when they were acquired; `None` for ever.
+    /// Returns the time for which the tickets were still valid when they were acquired; `None` if for ever.
     #[must_use]
     pub fn lifetime(&self) -> Option<Duration> {
         self.0.lifetime

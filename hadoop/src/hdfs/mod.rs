@@ -26,7 +26,7 @@ use std::time::Duration;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HdfsError {
-    /// The call failed.
+    /// A call to a NameNode failed, after all tries.
     #[error(transparent)]
     Call(#[from] CallError),
     /// The configuration could not be read, or lacks something.
@@ -35,15 +35,16 @@ pub enum HdfsError {
     /// The user could not be found out or logged in.
     #[error(transparent)]
     Login(#[from] LoginError),
-    /// The NameNode gave no token: its cluster has no security.
+    /// The NameNode gave no token, because its cluster has no security; the value is the file system's URI.
     #[error("the NameNode of {0} gives no tokens: security is off there")]
     NoToken(String),
-    /// The NameNode's host has no address to name the token's service by.
+    /// The NameNode's host has no address to name the token's service by; the value is the file system's URI.
     #[error("the NameNode's host {0} has no address")]
     NoAddress(String),
 }
 
-/// The file system that a token is for, in the token's own words: `hdfs://10.1.2.3:8020` or `hdfs://name`.
+/// Returns the file system that a token is for, as the token names it: `hdfs://10.1.2.3:8020` or `hdfs://name`. `None`
+/// for a token of another kind or without a service.
 ///
 /// Hadoop's clients look a token up by their NameNode's address; others, `hdfs-native` among them, by what their
 /// URI says, and miss it when that is a name and the token's service an address. In a container, which has
@@ -55,7 +56,7 @@ pub fn uri_of(token: &Token) -> Option<String> {
     is_one.then(|| format!("hdfs://{}", service.strip_prefix("ha-hdfs:").unwrap_or(service)))
 }
 
-/// Gets, renews and cancels the tokens of one file system.
+/// Gets, renews and cancels the delegation tokens of one file system.
 #[derive(Debug)]
 pub struct HdfsTokens {
     proxy: Proxy,
@@ -64,10 +65,11 @@ pub struct HdfsTokens {
 }
 
 impl HdfsTokens {
-    /// For the file system of a URI (`hdfs://name-or-host:port`), or `fs.defaultFS` where none is given.
+    /// Prepares for the file system of a URI (`hdfs://name-or-host:port`), or of `fs.defaultFS` where none is given.
+    /// Calls no NameNode, but may look hosts up.
     ///
     /// # Errors
-    /// What is wrong with the configuration or the URI.
+    /// See [`HdfsError`]: a configuration or URI that is wrong, or no way for this user to authenticate.
     pub async fn new(
         conf: &Configuration,
         login: &Login,
@@ -107,14 +109,14 @@ impl HdfsTokens {
         Ok(Self { proxy: Proxy::new(client, targets, policy), file_system, use_ip })
     }
 
-    /// The file system.
+    /// Returns the file system that the tokens are for.
     #[must_use]
     pub fn file_system(&self) -> &FileSystem {
         &self.file_system
     }
 
-    /// A token that `renewer` may renew - for YARN the ResourceManager's principal. Its service is set to what
-    /// HDFS clients look for.
+    /// Gets a token of this user from the active NameNode; only `renewer` may renew it (for YARN the ResourceManager's
+    /// principal). Its service is set to what HDFS clients look for.
     ///
     /// # Errors
     /// See [`HdfsError`].
@@ -145,8 +147,8 @@ impl HdfsTokens {
         Ok(service_of(&node.host, address, self.use_ip))
     }
 
-    /// Renews a token; gives when it expires now, in milliseconds since 1970. Only its renewer may, with
-    /// Kerberos.
+    /// Renews a token at the NameNode. Returns its new expiry in milliseconds since 1970. Only the token's renewer may
+    /// do this, authenticated by Kerberos.
     ///
     /// # Errors
     /// See [`HdfsError`].
@@ -157,7 +159,7 @@ impl HdfsTokens {
         Ok(response.new_expiry_time)
     }
 
-    /// Cancels a token.
+    /// Cancels a token at the NameNode; nobody can use it afterwards.
     ///
     /// # Errors
     /// See [`HdfsError`].

@@ -14,22 +14,24 @@ pub struct NameNode {
     pub port: u16,
 }
 
-/// A file system of HDFS.
+/// A file system of HDFS, as the configuration describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileSystem {
-    /// `hdfs://name` or `hdfs://host:port`.
+    /// The URI without a path: `hdfs://name` or `hdfs://host:port`.
     pub uri: String,
-    /// Its name, where it has several NameNodes.
+    /// Its name service, if it has several NameNodes; otherwise `None`.
     pub name_service: Option<String>,
-    /// All its NameNodes, active or not.
+    /// All its NameNodes, active or not, in the configuration's order; at least one.
     pub name_nodes: Vec<NameNode>,
 }
 
 impl FileSystem {
-    /// The file system of a URI, or `fs.defaultFS` where none is given.
+    /// Finds the file system of a URI, or of `fs.defaultFS` where none is given. A NameNode without
+    /// a port has 8020.
     ///
     /// # Errors
-    /// A URI that is not HDFS's; NameNodes without addresses.
+    /// [`ConfError::Type`] for a URI or address that is wrong; [`ConfError::Missing`] for a
+    /// NameNode without an address, or no URI at all.
     pub fn from_conf(conf: &Configuration, uri: Option<&str>) -> Result<Self, ConfError> {
         const DEFAULT: &str = "fs.defaultFS";
         let uri = match uri {
@@ -56,7 +58,8 @@ impl FileSystem {
         Ok(Self { uri: format!("hdfs://{authority}"), name_service, name_nodes })
     }
 
-    /// The service of tokens for all NameNodes together; nothing where there is one only.
+    /// Returns the service that tokens for all NameNodes together carry, `ha-hdfs:NAME`; `None` if
+    /// there is one NameNode only.
     #[must_use]
     pub fn logical_service(&self) -> Option<String> {
         self.name_service.as_ref().map(|name| format!("ha-hdfs:{name}"))

@@ -51,7 +51,7 @@ pub enum LoginError {
     /// The configuration could not be read, or a property not be used.
     #[error(transparent)]
     Conf(#[from] ConfError),
-    /// The token file.
+    /// The token file of `HADOOP_TOKEN_FILE_LOCATION` could not be read.
     #[error(transparent)]
     Token(#[from] TokenError),
     /// Kerberos has refused, or cannot be used here.
@@ -63,12 +63,12 @@ pub enum LoginError {
     /// `KRB5KEYTAB` names a keytab, and `KRB5PRINCIPAL` nobody in it.
     #[error("KRB5KEYTAB is set and KRB5PRINCIPAL is not")]
     NoPrincipal,
-    /// Tickets could not be renewed.
+    /// Tickets could not be renewed; the old ones stay in use.
     #[error("cannot renew Kerberos tickets by {command}: {reason}")]
     Renew {
         /// The command that was run.
         command: String,
-        /// How it ended.
+        /// The command's error output, or why it did not run to its end.
         reason: String,
     },
     /// Somebody else has logged in to the ticket cache since.
@@ -76,9 +76,9 @@ pub enum LoginError {
     OtherUser {
         /// The ticket cache, in words such as `the default ticket cache`.
         from: String,
-        /// Whose it was.
+        /// The principal that this login is for.
         was: String,
-        /// Whose it is.
+        /// The principal that the cache holds now.
         now: String,
     },
     /// The runtime is shutting down.
@@ -145,7 +145,8 @@ impl Security {
     }
 }
 
-/// A user of Hadoop. Clones are the same user with the same tokens.
+/// A user of Hadoop: a name, tokens, and perhaps Kerberos tickets, which are renewed while a clone lives. Clones are
+/// the same user with the same tokens.
 #[derive(Clone)]
 pub struct Login(Arc<Inner>);
 
@@ -170,10 +171,10 @@ impl std::fmt::Debug for Login {
 }
 
 impl Login {
-    /// The user that Hadoop's own commands would be here: with Kerberos `KRB5PRINCIPAL` by the keytab
+    /// Returns the user that Hadoop's own commands would be here. With Kerberos that is `KRB5PRINCIPAL` by the keytab
     /// `KRB5KEYTAB` where they are set, else the owner of the ticket cache; without it `HADOOP_USER_NAME` or the
-    /// operating system's user; with the tokens of `HADOOP_TOKEN_FILE_LOCATION`. Where `HADOOP_PROXY_USER` is
-    /// set, that user acts for the one it names.
+    /// operating system's user. The user has the tokens of `HADOOP_TOKEN_FILE_LOCATION`. Where `HADOOP_PROXY_USER` is
+    /// set, the user acts for the one it names.
     ///
     /// A process that has tokens and no Kerberos tickets - a container - logs in all the same.
     ///
@@ -210,10 +211,10 @@ impl Login {
         })
     }
 
-    /// A user by name, with these tokens and no Kerberos.
+    /// Returns a user by name, with these tokens and without Kerberos. Asks nobody.
     ///
     /// # Errors
-    /// [`LoginError::Conf`].
+    /// [`LoginError::Conf`] for a property about security that cannot be used.
     pub fn simple(
         conf: &Configuration,
         user: impl Into<String>,
@@ -222,8 +223,8 @@ impl Login {
         Ok(Self::new(user.into(), None, credentials, Security::from_conf(conf)?))
     }
 
-    /// The owner of a keytab, with the tokens of `HADOOP_TOKEN_FILE_LOCATION`. `_HOST` in the principal is
-    /// replaced by this machine's name.
+    /// Logs the owner of a keytab in, with the tokens of `HADOOP_TOKEN_FILE_LOCATION`. `_HOST` in the principal is
+    /// replaced by this machine's name. Asks a KDC, and renews the tickets from then on.
     ///
     /// # Errors
     /// See [`LoginError`].
@@ -250,8 +251,8 @@ impl Login {
         Self(Arc::new(Inner { user, real: None, credentials, tickets, security }))
     }
 
-    /// Another user, for whom this one acts. Servers must allow it (`hadoop.proxyuser.…`). It begins without
-    /// tokens.
+    /// Returns another user for whom this one acts; it begins without tokens. Servers must allow it
+    /// (`hadoop.proxyuser.…`).
     #[must_use]
     pub fn proxy(&self, user: impl Into<String>) -> Self {
         Self(Arc::new(Inner {
@@ -263,13 +264,13 @@ impl Login {
         }))
     }
 
-    /// The full name: `alice`, or with Kerberos `alice@EXAMPLE.ORG`.
+    /// Returns the full name: `alice`, or with Kerberos `alice@EXAMPLE.ORG`.
     #[must_use]
     pub fn user(&self) -> &str {
         &self.0.user
     }
 
-    /// The name without host and realm, which is what Hadoop's default rule makes of a principal.
+    /// Returns the name without host and realm, which is what Hadoop's default rule makes of a principal.
     #[must_use]
     pub fn short_name(&self) -> &str {
         self.0.user.split(['/', '@']).next().unwrap_or_default()
@@ -281,36 +282,40 @@ impl Login {
         self.0.real.as_ref()
     }
 
-    /// Whether the cluster authenticates, by the configuration.
+    /// Returns true if the configuration says that the cluster authenticates (`hadoop.security.authentication` is
+    /// `kerberos`).
     #[must_use]
     pub fn is_secure(&self) -> bool {
         self.0.security.kerberos
     }
 
-    /// The principal and the keytab that this user logged in with, for libraries with a login of their own.
+    /// Returns the principal and the keytab that this user logged in with; `None` for any other login. For libraries
+    /// with a login of their own.
     #[must_use]
     pub fn keytab(&self) -> Option<(&str, &Path)> {
         self.0.tickets.as_ref().and_then(Tickets::keytab)
     }
 
-    /// A copy of the tokens and secret keys.
+    /// Returns a copy of the user's tokens and secret keys.
     #[must_use]
     pub fn credentials(&self) -> Credentials {
         self.0.credentials.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Adds tokens and secret keys, over those with the same aliases.
+    /// Adds tokens and secret keys for all clones, over those with the same aliases. Targets that were made before do
+    /// not change.
     pub fn add_credentials(&self, more: Credentials) {
         self.0.credentials.write().unwrap_or_else(PoisonError::into_inner).extend(more);
     }
 
-    /// Adds one token.
+    /// Adds one token for all clones, over one with the same alias. Targets that were made before do not change.
     pub fn add_token(&self, alias: impl Into<String>, token: Token) {
         self.0.credentials.write().unwrap_or_else(PoisonError::into_inner).add(alias, token);
     }
 
-    /// How to call a service there as this user: with the token for it, else with Kerberos, else without
-    /// authentication where the cluster has none.
+    /// Returns how to call a service as this user: with the token for it, else with Kerberos, else without
+    /// authentication where the cluster has none. Looks the host up if the user has a token of the service's kind, or
+    /// the principal needs the host's name.
     ///
     /// # Errors
     /// [`LoginError::Conf`] where Kerberos is to be used and the configuration does not name the service's
@@ -325,7 +330,7 @@ impl Login {
         self.target_with(service, host, port, token).await
     }
 
-    /// The same with a token that is at hand, such as a NodeManager's.
+    /// Returns the same with a token that is at hand, such as a NodeManager's; the user's own tokens are not looked at.
     ///
     /// # Errors
     /// As [`Login::target`].
@@ -408,9 +413,9 @@ impl Login {
         })
     }
 
-    /// How long until the Kerberos tickets should be renewed: at four fifths of the time that they still had when this
-    /// process acquired them; zero once that is over. A proxy user's are those of the real user. `None` without tickets,
-    /// or with ones that last for ever.
+    /// Returns the time until the Kerberos tickets should be renewed: at four fifths of the time that they still had
+    /// when this process acquired them; zero once that is over. A proxy user's are those of the real user. `None`
+    /// without tickets, or with ones that last for ever.
     #[must_use]
     pub fn renew_in(&self) -> Option<Duration> {
         match (&self.0.tickets, &self.0.real) {
@@ -426,9 +431,9 @@ impl Login {
         self.0.tickets.as_ref().unwrap().age(by);
     }
 
-    /// Renews the Kerberos tickets now: a keytab's by a new login, a ticket cache's by `kinit -R`, or where that
-    /// fails by what somebody else has put into the cache. Connections that there are keep what they have. It is
-    /// seldom needed: tickets are renewed as they age, as [the module says](self).
+    /// Renews the Kerberos tickets now: a keytab's by a new login, a ticket cache's by `kinit -R`, or where that fails
+    /// by what somebody else has put into the cache. Does nothing without tickets. Open connections keep what they
+    /// have. It is seldom needed: tickets are renewed as they age, as [the module says](self).
     ///
     /// # Errors
     /// See [`LoginError`]. The old tickets stay in use.

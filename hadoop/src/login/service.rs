@@ -17,11 +17,11 @@ pub enum Service {
 }
 
 impl Service {
-    /// All of them.
+    /// All services.
     pub const ALL: [Self; 4] =
         [Self::ResourceManager, Self::Scheduler, Self::NodeManager, Self::NameNode];
 
-    /// The protocol's name.
+    /// Returns the name of the service's protocol, as Java names its interface.
     #[must_use]
     pub fn protocol(self) -> &'static str {
         match self {
@@ -32,7 +32,7 @@ impl Service {
         }
     }
 
-    /// The kind of token that it takes.
+    /// Returns the kind of token that the service takes.
     #[must_use]
     pub fn token_kind(self) -> &'static str {
         match self {
@@ -43,7 +43,7 @@ impl Service {
         }
     }
 
-    /// The property that names its Kerberos principal.
+    /// Returns the property that names the service's Kerberos principal.
     #[must_use]
     pub fn principal_property(self) -> &'static str {
         match self {
@@ -53,7 +53,7 @@ impl Service {
         }
     }
 
-    /// Whether it takes Kerberos as well as tokens.
+    /// Returns true if the service takes Kerberos as well as tokens; others take tokens only.
     #[must_use]
     pub fn takes_kerberos(self) -> bool {
         matches!(self, Self::ResourceManager | Self::NameNode)

@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 const HEAD_MAX: usize = 64 << 10;
 const END: &[u8] = b"\r\n\r\n";
 
-/// Decodes an answer.
+/// Decodes a node's answer to one request of HTTP/1.0.
 #[derive(Debug, Default)]
 pub struct HttpResponse {
     head: BytesMut,
@@ -18,10 +18,12 @@ pub struct HttpResponse {
 }
 
 impl HttpResponse {
-    /// Takes bytes and gives what of them is body.
+    /// Takes bytes of the answer and returns the part of them that belongs to its body; empty while
+    /// the head is not whole (at most 64 KiB). Bytes behind the announced length are dropped.
     ///
     /// # Errors
-    /// An answer that is not HTTP, or that comes in an encoding although none was asked for.
+    /// [`LogError::Answer`] if the answer is not HTTP, or comes in an encoding although none was
+    /// asked for.
     pub fn give(&mut self, bytes: Bytes) -> Result<Bytes, LogError> {
         let mut body = match self.status {
             Some(_) => bytes,
@@ -37,22 +39,23 @@ impl HttpResponse {
         Ok(body)
     }
 
-    /// The answer's status, once its head is there.
+    /// Returns the answer's status, such as 200; `None` until its head is whole.
     #[must_use]
     pub fn status(&self) -> Option<u16> {
         self.status
     }
 
-    /// Whether nothing more is to come.
+    /// Returns true once the body has as many bytes as the head announced. Never true if the head
+    /// announces no length: then the body ends with the connection.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.left == Some(0)
     }
 
-    /// The connection has ended.
+    /// Checks that the answer is whole; called when the connection has ended.
     ///
     /// # Errors
-    /// An answer of which something is missing.
+    /// [`LogError::Answer`] if something of the answer is missing.
     pub fn finish(&self) -> Result<(), LogError> {
         match (self.status, self.left) {
             (None, _) => Err(LogError::Answer("it ends before it begins")),

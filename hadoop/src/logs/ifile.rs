@@ -241,7 +241,7 @@ fn hash(application: ApplicationId) -> [u8; HASH as usize] {
 /// file and the number of its bytes that are whole, which is 0 for a file that has just been begun.
 ///
 /// # Errors
-/// Bytes that are no such file.
+/// [`LogError::Malformed`] for bytes that are no such file.
 pub fn checksum(bytes: &[u8]) -> Result<(String, u64), LogError> {
     let mut cursor = Cursor::new(bytes);
     let length = cursor.count()?;

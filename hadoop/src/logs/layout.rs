@@ -13,25 +13,26 @@ const BUCKETS: i32 = 10_000;
 pub struct LogPlace {
     /// The format of the files in it.
     pub format: LogFormat,
-    /// Its path, with a scheme where the configuration has one.
+    /// The path of the directory, with a scheme where the configuration has one. It may not exist.
     pub directory: String,
 }
 
 /// The kind of a file in a [`LogPlace`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NodeFile {
-    /// A node's logs.
+    /// A file with a node's logs, which can be read.
     Logs,
     /// The [`checksum`](super::checksum) of an indexed file.
     Checksum,
-    /// A node is still writing it.
+    /// A file that a node is still writing; not to be read.
     Partial,
     /// An archive of such files (`mapred archive-logs`), which is not read here.
     Archive,
 }
 
 impl NodeFile {
-    /// By its name.
+    /// Returns the kind of a file by the end of its name: `.tmp` is partial, `-checksum` a checksum, `.har` an archive,
+    /// all others are logs. Does not look at the file.
     #[must_use]
     pub fn named(name: &str) -> Self {
         match name {

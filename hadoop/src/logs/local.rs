@@ -13,20 +13,20 @@ const HEAD_MAX: usize = 64 << 10;
 /// The text right before a log's bytes.
 const CONTENTS: &[u8] = b"\nLogContents:\n";
 
-/// A log on a node.
+/// A log file of a container on its node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalLog {
-    /// The file's name.
+    /// The file's name, such as `stdout`.
     pub name: String,
-    /// Its length when the node looked.
+    /// Its length in bytes when the node looked.
     pub length: u64,
 }
 
-/// The logs in a node's answer to `/ws/v1/node/containers/ID/logs` in XML; only those that are on the node,
-/// not those that it knows to be in HDFS.
+/// Decodes the logs in a node's answer to `/ws/v1/node/containers/ID/logs` in XML; only those that are on the node, not
+/// those that it knows to be in HDFS.
 ///
 /// # Errors
-/// An answer that is no such list.
+/// [`LogError::Answer`] if the answer is no such list, or has more than 4 MiB.
 pub fn local_logs(answer: &str) -> Result<Vec<LocalLog>, LogError> {
     let wrong = || LogError::Answer("the list of logs is not one");
     if answer.len() > LIST_MAX {
@@ -66,8 +66,8 @@ enum State {
     Over,
 }
 
-/// Decodes a node's answer to `/ws/v1/node/containers/ID/logs/FILE`. What the node adds of earlier parts of
-/// the log, which are in HDFS already, is not part of it.
+/// Decodes a node's answer to `/ws/v1/node/containers/ID/logs/FILE`. Earlier parts of the log, which are in HDFS
+/// already and which the node adds, are left out.
 #[derive(derive_more::Debug)]
 #[debug("LocalLogs {{ .. }}")]
 pub struct LocalLogs {
@@ -83,21 +83,23 @@ impl Default for LocalLogs {
 }
 
 impl LocalLogs {
-    /// Takes bytes, once [`LocalLogs::poll`] has given all that was in the earlier ones.
+    /// Takes bytes of the answer; to be called only when [`LocalLogs::poll`] has returned `None`, as earlier bytes are
+    /// replaced.
     pub fn give(&mut self, bytes: Bytes) {
         self.input = bytes;
     }
 
-    /// Whether the log is over, whatever the answer goes on with.
+    /// Returns true once the log's own bytes and [`LogEvent::End`] have been given out; bytes that the node appends
+    /// after them are ignored.
     #[must_use]
     pub fn is_over(&self) -> bool {
         matches!(self.state, State::Over)
     }
 
-    /// The next event; `None` when more bytes are needed, or none.
+    /// Returns the next event; `None` if more bytes are needed or the log is over.
     ///
     /// # Errors
-    /// An answer that is no log.
+    /// [`LogError::Answer`] if no log begins in the first 64 KiB, or its head names no container or size.
     pub fn poll(&mut self) -> Result<Option<LogEvent>, LogError> {
         match self.state {
             State::Head => self.head(),
@@ -116,10 +118,11 @@ impl LocalLogs {
         }
     }
 
-    /// The answer has ended.
+    /// Says that the answer has ended. Returns the end of a log that was still open; it is complete if it had all its
+    /// bytes.
     ///
     /// # Errors
-    /// An end before the log has begun.
+    /// [`LogError::Answer`] if the log had not begun.
     pub fn finish(&mut self) -> Result<Option<LogEvent>, LogError> {
         match std::mem::replace(&mut self.state, State::Over) {
             State::Head => Err(LogError::Answer("it ends before a log begins")),

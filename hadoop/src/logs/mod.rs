@@ -60,7 +60,7 @@ pub use reader::{LogDecoder, LogReader, LogStep, ReadRange};
 use crate::yarn::messages::ContainerId;
 use bytes::Bytes;
 
-/// How a node's file is written (`yarn.log-aggregation.file-formats`).
+/// The format of a node's file (`yarn.log-aggregation.file-formats`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum LogFormat {
@@ -73,26 +73,27 @@ pub enum LogFormat {
 /// The name, owner and size of one log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogHeader {
-    /// Whose it is.
+    /// The container that wrote the log.
     pub container: ContainerId,
     /// The file's name: `stdout`, `stderr`, ….
     pub name: String,
-    /// How many bytes it has, as its writer says.
+    /// Its length in bytes, as its writer says; the log may turn out shorter.
     pub length: u64,
-    /// When it was last written to, milliseconds since 1970; TFile does not keep it, nodes tell it in words.
+    /// Time of its last change in milliseconds since 1970. `None` where it is not known: TFile does not keep it, and
+    /// nodes tell it in words.
     pub modified: Option<i64>,
 }
 
 /// An event of a decoder: for each log first `File`, then its `Bytes`, then `End`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LogEvent {
-    /// A log begins.
+    /// A log begins; the next events are about it.
     File(LogHeader),
-    /// The next of its bytes.
+    /// The next bytes of the log.
     Bytes(Bytes),
-    /// It is over.
+    /// The log is over; the next event is about another one.
     End {
-        /// Whether it had as many bytes as its header says.
+        /// True if it had as many bytes as its header says.
         complete: bool,
     },
 }
@@ -100,9 +101,9 @@ pub enum LogEvent {
 /// Selects logs; a field that is `None` selects all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// Only this container's.
+    /// Selects only logs of this container.
     pub container: Option<ContainerId>,
-    /// Only files of this name.
+    /// Selects only files of this name.
     pub file: Option<String>,
 }
 
@@ -122,13 +123,13 @@ fn same(one: ContainerId, other: ContainerId) -> bool {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogError {
-    /// The bytes are not of the format.
+    /// The bytes are not of the format, or damaged; the text says where.
     #[error("not a log file of this format, or a damaged one: {0}")]
     Malformed(&'static str),
     /// The file is of another application.
     #[error("the file was not written for this application")]
     OtherApplication,
-    /// A compression that Hadoop has in libraries of others.
+    /// The file is compressed in a way for which Hadoop needs other libraries; the value is its name.
     #[error("the file is compressed with {0}, which is not supported: none and gz are")]
     Compression(String),
     /// Something in the file is larger than anything that Hadoop writes.
@@ -144,13 +145,13 @@ pub enum LogError {
     /// The file could not be read.
     #[error("the log file cannot be read: {0}")]
     Read(#[source] std::io::Error),
-    /// A node's answer is none that nodes give.
+    /// A node's answer is not one that nodes give; the text says why.
     #[error("the node's answer cannot be understood: {0}")]
     Answer(&'static str),
-    /// A node did not answer.
+    /// A node could not be reached, or did not answer in time.
     #[error("node {address}: {source}")]
     Node {
-        /// Its web address.
+        /// The node's web address, as `host:port`.
         address: String,
         /// The I/O error.
         source: std::io::Error,
@@ -158,11 +159,11 @@ pub enum LogError {
     /// A node answered something else than a log.
     #[error("node {address}: {status} {reason}")]
     Refused {
-        /// Its web address.
+        /// The node's web address, as `host:port`.
         address: String,
-        /// The status of HTTP.
+        /// The HTTP status, 0 if there was none.
         status: u16,
-        /// The reason phrase of the node's answer.
+        /// The beginning of the answer's body, at most 300 characters.
         reason: String,
     },
 }

@@ -18,7 +18,7 @@ const READ: usize = 64 << 10;
 /// Characters of a refusal that are kept.
 const REASON_MAX: usize = 300;
 
-/// A node that has logs.
+/// A node that has logs of running containers. Nothing is connected until one is asked for.
 #[derive(Debug, Clone)]
 pub struct NodeLogs {
     address: String,
@@ -27,16 +27,16 @@ pub struct NodeLogs {
 }
 
 impl NodeLogs {
-    /// By the node's web address, as a `ContainerReport` has it: `http://host:port` or `host:port`. `user`
-    /// is whom the node shall take us for where it believes what it is told; nodes that want Kerberos or TLS
-    /// for their web addresses refuse. Each wait for the node may take `patience`.
+    /// Makes it by the node's web address, as a `ContainerReport` has it: `http://host:port` or `host:port`. `user` is
+    /// the name that the node is told; nodes that want Kerberos or TLS for their web addresses refuse. Each wait for
+    /// the node may take `patience`.
     #[must_use]
     pub fn new(address: &str, user: &str, patience: Duration) -> Self {
         let address = address.strip_prefix("http://").unwrap_or(address).trim_end_matches('/');
         Self { address: address.to_owned(), user: user.to_owned(), patience }
     }
 
-    /// The container's logs.
+    /// Asks the node for the container's logs that are on the node. Makes a connection of its own.
     ///
     /// # Errors
     /// [`LogError::Node`], [`LogError::Refused`] where the node does not know the container or the user may
@@ -54,7 +54,8 @@ impl NodeLogs {
         local_logs(&String::from_utf8_lossy(&list))
     }
 
-    /// One of them, as far as it is written.
+    /// Opens one of the container's logs, as far as it is written when the node reads it. `name` is the file's name,
+    /// such as `stdout`. Makes a connection of its own.
     ///
     /// # Errors
     /// As [`NodeLogs::list`].
@@ -135,7 +136,7 @@ impl Answer {
     }
 }
 
-/// A log as it comes from a node.
+/// One log as it comes from a node. Dropping it closes the connection.
 #[derive(derive_more::Debug)]
 #[debug("NodeLogStream {{ node: {:?}, .. }}", self.answer.node)]
 pub struct NodeLogStream {
@@ -144,7 +145,7 @@ pub struct NodeLogStream {
 }
 
 impl NodeLogStream {
-    /// The next event; `None` at the end.
+    /// Returns the next event, waiting for the node at most `patience` for each read; `None` at the end.
     ///
     /// # Errors
     /// As [`NodeLogs::list`].

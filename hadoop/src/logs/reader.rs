@@ -11,23 +11,23 @@ use std::future::Future;
 /// Bytes of a log that are read at once.
 pub(super) const READ_MAX: u64 = 1 << 20;
 
-/// The next step of a decoder.
+/// The next step of a [`LogDecoder`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LogStep {
-    /// It needs these bytes of the file, all of them, for [`LogDecoder::give`].
+    /// The decoder needs these bytes of the file, all of them, for [`LogDecoder::give`].
     Read {
         /// Offset in the file, in bytes.
         offset: u64,
         /// Number of bytes to read, exactly.
         length: usize,
     },
-    /// It has found something.
+    /// The decoder has found something.
     Event(LogEvent),
-    /// There is no more.
+    /// The file has no more of the selected logs.
     End,
 }
 
-/// Decodes one node's file of one application: bytes in, events out.
+/// Decodes one node's file of one application: bytes in, events out. Reads nothing itself.
 pub struct LogDecoder(Format);
 
 enum Format {
@@ -46,8 +46,9 @@ impl std::fmt::Debug for LogDecoder {
 }
 
 impl LogDecoder {
-    /// For a file of this many bytes. Of an indexed file that a [`checksum`](super::checksum) tells of, only
-    /// as many count as it says are whole.
+    /// Makes a decoder for a file of `length` bytes. Of an indexed file that has a [`checksum`](super::checksum), only
+    /// as many bytes count as that says are whole. `selection` chooses the logs; a TFile does not name its application,
+    /// so `application` is checked for an indexed file only.
     #[must_use]
     pub fn new(
         format: LogFormat,
@@ -75,7 +76,7 @@ impl LogDecoder {
         }
     }
 
-    /// Takes the bytes that the last step asked for.
+    /// Takes the bytes that the last [`LogStep::Read`] asked for.
     ///
     /// # Errors
     /// As [`LogDecoder::step`].
@@ -89,10 +90,10 @@ impl LogDecoder {
 
 /// A file of which ranges can be read.
 pub trait ReadRange: Send {
-    /// Exactly these bytes.
+    /// Reads exactly these bytes of the file.
     ///
     /// # Errors
-    /// Whatever keeps them from being read; the file's end, too.
+    /// Any error that keeps them from being read; an early end of the file is one.
     fn read_range(
         &mut self,
         offset: u64,
@@ -100,7 +101,7 @@ pub trait ReadRange: Send {
     ) -> impl Future<Output = std::io::Result<Bytes>> + Send;
 }
 
-/// A decoder and what it reads from.
+/// Reads the logs of one file from a source of ranges.
 #[derive(Debug)]
 pub struct LogReader<S> {
     source: S,
@@ -108,16 +109,16 @@ pub struct LogReader<S> {
 }
 
 impl<S: ReadRange> LogReader<S> {
-    /// Reads `source` as `decoder` asks for it.
+    /// Makes a reader that reads `source` as `decoder` asks for it. Reads nothing yet.
     #[must_use]
     pub fn new(source: S, decoder: LogDecoder) -> Self {
         Self { source, decoder }
     }
 
-    /// The next event; `None` at the end. It may be dropped while it waits and called again.
+    /// Returns the next event; `None` at the end. Its future may be dropped while it waits, and the call made again.
     ///
     /// # Errors
-    /// [`LogError::Read`], and as [`LogDecoder::step`].
+    /// [`LogError::Read`], which may be tried again, and as [`LogDecoder::step`].
     pub async fn next(&mut self) -> Result<Option<LogEvent>, LogError> {
         loop {
             match self.decoder.step()? {

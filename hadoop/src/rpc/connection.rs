@@ -49,7 +49,7 @@ struct Protected {
     inner: FrameDecoder,
 }
 
-/// The client's side of a connection.
+/// The client's side of a connection. The caller moves the bytes, tells the time, and takes the events.
 pub struct Connection {
     setup: Setup,
     phase: Phase,
@@ -83,7 +83,7 @@ impl std::fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// A connection that has just come about. Its first bytes are ready to be sent.
+    /// Makes a connection whose stream exists. Its first bytes are ready to be sent.
     #[must_use]
     pub fn new(setup: Setup, now: Time) -> Self {
         let mut connection = Self::without_stream(setup);
@@ -91,7 +91,7 @@ impl Connection {
         connection
     }
 
-    /// A connection that is to come about: calls are kept for [`start`](Self::start), and their deadlines hold.
+    /// Makes a connection without a stream yet: calls are kept for [`start`](Self::start), and their deadlines hold.
     #[must_use]
     pub fn without_stream(setup: Setup) -> Self {
         Self {
@@ -133,11 +133,11 @@ impl Connection {
         self.greet(now);
     }
 
-    /// Makes a call, or keeps it until authentication is through.
+    /// Makes a call, or keeps it until authentication is through. Its result comes as an [`Event::Reply`].
     ///
     /// # Errors
-    /// [`CallError::Overloaded`] above the bounds, [`CallError::TooLong`], or the end of the connection.
-    /// Nothing was sent then, and no event comes.
+    /// [`CallError::Overloaded`] above the bounds or if the call's number waits already, [`CallError::TooLong`], or the
+    /// end of the connection. Nothing was sent then, and no event comes.
     pub fn call(&mut self, request: Request, now: Time) -> Result<(), CallError> {
         if let Phase::Closed = self.phase {
             let error = ConnectionError::Closed("it had ended before".to_owned());
@@ -173,49 +173,50 @@ impl Connection {
         Ok(())
     }
 
-    /// Forgets a call whose caller has gone. An answer that still comes is skipped.
+    /// Forgets a call whose caller has gone: no event comes. The server may carry it out; an answer that still comes is
+    /// skipped.
     pub fn cancel(&mut self, id: i32, now: Time) {
         self.remove(id, now);
     }
 
-    /// Whether another call would be refused now.
+    /// Returns true if another call would be refused now, because of the number of calls or of unsent bytes.
     #[must_use]
     pub fn is_full(&self) -> bool {
         let limits = &self.setup.limits;
         self.calls.len() >= limits.calls || self.outbound.len() + self.queued >= limits.unsent
     }
 
-    /// Calls that wait.
+    /// Returns the number of calls that have no result yet, unsent ones among them.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.calls.len()
     }
 
-    /// Whether the connection has ended.
+    /// Returns true if the connection has ended; it takes no calls any more.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         matches!(self.phase, Phase::Closed)
     }
 
-    /// Takes the bytes that are to be sent.
+    /// Takes all bytes that are to be sent; empty if there are none.
     pub fn take_outbound(&mut self) -> Bytes {
         self.outbound.split().freeze()
     }
 
-    /// Whether bytes are to be sent.
+    /// Returns true if bytes are to be sent.
     #[must_use]
     pub fn has_outbound(&self) -> bool {
         !self.outbound.is_empty()
     }
 
-    /// The next thing that has happened.
+    /// Takes the next thing that has happened; `None` if everything was taken.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// Takes bytes from the server, up to where a KDC may have to be asked. What comes back is to be run, and its
-    /// answer given to [`resume`](Self::resume); no more bytes are to be taken until then. Calls are taken, and their
-    /// deadlines and the greeting's hold meanwhile.
+    /// Takes bytes from the server, up to where a KDC may have to be asked. A step that is returned is to be run, and
+    /// its outcome given to [`resume`](Self::resume); no more bytes are to be taken until then. Calls are taken, and
+    /// their deadlines and the greeting's hold meanwhile. Bytes after the end of the stream are dropped.
     #[must_use]
     pub fn take(&mut self, bytes: &[u8], now: Time) -> Option<Ask> {
         if matches!(self.phase, Phase::Closed | Phase::Streamless) {
@@ -261,7 +262,9 @@ impl Connection {
         self.close(error);
     }
 
-    /// Ends the connection: the stream has ended, or something that this value does not see went wrong.
+    /// Ends the connection with `error`: the stream has ended, or something went wrong that this value does not see.
+    /// Every call that waits gets the error as its result, then [`Event::Closed`] follows. Does nothing the second
+    /// time.
     pub fn close(&mut self, error: ConnectionError) {
         if self.is_closed() {
             return;
@@ -278,7 +281,7 @@ impl Connection {
         self.events.push_back(Event::Closed(error));
     }
 
-    /// When [`on_time`](Self::on_time) has something to do next.
+    /// Returns when [`on_time`](Self::on_time) has something to do next; `None` if never.
     #[must_use]
     pub fn next_time(&self) -> Option<Time> {
         if self.is_closed() {
@@ -303,7 +306,8 @@ impl Connection {
         self.setup.idle.filter(|_| idle).map(|after| self.idle_since.saturating_add(after))
     }
 
-    /// Does what is due.
+    /// Does what is due at `now`: ends calls whose deadline has passed, gives up a greeting that takes too long, sends
+    /// a ping, or closes the idle connection.
     pub fn on_time(&mut self, now: Time) {
         if self.is_closed() {
             return;

@@ -12,7 +12,7 @@ pub struct RemoteException {
     pub message: String,
     /// Hadoop's classification of the error, as the response's header gives it.
     pub code: ErrorCode,
-    /// Whether the server closed the connection with it. Other calls on it are lost as well then.
+    /// True if the server closed the connection with it; other calls on the connection are lost as well then.
     pub fatal: bool,
 }
 
@@ -28,26 +28,27 @@ pub enum Advice {
 }
 
 impl RemoteException {
-    /// The class without its package and without the class around it.
+    /// Returns the class without its package and without the class around it, such as `InvalidToken`.
     #[must_use]
     pub fn short_class(&self) -> &str {
         self.class.rsplit(['.', '$']).next().unwrap_or(&self.class)
     }
 
-    /// The message's first line.
+    /// Returns the message's first line.
     #[must_use]
     pub fn summary(&self) -> &str {
         self.message.lines().next().unwrap_or_default()
     }
 
-    /// Whether this is the exception of that class: `org.apache.hadoop.security.token.SecretManager$InvalidToken`,
-    /// `SecretManager$InvalidToken` or `InvalidToken`.
+    /// Returns true if this is the exception of that class, which may be named in full
+    /// (`org.apache.hadoop.security.token.SecretManager$InvalidToken`), without the package
+    /// (`SecretManager$InvalidToken`), or alone (`InvalidToken`).
     #[must_use]
     pub fn is(&self, class: &str) -> bool {
         is_class(&self.class, class)
     }
 
-    /// Whether the same server may answer later: `RetriableException` and its like.
+    /// Returns true if the same server may answer later: after `RetriableException` and its like.
     #[must_use]
     pub fn is_retriable(&self) -> bool {
         self.advice() == Advice::Retry
@@ -85,7 +86,7 @@ pub(crate) fn is_class(class: &str, name: &str) -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum ErrorCode {
-    /// The method threw.
+    /// The method threw the exception.
     Application,
     /// The protocol has no such method.
     NoSuchMethod,
@@ -95,7 +96,7 @@ pub enum ErrorCode {
     RpcServer,
     /// The response could not be encoded.
     SerializingResponse,
-    /// The protocol's version is another one.
+    /// The client and the server have different versions of the protocol.
     RpcVersionMismatch,
     /// Fatal, for no stated reason.
     FatalUnknown,
@@ -107,14 +108,14 @@ pub enum ErrorCode {
     FatalDeserializingRequest,
     /// Fatal: another version of Hadoop RPC.
     FatalVersionMismatch,
-    /// Fatal: who calls is not who it should be.
+    /// Fatal: the caller is not authenticated, or not allowed to connect.
     FatalUnauthorized,
-    /// Not said, or unknown to this library.
+    /// No code, or one unknown to this library; 0 stands for none.
     Other(i32),
 }
 
 impl ErrorCode {
-    /// From the number on the wire.
+    /// Returns the code with this number on the wire; `None` becomes `Other(0)`.
     #[must_use]
     pub fn from_wire(number: Option<i32>) -> Self {
         match number.unwrap_or(0) {
@@ -139,7 +140,7 @@ impl ErrorCode {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectionError {
-    /// The server said so.
+    /// The server sent this exception for the connection itself and closes it.
     #[error(transparent)]
     Fatal(RemoteException),
     /// Authentication failed on this side.
@@ -148,16 +149,16 @@ pub enum ConnectionError {
     /// The server sent bytes that are not Hadoop RPC.
     #[error("the peer does not speak Hadoop RPC as it should: {0}")]
     Protocol(String),
-    /// The connection was closed or reset.
+    /// The connection was closed or reset; the text says how.
     #[error("the connection was closed: {0}")]
     Closed(String),
     /// The server took too long to greet or authenticate.
     #[error("the server did not finish its greeting in time")]
     SetupTimeout,
-    /// This side closed it, having had nothing to do.
+    /// This side closed the connection after it had had nothing to do for the configured time.
     #[error("the connection was idle and has been closed")]
     Idle,
-    /// It never came about: nobody listens there, no way there, no such host.
+    /// The connection never came about: nobody listens there, no way there, no such host.
     #[error("cannot connect to {address}: {reason}")]
     Connect {
         /// The server's `host:port`.
@@ -165,21 +166,21 @@ pub enum ConnectionError {
         /// The I/O error, as text.
         reason: String,
     },
-    /// It did not come about in time.
+    /// The connection did not come about within the connect timeout.
     #[error("connecting to {address} took too long")]
     ConnectTimeout {
         /// The server's `host:port`.
         address: String,
     },
-    /// The client was shut down.
+    /// The client was dropped or shut down, so the connection ended.
     #[error("the client was shut down")]
     Shutdown,
 }
 
 impl ConnectionError {
-    /// Whether a request that had been sent on this connection may have been carried out. Nothing is sent before
-    /// both sides know each other, so a failed greeting means nothing here; that the protection of a stream is
-    /// broken says nothing about what went over it before.
+    /// Returns true if a request that had been sent on this connection may have been carried out. False for a failed
+    /// greeting, because nothing is sent before both sides know each other. A broken protection of the stream says
+    /// nothing about what went over it before: true.
     #[must_use]
     pub fn may_have_run(&self) -> bool {
         match self {
@@ -198,7 +199,7 @@ pub enum CallError {
     /// The server threw an exception for this call; the connection lives on.
     #[error(transparent)]
     Remote(#[from] RemoteException),
-    /// The connection failed.
+    /// The connection failed before the result came, or none could be made.
     #[error("{error}")]
     Connection {
         /// The reason why the connection failed.
@@ -206,23 +207,23 @@ pub enum CallError {
         /// Whether the request had been handed to the network by then: it may have been carried out.
         sent: bool,
     },
-    /// No answer came in time.
+    /// No answer came before the call's deadline.
     #[error("no answer to {method} within {after:?}")]
     Deadline {
         /// Name of the remote method that was called.
         method: String,
-        /// How long the call had.
+        /// The time that the call was given.
         after: std::time::Duration,
         /// Whether the request had been handed to the network by then: it may have been carried out.
         sent: bool,
     },
-    /// Too many calls wait already.
+    /// Too many calls or unsent bytes wait already; nothing was sent.
     #[error("{waiting} calls wait on this connection already")]
     Overloaded {
         /// Number of calls that have no answer yet.
         waiting: usize,
     },
-    /// The request is longer than the server takes.
+    /// The request is longer than the server takes; nothing was sent.
     #[error("a request of {length} bytes; at most {max} may be sent")]
     TooLong {
         /// Length of the request in bytes, with room for its headers.
@@ -241,7 +242,8 @@ pub enum CallError {
 }
 
 impl CallError {
-    /// Whether the server may have carried the request out although no result came.
+    /// Returns true if the server may have carried the request out although no result came. An exception of the server
+    /// counts as true.
     #[must_use]
     pub fn may_have_run(&self) -> bool {
         match self {
@@ -252,7 +254,7 @@ impl CallError {
         }
     }
 
-    /// The server's exception, whether it was for this call or for the connection.
+    /// Returns the server's exception, whether it was for this call or for the connection; `None` for any other error.
     #[must_use]
     pub fn remote(&self) -> Option<&RemoteException> {
         match self {

@@ -21,26 +21,27 @@ impl std::fmt::Debug for FrameDecoder {
 }
 
 impl FrameDecoder {
-    /// Frames of at most `max` bytes are taken.
+    /// Makes a decoder that takes frames of at most `max` bytes, without their length fields.
     #[must_use]
     pub fn new(max: usize) -> Self {
         Self { buffer: BytesMut::new(), max }
     }
 
-    /// Changes the bound for the frames that come next.
+    /// Changes the bound for the frames that come out next, bytes that are here already among them.
     pub fn set_max(&mut self, max: usize) {
         self.max = max;
     }
 
-    /// Takes what has come.
+    /// Adds bytes of the stream. What is kept grows with what comes; the caller takes frames in between.
     pub fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next whole frame, without its length.
+    /// Takes the next whole frame, without its length; `None` if more bytes are needed.
     ///
     /// # Errors
-    /// A frame that is longer than the bound, or of negative length.
+    /// [`ConnectionError::Protocol`] for a frame that is longer than the bound. Nothing is removed: the stream is of no
+    /// use any more.
     pub fn next_frame(&mut self) -> Result<Option<Bytes>, ConnectionError> {
         let Some(length) = self.buffer.first_chunk::<4>() else { return Ok(None) };
         let text = length.iter().all(|byte| byte.is_ascii_graphic() || *byte == b' ');
@@ -59,26 +60,26 @@ impl FrameDecoder {
         Ok(Some(self.buffer.split_to(whole).freeze()))
     }
 
-    /// Bytes of a frame that is not whole yet.
+    /// Returns the number of bytes that are kept and not yet taken as frames.
     #[must_use]
     pub fn pending(&self) -> usize {
         self.buffer.len()
     }
 }
 
-/// Takes a message with its length off the front of a frame.
+/// Takes a message with its length off the front of a frame, and decodes it. `what` names the message in errors.
 ///
 /// # Errors
-/// Bytes that are no such message.
+/// [`ConnectionError::Protocol`] for bytes that are no such message.
 pub fn take<M: Message + Default>(frame: &mut Bytes, what: &str) -> Result<M, ConnectionError> {
     let body = take_body(frame, what)?;
     M::decode(body).map_err(|error| ConnectionError::Protocol(format!("{what}: {error}")))
 }
 
-/// Takes a length and as many bytes off the front of a frame.
+/// Takes a length and as many bytes off the front of a frame, and returns these bytes. `what` names them in errors.
 ///
 /// # Errors
-/// A length that is none, or that the frame does not have.
+/// [`ConnectionError::Protocol`] for a length that is malformed, or longer than the rest of the frame.
 pub fn take_body(frame: &mut Bytes, what: &str) -> Result<Bytes, ConnectionError> {
     let wrong = |reason: &str| ConnectionError::Protocol(format!("{what}: {reason}"));
     let length = prost::decode_length_delimiter(&mut *frame).map_err(|e| wrong(&e.to_string()))?;

@@ -13,11 +13,11 @@ pub const CALL_CONTEXT: i32 = -3;
 pub const CALL_PING: i32 = -4;
 /// The call id of SASL messages.
 pub const CALL_SASL: i32 = -33;
-/// The retry count of what is no call.
+/// The retry count of messages that are no calls.
 pub const RETRY_NONE: i32 = -1;
 
 messages! {
-    /// Before every message from the client.
+    /// The header before every message from the client.
     pub struct RequestHeader (Eq) {
         /// Always [`KIND_PROTOBUF`] here.
         optional int32 kind = 1;
@@ -31,7 +31,7 @@ messages! {
         optional sint32 retry_count = 5;
     }
 
-    /// Between the [`RequestHeader`] and the request of a call.
+    /// The header between the [`RequestHeader`] and the request of a call.
     pub struct MethodHeader (Eq) {
         /// The method, such as `getClusterNodes`.
         required string method = 1;
@@ -41,9 +41,10 @@ messages! {
         required uint64 version = 3;
     }
 
-    /// Before every message from the server.
+    /// The header before every message from the server.
     pub struct ResponseHeader (Eq) {
-        /// The call that is answered. Negative ones come back as their two's complement.
+        /// The number of the call that is answered. Negative numbers come back as their two's
+        /// complement.
         required uint32 call_id = 1;
         /// A [`ResponseStatus`]: whether the call succeeded, and whether the connection survives.
         required enumeration(ResponseStatus) status = 2;
@@ -55,7 +56,7 @@ messages! {
         optional string error = 5;
         /// [`ErrorCode`](super::ErrorCode) as a number.
         optional int32 error_code = 6;
-        /// The client that is answered.
+        /// The id of the client that is answered.
         optional bytes client_id = 7;
         /// The retry count of the request that is answered.
         optional sint32 retry_count = 8;
@@ -63,9 +64,9 @@ messages! {
 }
 
 enumerations! {
-    /// How a call went.
+    /// The outcome of a call, by the header of its response.
     pub enum ResponseStatus {
-        /// A response follows.
+        /// The call succeeded; its response follows.
         Success = 0,
         /// The call failed; the connection stays.
         Error = 1,
@@ -75,9 +76,10 @@ enumerations! {
 }
 
 messages! {
-    /// The caller, sent once per connection.
+    /// The protocol and the user of a connection, sent once as its first message.
     pub struct ConnectionContext (Eq) {
-        /// Whom the server shall take the client for; without names when the token says so.
+        /// The user that the server shall take the client for; without names when the token says
+        /// so.
         optional message<UserInformation> user = 2;
         /// The protocol, as in [`MethodHeader`].
         optional string protocol = 3;
@@ -85,7 +87,7 @@ messages! {
 
     /// The user part of a [`ConnectionContext`].
     pub struct UserInformation (Eq, Hash) {
-        /// In whose name the calls are made.
+        /// The user in whose name the calls are made.
         optional string effective = 1;
         /// The user that really makes the calls (a proxy user's real user), if that is another one.
         optional string real = 2;
@@ -94,7 +96,7 @@ messages! {
     /// A message of the SASL exchange.
     #[prost(skip_debug)]
     pub struct SaslMessage (Eq) {
-        /// Not used by anybody yet.
+        /// Version of the exchange; nobody uses it yet.
         optional uint32 version = 1;
         /// A [`SaslState`]: the step of the exchange that the message makes.
         required enumeration(SaslState) state = 2;
@@ -116,10 +118,10 @@ impl std::fmt::Debug for SaslMessage {
 }
 
 messages! {
-    /// A way to authenticate.
+    /// A way to authenticate that the server offers or the client chooses.
     #[prost(skip_debug)]
     pub struct SaslAuth (Eq) {
-        /// `SIMPLE`, `TOKEN`, `KERBEROS`, ….
+        /// The method: `SIMPLE`, `TOKEN`, `KERBEROS`, ….
         required string method = 1;
         /// The SASL mechanism: `DIGEST-MD5`, `GSSAPI`; empty for `SIMPLE`.
         required string mechanism = 2;
@@ -146,17 +148,17 @@ impl std::fmt::Debug for SaslAuth {
 enumerations! {
     /// The kind of a [`SaslMessage`].
     pub enum SaslState {
-        /// The exchange is over; the mechanism's last word may be with it.
+        /// The server says that the exchange is over; the mechanism's last token may be with it.
         Success = 0,
-        /// The client asks for offers; the server makes them.
+        /// From the client: asks for offers. From the server: makes them.
         Negotiate = 1,
-        /// The client has chosen.
+        /// The client names the way that it has chosen, with its first token.
         Initiate = 2,
-        /// From the server, to be answered.
+        /// A token from the server, to be answered.
         Challenge = 3,
-        /// The client's answer.
+        /// The client's answer to a challenge.
         Response = 4,
-        /// A part of the stream, protected.
+        /// A part of the stream, protected by the mechanism.
         Wrap = 5,
     }
 }

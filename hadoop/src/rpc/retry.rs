@@ -7,55 +7,56 @@ use crate::gssapi::GssError;
 use crate::sasl::{AuthMethod, SaslError};
 use std::time::Duration;
 
-/// How often and how fast a call is tried again.
+/// How often and after which pauses a call is tried again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetryPolicy {
     /// Each call is tried once only.
     Never,
     /// The same server again after a fixed time, as YARN's clients do without failover.
     Fixed {
-        /// Between two tries.
+        /// Pause between two tries.
         interval: Duration,
-        /// Tries after the first.
+        /// Maximum number of tries after the first.
         retries: u32,
     },
     /// Another server, as YARN's clients do with failover: at once the first time, then after times that
     /// double up to a bound, each between half and one and a half of that.
     FailOver {
-        /// Failovers at most.
+        /// Maximum number of failovers.
         failovers: u32,
-        /// Tries of the same server at most, on top.
+        /// Maximum number of further tries that are no failovers.
         retries: u32,
-        /// The first of the times.
+        /// The first pause after the one that is zero.
         base: Duration,
         /// Upper bound of the doubled times.
         max: Duration,
     },
 }
 
-/// A try that failed.
+/// A try that failed, as [`RetryPolicy::decide`] looks at it.
 #[derive(Debug, Clone, Copy)]
 pub struct Attempt<'a> {
-    /// The error that it failed with.
+    /// The error that the try failed with.
     pub error: &'a CallError,
-    /// Tries before this one, failovers included.
+    /// Number of tries before this one, failovers included.
     pub retries: u32,
-    /// Failovers before this one.
+    /// Number of failovers before this one.
     pub failovers: u32,
-    /// Whether doing it twice is the same as doing it once, or the server notices a repetition.
+    /// True if executing the call twice has the same effect as once, or the server notices a repetition. If false, the
+    /// call is not repeated where the server may have executed it.
     pub idempotent: bool,
-    /// Evenly distributed in 0 .. 1.
+    /// A random number, evenly distributed in 0 to 1, by which pauses vary.
     pub random: f64,
 }
 
 /// The decision about a failed try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
-    /// Give the error to the caller.
+    /// Give up, and give the error to the caller.
     Fail,
-    /// The same server again, after this time.
+    /// Try the same server again after this pause.
     Retry(Duration),
-    /// The next server, after this time.
+    /// Try the next server after this pause.
     FailOver(Duration),
 }
 
@@ -100,7 +101,7 @@ fn kind(error: &CallError) -> Kind {
 }
 
 impl RetryPolicy {
-    /// Decides what to do after a try that failed.
+    /// Decides what to do after a try that failed. Neither waits nor counts: the caller does.
     #[must_use]
     pub fn decide(&self, attempt: Attempt<'_>) -> Decision {
         let kind = kind(attempt.error);

@@ -8,36 +8,36 @@ use bytes::Bytes;
 use std::fmt::{Debug, Formatter};
 use std::time::Duration;
 
-/// A moment, as the time since any fixed one.
+/// A moment on the caller's clock, as the time since any fixed one.
 pub type Time = Duration;
 
 /// The longest time that anything waits, about a year. Times of callers and of configurations are cut to it where
 /// they are added to others: no clock has room for every [`Duration`].
 pub(crate) const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// Names a client across connections; with a call's number it names a request, so that a server can tell a
-/// repeated one.
+/// Names a client across connections, by 16 random bytes. With a call's number it names a request, so that a server can
+/// recognise a repeated one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ClientId(pub [u8; 16]);
 
-/// A protocol as Java names its interface.
+/// A protocol of Hadoop RPC.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Protocol {
-    /// Such as `org.apache.hadoop.yarn.api.ApplicationClientProtocolPB`.
+    /// Name of the protocol's Java interface, such as `org.apache.hadoop.yarn.api.ApplicationClientProtocolPB`.
     pub name: String,
-    /// 1 for all of them so far.
+    /// Version of the protocol; 1 for all of them so far.
     pub version: u64,
 }
 
 impl Protocol {
-    /// Version 1 of a protocol.
+    /// Makes version 1 of a protocol.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), version: 1 }
     }
 }
 
-/// How a connection begins.
+/// How a new connection authenticates.
 #[derive(Debug, Clone)]
 pub enum AuthSetup {
     /// No authentication is offered or asked for.
@@ -54,13 +54,15 @@ pub enum AuthSetup {
 /// Bounds of one connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of a frame from the server (`ipc.maximum.response.length`).
+    /// Maximum bytes of a frame from the server (`ipc.maximum.response.length`); a longer one ends the connection. 128
+    /// MiB by default.
     pub frame_in: usize,
-    /// Bytes of a frame to the server (`ipc.maximum.data.length` there).
+    /// Maximum bytes of a frame to the server (`ipc.maximum.data.length` there); a longer request is refused. 128 MiB
+    /// by default.
     pub frame_out: usize,
-    /// Calls that wait for answers.
+    /// Maximum number of calls that wait for answers; 1,024 by default.
     pub calls: usize,
-    /// Bytes that wait to be sent before the connection counts as full.
+    /// Bytes that wait to be sent at which the connection counts as full; 4 MiB by default.
     pub unsent: usize,
 }
 
@@ -75,27 +77,30 @@ impl Default for Limits {
 pub struct Setup {
     /// The protocol of all calls on the connection.
     pub protocol: Protocol,
-    /// The client's id.
+    /// The client's id, the same on all connections of a client.
     pub client: ClientId,
-    /// In whose name (`effective`), and who really (`real`); left out for tokens, which say so themselves.
+    /// The user in whose name calls are made (`effective`), and the one that really makes them (`real`). Left out for
+    /// tokens, which name the user themselves.
     pub user: UserInformation,
-    /// How it begins.
+    /// How the connection authenticates.
     pub auth: AuthSetup,
     /// Bounds on frames and on calls that wait.
     pub limits: Limits,
-    /// How long nothing may be heard before a ping is sent, while calls wait (`ipc.ping.interval`). A ping
-    /// has no answer; it finds connections that are dead.
+    /// Silence after which a ping is sent while calls wait (`ipc.ping.interval`); `None`: no pings. A ping has no
+    /// answer; it finds connections that are dead.
     pub ping: Option<Duration>,
-    /// How long authentication may take.
+    /// Maximum time of authentication; the connection ends with
+    /// [`ConnectionError::SetupTimeout`](super::ConnectionError::SetupTimeout) after it.
     pub setup_timeout: Duration,
-    /// How long it may have nothing to do before it closes (`ipc.client.connection.maxidletime`).
+    /// Time without calls after which the connection closes (`ipc.client.connection.maxidletime`); `None`: never.
     pub idle: Option<Duration>,
-    /// How often another stream is asked for after Kerberos has failed: see [`Event::Refused`].
+    /// Maximum number of times that another stream is asked for after Kerberos has failed: see [`Event::Refused`].
     pub kerberos_retries: u32,
 }
 
 impl Setup {
-    /// Without authentication, with Hadoop's defaults for the rest.
+    /// Makes a setup without authentication, with Hadoop's defaults for the rest: a ping after 60 s, 60 s to begin,
+    /// closed after 10 idle seconds.
     #[must_use]
     pub fn simple(protocol: Protocol, client: ClientId, user: &str) -> Self {
         Self {
@@ -115,15 +120,16 @@ impl Setup {
 /// A call to be made.
 #[derive(Clone)]
 pub struct Request {
-    /// Its number, 0 or more; a repeated request keeps it.
+    /// The request's number, 0 or more; a repeated request keeps it.
     pub id: i32,
-    /// How often it was sent before.
+    /// How often the request was sent before.
     pub retry: i32,
     /// Name of the remote method, such as `getApplicationReport`.
     pub method: String,
     /// The encoded request message.
     pub body: Bytes,
-    /// When an answer is of no use any more, and how long the call had.
+    /// The time after which an answer is of no use any more, and the time that the call was given (for the error).
+    /// `None`: the call waits as long as the connection lives.
     pub deadline: Option<(Time, Duration)>,
 }
 
@@ -149,7 +155,7 @@ impl Debug for Request {
 
 /// An event of a connection, in the order in which it happened.
 pub enum Event {
-    /// Both sides know each other.
+    /// Both sides know each other; calls that were kept are sent.
     Ready {
         /// How the client was authenticated.
         method: AuthMethod,
@@ -163,12 +169,12 @@ pub enum Event {
         /// The encoded response message, or why there is none.
         result: Result<Bytes, CallError>,
     },
-    /// Kerberos has failed in a way that may pass: with newer tickets, or a little later where the server took
-    /// two clients of one user for one that repeats itself. The stream is of no use any more; its calls wait for
-    /// [`Connection::start`](super::Connection::start) on another. Those whose time is over before that end with this
+    /// Kerberos has failed in a way that may pass: with newer tickets, or a little later where the server took two
+    /// clients of one user for one that repeats itself. The stream is of no use any more; its calls wait for
+    /// [`Connection::start`](super::Connection::start) on another. Calls whose time is over before that end with this
     /// error.
     Refused(ConnectionError),
-    /// The connection is of no use any more. Its calls have got their ends before this event.
+    /// The connection is of no use any more. All its calls have had their [`Reply`](Event::Reply) before this event.
     Closed(ConnectionError),
 }
 

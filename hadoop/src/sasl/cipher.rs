@@ -8,7 +8,7 @@ use cbc::cipher::{BlockDecryptMut as _, BlockEncryptMut as _, KeyIvInit as _};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Cipher {
-    /// DES three times with two keys.
+    /// DES three times with two keys: 112 bits.
     TripleDes,
     /// RC4 with 128 bits.
     Rc4,
@@ -24,10 +24,10 @@ impl Cipher {
     /// Every cipher, the strongest first, as Java's side prefers them.
     pub const ALL: [Self; 5] =
         [Self::TripleDes, Self::Rc4, Self::Des, Self::Rc4With56, Self::Rc4With40];
-    /// Those of 112 bits and more.
+    /// The ciphers of 112 bits and more, the strongest first.
     pub const STRONG: [Self; 2] = [Self::TripleDes, Self::Rc4];
 
-    /// The name in DIGEST-MD5.
+    /// Returns the cipher's name in DIGEST-MD5, such as `3des`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -14,7 +14,7 @@ pub(super) const RAW_MAX: usize = 65_536;
 /// The digest's stand-in for a message's body, used where messages are protected.
 const NO_BODY: &str = ":00000000000000000000000000000000";
 
-/// The client's half of DIGEST-MD5.
+/// The client's half of DIGEST-MD5, for one exchange. It checks the server's proof.
 #[derive(derive_more::Debug)]
 #[debug("DigestMd5 {{ uri: {:?}, .. }}", self.uri)]
 pub struct DigestMd5 {
@@ -34,8 +34,9 @@ enum State {
 }
 
 impl DigestMd5 {
-    /// For a token. `protocol` and `server_id` are the server's own words for itself; `entropy` must be
-    /// fresh; `qops` and `ciphers` are acceptable ones, the best first.
+    /// Makes the client's half for a token, whose identifier is the user and whose password the secret. `protocol` and
+    /// `server_id` are what the server's offer says of itself; `entropy` must be fresh; `qops` and `ciphers` are the
+    /// acceptable ones, the best first.
     #[must_use]
     pub fn new(
         token: &Token,

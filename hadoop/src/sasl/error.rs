@@ -13,7 +13,7 @@ pub enum SaslError {
     /// The server says that the exchange is over before it is, or goes on after its end.
     #[error("the server is out of step: {0}")]
     OutOfStep(&'static str),
-    /// Nothing that the server offers can be used.
+    /// The client can use none of the methods that the server offers.
     #[error("the server offers {offered}, and this client has {have}")]
     NoCommonMethod {
         /// The server's methods.
@@ -54,7 +54,7 @@ pub enum SaslError {
     /// A protected message was changed, repeated, left out or put out of order.
     #[error("a protected message failed its check: {0}")]
     Integrity(&'static str),
-    /// Kerberos said no.
+    /// Kerberos refused, or cannot be used here.
     #[error(transparent)]
     Gss(#[from] crate::gssapi::GssError),
 }

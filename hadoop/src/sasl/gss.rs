@@ -7,7 +7,7 @@ use crate::gssapi::GssContext;
 /// How long a wrapped message may be that the server sends us: the most that three bytes can say.
 const RAW_MAX: u32 = 0x00ff_ffff;
 
-/// The client's half of GSSAPI.
+/// The client's half of GSSAPI as a SASL mechanism, for one exchange.
 #[derive(derive_more::Debug)]
 #[debug("GssapiMechanism {{ .. }}")]
 pub struct GssapiMechanism {
@@ -24,7 +24,8 @@ enum State {
 }
 
 impl GssapiMechanism {
-    /// With a fresh context; `qops` are acceptable protections, the best first.
+    /// Makes the client's half with a fresh context; `qops` are the acceptable protections, the
+    /// best first.
     #[must_use]
     pub fn new(context: Box<dyn GssContext>, qops: &[Qop]) -> Self {
         Self { state: State::Establishing(context), qops: qops.to_vec() }

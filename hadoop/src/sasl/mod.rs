@@ -22,19 +22,20 @@ pub use negotiate::{
     AuthMethod, Kerberos, Negotiation, Outcome, SaslConfig, ServerPrincipal, SimpleFallback, Step,
 };
 
-/// How the stream is protected once both sides know each other.
+/// The protection of the stream once both sides know each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Qop {
-    /// Not at all: `auth`, in Hadoop's words `authentication`.
+    /// The stream is not protected: `auth`, in Hadoop's words `authentication`.
     Authentication,
-    /// Nothing can be changed unnoticed: `auth-int`, `integrity`.
+    /// Messages are signed, so that nothing can be changed unnoticed: `auth-int`, `integrity`.
     Integrity,
-    /// Nor read: `auth-conf`, `privacy`.
+    /// Messages are signed and encrypted: `auth-conf`, `privacy`.
     Privacy,
 }
 
 impl Qop {
-    /// The name in `hadoop.rpc.protection`.
+    /// Returns the protection of this name in `hadoop.rpc.protection`, in upper or lower case; `None` for any other
+    /// name.
     #[must_use]
     pub fn from_hadoop(name: &str) -> Option<Self> {
         match name.trim().to_ascii_lowercase().as_str() {
@@ -45,7 +46,7 @@ impl Qop {
         }
     }
 
-    /// The name in SASL.
+    /// Returns the protection's name in SASL, such as `auth-int`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -56,19 +57,21 @@ impl Qop {
     }
 }
 
-/// The client's half of a SASL mechanism.
+/// The client's half of a SASL mechanism, for one exchange.
 pub trait Mechanism: Send {
-    /// The mechanism's name.
+    /// Returns the mechanism's name, such as `GSSAPI`.
     fn name(&self) -> &'static str;
 
-    /// Answers the server's challenge; `None` begins where the client speaks first.
+    /// Answers the server's challenge; `None` begins where the client speaks first. With Kerberos it may ask a KDC, and
+    /// so may block.
     ///
     /// # Errors
-    /// A challenge that is malformed or comes out of turn, or whatever the mechanism needs and lacks.
+    /// A challenge that is malformed or comes out of turn, or the mechanism's own failure.
     fn step(&mut self, challenge: Option<&[u8]>) -> Result<Vec<u8>, SaslError>;
 
-    /// Takes the server's word that the exchange is over, and checks that it is. What protects the stream
-    /// from now on comes back, if anything does.
+    /// Takes the server's word that the exchange is over, with its last token, and checks that it is. Returns the
+    /// protection that was agreed on, and the layer that the stream must pass from now on; `None` for
+    /// [`Qop::Authentication`].
     ///
     /// # Errors
     /// A server that ends too early or whose proof is wrong.
@@ -80,18 +83,18 @@ pub trait Mechanism: Send {
 
 /// Protection of a stream: messages in order, each wrapped by one side and unwrapped by the other.
 pub trait SecurityLayer: Send {
-    /// Bytes that one wrapped message may hold at most.
+    /// Returns the largest number of bytes that one wrapped message may hold.
     fn plain_max(&self) -> usize;
 
-    /// Protects a message of at most [`plain_max`](Self::plain_max) bytes.
+    /// Protects the next message, of at most [`plain_max`](Self::plain_max) bytes.
     ///
     /// # Errors
     /// Only where the mechanism's own library fails.
     fn wrap(&mut self, plain: &[u8]) -> Result<Vec<u8>, SaslError>;
 
-    /// Checks a message and takes the protection off.
+    /// Checks the peer's next message and takes its protection off. After an error the stream is of no use any more.
     ///
     /// # Errors
-    /// [`SaslError::Integrity`] for anything that the peer did not send exactly so and now.
+    /// [`SaslError::Integrity`] for anything that is not exactly the peer's next message; the mechanism's own failure.
     fn unwrap(&mut self, wrapped: &[u8]) -> Result<Vec<u8>, SaslError>;
 }

@@ -7,20 +7,20 @@ use crate::rpc::header::{SaslAuth, SaslMessage, SaslState};
 use crate::tokens::Token;
 use std::sync::Arc;
 
-/// How a connection was authenticated.
+/// The way in which a client was authenticated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum AuthMethod {
-    /// Not at all: the server believes what the client says.
+    /// The client was not authenticated: the server believes what it says.
     Simple,
-    /// By a token's password.
+    /// The client proved that it knows a token's password, and so did the server.
     Token,
-    /// By a Kerberos ticket for the server.
+    /// The client and the server proved by Kerberos tickets who they are.
     Kerberos,
 }
 
 impl AuthMethod {
-    /// Name in Hadoop's `AuthMethod`, as it stands in SASL messages.
+    /// Returns the name in Hadoop's `AuthMethod`, as it stands in SASL messages.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -34,27 +34,28 @@ impl AuthMethod {
 /// The reaction to a server that wants no authentication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum SimpleFallback {
-    /// Fail: it may not be the server that it seems to be.
+    /// Fail with [`SaslError::SimpleRefused`]: it may not be the server that it seems to be.
     #[default]
     Refuse,
-    /// Go on without.
+    /// Go on without authentication.
     Allow,
 }
 
 /// The Kerberos principal that the server must have.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ServerPrincipal {
-    /// Exactly this one; `_HOST` was replaced already.
+    /// Exactly this principal; `_HOST` was replaced already.
     Exact(String),
     /// One that a pattern with `*` and `?` admits, as `….principal.pattern` has it.
     Pattern(String),
 }
 
 impl ServerPrincipal {
-    /// Checks what the server says it is (service and host) and gives the name to authenticate to.
+    /// Checks what the server says it is (service and host, as `service/host`). Returns the name to
+    /// authenticate to. Case is ignored for [`Exact`](Self::Exact) only.
     ///
     /// # Errors
-    /// [`SaslError::Principal`].
+    /// [`SaslError::Principal`] if that is not the principal that the server must have.
     pub fn admit(&self, service: &str, host: &str) -> Result<GssTarget, SaslError> {
         let advertised = format!("{service}/{host}");
         let (Self::Exact(expected) | Self::Pattern(expected)) = self;
@@ -103,7 +104,7 @@ fn glob(pattern: &str, text: &str) -> bool {
     pattern.iter().skip(p).all(|c| *c == '*')
 }
 
-/// A Kerberos credential and whom it may be used with.
+/// A Kerberos credential, and the server that it may be used with.
 #[derive(Clone)]
 pub struct Kerberos {
     /// The user's credential.
@@ -124,9 +125,9 @@ impl std::fmt::Debug for Kerberos {
 /// The credentials that a client has and the methods that it accepts.
 #[derive(Debug, Clone)]
 pub struct SaslConfig {
-    /// The token for this server, where there is one.
+    /// The token for this server; `None` without one.
     pub token: Option<Token>,
-    /// Kerberos, where it is on.
+    /// The Kerberos credential; `None` if Kerberos is not to be used.
     pub kerberos: Option<Kerberos>,
     /// The reaction to a server that wants no authentication.
     pub simple: SimpleFallback,
@@ -150,9 +151,9 @@ impl Default for SaslConfig {
 
 /// The next step after a message of the server.
 pub enum Step {
-    /// This is to be sent, and an answer to be waited for.
+    /// Send this message, and wait for the server's answer.
     Send(SaslMessage),
-    /// The exchange is over; this is to be sent first, if anything.
+    /// The exchange is over; send this message first, if there is one.
     Done(Option<SaslMessage>, Outcome),
 }
 
@@ -165,7 +166,7 @@ impl std::fmt::Debug for Step {
     }
 }
 
-/// How the exchange ended.
+/// The result of an exchange that succeeded.
 pub struct Outcome {
     /// The method by which the client was authenticated.
     pub method: AuthMethod,
@@ -184,7 +185,8 @@ impl std::fmt::Debug for Outcome {
     }
 }
 
-/// The client's half of the exchange.
+/// The client's half of the exchange, from the server's offers to the end.
+/// [`receive`](Self::receive) drives it.
 pub struct Negotiation {
     config: SaslConfig,
     entropy: [u8; 16],
@@ -203,29 +205,32 @@ impl std::fmt::Debug for Negotiation {
 }
 
 impl Negotiation {
-    /// A new exchange, and the message that opens it. `entropy` must be fresh.
+    /// Begins a new exchange. Returns it with the message that opens it. `entropy` must be fresh
+    /// for each exchange.
     #[must_use]
     pub fn start(config: SaslConfig, entropy: [u8; 16]) -> (Self, SaslMessage) {
         (Self { config, entropy, chosen: None, rounds: 0 }, message(SaslState::Negotiate, None))
     }
 
-    /// Whether the next message may lead to a wait for a KDC.
+    /// Returns true if the next [`receive`](Self::receive) may wait for a KDC: whenever the
+    /// configuration has Kerberos.
     #[must_use]
     pub fn may_block(&self) -> bool {
         self.config.kerberos.is_some()
     }
 
-    /// The method that was chosen, once it was.
+    /// Returns the method that was chosen; `None` before the choice and after the end.
     #[must_use]
     pub fn method(&self) -> Option<AuthMethod> {
         self.chosen.as_ref().map(|(method, _)| *method)
     }
 
-    /// Takes a message of the server.
+    /// Takes a message of the server, and returns the next step. May ask a KDC, and so may block.
     ///
     /// # Errors
-    /// A server that is malformed, out of step, has nothing in common with this client or wants no
-    /// authentication; whatever the mechanism says. The connection is of no use then.
+    /// [`SaslError`] for a server that is malformed, out of step, has nothing in common with this
+    /// client or wants no authentication, and for the mechanism's own failure. The connection is of
+    /// no use then.
     pub fn receive(&mut self, said: SaslMessage) -> Result<Step, SaslError> {
         self.rounds += 1;
         if self.rounds > ROUNDS_MAX {

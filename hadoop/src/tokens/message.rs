@@ -8,7 +8,7 @@ use super::{Secret, Token};
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 #[prost(skip_debug)]
 pub struct TokenProto {
-    /// The encoded identity of the bearer.
+    /// The encoded identity of the bearer, which only the issuer reads.
     #[prost(bytes = "vec", required, tag = "1")]
     pub identifier: Vec<u8>,
     /// The password that proves the identity: secret.
@@ -17,7 +17,7 @@ pub struct TokenProto {
     /// The kind, as in [`kinds`](super::kinds).
     #[prost(string, required, tag = "3")]
     pub kind: String,
-    /// The service that takes it.
+    /// The service that takes the token, as [`Token::service`] has it.
     #[prost(string, required, tag = "4")]
     pub service: String,
 }

@@ -27,7 +27,8 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-/// The environment variable that names the token storage file which YARN made for a container.
+/// The environment variable that names the token storage file which YARN made for a container; read by
+/// [`Credentials::from_environment`].
 pub const TOKEN_FILE_VARIABLE: &str = "HADOOP_TOKEN_FILE_LOCATION";
 
 /// The reason why tokens could not be read or written.
@@ -42,7 +43,7 @@ pub enum TokenError {
         /// The I/O error.
         source: std::io::Error,
     },
-    /// The bytes are no token storage.
+    /// The bytes are no token storage; the text says why.
     #[error("not a token storage: {0}")]
     Malformed(&'static str),
     /// A storage format that this version does not know.
@@ -50,19 +51,20 @@ pub enum TokenError {
     UnknownFormat(u8),
 }
 
-/// Bytes that are never shown. Two secrets are compared in constant time for their length.
+/// Bytes that are never shown in `Debug`, and overwritten when they are dropped. Two secrets are compared in constant
+/// time for their length.
 #[derive(Clone, Default, derive_more::Debug)]
 #[debug("Secret({} bytes)", self.0.len())]
 pub struct Secret(Vec<u8>);
 
 impl Secret {
-    /// Takes the bytes.
+    /// Makes a secret of these bytes.
     #[must_use]
     pub fn new(bytes: Vec<u8>) -> Self {
         Self(bytes)
     }
 
-    /// The bytes, for those who must have them.
+    /// Returns the bytes, for those who must have them.
     #[must_use]
     pub fn expose(&self) -> &[u8] {
         &self.0
@@ -96,7 +98,7 @@ pub struct Token {
 }
 
 impl Token {
-    /// A token of these parts.
+    /// Makes a token of these parts; `kind` and `service` as in [`kinds`] and [`Token::service`].
     #[must_use]
     pub fn new(
         identifier: Vec<u8>,
@@ -120,27 +122,27 @@ impl Token {
         &self.password
     }
 
-    /// The kind, as in [`kinds`].
+    /// Returns the token's kind, such as those in [`kinds`].
     #[must_use]
     pub fn kind(&self) -> &str {
         &self.kind
     }
 
-    /// The service that takes the token: `ip:port` or `host:port`, `ha-hdfs:NAME`, several with commas
-    /// between them (ResourceManagers with failover), or nothing.
+    /// Returns the service that takes the token: `ip:port` or `host:port`, `ha-hdfs:NAME`, several with commas between
+    /// them (ResourceManagers with failover), or an empty text.
     #[must_use]
     pub fn service(&self) -> &str {
         &self.service
     }
 
-    /// The same token for another service.
+    /// Returns the same token with another service.
     #[must_use]
     pub fn with_service(mut self, service: impl Into<String>) -> Self {
         self.service = service.into();
         self
     }
 
-    /// Whether `service` is the token's service or one of those in its list.
+    /// Returns true if `service` is the token's service or one of those in its list, letter for letter.
     #[must_use]
     pub fn serves(&self, service: &str) -> bool {
         self.service == service || self.service.split(',').any(|one| one.trim() == service)
@@ -157,8 +159,8 @@ impl std::fmt::Debug for Token {
     }
 }
 
-/// The service that a token for this address carries: `ip:port`, or with `hadoop.security.token.service.use_ip`
-/// off `host:port` in lower case.
+/// Returns the service that a token for this address carries: `ip:port`, or `host:port` with `host` in lower case if
+/// `use_ip` (`hadoop.security.token.service.use_ip`) is false.
 #[must_use]
 pub fn service_of(host: &str, address: SocketAddr, use_ip: bool) -> String {
     match use_ip {
@@ -168,7 +170,7 @@ pub fn service_of(host: &str, address: SocketAddr, use_ip: bool) -> String {
     }
 }
 
-/// Tokens and secret keys by alias, in the order of their aliases.
+/// Tokens and secret keys by alias, in the order of their aliases. A token and a key may have the same alias.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Credentials {
     tokens: BTreeMap<String, Token>,
@@ -176,7 +178,7 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Neither tokens nor secret keys.
+    /// Returns credentials without tokens and secret keys.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -192,59 +194,59 @@ impl Credentials {
         self.secrets.insert(alias.into(), secret);
     }
 
-    /// Takes all of the other's over, in place of what has the same alias here.
+    /// Takes over all tokens and keys of `other`, in place of those with the same alias here.
     pub fn extend(&mut self, other: Self) {
         self.tokens.extend(other.tokens);
         self.secrets.extend(other.secrets);
     }
 
-    /// Removes and returns the token of this alias.
+    /// Removes the token of this alias and returns it; `None` if there is none.
     pub fn remove(&mut self, alias: &str) -> Option<Token> {
         self.tokens.remove(alias)
     }
 
-    /// Keeps only the tokens that the test says yes to, such as all but the token of the
-    /// ApplicationMaster, which its containers must not have.
+    /// Keeps only the tokens for which `keep` returns true, such as all but the token of the ApplicationMaster, which
+    /// its containers must not have. Secret keys stay.
     pub fn retain(&mut self, mut keep: impl FnMut(&str, &Token) -> bool) {
         self.tokens.retain(|alias, token| keep(alias, token));
     }
 
-    /// The token of this alias.
+    /// Returns the token of this alias; `None` if there is none.
     #[must_use]
     pub fn get(&self, alias: &str) -> Option<&Token> {
         self.tokens.get(alias)
     }
 
-    /// The secret key of this alias.
+    /// Returns the secret key of this alias; `None` if there is none.
     #[must_use]
     pub fn secret(&self, alias: &str) -> Option<&Secret> {
         self.secrets.get(alias)
     }
 
-    /// All tokens with their aliases.
+    /// Returns all tokens with their aliases.
     pub fn tokens(&self) -> impl Iterator<Item = (&str, &Token)> {
         self.tokens.iter().map(|(alias, token)| (alias.as_str(), token))
     }
 
-    /// All secret keys with their aliases.
+    /// Returns all secret keys with their aliases.
     pub fn secrets(&self) -> impl Iterator<Item = (&str, &Secret)> {
         self.secrets.iter().map(|(alias, secret)| (alias.as_str(), secret))
     }
 
-    /// The first token of this kind, whatever its service: right for the token of an ApplicationMaster,
-    /// whose service is empty in its file.
+    /// Returns the first token of this kind, whatever its service: right for the token of an ApplicationMaster, whose
+    /// service is empty in its file. `None` if there is none.
     #[must_use]
     pub fn by_kind(&self, kind: &str) -> Option<&Token> {
         self.tokens.values().find(|token| token.kind == kind)
     }
 
-    /// The token of this kind for this service.
+    /// Returns the first token of this kind that [`serves`](Token::serves) this service; `None` if there is none.
     #[must_use]
     pub fn by_service(&self, kind: &str, service: &str) -> Option<&Token> {
         self.tokens.values().find(|token| token.kind == kind && token.serves(service))
     }
 
-    /// Reads a token storage of either format.
+    /// Reads a token storage of either format, of at most 4 MiB.
     ///
     /// # Errors
     /// [`TokenError::Malformed`], [`TokenError::UnknownFormat`]. Bytes behind the storage are not looked at.
@@ -252,28 +254,29 @@ impl Credentials {
         storage::decode(bytes)
     }
 
-    /// The storage in the older format, which every Hadoop reads and which `hdfs-native` and launch
-    /// contexts (`ContainerLaunchContext.tokens`) take.
+    /// Returns the storage in the older format, which every Hadoop reads and which `hdfs-native` and launch contexts
+    /// (`ContainerLaunchContext.tokens`) take. It holds the passwords in clear.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         storage::encode_writable(self)
     }
 
-    /// The storage in the newer format, of Hadoop 3.
+    /// Returns the storage in the newer format, of Hadoop 3. It holds the passwords in clear.
     #[must_use]
     pub fn to_proto_bytes(&self) -> Vec<u8> {
         storage::encode_proto(self)
     }
 
-    /// Reads a token storage file.
+    /// Reads a token storage file of either format. Blocks on the file system.
     ///
     /// # Errors
-    /// [`TokenError::File`], also where the bytes are no token storage.
+    /// [`TokenError::File`], also where the bytes are no token storage; [`TokenError::Malformed`] above 4 MiB.
     pub fn read_file(path: &Path) -> Result<Self, TokenError> {
         storage::read_file(path)
     }
 
-    /// Reads the file that `HADOOP_TOKEN_FILE_LOCATION` names; none where it is not set.
+    /// Reads the file that `HADOOP_TOKEN_FILE_LOCATION` names; returns no credentials if the variable is not set or
+    /// empty.
     ///
     /// # Errors
     /// As [`Credentials::read_file`]: a variable that names no readable file is an error.
@@ -284,7 +287,8 @@ impl Credentials {
         }
     }
 
-    /// Writes a token storage file of the older format that its owner alone may read, whole or not at all.
+    /// Writes a token storage file of the older format that its owner alone may read, whole or not at all, in place of
+    /// an existing one. Blocks on the file system.
     ///
     /// # Errors
     /// [`TokenError::File`].

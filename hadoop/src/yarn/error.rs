@@ -9,7 +9,7 @@ use crate::rpc::{CallError, is_class};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum YarnError {
-    /// The call failed.
+    /// A call failed, after all tries.
     #[error(transparent)]
     Call(#[from] CallError),
     /// The configuration could not be read, or lacks something.
@@ -37,7 +37,7 @@ pub enum YarnError {
     /// The queue takes no applications.
     #[error("queue '{queue}' is stopped")]
     QueueStopped {
-        /// Its full path.
+        /// The queue's full path.
         queue: String,
     },
     /// More is wanted than a container may have.
@@ -45,14 +45,14 @@ pub enum YarnError {
         "{wanted} {resource} for one container are more than the cluster's maximum of {maximum}"
     )]
     Capability {
-        /// The name of the resource.
+        /// The name of the resource, in words such as `MiB of memory`.
         resource: String,
-        /// How much was asked for.
+        /// The amount that was asked for.
         wanted: i64,
-        /// How much there may be.
+        /// The largest amount that a container may have.
         maximum: i64,
     },
-    /// The application did not get as far as it should.
+    /// The application ended before it got as far as the call waits for, for example because it was refused.
     #[error("{application} is {state:?}: {diagnostics}")]
     Ended {
         /// The application that was waited for.
@@ -62,7 +62,7 @@ pub enum YarnError {
         /// The reason, in YARN's words.
         diagnostics: String,
     },
-    /// A node could not do something with a container.
+    /// A node did not do what was asked with a container, and says why.
     #[error("{id}: {class}: {message}")]
     Container {
         /// The container that the request was about.
@@ -78,7 +78,7 @@ pub enum YarnError {
         /// Host name that resolves to no address.
         host: String,
     },
-    /// The response lacks what it must have.
+    /// The response, or a value given by the caller, lacks what it must have.
     #[error("the response to {method} has no {field}")]
     Incomplete {
         /// Name of the remote method that was called.
@@ -89,7 +89,8 @@ pub enum YarnError {
 }
 
 impl YarnError {
-    /// Whether a server threw this exception, by its class with or without package and the class around it.
+    /// Returns true if a server threw this exception, for the call or for a container in it. `class` is the Java class
+    /// with or without its package and the class around it.
     #[must_use]
     pub fn is_remote(&self, class: &str) -> bool {
         match self {

@@ -8,8 +8,8 @@ use super::messages::{
 use crate::tokens::Credentials;
 
 impl ContainerLaunchContext {
-    /// A container that runs this command in a shell. `<LOG_DIR>` in it stands for the directory of the
-    /// container's logs: `./worker 1><LOG_DIR>/stdout 2><LOG_DIR>/stderr`.
+    /// Makes the launch of a container that runs this command in a shell. `<LOG_DIR>` in it stands for the directory of
+    /// the container's logs: `./worker 1><LOG_DIR>/stdout 2><LOG_DIR>/stderr`.
     #[must_use]
     pub fn of_command(command: impl Into<String>) -> Self {
         Self { command: vec![command.into()], ..Self::default() }
@@ -42,7 +42,8 @@ impl ContainerLaunchContext {
         self
     }
 
-    /// With a file, under this name in the container's working directory.
+    /// Adds a file that the node fetches before the start, under this name in the container's working directory, in
+    /// place of an earlier one of this name.
     #[must_use]
     pub fn with_file(mut self, name: impl Into<String>, resource: LocalResource) -> Self {
         let (key, value) = (Some(name.into()), Some(resource));
@@ -51,14 +52,15 @@ impl ContainerLaunchContext {
         self
     }
 
-    /// With tokens and secret keys, which the container finds through `HADOOP_TOKEN_FILE_LOCATION`.
+    /// Sets the tokens and secret keys, which the container finds through `HADOOP_TOKEN_FILE_LOCATION`; they replace
+    /// earlier ones.
     #[must_use]
     pub fn with_tokens(mut self, credentials: &Credentials) -> Self {
         self.tokens = Some(credentials.to_bytes());
         self
     }
 
-    /// With data for an auxiliary service of the node.
+    /// Adds data for an auxiliary service of the node, such as a shuffle service.
     #[must_use]
     pub fn with_service_data(mut self, service: impl Into<String>, data: Vec<u8>) -> Self {
         self.service_data.push(StringBytesMap { key: Some(service.into()), value: Some(data) });
@@ -67,11 +69,12 @@ impl ContainerLaunchContext {
 }
 
 impl LocalResource {
-    /// A file of a file system, for this application's containers alone. Size (bytes) and time (milliseconds
-    /// since 1970) must be the file's own, exactly: nodes refuse a file that has changed.
+    /// Describes a file of a file system, for this application's containers alone; nothing is looked up. Size (bytes)
+    /// and modification time (milliseconds since 1970) must be the file's own, exactly: nodes refuse a file that has
+    /// changed.
     ///
     /// # Errors
-    /// A text that is no URI with a scheme and a path.
+    /// [`IdError`] for a text that is no URI with a scheme and a path.
     pub fn file(uri: &str, size: i64, modified: i64) -> Result<Self, IdError> {
         Ok(Self {
             resource: Some(uri.parse()?),
@@ -83,16 +86,16 @@ impl LocalResource {
         })
     }
 
-    /// The same file, to be unpacked.
+    /// Returns the same file, to be unpacked by the node as an archive (by its ending: `.zip`, `.tar.gz`, …).
     #[must_use]
     pub fn unpacked(mut self) -> Self {
         self.kind = Some(LocalResourceType::Archive.into());
         self
     }
 
-    /// The same file, kept on the node for others too: with `Private` for its user's other applications, with `Public`
-    /// for everybody's. Everybody must be allowed to read a public file and to pass the directories above it; it
-    /// comes sooner than others, which a node starts a localiser for.
+    /// Returns the same file, kept on the node for others too: with `Private` for its user's other applications, with
+    /// `Public` for everybody's. Everybody must be allowed to read a public file and to pass the directories above it.
+    /// A node starts a localiser for other files, so a public one comes sooner.
     #[must_use]
     pub fn shared(mut self, visibility: LocalResourceVisibility) -> Self {
         self.visibility = Some(visibility.into());

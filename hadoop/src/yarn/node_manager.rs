@@ -22,10 +22,11 @@ pub struct NmClient {
 }
 
 impl NmClient {
-    /// A client without connections.
+    /// Makes a client without connections, which calls nodes as this user. The retries are those of
+    /// `yarn.client.nodemanager-connect.…`.
     ///
     /// # Errors
-    /// What is wrong with the configuration.
+    /// [`YarnError::Conf`] for a property that cannot be used.
     pub fn new(conf: &Configuration, login: &Login) -> Result<Self, YarnError> {
         let client = Client::new(Options::from_conf(conf)?);
         let (policy, total) = patience(conf)?;
@@ -35,15 +36,17 @@ impl NmClient {
         Ok(Self { client, login: login.clone(), policy, options })
     }
 
-    /// A client whose calls take at most this long with all their tries. Without it they take what
-    /// `yarn.client.nodemanager-connect.max-wait-ms` allows, or one try where that takes longer.
+    /// Returns a client whose calls take at most this long with all their tries. Without it they
+    /// take what `yarn.client.nodemanager-connect.max-wait-ms` allows (180 s by default), or one
+    /// try where that takes longer.
     #[must_use]
     pub fn with_deadline(mut self, deadline: Duration) -> Self {
         self.options.deadline = Some(deadline);
         self
     }
 
-    /// Calls any method of ContainerManagementProtocol on a node. `token` is the node's NMToken.
+    /// Calls any method of ContainerManagementProtocol on a node, and repeats it as the
+    /// configuration says. `token` is the node's NMToken.
     ///
     /// # Errors
     /// See [`CallError`](crate::rpc::CallError).
@@ -62,7 +65,8 @@ impl NmClient {
         Ok(proxy.call(method, request, self.options).await?)
     }
 
-    /// Starts a container. It is being prepared then; its sub-state says when it runs.
+    /// Has the container's node start it; `token` is the node's NMToken. Success means that the
+    /// node prepares the container: its sub-state says when it runs.
     ///
     /// # Errors
     /// [`YarnError::Container`] with the node's reason; see [`YarnError`] for others.
@@ -84,7 +88,7 @@ impl NmClient {
         failed(response.failed_requests)
     }
 
-    /// How a container is on its node.
+    /// Returns the state of a container as its node sees it.
     ///
     /// # Errors
     /// [`YarnError::Container`] where the node does not know it; see [`YarnError`] for others.
@@ -103,7 +107,8 @@ impl NmClient {
         status.ok_or(YarnError::Incomplete { method, field: "status" })
     }
 
-    /// Stops a container: first politely, then by force, as the node is configured.
+    /// Has a node stop a container: first politely, then by force, as the node is configured.
+    /// Returns before the container has ended.
     ///
     /// # Errors
     /// [`YarnError::Container`] where the node does not know it; see [`YarnError`] for others.
@@ -119,7 +124,7 @@ impl NmClient {
         failed(response.failed_requests)
     }
 
-    /// Sends a signal to a container.
+    /// Has a node send a signal to a container. Success does not say that the container exists.
     ///
     /// # Errors
     /// See [`YarnError`].
@@ -136,7 +141,8 @@ impl NmClient {
         Ok(())
     }
 
-    /// Has a node fetch more files for a running container.
+    /// Has a node fetch more files for a running container, under these names in its working
+    /// directory. Returns before they are there.
     ///
     /// # Errors
     /// See [`YarnError`].

@@ -6,22 +6,24 @@ use crate::login::{Service, with_named_host};
 use crate::rpc::RetryPolicy;
 use std::time::Duration;
 
-/// A ResourceManager's address for one service.
+/// A ResourceManager's address for one of its services.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResourceManager {
-    /// Its id among several; nothing where it is the only one.
+    /// The ResourceManager's id among several; `None` if it is the only one.
     pub id: Option<String>,
-    /// Host name or address, from the configuration.
+    /// Host name or address, from the configuration; `127.0.0.1` for `0.0.0.0`.
     pub host: String,
     /// The service's port.
     pub port: u16,
 }
 
-/// The ResourceManagers: one, or with `yarn.resourcemanager.ha.enabled` those of
-/// `yarn.resourcemanager.ha.rm-ids`.
+/// Returns the addresses of the ResourceManagers for a service (the scheduler's, or else that for clients): one, or
+/// with `yarn.resourcemanager.ha.enabled` those of `yarn.resourcemanager.ha.rm-ids`, in this order. Never an empty
+/// list.
 ///
 /// # Errors
-/// Addresses that are none, failover without ids.
+/// [`ConfError::Type`] for addresses that are none; [`ConfError::Missing`] for failover without ids, or a
+/// ResourceManager without an address.
 pub fn resource_managers(
     conf: &Configuration,
     service: Service,
@@ -131,10 +133,12 @@ pub(super) fn times(total: Option<Duration>, interval: Duration) -> u32 {
     times.and_then(|times| u32::try_from(times).ok()).unwrap_or(u32::MAX)
 }
 
-/// How YARN's clients try again, by `yarn.resourcemanager.connect.…` and `yarn.client.failover-…`.
+/// Returns the policy by which YARN's clients try again, from `yarn.resourcemanager.connect.…` and
+/// `yarn.client.failover-…`: at a fixed interval (30 s, for 15 minutes) with one ResourceManager, by failover with
+/// several.
 ///
 /// # Errors
-/// Properties of the wrong type.
+/// [`ConfError::Type`] for properties of the wrong type.
 pub fn retry_policy(conf: &Configuration) -> Result<RetryPolicy, ConfError> {
     let seconds = Duration::from_secs;
     let total = wait(conf, "yarn.resourcemanager.connect.max-wait.ms", seconds(900))?;

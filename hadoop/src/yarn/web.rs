@@ -4,14 +4,14 @@
 use super::resource_manager::split;
 use crate::conf::{ConfError, Configuration};
 
-/// An address under which the proxy answers.
+/// An address under which YARN's web proxy answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebAddress {
     /// The host's name or address.
     pub host: String,
     /// TCP port of the proxy.
     pub port: u16,
-    /// Whether it speaks HTTPS.
+    /// True if the proxy speaks HTTPS.
     pub https: bool,
 }
 
@@ -33,7 +33,7 @@ impl WebAddress {
 /// Returns true if YARN's pages are served by HTTPS alone.
 ///
 /// # Errors
-/// A configuration that refers to itself.
+/// [`ConfError::Expansion`] for a configuration that refers to itself.
 pub fn https_only(conf: &Configuration) -> Result<bool, ConfError> {
     let policy = conf.get_trimmed("yarn.http.policy")?;
     Ok(policy.is_some_and(|policy| policy.eq_ignore_ascii_case("HTTPS_ONLY")))
@@ -43,7 +43,7 @@ pub fn https_only(conf: &Configuration) -> Result<bool, ConfError> {
 /// `yarn.web-proxy.address`, else those of the ResourceManagers' pages, of which each is a proxy.
 ///
 /// # Errors
-/// Addresses that are none.
+/// [`ConfError::Type`] for addresses that are none.
 pub fn web_proxies(conf: &Configuration) -> Result<Vec<WebAddress>, ConfError> {
     let https = https_only(conf)?;
     let name = "yarn.web-proxy.address";

@@ -7,14 +7,14 @@ use crate::rpc::header::SaslMessage;
 use crate::rpc::setup::Time;
 use crate::sasl::{Negotiation, SaslError, Step};
 
-/// A step of authentication that may ask a KDC.
+/// A step of authentication that may ask a KDC, given out by [`Connection::take`] and [`Connection::resume`].
 #[derive(Debug)]
 pub struct Ask {
     negotiation: Box<Negotiation>,
     message: SaslMessage,
 }
 
-/// How a step ended.
+/// The outcome of a step, for [`Connection::resume`].
 #[derive(Debug)]
 pub struct Answered {
     negotiation: Box<Negotiation>,
@@ -22,7 +22,7 @@ pub struct Answered {
 }
 
 impl Ask {
-    /// Makes the step. It may block, for as long as the KDC and the system's library have it.
+    /// Makes the step. It may block for as long as the KDC and the system's library take; it may run on any thread.
     #[must_use]
     pub fn run(self) -> Answered {
         let Self { mut negotiation, message } = self;
@@ -32,7 +32,8 @@ impl Ask {
 }
 
 impl Connection {
-    /// Takes bytes from the server, and asks a KDC itself where it must: this may block.
+    /// Takes bytes from the server like [`take`](Self::take), and makes itself every step that may ask a KDC: this may
+    /// block.
     pub fn receive(&mut self, bytes: &[u8], now: Time) {
         let mut ask = self.take(bytes, now);
         while let Some(asked) = ask {
@@ -40,7 +41,8 @@ impl Connection {
         }
     }
 
-    /// Goes on after [`take`](Self::take). Where the connection has ended meanwhile, nothing happens.
+    /// Goes on after a step of [`take`](Self::take). Returns the next step to run, if there is one. If the connection
+    /// has ended meanwhile, nothing happens.
     #[must_use]
     pub fn resume(&mut self, answered: Answered, now: Time) -> Option<Ask> {
         if !matches!(self.phase, Phase::Asking) {

@@ -22,7 +22,8 @@ fn pause(since: Instant) -> Duration {
 }
 
 impl YarnClient {
-    /// A new application's id, and the largest container that it may ask for.
+    /// Asks for a new application's id, and for the largest container that an application may ask for. Nothing is
+    /// submitted yet.
     ///
     /// # Errors
     /// See [`YarnError`].
@@ -34,10 +35,10 @@ impl YarnClient {
         Ok((id, response.maximum_capability.unwrap_or_default()))
     }
 
-    /// Submits an application and waits until the scheduler has seen it; submits it again where a
-    /// ResourceManager was lost before it had written it down. It waits as long as that takes:
-    /// [`with_deadline`](Self::with_deadline) bounds each question, [`tokio::time::timeout`] the whole, after
-    /// which the application may have been submitted or not.
+    /// Submits an application under the id in `context`, and waits until the scheduler has accepted it; submits it
+    /// again where a ResourceManager was lost before it had written it down. It waits as long as that takes:
+    /// [`with_deadline`](Self::with_deadline) bounds each question, [`tokio::time::timeout`] the whole, after which the
+    /// application may have been submitted or not.
     ///
     /// # Errors
     /// [`YarnError::Ended`] when it was refused, with the reason; see [`YarnError`] for others.
@@ -83,7 +84,7 @@ impl YarnClient {
         response.application_report.ok_or(YarnError::Incomplete { method, field: "report" })
     }
 
-    /// The applications that a request describes; the default one describes all.
+    /// Returns the applications that a request describes; the default one describes all.
     ///
     /// # Errors
     /// See [`YarnError`].
@@ -95,7 +96,8 @@ impl YarnClient {
         Ok(response.applications)
     }
 
-    /// Reports of an application, one for each change of its state, attempt or diagnostics.
+    /// Returns a watch that reports an application, once for each change of its state, attempt or diagnostics. Asks
+    /// nothing yet.
     #[must_use]
     pub fn watch(&self, id: ApplicationId) -> Watch {
         Watch { client: self.clone(), id, last: None, since: Instant::now() }
@@ -123,7 +125,7 @@ impl YarnClient {
         }
     }
 
-    /// Moves an application to another queue.
+    /// Moves an application with its containers to another queue, named by the leaf's name or full path.
     ///
     /// # Errors
     /// See [`YarnError`].
@@ -137,7 +139,8 @@ impl YarnClient {
         Ok(())
     }
 
-    /// Changes an application's priority; gives what it is now.
+    /// Changes an application's priority: the higher, the sooner it is served within its queue. Returns the priority
+    /// that now holds, which is at most the cluster's maximum.
     ///
     /// # Errors
     /// See [`YarnError`].
@@ -149,8 +152,8 @@ impl YarnClient {
         Ok(response.application_priority.map_or(priority, |now| now.priority()))
     }
 
-    /// Changes when an application's time is over: `at` is in milliseconds since 1970, and not past. YARN kills it
-    /// then. For one that has ended nothing changes.
+    /// Changes when an application's time is over: `at` is in milliseconds since 1970, and not past. YARN kills the
+    /// application then. If it has ended, nothing changes.
     ///
     /// # Errors
     /// See [`YarnError`].
@@ -191,7 +194,7 @@ pub(in crate::yarn) fn iso8601(at: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{seconds:02}.{millis:03}+0000")
 }
 
-/// Reports of one application.
+/// Reports of one application, one for each change; made by [`YarnClient::watch`].
 #[derive(Debug)]
 pub struct Watch {
     client: YarnClient,
@@ -202,12 +205,12 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// The next report that says something new: of the state, the attempt or the diagnostics. Asks every
-    /// 10 ms at first and less often the longer nothing happens, at last every 250 ms; once the application runs,
-    /// every second. `None` after the report of its end.
+    /// Waits for the next report that says something new: of the state, the attempt or the diagnostics; the first call
+    /// returns the present report. Asks every 10 ms at first and less often the longer nothing happens, at last every
+    /// 250 ms; once the application runs, every second. Returns `None` after the report of its end.
     ///
     /// # Errors
-    /// See [`YarnError`]. It can be asked again then.
+    /// See [`YarnError`]. The call can be made again then.
     pub async fn next(&mut self) -> Result<Option<ApplicationReport>, YarnError> {
         loop {
             match self.last.as_ref().map(ApplicationReport::state) {

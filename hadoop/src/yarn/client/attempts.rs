@@ -5,7 +5,7 @@ use crate::yarn::YarnError;
 use crate::yarn::messages::*;
 
 impl YarnClient {
-    /// An application's attempts.
+    /// Returns the reports of all attempts of an application that the ResourceManager knows.
     ///
     /// # Errors
     /// See [`YarnError`].
@@ -19,7 +19,7 @@ impl YarnClient {
         Ok(response.application_attempts)
     }
 
-    /// An attempt's containers.
+    /// Returns the reports of an attempt's containers; of a running attempt only those that live.
     ///
     /// # Errors
     /// See [`YarnError`].
@@ -32,7 +32,7 @@ impl YarnClient {
         Ok(response.containers)
     }
 
-    /// One attempt of an application.
+    /// Returns the report of one attempt.
     ///
     /// # Errors
     /// An exception `ApplicationAttemptNotFoundException` or `ApplicationNotFoundException` where there is none;
@@ -48,7 +48,7 @@ impl YarnClient {
         report.ok_or(YarnError::Incomplete { method, field: "report" })
     }
 
-    /// One container. ResourceManagers forget most of those that have ended.
+    /// Returns the report of one container. ResourceManagers forget most containers that have ended.
     ///
     /// # Errors
     /// An exception `ContainerNotFoundException` where there is none; see [`YarnError`] for others.
@@ -70,8 +70,8 @@ impl YarnClient {
         Ok(())
     }
 
-    /// Has the ResourceManager tell a container's node to signal it, with the node's next heartbeat. Whether it
-    /// was delivered is not said.
+    /// Has the ResourceManager tell a container's node to signal the container, with the node's next heartbeat. Success
+    /// does not say that the signal was delivered.
     ///
     /// # Errors
     /// See [`YarnError`].

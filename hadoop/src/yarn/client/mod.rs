@@ -43,19 +43,19 @@ pub struct YarnClient {
 }
 
 impl YarnClient {
-    /// A client for the ResourceManagers of the configuration, with connections of its own. Nothing is sent
-    /// yet.
+    /// Makes a client for the ResourceManagers of the configuration, with connections of its own. Asks no
+    /// ResourceManager yet, but may look their hosts up.
     ///
     /// # Errors
-    /// What is wrong with the configuration.
+    /// A configuration that is wrong or incomplete ([`YarnError::Conf`], [`YarnError::Login`]).
     pub async fn new(conf: &Configuration, login: Login) -> Result<Self, YarnError> {
         Self::with_client(conf, login, Client::new(connections(conf)?)).await
     }
 
-    /// The same over the connections of a client that there is.
+    /// Makes the same client over the connections of an existing [`Client`].
     ///
     /// # Errors
-    /// What is wrong with the configuration.
+    /// As [`YarnClient::new`].
     pub async fn with_client(
         conf: &Configuration,
         login: Login,
@@ -71,14 +71,15 @@ impl YarnClient {
         Ok(Self { proxy, options: CallOptions::default(), servers: servers.into(), use_ip })
     }
 
-    /// A client whose calls take at most this long with all their tries, where the configuration allows more.
+    /// Returns a client whose calls take at most this long with all their tries, where the configuration allows more.
     #[must_use]
     pub fn with_deadline(mut self, deadline: Duration) -> Self {
         self.options.deadline = Some(deadline);
         self
     }
 
-    /// Calls any method of ApplicationClientProtocol.
+    /// Calls any method of ApplicationClientProtocol at the active ResourceManager, and repeats it as the configuration
+    /// says: the method must be idempotent.
     ///
     /// # Errors
     /// See [`CallError`](crate::rpc::CallError).

@@ -5,7 +5,7 @@ use crate::yarn::YarnError;
 use crate::yarn::messages::*;
 
 impl YarnClient {
-    /// The nodes in these states; in all states where none is given.
+    /// Returns the nodes in these states; in all states where none is given.
     ///
     /// # Errors
     /// See [`YarnError`].
@@ -16,7 +16,7 @@ impl YarnClient {
         Ok(response.node_reports)
     }
 
-    /// How many nodes there are, by state.
+    /// Returns the number of nodes by state.
     ///
     /// # Errors
     /// See [`YarnError`].
@@ -27,7 +27,7 @@ impl YarnClient {
         response.cluster_metrics.ok_or(YarnError::Incomplete { method, field: "metrics" })
     }
 
-    /// The resource types that the cluster knows.
+    /// Returns the resource types that the cluster knows, memory and cores among them.
     ///
     /// # Errors
     /// See [`YarnError`].
@@ -38,7 +38,7 @@ impl YarnClient {
         Ok(response.resource_type_info)
     }
 
-    /// The node labels that the cluster knows.
+    /// Returns the node labels that the cluster knows.
     ///
     /// # Errors
     /// See [`YarnError`].
@@ -49,7 +49,7 @@ impl YarnClient {
         Ok(response.node_labels)
     }
 
-    /// The labels of each node that has some. A port of 0 stands for all of the host's nodes.
+    /// Returns the labels of each node that has some. A port of 0 stands for all of the host's nodes.
     ///
     /// # Errors
     /// See [`YarnError`].
@@ -64,7 +64,8 @@ impl YarnClient {
         response.node_to_labels.into_iter().map(entry).collect()
     }
 
-    /// The nodes of each of these labels; of all labels where none is given. A label without nodes has no entry.
+    /// Returns the nodes of each of these labels; of all labels where none is given. A label without nodes has no
+    /// entry.
     ///
     /// # Errors
     /// See [`YarnError`].
@@ -86,7 +87,8 @@ impl YarnClient {
 }
 
 impl Resource {
-    /// Whether a container of this size may be asked for where `maximum` is the largest.
+    /// Checks that a container of this size may be asked for where `maximum` is the largest. Resources in other units
+    /// than the maximum's are left to the ResourceManager.
     ///
     /// # Errors
     /// [`YarnError::Capability`] with the first resource of which it is too much.

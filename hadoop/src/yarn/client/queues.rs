@@ -5,7 +5,7 @@ use crate::yarn::YarnError;
 use crate::yarn::messages::*;
 
 impl YarnClient {
-    /// A queue with all queues below it, by its name or full path.
+    /// Returns a queue, by its name or full path, with all queues below it and without their applications.
     ///
     /// # Errors
     /// See [`YarnError`].
@@ -22,7 +22,7 @@ impl YarnClient {
         response.queue_info.ok_or(YarnError::Incomplete { method, field: "queue" })
     }
 
-    /// The queues that applications can be submitted to, by their full paths, in order.
+    /// Returns the queues that applications can be submitted to, with their full paths, sorted by these.
     ///
     /// # Errors
     /// See [`YarnError`].
@@ -40,7 +40,7 @@ impl YarnClient {
         Ok(leaves)
     }
 
-    /// The leaf that a name or full path means, for a submission to it.
+    /// Returns the leaf queue that a name or full path means, and checks that it takes applications.
     ///
     /// # Errors
     /// [`YarnError::Queue`] with the queues that there are, [`YarnError::QueueAmbiguous`],
@@ -71,7 +71,7 @@ impl YarnClient {
         }
     }
 
-    /// Returns the permissions that the user has in each queue.
+    /// Returns the permissions that the user of this client has in each queue.
     ///
     /// # Errors
     /// See [`YarnError`].

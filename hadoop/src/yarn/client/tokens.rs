@@ -6,8 +6,9 @@ use crate::yarn::YarnError;
 use crate::yarn::messages::*;
 
 impl YarnClient {
-    /// A delegation token for the ResourceManagers, which `renewer` may renew. On secure clusters only users with
-    /// Kerberos get one. Its service is set to what clients look for.
+    /// Gets a delegation token for the ResourceManagers, which `renewer` may renew. On secure clusters only users with
+    /// Kerberos get one. Its service is set to the addresses of all ResourceManagers, which clients look for; their
+    /// hosts are looked up.
     ///
     /// # Errors
     /// See [`YarnError`].
@@ -35,7 +36,7 @@ impl YarnClient {
         Ok(services.join(","))
     }
 
-    /// Renews a delegation token; gives when it expires now, in milliseconds since 1970.
+    /// Renews a delegation token, which only its renewer may do. Returns its new expiry in milliseconds since 1970.
     ///
     /// # Errors
     /// See [`YarnError`].
@@ -46,7 +47,7 @@ impl YarnClient {
         Ok(response.new_expiry_time)
     }
 
-    /// Cancels a delegation token.
+    /// Cancels a delegation token; nobody can use it afterwards.
     ///
     /// # Errors
     /// See [`YarnError`].

@@ -23,29 +23,30 @@ use tokio::time::Instant;
 /// Between two questions whether the application is unregistered.
 const POLL: Duration = Duration::from_millis(100);
 
-/// How an ApplicationMaster presents itself.
+/// The addresses under which an ApplicationMaster presents itself; the ResourceManager only shows them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Registration {
-    /// The host that its clients may call.
+    /// The host that its clients may call; not checked.
     pub host: String,
-    /// The port there; -1 for none.
+    /// The port on that host; -1 for none.
     pub rpc_port: i32,
     /// The address of the web page that shows the application's progress; empty for none.
     pub tracking_url: String,
 }
 
-/// How fast the heart beats: every millisecond at most.
+/// The intervals of an ApplicationMaster's heartbeats; below 1 ms they count as 1 ms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AmRmOptions {
-    /// With nothing to ask for.
+    /// Interval while no containers are wanted and nothing is to be told; 5 s by default. Keep it well below
+    /// `yarn.am.liveness-monitor.expiry-interval-ms`.
     pub idle: Duration,
-    /// While containers are wanted, at most. What has just changed is told at once and asked for every 10 ms at
-    /// first; after 100 ms the next beat comes when another tenth of the time that was waited has passed, until this
-    /// is reached. A ResourceManager that takes long to answer is left in peace 4 times as long. On the whole
-    /// no more than 20 beats in a second come sooner than this has them, however often something changes.
+    /// Longest interval while containers are wanted; 200 ms by default. A change is told at once, and containers are
+    /// asked for every 10 ms at first; after 100 ms the next beat comes when another tenth of the time that was waited
+    /// has passed, until this interval is reached. A ResourceManager that takes long to answer is left in peace 4 times
+    /// as long. On average at most 20 beats per second come sooner than this interval, however often something changes.
     pub busy: Duration,
-    /// Events that may wait to be taken. An ApplicationMaster that leaves more of them is stuck: its heart
-    /// stops, so that the ResourceManager starts another attempt.
+    /// Maximum number of events that wait to be taken; 65,536 by default. An ApplicationMaster that leaves more of them
+    /// is stuck: its heart stops, so that the ResourceManager starts another attempt.
     pub events: usize,
 }
 
@@ -67,12 +68,12 @@ impl Default for AmRmOptions {
     }
 }
 
-/// How an application ended.
+/// The result with which an application unregisters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finish {
-    /// With what result.
+    /// The application's own verdict on its success.
     pub status: FinalApplicationStatus,
-    /// The reason, for people.
+    /// The reason, for people; shown in the application's report.
     pub diagnostics: String,
     /// The address of the web page that shows the application's history; empty for none.
     pub tracking_url: String,
@@ -85,17 +86,18 @@ pub struct AmRmEvents {
 }
 
 impl AmRmEvents {
-    /// The next event; `None` after the end. An error is the last thing that comes: the heart has stopped.
+    /// Waits for the next event; `None` after the end. An error is the last thing that comes: the heart has stopped.
     ///
     /// # Errors
-    /// Why it has.
+    /// The failure that stopped the heart.
     pub async fn next(&mut self) -> Result<Option<MasterEvent>, YarnError> {
         self.events.recv().await.transpose()
     }
 }
 
-/// An ApplicationMaster's line to the ResourceManager. Clones are the same; the heart beats until the last of
-/// them is gone or [`finish`](AmRmClient::finish) is called.
+/// An ApplicationMaster's line to the ResourceManager: a task of its own sends the heartbeats. Clones are the same
+/// line; the heart beats until the last of them is gone or [`finish`](AmRmClient::finish) is called. Without heartbeats
+/// the ResourceManager starts another attempt.
 #[derive(Debug, Clone)]
 pub struct AmRmClient {
     shared: Arc<Shared>,
@@ -165,68 +167,73 @@ impl AmRmClient {
         self.shared.master()
     }
 
-    /// Asks for containers.
+    /// Asks for containers; the request goes out with the next beat, which it brings forward. They come as
+    /// [`MasterEvent::Allocated`] with the returned id.
     ///
     /// # Errors
-    /// See [`Refused`].
+    /// [`Refused`]: too many requests or containers.
     pub fn request(&self, ask: Ask) -> Result<RequestId, Refused> {
         let id = self.master().request(ask)?;
         self.shared.changed.notify_one();
         Ok(id)
     }
 
-    /// Changes how many containers of a request are still wanted; `false` when nothing of it is open.
+    /// Changes how many containers of a request are still wanted; 0 takes it back. Containers that were granted are not
+    /// counted. Returns false if nothing of the request is open: all were granted, or it was taken back.
     pub fn set_count(&self, id: RequestId, count: u32) -> bool {
         let open = self.master().set_count(id, count);
         self.shared.changed.notify_one();
         open
     }
 
-    /// Gives a container back. A node forgets the end of one that it has accepted and not begun to start: that one
-    /// lives on until its application ends. Where that matters, wait until its node calls it running.
+    /// Gives a container back, with the next beat: it is stopped if it runs. A node forgets the end of a container that
+    /// it has accepted and not begun to start: that one lives on until its application ends. Where that matters, wait
+    /// until its node calls it running.
     pub fn release(&self, id: ContainerId) {
         self.master().release(id);
         self.shared.changed.notify_one();
     }
 
-    /// Wants no containers on these hosts or racks.
+    /// Asks for no containers on these hosts or racks from now on, with the next beat. Containers there go on.
     pub fn block(&self, places: impl IntoIterator<Item = String>) {
         self.master().block(places);
         self.shared.changed.notify_one();
     }
 
-    /// Takes that back.
+    /// Takes [`block`](Self::block) back for these hosts or racks, with the next beat.
     pub fn unblock(&self, places: impl IntoIterator<Item = String>) {
         self.master().unblock(places);
         self.shared.changed.notify_one();
     }
 
-    /// How far the application is, 0 to 1. It is told with the next beat.
+    /// Sets how far the application is, 0 to 1, for its report. It is told with the next beat, which it does not bring
+    /// forward.
     pub fn set_progress(&self, progress: f32) {
         self.master().set_progress(progress);
     }
 
-    /// The token for a node's containers.
+    /// Returns the token for a node's containers, which came with the first container there; `None` before.
     #[must_use]
     pub fn nm_token(&self, node: &NodeId) -> Option<Token> {
         self.master().nm_token(node).cloned()
     }
 
-    /// Returns the resources that the application could still get, by the last response.
+    /// Returns the resources that the application could still get, by the last response; empty before the first.
     #[must_use]
     pub fn headroom(&self) -> Resource {
         self.master().headroom().clone()
     }
 
-    /// The largest container that may be asked for.
+    /// Returns the largest container that may be asked for, by the answer to the registration; empty if that was lost.
     #[must_use]
     pub fn maximum(&self) -> Resource {
         self.master().maximum().clone()
     }
 
-    /// Stops the heart and unregisters the application, until the ResourceManager says that it is done: however
-    /// long that takes, and with `yarn.resourcemanager.connect.max-wait.ms` for each question. Whoever cannot
-    /// wait without end bounds it with [`tokio::time::timeout`]; the heart has stopped then.
+    /// Stops the heart and unregisters the application, until the ResourceManager says that it is done: however long
+    /// that takes, and with `yarn.resourcemanager.connect.max-wait.ms` for each question. The application ends with
+    /// `finish`'s result, and YARN stops its containers. Whoever cannot wait without end bounds it with
+    /// [`tokio::time::timeout`]; the heart has stopped then.
     ///
     /// # Errors
     /// See [`YarnError`].

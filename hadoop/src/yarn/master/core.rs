@@ -17,10 +17,10 @@ const REQUESTS_MAX: usize = 10_000;
 /// The reason why a request was not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// There are too many.
+    /// As many requests are open as may be: 10,000.
     #[error("{REQUESTS_MAX} requests are open already")]
     TooMany,
-    /// More containers than YARN can count.
+    /// The request is for more containers than YARN can count (`i32::MAX`).
     #[error("more containers than can be asked for")]
     TooLarge,
 }
@@ -35,7 +35,8 @@ struct Open {
     suspect: bool,
 }
 
-/// An ApplicationMaster's view.
+/// An ApplicationMaster's view of its requests and containers, without sockets and time: see
+/// [`AmRmClient`](super::AmRmClient) for one that beats.
 #[derive(Debug, Default)]
 pub struct Master {
     requests: BTreeMap<RequestId, Open>,
@@ -60,16 +61,17 @@ pub struct Master {
 }
 
 impl Master {
-    /// One that has not been registered and wants nothing.
+    /// Makes the view of an ApplicationMaster that has not been registered and wants nothing.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Asks for containers, from the next allocation on.
+    /// Adds a request for containers, which is part of the next allocation. Returns its id, which comes back with the
+    /// containers.
     ///
     /// # Errors
-    /// See [`Refused`].
+    /// [`Refused`]: too many requests or containers; nothing was added.
     pub fn request(&mut self, ask: Ask) -> Result<RequestId, Refused> {
         if self.requests.len() >= REQUESTS_MAX {
             return Err(Refused::TooMany);
@@ -81,8 +83,8 @@ impl Master {
         Ok(id)
     }
 
-    /// Changes how many containers of a request are still wanted; 0 takes it back. Containers that were
-    /// granted are not counted. `false` when nothing of it is open.
+    /// Changes how many containers of a request are still wanted; 0 takes it back. Containers that were granted are not
+    /// counted. Returns false if nothing of the request is open.
     pub fn set_count(&mut self, id: RequestId, count: u32) -> bool {
         let Some(open) = self.requests.get_mut(&id) else { return false };
         open.unsaid |= open.ask.count != count;
@@ -90,20 +92,20 @@ impl Master {
         true
     }
 
-    /// How many containers of a request are still wanted.
+    /// Returns how many containers of a request are still wanted; 0 for an unknown one.
     #[must_use]
     pub fn wanted(&self, id: RequestId) -> u32 {
         self.requests.get(&id).map_or(0, |open| open.ask.count)
     }
 
-    /// Gives a container back, whether it was started or not.
+    /// Gives a container back with the next allocation, whether it was started or not.
     pub fn release(&mut self, id: ContainerId) {
         if !self.released.contains(&id) {
             self.releases.insert(id);
         }
     }
 
-    /// Wants no containers on these hosts or racks from now on.
+    /// Wants no containers on these hosts or racks from the next allocation on.
     pub fn block(&mut self, places: impl IntoIterator<Item = String>) {
         for place in places {
             self.unblock.remove(&place);
@@ -113,7 +115,7 @@ impl Master {
         }
     }
 
-    /// Takes that back.
+    /// Takes [`block`](Self::block) back for these hosts or racks, from the next allocation on.
     pub fn unblock(&mut self, places: impl IntoIterator<Item = String>) {
         for place in places {
             let unsaid = self.block.remove(&place);
@@ -123,41 +125,42 @@ impl Master {
         }
     }
 
-    /// How far the application is, 0 to 1.
+    /// Sets how far the application is, 0 to 1, for the next allocation. Other numbers are cut to that; NaN counts as
+    /// 0.
     pub fn set_progress(&mut self, progress: f32) {
         self.progress = if progress.is_finite() { progress.clamp(0.0, 1.0) } else { 0.0 };
     }
 
-    /// The token for a node, which came with the first container there.
+    /// Returns the token for a node, which came with the first container there; `None` before.
     #[must_use]
     pub fn nm_token(&self, node: &NodeId) -> Option<&Token> {
         self.nm_tokens.get(node)
     }
 
-    /// The containers that were granted and have not ended.
+    /// Returns the containers that were granted and whose end was not reported yet.
     pub fn containers(&self) -> impl Iterator<Item = &Container> {
         self.containers.values()
     }
 
-    /// Returns the resources that the application could still get, by the last response.
+    /// Returns the resources that the application could still get, by the last response; empty before the first.
     #[must_use]
     pub fn headroom(&self) -> &Resource {
         &self.headroom
     }
 
-    /// The largest container that may be asked for.
+    /// Returns the largest container that may be asked for, by the answer to the registration; empty before.
     #[must_use]
     pub fn maximum(&self) -> &Resource {
         &self.maximum
     }
 
-    /// Nodes of the cluster, by the last response.
+    /// Returns the number of the cluster's nodes, by the last response; 0 before the first.
     #[must_use]
     pub fn nodes(&self) -> i32 {
         self.nodes
     }
 
-    /// Whether the ResourceManager should be asked soon: something is unsaid, or containers are wanted.
+    /// Returns true if the ResourceManager should be asked soon: something is unsaid, or containers are wanted.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         let wants = self.requests.values().any(|open| open.unsaid || open.ask.count > 0);
@@ -166,8 +169,8 @@ impl Master {
         wants || unsaid
     }
 
-    /// The next allocation: the last one again while that has no answer, else what has changed since. Pass its
-    /// answer to [`allocated`](Self::allocated), the server's exception to [`refused`](Self::refused) or
+    /// Returns the next allocation to send: the last one again while that has no answer, else what has changed since.
+    /// Pass its answer to [`allocated`](Self::allocated), the server's exception to [`refused`](Self::refused) or
     /// [`resync`](Self::resync), and do nothing when it was lost on its way.
     #[must_use]
     pub fn allocate(&mut self) -> AllocateRequest {
@@ -204,9 +207,9 @@ impl Master {
         request
     }
 
-    /// The ResourceManager refused the last allocation, as it does when a request in it can never be met. Was it
-    /// the only one, it is taken back and named. Of several nobody knows which was meant: none is named yet, and
-    /// they are said again one by one. The rest of it is said again, too.
+    /// Handles that the ResourceManager refused the last allocation, as it does when a request in it can never be met.
+    /// A request that was alone in it is taken back, and returned. Of several nobody knows which was meant: none is
+    /// returned yet, and they are said again one by one. Everything else in it is said again, too.
     pub fn refused(&mut self) -> Vec<RequestId> {
         let Some(request) = self.unanswered.take() else { return Vec::new() };
         let ids = request.ask.iter().map(|ask| RequestId(ask.allocation_request_id()));
@@ -232,7 +235,7 @@ impl Master {
         ids.into_iter().collect()
     }
 
-    /// The ResourceManager was restarted and knows nothing of this ApplicationMaster: after it has been
+    /// Handles that the ResourceManager was restarted and knows nothing of this ApplicationMaster: after it has been
     /// registered again, everything is said again.
     pub fn resync(&mut self) {
         self.response_id = 0;
@@ -244,7 +247,7 @@ impl Master {
         self.unblock.clear();
     }
 
-    /// Takes the answer to a registration.
+    /// Takes the answer to a registration. Returns [`MasterEvent::Registered`] and the containers of earlier attempts.
     pub fn registered(&mut self, response: RegisterApplicationMasterResponse) -> Vec<MasterEvent> {
         self.keep_tokens(&response.nm_tokens_from_previous_attempts);
         self.maximum = response.maximum_capability.clone().unwrap_or_default();
@@ -273,9 +276,9 @@ impl Master {
         }
     }
 
-    /// Takes the answer to an allocation. Containers beyond what is wanted are given back at once. An answer that
-    /// commands [`AmCommand::Resync`] means what the exception does that there is for it: pass it to
-    /// [`resync`](Self::resync).
+    /// Takes the answer to an allocation, and returns the events in it. Containers beyond what is wanted are given back
+    /// at once, without an event. An answer that commands [`AmCommand::Resync`] means what the exception does that
+    /// there is for it: pass it to [`resync`](Self::resync).
     pub fn allocated(&mut self, response: AllocateResponse) -> Vec<MasterEvent> {
         let mut events = Vec::new();
         self.unanswered = None;

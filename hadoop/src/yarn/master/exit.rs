@@ -1,40 +1,42 @@
 //! How containers end, by YARN's own numbers (`ContainerExitStatus`). Only names belong here.
 
-/// How a container has ended.
+/// The end of a container, by YARN's exit status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ContainerExit {
-    /// With code 0.
+    /// The program ended with code 0.
     Success,
-    /// With a code of its own, 1 to 255; 128 and a signal's number where it was killed by one.
+    /// The program ended with a code of its own, 1 to 255; 128 and a signal's number where it was
+    /// killed by one.
     Code(i32),
-    /// It has not ended, or nobody knows how.
+    /// The container has not ended, or nobody knows how.
     Unknown,
-    /// Lost with its node, released before it was started, or not started in time.
+    /// The container was lost with its node, released before it was started, or not started in
+    /// time.
     Aborted,
-    /// Its node's disks failed.
+    /// The disks of the container's node failed.
     DisksFailed,
-    /// Taken away for another application.
+    /// The container was taken away for another application.
     Preempted,
-    /// It used more virtual memory than it may.
+    /// The container used more virtual memory than it may.
     VirtualMemoryExceeded,
-    /// It used more memory than it may.
+    /// The container used more memory than it may.
     MemoryExceeded,
-    /// Stopped or released by its ApplicationMaster.
+    /// The container was stopped or released by its ApplicationMaster.
     KilledByMaster,
-    /// Killed by the ResourceManager.
+    /// The ResourceManager killed the container.
     KilledByResourceManager,
-    /// Killed after its application had ended.
+    /// The container was killed after its application had ended.
     KilledAfterApplication,
-    /// Killed by its node for a guaranteed container.
+    /// The container's node killed it for a guaranteed container.
     KilledByScheduler,
-    /// It wrote more logs than it may.
+    /// The container wrote more logs than it may.
     LogsExceeded,
-    /// A number that this library does not know.
+    /// An exit status that this library does not know.
     Other(i32),
 }
 
 impl ContainerExit {
-    /// From the number.
+    /// Returns the end that this exit status of YARN means.
     #[must_use]
     pub fn from_status(status: i32) -> Self {
         match status {
@@ -55,7 +57,8 @@ impl ContainerExit {
         }
     }
 
-    /// Whether the program in it is to blame, rather than the cluster or whoever stopped it.
+    /// Returns true if the program in the container is to blame (a code other than 0, too much
+    /// memory or logs), rather than the cluster or whoever stopped it.
     #[must_use]
     pub fn is_own_fault(self) -> bool {
         matches!(

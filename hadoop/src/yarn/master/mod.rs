@@ -18,46 +18,47 @@ use super::messages::{
 };
 use crate::tokens::Token;
 
-/// Names a request for containers; YARN hands it back with each of them.
+/// Names a request for containers: drawn by [`Master::request`], unique within the ApplicationMaster's process; YARN
+/// hands it back with each container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub i64);
 
 /// The place at which containers are wanted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Place {
-    /// On any node.
+    /// On any node of the cluster.
     #[default]
     Anywhere,
-    /// Best on these hosts, else on these racks, else anywhere.
+    /// Best on these hosts, else on these racks, else anywhere. Both may be empty.
     Preferred {
         /// Hosts, as their NodeManagers are named.
         hosts: Vec<String>,
         /// Racks, the hosts' own among them.
         racks: Vec<String>,
     },
-    /// On this host or nowhere.
+    /// On this host or nowhere: the request waits while the host has no room.
     OnHost {
         /// The host, as its NodeManager is named.
         host: String,
         /// Its rack: `/default-rack` where the cluster has none.
         rack: String,
     },
-    /// On this rack or nowhere.
+    /// On this rack, such as `/rack-1`, or nowhere.
     OnRack(String),
 }
 
-/// A wish for containers of one size.
+/// A request for containers of one size, for [`AmRmClient::request`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ask {
     /// Number of containers that are wanted.
     pub count: u32,
     /// The size of each container.
     pub capability: Resource,
-    /// Lower numbers come first.
+    /// Lower numbers are served first within the application.
     pub priority: i32,
     /// The place of the containers.
     pub place: Place,
-    /// On nodes with this label.
+    /// Label that the nodes must have; `None`: the application's default.
     pub label: Option<String>,
 }
 
@@ -69,7 +70,7 @@ impl Ask {
     }
 }
 
-/// An event that the ResourceManager has sent.
+/// An event from the ResourceManager, in the order in which [`AmRmEvents`] gives them out.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum MasterEvent {
@@ -78,7 +79,7 @@ pub enum MasterEvent {
     Registered(Box<RegisterApplicationMasterResponse>),
     /// A container was granted. It must be started before its token expires, or released.
     Allocated {
-        /// For which request.
+        /// Id of the request that the container is for.
         request: RequestId,
         /// The granted container, with the token that starts it.
         container: Box<Container>,

@@ -14,7 +14,7 @@ messages! {
     pub struct ReservationId (Copy, Eq, PartialOrd, Ord, Hash) {
         /// Counts the reservations since `cluster_timestamp`.
         optional int64 id = 1;
-        /// When the ResourceManager that made it had started, in milliseconds since 1970.
+        /// The time at which the ResourceManager that made the reservation had started, in milliseconds since 1970.
         optional int64 cluster_timestamp = 2;
     }
 
@@ -32,19 +32,20 @@ messages! {
         optional string host = 5;
         /// The ApplicationMaster's RPC port, as registered; -1 before.
         optional int32 rpc_port = 6;
-        /// For calls to the ApplicationMaster, on secure clusters.
+        /// The token with which clients call the ApplicationMaster; on secure clusters only.
         optional message<TokenProto> client_to_am_token = 7;
         /// A [`YarnApplicationState`], as the ResourceManager sees it.
         optional enumeration(YarnApplicationState) state = 8;
-        /// Through the ResourceManager's proxy.
+        /// The address of the application's web page through the ResourceManager's proxy.
         optional string tracking_url = 9;
         /// The reason for the application's state, for people.
         optional string diagnostics = 10 [default = "N/A"];
-        /// Milliseconds since 1970, like the other times.
+        /// The time at which the ResourceManager took the application in, in milliseconds since 1970, like the other
+        /// times.
         optional int64 start_time = 11;
-        /// 0 until it has ended.
+        /// The time at which the application ended; 0 before.
         optional int64 finish_time = 12;
-        /// The application's own word; `Undefined` until it has ended.
+        /// A [`FinalApplicationStatus`]: the application's own verdict; `Undefined` until it has ended.
         optional enumeration(FinalApplicationStatus) final_status = 13;
         /// The resources in use. All numbers are -1 for a user who may not view the application.
         optional message<ApplicationResourceUsageReport> resource_usage = 14;
@@ -52,29 +53,29 @@ messages! {
         optional string original_tracking_url = 15;
         /// The attempt that runs, or the last one.
         optional message<ApplicationAttemptId> current_application_attempt_id = 16;
-        /// 0 to 1, by the ApplicationMaster's own word.
+        /// The progress that the ApplicationMaster has told, 0 to 1.
         optional float progress = 17;
         /// The type given at submission; `YARN` by default.
         optional string application_type = 18;
-        /// Only for unmanaged ApplicationMasters, and only for their owners.
+        /// The token for the scheduler; set only for unmanaged ApplicationMasters, and only in answers to their owners.
         optional message<TokenProto> am_rm_token = 19;
         /// The tags given at submission, in lower case.
         repeated string application_tags = 20;
         /// A [`LogAggregationStatus`]: how far the logs are collected.
         optional enumeration(LogAggregationStatus) log_aggregation_status = 21;
-        /// Whether its ApplicationMaster runs outside of the cluster.
+        /// True if the ApplicationMaster runs outside of the cluster.
         optional bool unmanaged_application = 22 [default = "false"];
-        /// The higher, the sooner it is served within its queue.
+        /// The priority within the queue: higher ones are served first.
         optional message<Priority> priority = 23;
         /// The node label of containers that ask for none; empty for the default partition.
         optional string app_node_label_expression = 24;
-        /// The same for its ApplicationMaster's container.
+        /// The node label of the ApplicationMaster's container; empty for the default partition.
         optional string am_node_label_expression = 25;
-        /// When its time is over, by what is limited.
+        /// The application's time-outs, one for each kind.
         repeated message<AppTimeoutsMap> app_timeouts = 26;
-        /// When its first attempt's container was launched; 0 before.
+        /// The time at which the first attempt's container was launched; 0 before.
         optional int64 launch_time = 27;
-        /// When it was submitted.
+        /// The time of submission.
         optional int64 submit_time = 28;
         /// `yarn.resourcemanager.cluster-id` of the cluster that it runs in.
         optional string rm_cluster_id = 29;
@@ -82,9 +83,9 @@ messages! {
 
     /// The resources that an application uses and has used.
     pub struct ApplicationResourceUsageReport () {
-        /// Containers that it has now, the ApplicationMaster among them; -1 where it is not known.
+        /// Number of containers in use, the ApplicationMaster's among them; -1 if unknown.
         optional int32 num_used_containers = 1;
-        /// Places that are kept for containers of it; -1 where it is not known.
+        /// Number of places that are kept for containers of the application; -1 if unknown.
         optional int32 num_reserved_containers = 2;
         /// The resources of the running containers.
         optional message<Resource> used_resources = 3;
@@ -92,21 +93,21 @@ messages! {
         optional message<Resource> reserved_resources = 4;
         /// `used_resources` and `reserved_resources` together.
         optional message<Resource> needed_resources = 5;
-        /// Mebibytes times seconds, over its whole life.
+        /// Mebibytes times seconds, over the application's whole life.
         optional int64 memory_seconds = 6;
-        /// Cores times seconds, over its whole life.
+        /// Cores times seconds, over the application's whole life.
         optional int64 vcore_seconds = 7;
-        /// How much of its queue's capacity it has, in percent.
+        /// The part of its queue's capacity that the application uses, in percent.
         optional float queue_usage_percentage = 8;
-        /// How much of the cluster it has, in percent.
+        /// The part of the cluster that the application uses, in percent.
         optional float cluster_usage_percentage = 9;
         /// The part of `memory_seconds` in containers that were preempted.
         optional int64 preempted_memory_seconds = 10;
         /// The part of `vcore_seconds` in containers that were preempted.
         optional int64 preempted_vcore_seconds = 11;
-        /// Amount times seconds by resource type, memory and cores among them.
+        /// Amount times seconds by resource type, memory and cores among them, over the application's whole life.
         repeated message<StringLongMap> application_resource_usage_map = 12;
-        /// The same for containers that were preempted.
+        /// The part of the same in containers that were preempted.
         repeated message<StringLongMap> application_preempted_resource_usage_map = 13;
     }
 
@@ -114,7 +115,7 @@ messages! {
     pub struct AppTimeoutsMap (Eq) {
         /// An [`ApplicationTimeoutType`]: the kind of time-out that the entry is about.
         optional enumeration(ApplicationTimeoutType) application_timeout_type = 1;
-        /// When that is over.
+        /// The time at which that kind of time-out is over, and the time left.
         optional message<ApplicationTimeout> application_timeout = 2;
     }
 
@@ -122,9 +123,9 @@ messages! {
     pub struct ApplicationTimeout (Eq) {
         /// An [`ApplicationTimeoutType`]: the kind of time-out that this is.
         required enumeration(ApplicationTimeoutType) application_timeout_type = 1;
-        /// In ISO 8601, or `UNLIMITED`.
+        /// The time at which the time-out is over, in ISO 8601; `UNLIMITED` for never.
         optional string expire_time = 2;
-        /// Seconds; -1 for no end.
+        /// Seconds until the time-out is over; -1 for no end.
         optional int64 remaining_time = 3;
     }
 
@@ -134,27 +135,28 @@ messages! {
         optional message<ApplicationId> application_id = 1;
         /// Name for people; it need not be unique.
         optional string application_name = 2 [default = "N/A"];
-        /// A leaf's name or full path.
+        /// The queue to submit to: a leaf's name or full path.
         optional string queue = 3 [default = "default"];
-        /// The higher, the sooner it is served within its queue; at most the cluster's greatest. The queue's default
-        /// where it is not set.
+        /// The priority within the queue: higher ones are served first; at most the cluster's maximum. The queue's
+        /// default if it is not set.
         optional message<Priority> priority = 4;
         /// How the ApplicationMaster is started.
         optional message<ContainerLaunchContext> am_container_spec = 5;
-        /// Whether the ResourceManager cancels the application's delegation tokens at its end. Say no where others use
-        /// the same tokens.
+        /// True if the ResourceManager cancels the application's delegation tokens at its end. Set it to false if
+        /// others use the same tokens.
         optional bool cancel_tokens_when_complete = 6 [default = "true"];
-        /// Whether the ApplicationMaster runs outside of the cluster.
+        /// True if the ApplicationMaster runs outside of the cluster, started by its user.
         optional bool unmanaged_am = 7 [default = "false"];
-        /// At most the cluster's `yarn.resourcemanager.am.max-attempts`; 0 for that.
+        /// Maximum number of attempts; at most the cluster's `yarn.resourcemanager.am.max-attempts`, which 0 stands
+        /// for.
         optional int32 max_app_attempts = 8 [default = "0"];
         /// The size of the ApplicationMaster's container.
         optional message<Resource> resource = 9;
         /// The type by which `yarn application -list` filters, such as `MAPREDUCE`; cut after 20 characters.
         optional string application_type = 10 [default = "YARN"];
-        /// Whether the containers of an attempt outlive it.
+        /// True if the containers of an attempt outlive it and belong to the next attempt.
         optional bool keep_containers_across_application_attempts = 11 [default = "false"];
-        /// Lower case; searchable.
+        /// Tags by which listings can be filtered; they are put into lower case.
         repeated string application_tags = 12;
         /// Milliseconds after which a failed attempt does not count any more; -1 for never.
         optional int64 attempt_failures_validity_interval = 13 [default = "-1"];
@@ -164,9 +166,9 @@ messages! {
         optional message<ReservationId> reservation_id = 15;
         /// The node label of containers that ask for none; the queue's default if it is not set.
         optional string node_label_expression = 16;
-        /// In place of `resource` and `node_label_expression`.
+        /// Requests for the ApplicationMaster's container, in place of `resource` and `node_label_expression`.
         repeated message<ResourceRequest> am_container_resource_request = 17;
-        /// When it is to be over, after its submission.
+        /// The time-outs, in seconds from the submission; YARN kills the application when one is over.
         repeated message<ApplicationTimeoutMap> application_timeouts = 18;
         /// Hints for the scheduler, by names that it defines.
         repeated message<StringStringMap> application_scheduling_properties = 19;
@@ -176,7 +178,7 @@ messages! {
     pub struct ApplicationAclMap (Eq) {
         /// An [`ApplicationAccessType`]: the permission that `acl` grants.
         optional enumeration(ApplicationAccessType) access_type = 1;
-        /// Users and groups: `u1,u2 g1,g2`; `*` for everybody.
+        /// Users and groups that have the permission: `u1,u2 g1,g2`; `*` for everybody.
         optional string acl = 2;
     }
 
@@ -189,12 +191,13 @@ messages! {
         /// A Java regular expression for the names of the files that are collected while the application runs; none if
         /// it is empty.
         optional string rolled_logs_include_pattern = 3;
-        /// A Java regular expression for the names that are left out nevertheless.
+        /// A Java regular expression for the names that are not collected while the application runs, although they
+        /// match.
         optional string rolled_logs_exclude_pattern = 4 [default = ".*"];
-        /// Whose containers' logs are collected: a Java class on the nodes. All, or what the cluster says, where it is not
-        /// set.
+        /// The Java class on the nodes that chooses the containers whose logs are collected. If it is not set, the
+        /// cluster's policy holds; by default all are.
         optional string log_aggregation_policy_class_name = 5;
-        /// For that class, which knows what they mean.
+        /// Parameters for that class, which alone knows what they mean.
         optional string log_aggregation_policy_parameters = 6;
     }
 
@@ -208,21 +211,21 @@ messages! {
 
     /// How many NodeManagers there are, by state.
     pub struct YarnClusterMetrics (Eq) {
-        /// Those that are registered: active, unhealthy, or on their way out of service.
+        /// Number of registered nodes: active, unhealthy, or on their way out of service.
         optional int32 num_node_managers = 1;
-        /// Taken out of service.
+        /// Number of nodes that were taken out of service.
         optional int32 num_decommissioned_nms = 2;
-        /// Those that take containers.
+        /// Number of nodes that take containers.
         optional int32 num_active_nms = 3;
-        /// Not heard of for too long.
+        /// Number of nodes that were not heard of for too long.
         optional int32 num_lost_nms = 4;
-        /// Found unfit by their own checks, such as for full disks.
+        /// Number of nodes that their own checks found unfit, such as for full disks.
         optional int32 num_unhealthy_nms = 5;
-        /// Told to start anew; they come back under a new registration.
+        /// Number of nodes that were told to start anew; they come back under a new registration.
         optional int32 num_rebooted_nms = 6;
-        /// On their way out of service: they take no new containers.
+        /// Number of nodes on their way out of service: they take no new containers.
         optional int32 num_decommissioning_nms = 7;
-        /// Ended in an orderly way.
+        /// Number of nodes that ended in an orderly way.
         optional int32 num_shutdown_nms = 8;
     }
 
@@ -234,7 +237,7 @@ messages! {
         optional string host = 2;
         /// The ApplicationMaster's RPC port, as registered; -1 before.
         optional int32 rpc_port = 3;
-        /// Through the ResourceManager's proxy.
+        /// The address of the attempt's web page through the ResourceManager's proxy.
         optional string tracking_url = 4;
         /// The reason for the attempt's state, for people.
         optional string diagnostics = 5 [default = "N/A"];
@@ -244,9 +247,9 @@ messages! {
         optional message<ContainerId> am_container_id = 7;
         /// The tracking address that the ApplicationMaster has registered.
         optional string original_tracking_url = 8;
-        /// Milliseconds since 1970.
+        /// The time at which the attempt began, in milliseconds since 1970.
         optional int64 start_time = 9;
-        /// Milliseconds since 1970; 0 until it has ended.
+        /// The time at which the attempt ended, in milliseconds since 1970; 0 before.
         optional int64 finish_time = 10;
     }
 
@@ -254,7 +257,7 @@ messages! {
     pub struct ApplicationUpdateTimeoutMap (Eq) {
         /// An [`ApplicationTimeoutType`]: the kind of time-out to be changed.
         optional enumeration(ApplicationTimeoutType) application_timeout_type = 1;
-        /// Such as `2026-01-31T23:59:59.000+0000`.
+        /// The new time at which the time-out is over, such as `2026-01-31T23:59:59.000+0000`.
         optional string expire_time = 2;
     }
 }
@@ -262,35 +265,36 @@ messages! {
 enumerations! {
     /// The state of an application. It waits from `NewSaving` to `Accepted`; the last three states are final.
     pub enum YarnApplicationState {
-        /// The submission has just come.
+        /// The application's submission has just come.
         New = 1,
-        /// The ResourceManager writes it down.
+        /// The ResourceManager writes the application down.
         NewSaving = 2,
-        /// It was written down; the scheduler has yet to take it.
+        /// The application was written down; the scheduler has yet to take it.
         Submitted = 3,
-        /// By the scheduler: it waits for its ApplicationMaster's container, or for that to register.
+        /// The scheduler has accepted the application, which waits for its ApplicationMaster's container or
+        /// registration.
         Accepted = 4,
-        /// Its ApplicationMaster has registered.
+        /// The ApplicationMaster has registered.
         Running = 5,
-        /// Its ApplicationMaster unregistered; the final status says with what result.
+        /// The ApplicationMaster has unregistered; the final status says with what result.
         Finished = 6,
-        /// Its last attempt ended without unregistering, or it was never accepted.
+        /// The last attempt ended without unregistering, or the application was never accepted.
         Failed = 7,
-        /// By its user or an administrator, or because its time was over.
+        /// The application was killed by its user or an administrator, or because its time was over.
         Killed = 8,
     }
 
-    /// How an application says that it ended.
+    /// An application's own verdict on how it ended.
     pub enum FinalApplicationStatus {
-        /// Nothing was said, or it has not ended.
+        /// The application has said nothing, or has not ended.
         Undefined = 0,
-        /// It did what it was for.
+        /// The application did what it was for.
         Succeeded = 1,
-        /// It did not.
+        /// The application did not do what it was for.
         Failed = 2,
-        /// Somebody ended it.
+        /// Somebody ended the application.
         Killed = 3,
-        /// Several things were done, with results of their own.
+        /// The application did several things, with results of their own.
         Ended = 4,
     }
 
@@ -298,67 +302,67 @@ enumerations! {
     pub enum LogAggregationStatus {
         /// The cluster does not collect logs.
         Disabled = 1,
-        /// Nothing was collected yet.
+        /// Nothing has been collected yet.
         NotStart = 2,
-        /// Some nodes collect, or have yet to.
+        /// Some nodes collect, or have yet to begin.
         Running = 3,
-        /// All are collected.
+        /// The logs of all nodes are collected.
         Succeeded = 4,
-        /// On some node it failed.
+        /// The collection failed on some node.
         Failed = 5,
-        /// Some node has not said for too long how far it is.
+        /// Some node has not told its progress for too long.
         TimeOut = 6,
-        /// It goes on, and has failed on some node.
+        /// The collection goes on, and has failed on some node.
         RunningWithFailure = 7,
     }
 
     /// The time that a time-out limits.
     pub enum ApplicationTimeoutType {
-        /// How long the application may take from its submission, waiting included.
+        /// The time that the application may take from its submission, waiting included.
         Lifetime = 1,
     }
 
     /// A permission for an application.
     pub enum ApplicationAccessType {
-        /// See its reports, pages and logs.
+        /// The permission to see the application's reports, pages and logs.
         ViewApp = 1,
-        /// Kill it, move it, change its priority.
+        /// The permission to kill the application, to move it, and to change its priority.
         ModifyApp = 2,
     }
 
     /// The applications that a listing has.
     pub enum ApplicationsRequestScope {
-        /// Everybody's; what the user may not see is left out of the reports.
+        /// Everybody's applications; details that the user may not see are left out of the reports.
         All = 0,
-        /// Those that the user may see.
+        /// The applications that the user may see.
         Viewable = 1,
-        /// The user's own.
+        /// The user's own applications.
         Own = 2,
     }
 
     /// The state of an attempt.
     pub enum YarnApplicationAttemptState {
-        /// It has been made.
+        /// The attempt has been made.
         New = 1,
-        /// It was handed to the scheduler.
+        /// The attempt was handed to the scheduler.
         Submitted = 2,
-        /// It waits for its container.
+        /// The attempt waits for its container.
         Scheduled = 3,
-        /// It has a container; the ResourceManager writes it down.
+        /// The attempt has a container; the ResourceManager writes it down.
         AllocatedSaving = 4,
-        /// It has a container, which is to be launched.
+        /// The attempt has a container, which is to be launched.
         Allocated = 5,
-        /// Its container was launched; the ApplicationMaster has yet to register.
+        /// The attempt's container was launched; the ApplicationMaster has yet to register.
         Launched = 6,
-        /// Its ApplicationMaster ended without unregistering, or never registered.
+        /// The ApplicationMaster ended without unregistering, or never registered.
         Failed = 7,
-        /// Its ApplicationMaster has registered.
+        /// The ApplicationMaster has registered.
         Running = 8,
-        /// Its ApplicationMaster has unregistered; its container has yet to end.
+        /// The ApplicationMaster has unregistered; its container has yet to end.
         Finishing = 9,
-        /// Its ApplicationMaster unregistered, and its container has ended.
+        /// The ApplicationMaster has unregistered, and its container has ended.
         Finished = 10,
-        /// It ended because somebody killed the application.
+        /// The attempt ended because somebody killed the application.
         Killed = 11,
     }
 }

@@ -5,9 +5,9 @@ use crate::proto::{enumerations, messages};
 messages! {
     /// An application: the ResourceManager's start time and a number. Shown as `application_1570379089091_0019`.
     pub struct ApplicationId (Copy, Eq, PartialOrd, Ord, Hash) {
-        /// Counts the applications since `cluster_timestamp`, from 1.
+        /// Number of the application since `cluster_timestamp`, from 1.
         optional int32 id = 1;
-        /// When the ResourceManager that made it had started, in milliseconds since 1970.
+        /// The time at which the ResourceManager that made the id had started, in milliseconds since 1970.
         optional int64 cluster_timestamp = 2;
     }
 
@@ -17,7 +17,7 @@ messages! {
         optional int64 memory = 1;
         /// Cores as nodes count them (`yarn.nodemanager.resource.cpu-vcores`).
         optional int32 virtual_cores = 2;
-        /// All resource types, memory and cores among them, where the cluster has others.
+        /// Amounts by resource type, memory and cores among them; empty where the cluster has no other types.
         repeated message<ResourceInformation> resource_value_map = 3;
     }
 
@@ -27,11 +27,11 @@ messages! {
         required string key = 1;
         /// Amount of the resource, counted in `units`.
         optional int64 value = 2;
-        /// Such as `Mi`, or nothing.
+        /// Unit of `value`, such as `Mi`; empty for plain numbers.
         optional string units = 3;
         /// A [`ResourceTypes`]: how the resource is counted.
         optional enumeration(ResourceTypes) kind = 4;
-        /// Words that administrators have given to the type; mostly none.
+        /// Tags that administrators have given to the type; mostly none.
         repeated string tags = 5;
         /// Pairs that administrators have given to the type; mostly none.
         repeated message<StringStringMap> attributes = 6;
@@ -63,7 +63,7 @@ messages! {
 
     /// A priority; among the requests of one application lower numbers come first, among applications higher ones.
     pub struct Priority (Copy, Eq, PartialOrd, Ord, Hash) {
-        /// 0 where it is not set.
+        /// The priority's number; 0 if it is not set.
         optional int32 priority = 1;
     }
 
@@ -91,13 +91,14 @@ messages! {
     pub struct ContainerId (Copy, Eq, PartialOrd, Ord, Hash) {
         /// Not set by YARN: the attempt holds it.
         optional message<ApplicationId> app_id = 1;
-        /// Whose container it is: the attempt that got it, also where a later one has taken it over.
+        /// The attempt that got the container, also where a later attempt has taken it over.
         optional message<ApplicationAttemptId> app_attempt_id = 2;
-        /// The number within the attempt in the lower 40 bits; above them how often the ResourceManager was restarted.
+        /// The container's number within the attempt in the lower 40 bits; above them the number of restarts of the
+        /// ResourceManager.
         optional int64 id = 3;
     }
 
-    /// Amounts of resources that the cluster has names for.
+    /// Named amounts of resources that the cluster has (resource profiles).
     pub struct ResourceProfiles (Eq) {
         /// The profiles, in no order.
         repeated message<ResourceProfileEntry> resource_profiles_map = 1;
@@ -105,7 +106,7 @@ messages! {
 
     /// A named amount of resources.
     pub struct ResourceProfileEntry (Eq) {
-        /// Such as `minimum`, `default`, `maximum`.
+        /// Name of the profile, such as `minimum`, `default`, `maximum`.
         required string name = 1;
         /// The resources of a container of this profile.
         required message<Resource> resources = 2;
@@ -113,9 +114,9 @@ messages! {
 
     /// A resource type that the cluster knows.
     pub struct ResourceTypeInfo (Eq) {
-        /// `memory-mb`, `vcores`, `yarn.io/gpu`.
+        /// The type's name: `memory-mb`, `vcores`, `yarn.io/gpu`.
         required string name = 1;
-        /// In which amounts of it are given, such as `Mi`; empty for plain numbers.
+        /// The unit in which amounts of the type are given, such as `Mi`; empty for plain numbers.
         optional string units = 2;
         /// A [`ResourceTypes`]: how the resource is counted.
         optional enumeration(ResourceTypes) kind = 3;
@@ -131,9 +132,9 @@ enumerations! {
 
     /// Whether a container may be preempted by others on its node.
     pub enum ExecutionType {
-        /// It starts at once on resources of its own.
+        /// The container starts at once on resources of its own.
         Guaranteed = 1,
-        /// It may wait on its node, and is stopped when a guaranteed one needs the place.
+        /// The container may wait on its node, and is stopped when a guaranteed one needs the place.
         Opportunistic = 2,
     }
 }

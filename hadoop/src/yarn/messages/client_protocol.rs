@@ -12,48 +12,49 @@ use crate::proto::messages;
 use crate::tokens::TokenProto;
 
 messages! {
-    /// The request of `getNewApplication`.
+    /// The request of `getNewApplication`, which asks the ResourceManager for the id of an application to submit.
     pub struct GetNewApplicationRequest (Eq) {}
 
-    /// The response to `getNewApplication`.
+    /// The response to `getNewApplication`: the id, and the largest container.
     pub struct GetNewApplicationResponse (Eq) {
-        /// To submit with.
+        /// The new application's id, to submit with.
         optional message<ApplicationId> application_id = 1;
         /// The largest container that may be asked for.
         optional message<Resource> maximum_capability = 2;
     }
 
-    /// The request of `getApplicationReport`.
+    /// The request of `getApplicationReport`, which asks for the report of one application.
     pub struct GetApplicationReportRequest (Eq) {
         /// The application to report on.
         optional message<ApplicationId> application_id = 1;
     }
 
-    /// The response to `getApplicationReport`.
+    /// The response to `getApplicationReport`: the report.
     pub struct GetApplicationReportResponse () {
         /// Always set: an unknown application is an exception.
         optional message<ApplicationReport> application_report = 1;
     }
 
-    /// The request of `submitApplication`.
+    /// The request of `submitApplication`, which submits an application; it may be repeated with the same id.
     pub struct SubmitApplicationRequest (Eq) {
-        /// With an id that the ResourceManager gave out.
+        /// The application to submit, with an id that the ResourceManager gave out.
         optional message<ApplicationSubmissionContext> application_submission_context = 1;
     }
 
-    /// The response to `submitApplication`.
+    /// The response to `submitApplication`. It is empty: the ResourceManager has taken the submission, but has
+    /// perhaps not written it down yet.
     pub struct SubmitApplicationResponse (Eq) {}
 
-    /// The request of `failApplicationAttempt`.
+    /// The request of `failApplicationAttempt`, which ends an attempt as failed.
     pub struct FailApplicationAttemptRequest (Eq) {
         /// The attempt that is to fail.
         optional message<ApplicationAttemptId> application_attempt_id = 1;
     }
 
-    /// The response to `failApplicationAttempt`.
+    /// The response to `failApplicationAttempt`. It is empty: the attempt is being ended.
     pub struct FailApplicationAttemptResponse (Eq) {}
 
-    /// The request of `forceKillApplication`.
+    /// The request of `forceKillApplication`, which kills an application; it is repeated until that is completed.
     pub struct KillApplicationRequest (Eq) {
         /// The application to be killed.
         optional message<ApplicationId> application_id = 1;
@@ -61,139 +62,139 @@ messages! {
         optional string diagnostics = 2;
     }
 
-    /// The response to `forceKillApplication`.
+    /// The response to `forceKillApplication`: whether the application is dead.
     pub struct KillApplicationResponse (Eq) {
-        /// Ask again until this is true.
+        /// True once the application is dead; until then the request is to be repeated.
         optional bool is_kill_completed = 1 [default = "false"];
     }
 
-    /// The request of `getApplications`.
+    /// The request of `getApplications`, which lists applications; those that fulfil every filter that is set.
     pub struct GetApplicationsRequest (Eq) {
-        /// Any of these types; any type where there is none.
+        /// Selects applications of any of these types; of any type if there is none.
         repeated string application_types = 1;
-        /// Any of these [`YarnApplicationState`]s; any state where there is none.
+        /// Selects applications in any of these [`YarnApplicationState`]s; in any state if there is none.
         repeated enumeration(YarnApplicationState) application_states = 2 [packed = "false"];
-        /// Any of these users; anybody where there is none.
+        /// Selects applications of any of these users; of anybody if there is none.
         repeated string users = 3;
-        /// Any of these queues; any queue where there is none.
+        /// Selects applications in any of these queues; in any queue if there is none.
         repeated string queues = 4;
         /// The maximum number of reports; all if it is not set.
         optional int64 limit = 5;
-        /// Started at this time or after: milliseconds since 1970, like the other times.
+        /// Selects applications that started at this time or after: milliseconds since 1970, like the other times.
         optional int64 start_begin = 6;
-        /// Started at this time or before.
+        /// Selects applications that started at this time or before.
         optional int64 start_end = 7;
-        /// Ended at this time or after.
+        /// Selects applications that ended at this time or after.
         optional int64 finish_begin = 8;
-        /// Ended at this time or before.
+        /// Selects applications that ended at this time or before.
         optional int64 finish_end = 9;
-        /// With any of these tags; with or without tags where there is none.
+        /// Selects applications with any of these tags; with or without tags if there is none.
         repeated string application_tags = 10;
-        /// An [`ApplicationsRequestScope`]: whose applications are listed.
+        /// An [`ApplicationsRequestScope`]: selects everybody's, the visible or the user's own applications.
         optional enumeration(ApplicationsRequestScope) scope = 11 [default = "All"];
         /// Selects applications of this name; of any name if it is not set.
         optional string name = 12;
     }
 
-    /// The response to `getApplications`.
+    /// The response to `getApplications`: the reports.
     pub struct GetApplicationsResponse () {
-        /// In no order.
+        /// Reports of the selected applications, in no order.
         repeated message<ApplicationReport> applications = 1;
     }
 
-    /// The request of `getDelegationToken`.
+    /// The request of `getDelegationToken`, which issues a token for the user who asks.
     pub struct GetDelegationTokenRequest (Eq) {
         /// The user who may renew the token, or a principal, of which only the short name counts.
         required string renewer = 1;
     }
 
-    /// The response to `getDelegationToken`.
+    /// The response to `getDelegationToken`: the token.
     pub struct GetDelegationTokenResponse (Eq) {
-        /// Without its service, which clients fill in.
+        /// The new token, without its service, which clients fill in.
         optional message<TokenProto> token = 1;
     }
 
-    /// The request of `renewDelegationToken`.
+    /// The request of `renewDelegationToken`, which extends the life of a token.
     pub struct RenewDelegationTokenRequest (Eq) {
         /// The token to renew; only its renewer may ask.
         required message<TokenProto> token = 1;
     }
 
-    /// The response to `renewDelegationToken`.
+    /// The response to `renewDelegationToken`: the new expiry.
     pub struct RenewDelegationTokenResponse (Eq) {
-        /// When it expires now, in milliseconds since 1970.
+        /// The time at which the token expires now, in milliseconds since 1970.
         required uint64 new_expiry_time = 1;
     }
 
-    /// The request of `cancelDelegationToken`.
+    /// The request of `cancelDelegationToken`, which invalidates a token.
     pub struct CancelDelegationTokenRequest (Eq) {
         /// The token to cancel; only its owner or renewer may ask.
         required message<TokenProto> token = 1;
     }
 
-    /// The response to `cancelDelegationToken`.
+    /// The response to `cancelDelegationToken`. It is empty: the token is invalid from now on.
     pub struct CancelDelegationTokenResponse (Eq) {}
 
-    /// The request of `moveApplicationAcrossQueues`.
+    /// The request of `moveApplicationAcrossQueues`, which moves an application with its containers to another queue.
     pub struct MoveApplicationAcrossQueuesRequest (Eq) {
         /// The application to be moved.
         required message<ApplicationId> application_id = 1;
-        /// The leaf's name or full path.
+        /// The queue to move to: the leaf's name or full path.
         required string target_queue = 2;
     }
 
-    /// The response to `moveApplicationAcrossQueues`.
+    /// The response to `moveApplicationAcrossQueues`. It is empty: the application has been moved.
     pub struct MoveApplicationAcrossQueuesResponse (Eq) {}
 
-    /// The request of `getApplicationAttemptReport`.
+    /// The request of `getApplicationAttemptReport`, which asks for the report of one attempt.
     pub struct GetApplicationAttemptReportRequest (Eq) {
         /// The attempt to report on.
         optional message<ApplicationAttemptId> application_attempt_id = 1;
     }
 
-    /// The response to `getApplicationAttemptReport`.
+    /// The response to `getApplicationAttemptReport`: the report.
     pub struct GetApplicationAttemptReportResponse (Eq) {
         /// Always set: an unknown attempt is an exception.
         optional message<ApplicationAttemptReport> application_attempt_report = 1;
     }
 
-    /// The request of `getApplicationAttempts`.
+    /// The request of `getApplicationAttempts`, which asks for the reports of all attempts of an application.
     pub struct GetApplicationAttemptsRequest (Eq) {
         /// The application whose attempts are listed.
         optional message<ApplicationId> application_id = 1;
     }
 
-    /// The response to `getApplicationAttempts`.
+    /// The response to `getApplicationAttempts`: the reports.
     pub struct GetApplicationAttemptsResponse (Eq) {
-        /// In no order.
+        /// Reports of the application's attempts, in no order.
         repeated message<ApplicationAttemptReport> application_attempts = 1;
     }
 
-    /// The request of `getContainerReport`.
+    /// The request of `getContainerReport`, which asks for the report of one container.
     pub struct GetContainerReportRequest (Eq) {
         /// The container to report on.
         optional message<ContainerId> container_id = 1;
     }
 
-    /// The response to `getContainerReport`.
+    /// The response to `getContainerReport`: the report.
     pub struct GetContainerReportResponse (Eq) {
         /// Always set: an unknown container is an exception.
         optional message<ContainerReport> container_report = 1;
     }
 
-    /// The request of `getContainers`.
+    /// The request of `getContainers`, which asks for the reports of the containers of an attempt.
     pub struct GetContainersRequest (Eq) {
         /// The attempt whose containers are listed.
         optional message<ApplicationAttemptId> application_attempt_id = 1;
     }
 
-    /// The response to `getContainers`.
+    /// The response to `getContainers`: the reports.
     pub struct GetContainersResponse (Eq) {
-        /// Those that live, in no order; ended ones only where a history server answers.
+        /// Reports of the containers that live, in no order; of ended ones only where a history server answers.
         repeated message<ContainerReport> containers = 1;
     }
 
-    /// The request of `updateApplicationPriority`.
+    /// The request of `updateApplicationPriority`, which changes the priority of an application.
     pub struct UpdateApplicationPriorityRequest (Eq) {
         /// The application whose priority is to change.
         required message<ApplicationId> application_id = 1;
@@ -201,13 +202,13 @@ messages! {
         required message<Priority> application_priority = 2;
     }
 
-    /// The response to `updateApplicationPriority`.
+    /// The response to `updateApplicationPriority`: the priority that now holds.
     pub struct UpdateApplicationPriorityResponse (Eq) {
         /// The priority that now holds: the requested one, or the cluster's maximum if that is lower.
         optional message<Priority> application_priority = 1;
     }
 
-    /// The request of `signalToContainer`.
+    /// The request of `signalToContainer`, which has a container signalled by its node.
     pub struct SignalContainerRequest (Eq) {
         /// The container to be signalled.
         required message<ContainerId> container_id = 1;
@@ -215,18 +216,18 @@ messages! {
         required enumeration(SignalContainerCommand) command = 2;
     }
 
-    /// The response to `signalToContainer`.
+    /// The response to `signalToContainer`. It is empty: the signal was accepted, not yet delivered.
     pub struct SignalContainerResponse (Eq) {}
 
-    /// The request of `updateApplicationTimeouts`.
+    /// The request of `updateApplicationTimeouts`, which changes when time-outs of an application are over.
     pub struct UpdateApplicationTimeoutsRequest (Eq) {
         /// The application whose time-outs are to change.
         required message<ApplicationId> application_id = 1;
-        /// Those that are to change.
+        /// The time-outs that are to change.
         repeated message<ApplicationUpdateTimeoutMap> application_timeouts = 2;
     }
 
-    /// The response to `updateApplicationTimeouts`.
+    /// The response to `updateApplicationTimeouts`: the time-outs.
     pub struct UpdateApplicationTimeoutsResponse (Eq) {
         /// The time-outs as they were requested.
         repeated message<ApplicationUpdateTimeoutMap> application_timeouts = 1;

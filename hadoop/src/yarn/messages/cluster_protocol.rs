@@ -11,148 +11,148 @@ use super::queues::{QueueInfo, QueueUserAclInfo};
 use crate::proto::messages;
 
 messages! {
-    /// The request of `getClusterMetrics`.
+    /// The request of `getClusterMetrics`, which asks for the numbers of nodes.
     pub struct GetClusterMetricsRequest (Eq) {}
 
-    /// The response to `getClusterMetrics`.
+    /// The response to `getClusterMetrics`: the numbers.
     pub struct GetClusterMetricsResponse (Eq) {
-        /// Always set by the ResourceManager.
+        /// The numbers of nodes; always set by the ResourceManager.
         optional message<YarnClusterMetrics> cluster_metrics = 1;
     }
 
-    /// The request of `getClusterNodes`.
+    /// The request of `getClusterNodes`, which asks for the reports of nodes.
     pub struct GetClusterNodesRequest (Eq) {
-        /// Any of these [`NodeState`]s; any state where there is none.
+        /// Selects nodes in any of these [`NodeState`]s; in any state if there is none.
         repeated enumeration(NodeState) node_states = 1 [packed = "false"];
     }
 
-    /// The response to `getClusterNodes`.
+    /// The response to `getClusterNodes`: the reports.
     pub struct GetClusterNodesResponse () {
-        /// In no order.
+        /// Reports of the selected nodes, in no order.
         repeated message<NodeReport> node_reports = 1;
     }
 
-    /// The request of `getQueueInfo`.
+    /// The request of `getQueueInfo`, which asks for a queue, and perhaps for what is in it.
     pub struct GetQueueInfoRequest (Eq) {
-        /// Its name, or its full path.
+        /// The queue's name, or its full path.
         optional string queue_name = 1;
-        /// Whether the applications in it are listed.
+        /// True if the answer is to list the applications in the queue.
         optional bool include_applications = 2;
-        /// Whether its children are listed.
+        /// True if the answer is to list the queue's direct children.
         optional bool include_child_queues = 3;
-        /// Whether their children are, and so on.
+        /// True if all queues below the children are to be listed too.
         optional bool recursive = 4;
-        /// The cluster of a federation that is asked; all if it is not set.
+        /// The cluster of a federation that is asked; all clusters if it is not set.
         optional string sub_cluster_id = 5;
     }
 
-    /// The response to `getQueueInfo`.
+    /// The response to `getQueueInfo`: the queue.
     pub struct GetQueueInfoResponse () {
-        /// Not set where there is no such queue.
+        /// The queue; not set if there is none of that name.
         optional message<QueueInfo> queue_info = 1;
     }
 
-    /// The request of `getQueueUserAcls`.
+    /// The request of `getQueueUserAcls`, which asks for the permissions in each queue of the user who asks.
     pub struct GetQueueUserAclsInfoRequest (Eq) {}
 
-    /// The response to `getQueueUserAcls`.
+    /// The response to `getQueueUserAcls`: the permissions.
     pub struct GetQueueUserAclsInfoResponse (Eq) {
-        /// Every queue, in no order.
+        /// The permissions in every queue, in no order.
         repeated message<QueueUserAclInfo> queue_user_acls = 1;
     }
 
-    /// The request of `getNodeToLabels`.
+    /// The request of `getNodeToLabels`, which asks for the labels of each node.
     pub struct GetNodesToLabelsRequest (Eq) {}
 
-    /// The response to `getNodeToLabels`.
+    /// The response to `getNodeToLabels`: the nodes with their labels.
     pub struct GetNodesToLabelsResponse (Eq) {
         /// Nodes with at least one label, in no order.
         repeated message<NodeIdToLabels> node_to_labels = 1;
     }
 
-    /// The request of `getLabelsToNodes`.
+    /// The request of `getLabelsToNodes`, which asks for the nodes of labels.
     pub struct GetLabelsToNodesRequest (Eq) {
-        /// Any of these labels; all labels where there is none.
+        /// Selects any of these labels; all labels if there is none.
         repeated string node_labels = 1;
     }
 
-    /// The response to `getLabelsToNodes`.
+    /// The response to `getLabelsToNodes`: the labels with their nodes.
     pub struct GetLabelsToNodesResponse (Eq) {
         /// Labels with at least one node, in no order.
         repeated message<LabelsToNodeIds> labels_to_nodes = 1;
     }
 
-    /// The request of `getClusterNodeLabels`.
+    /// The request of `getClusterNodeLabels`, which asks for the node labels that the cluster knows.
     pub struct GetClusterNodeLabelsRequest (Eq) {}
 
-    /// The response to `getClusterNodeLabels`.
+    /// The response to `getClusterNodeLabels`: the labels.
     pub struct GetClusterNodeLabelsResponse (Eq) {
-        /// Names only, for old clients.
+        /// Names of the labels only, for old clients.
         repeated string deprecated_node_labels = 1;
-        /// In no order.
+        /// The labels, in no order.
         repeated message<NodeLabel> node_labels = 2;
     }
 
-    /// The request of `getResourceProfiles`.
+    /// The request of `getResourceProfiles`, which asks for all resource profiles of the cluster.
     pub struct GetAllResourceProfilesRequest (Eq) {}
 
-    /// The response to `getResourceProfiles`.
+    /// The response to `getResourceProfiles`: the profiles.
     pub struct GetAllResourceProfilesResponse (Eq) {
-        /// All that the cluster has.
+        /// All profiles that the cluster has.
         required message<ResourceProfiles> resource_profiles = 1;
     }
 
-    /// The request of `getResourceProfile`.
+    /// The request of `getResourceProfile`, which asks for one resource profile of the cluster.
     pub struct GetResourceProfileRequest (Eq) {
         /// Name of a profile that the ResourceManager has.
         required string profile = 1;
     }
 
-    /// The response to `getResourceProfile`.
+    /// The response to `getResourceProfile`: its resources.
     pub struct GetResourceProfileResponse (Eq) {
         /// The resources of a container of the profile.
         required message<Resource> resources = 1;
     }
 
-    /// The request of `getResourceTypeInfo`.
+    /// The request of `getResourceTypeInfo`, which asks for the resource types that the cluster knows.
     pub struct GetAllResourceTypeInfoRequest (Eq) {}
 
-    /// The response to `getResourceTypeInfo`.
+    /// The response to `getResourceTypeInfo`: the types.
     pub struct GetAllResourceTypeInfoResponse (Eq) {
-        /// Memory and cores among them.
+        /// The resource types, memory and cores among them.
         repeated message<ResourceTypeInfo> resource_type_info = 1;
     }
 
-    /// The request of `getClusterNodeAttributes`.
+    /// The request of `getClusterNodeAttributes`, which asks for the attributes that some node has.
     pub struct GetClusterNodeAttributesRequest (Eq) {}
 
-    /// The response to `getClusterNodeAttributes`.
+    /// The response to `getClusterNodeAttributes`: the attributes.
     pub struct GetClusterNodeAttributesResponse (Eq) {
-        /// In no order.
+        /// The attributes that nodes have, in no order.
         repeated message<NodeAttributeInfo> node_attributes = 1;
     }
 
-    /// The request of `getAttributesToNodes`.
+    /// The request of `getAttributesToNodes`, which asks for the nodes of attributes.
     pub struct GetAttributesToNodesRequest (Eq) {
-        /// Any of these attributes; all where there is none.
+        /// Selects any of these attributes; all if there is none.
         repeated message<NodeAttributeKey> node_attributes = 1;
     }
 
-    /// The response to `getAttributesToNodes`.
+    /// The response to `getAttributesToNodes`: the attributes with their nodes.
     pub struct GetAttributesToNodesResponse (Eq) {
-        /// In no order.
+        /// The selected attributes with their nodes, in no order.
         repeated message<AttributeToNodes> attributes_to_nodes = 1;
     }
 
-    /// The request of `getNodesToAttributes`.
+    /// The request of `getNodesToAttributes`, which asks for the attributes of nodes.
     pub struct GetNodesToAttributesRequest (Eq) {
-        /// Any of these hosts; all where there is none.
+        /// Selects any of these hosts; all if there is none.
         repeated string hostnames = 1;
     }
 
-    /// The response to `getNodesToAttributes`.
+    /// The response to `getNodesToAttributes`: the nodes with their attributes.
     pub struct GetNodesToAttributesResponse (Eq) {
-        /// In no order.
+        /// The selected hosts with their attributes, in no order.
         repeated message<NodeToAttributes> nodes_to_attributes = 1;
     }
 }

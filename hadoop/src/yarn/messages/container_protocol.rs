@@ -8,21 +8,21 @@ use crate::proto::{enumerations, messages};
 use crate::tokens::TokenProto;
 
 messages! {
-    /// The request of `startContainers`.
+    /// The request of `startContainers`, which has a node start containers.
     pub struct StartContainersRequest (Eq) {
-        /// All on the node that is asked.
+        /// The containers to be started, all on the called node.
         repeated message<StartContainerRequest> start_container_request = 1;
     }
 
     /// One container to be started.
     pub struct StartContainerRequest (Eq) {
-        /// How it is started.
+        /// The command, files, environment and tokens with which the container is started.
         optional message<ContainerLaunchContext> container_launch_context = 1;
         /// The token that was granted with the container.
         optional message<TokenProto> container_token = 2;
     }
 
-    /// The response to `startContainers`.
+    /// The response to `startContainers`: the containers that the node prepares, and those that it refused.
     pub struct StartContainersResponse (Eq) {
         /// The metadata of the node's auxiliary services, by their names.
         repeated message<StringBytesMap> services_meta_data = 1;
@@ -44,126 +44,127 @@ messages! {
     pub struct SerializedException (Eq) {
         /// The exception's message.
         optional string message = 1;
-        /// Its stack trace, as text.
+        /// The exception's stack trace, as text.
         optional string trace = 2;
-        /// Its Java class.
+        /// The exception's Java class.
         optional string class_name = 3;
-        /// The exception behind it.
+        /// The exception that caused it.
         optional message<Box<SerializedException>> cause = 4 [boxed];
     }
 
-    /// The request of `stopContainers`.
+    /// The request of `stopContainers`, which has a node stop containers.
     pub struct StopContainersRequest (Eq) {
         /// The containers to be stopped, all on the called node.
         repeated message<ContainerId> container_id = 1;
     }
 
-    /// The response to `stopContainers`.
+    /// The response to `stopContainers`: the containers that the node stops, and those that it refused.
     pub struct StopContainersResponse (Eq) {
-        /// Those for which it was done.
+        /// Containers that are being stopped now.
         repeated message<ContainerId> succeeded_requests = 1;
-        /// Those for which it was not, although the call succeeded.
+        /// Containers that could not be stopped, although the call succeeded.
         repeated message<ContainerExceptionMap> failed_requests = 2;
     }
 
-    /// The request of `getContainerStatuses`.
+    /// The request of `getContainerStatuses`, which asks a node for the states of containers.
     pub struct GetContainerStatusesRequest (Eq) {
         /// The containers to report on, all on the called node.
         repeated message<ContainerId> container_id = 1;
     }
 
-    /// The response to `getContainerStatuses`.
+    /// The response to `getContainerStatuses`: the states, and the containers without one.
     pub struct GetContainerStatusesResponse (Eq) {
         /// The answers for those containers that the node knows, in no order.
         repeated message<ContainerStatus> status = 1;
-        /// Those that it does not know, or may not say.
+        /// Containers that the node does not know, or may not report on.
         repeated message<ContainerExceptionMap> failed_requests = 2;
     }
 
-    /// The request of `increaseContainersResource`.
+    /// The request of `increaseContainersResource`, which has a node give running containers more resources.
     pub struct IncreaseContainersResourceRequest (Eq) {
         /// Container tokens with the new sizes.
         repeated message<TokenProto> increase_containers = 1;
     }
 
-    /// The response to `increaseContainersResource`.
+    /// The response to `increaseContainersResource`: the containers with and without success.
     pub struct IncreaseContainersResourceResponse (Eq) {
-        /// Those for which it was done.
+        /// Containers whose size was increased.
         repeated message<ContainerId> succeeded_requests = 1;
-        /// Those for which it was not, although the call succeeded.
+        /// Containers whose size was not increased, although the call succeeded.
         repeated message<ContainerExceptionMap> failed_requests = 2;
     }
 
-    /// The request of `updateContainer`.
+    /// The request of `updateContainer`, which has a node change the sizes or execution types of containers.
     pub struct ContainerUpdateRequest (Eq) {
         /// Container tokens with the new sizes or execution types, as they came with `allocate`.
         repeated message<TokenProto> update_container_token = 1;
     }
 
-    /// The response to `updateContainer`.
+    /// The response to `updateContainer`: the containers with and without success.
     pub struct ContainerUpdateResponse (Eq) {
-        /// Those for which it was done.
+        /// Containers that were updated.
         repeated message<ContainerId> succeeded_requests = 1;
-        /// Those for which it was not, although the call succeeded.
+        /// Containers that were not updated, although the call succeeded.
         repeated message<ContainerExceptionMap> failed_requests = 2;
     }
 
-    /// The request of `localize`.
+    /// The request of `localize`, which has a node fetch more files for a running container.
     pub struct ResourceLocalizationRequest (Eq) {
-        /// The container, which must be running.
+        /// The container to fetch files for, which must be running.
         optional message<ContainerId> container_id = 1;
-        /// More files for it.
+        /// The files to fetch, in addition to those of the container's start.
         repeated message<StringLocalResourceMap> local_resources = 2;
     }
 
-    /// The response to `localize`.
+    /// The response to `localize`. It is empty: the node has taken the request; the files come later.
     pub struct ResourceLocalizationResponse (Eq) {}
 
-    /// The request of `reInitializeContainer`.
+    /// The request of `reInitializeContainer`, which has a node stop the program of a container and start another one
+    /// in it.
     pub struct ReInitializeContainerRequest (Eq) {
-        /// The container, which must be running.
+        /// The container to start again, which must be running.
         optional message<ContainerId> container_id = 1;
-        /// How it is started again.
+        /// The command, files, environment and tokens with which it is started again.
         optional message<ContainerLaunchContext> container_launch_context = 2;
-        /// Whether it cannot be rolled back to what it was before.
+        /// True if it cannot be rolled back to what it was before.
         optional bool auto_commit = 3 [default = "true"];
     }
 
-    /// The response to `reInitializeContainer`.
+    /// The response to `reInitializeContainer`. It is empty: the node has taken the request.
     pub struct ReInitializeContainerResponse (Eq) {}
 
-    /// The response to `restartContainer`.
+    /// The response to `restartContainer`. It is empty: the node starts the program of the container again.
     pub struct RestartContainerResponse (Eq) {}
 
-    /// The response to `rollbackLastReInitialization`.
+    /// The response to `rollbackLastReInitialization`. It is empty: the node goes back to the program before.
     pub struct RollbackResponse (Eq) {}
 
-    /// The response to `commitLastReInitialization`.
+    /// The response to `commitLastReInitialization`. It is empty: the container cannot go back any more.
     pub struct CommitResponse (Eq) {}
 
-    /// The request of `getLocalizationStatuses`.
+    /// The request of `getLocalizationStatuses`, which asks a node for the progress of files that it fetches.
     pub struct GetLocalizationStatusesRequest (Eq) {
         /// The containers to report on, all on the called node.
         repeated message<ContainerId> container_id = 1;
     }
 
-    /// The response to `getLocalizationStatuses`.
+    /// The response to `getLocalizationStatuses`: the progress, and the containers without one.
     pub struct GetLocalizationStatusesResponse (Eq) {
         /// The answers for those containers that the node knows, in no order.
         repeated message<ContainerLocalizationStatuses> cntn_localization_statuses = 1;
-        /// Those that it does not know, or may not say.
+        /// Containers that the node does not know, or may not report on.
         repeated message<ContainerExceptionMap> failed_requests = 2;
     }
 
-    /// How far the files of a container are fetched.
+    /// The progress of fetching a container's files.
     pub struct ContainerLocalizationStatuses (Eq) {
         /// The container that the files are for.
         optional message<ContainerId> container_id = 1;
-        /// One for each file, in no order.
+        /// The progress of each file, in no order.
         repeated message<LocalizationStatus> localization_statuses = 2;
     }
 
-    /// How far a file is fetched.
+    /// The progress of fetching one file.
     pub struct LocalizationStatus (Eq) {
         /// The name that the file has in the container.
         optional string resource_key = 1;
@@ -185,13 +186,13 @@ enumerations! {
         ForcefulShutdown = 3,
     }
 
-    /// How far a file is fetched.
+    /// The progress of fetching one file.
     pub enum LocalizationState {
-        /// It has yet to be fetched, or is being fetched.
+        /// The file has yet to be fetched, or is being fetched.
         Pending = 1,
-        /// It is there.
+        /// The file is there.
         Completed = 2,
-        /// It could not be fetched.
+        /// The file could not be fetched.
         Failed = 3,
     }
 }

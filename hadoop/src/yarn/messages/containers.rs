@@ -10,20 +10,21 @@ messages! {
     /// How a container is started. Its `Debug` shows neither tokens nor values of the environment.
     #[prost(skip_debug)]
     pub struct ContainerLaunchContext (Eq) {
-        /// Files that are there before it starts.
+        /// The files that the node fetches before the container starts.
         repeated message<StringLocalResourceMap> local_resources = 1;
         /// A token storage, as `Credentials::to_bytes` makes it: secret.
         optional bytes tokens = 2;
-        /// For auxiliary services of the node, by their names.
+        /// Data for auxiliary services of the node, by the services' names.
         repeated message<StringBytesMap> service_data = 3;
-        /// Beside what the node sets. `{{NAME}}` stands for another variable, as `$NAME` does: a shell sets them.
+        /// Environment variables beside those that the node sets. `{{NAME}}` stands for another variable, as `$NAME`
+        /// does: a shell sets them.
         repeated message<StringStringMap> environment = 4;
-        /// Run by a shell; `<LOG_DIR>` stands for the container's log directory.
+        /// The command, which a shell runs; `<LOG_DIR>` stands for the container's log directory.
         repeated string command = 5;
         /// The users and groups who may access the application besides its owner. The ResourceManager uses those of the
         /// ApplicationMaster's launch, a node those of the first launch there.
         repeated message<ApplicationAclMap> application_acls = 6;
-        /// Whether the node starts it again when it fails; it does not where this is not set.
+        /// The rule by which the node starts the container again when it fails; it does not if this is not set.
         optional message<ContainerRetryContext> container_retry_context = 7;
         /// Configuration with which the ResourceManager renews the tokens, as a Writable.
         optional bytes tokens_conf = 8;
@@ -41,9 +42,9 @@ messages! {
     pub struct LocalResource (Eq) {
         /// The file's address on a file system that nodes can read.
         optional message<Url> resource = 1;
-        /// Must be the file's size, in bytes.
+        /// The file's size in bytes; a node refuses a file of another size.
         optional int64 size = 2;
-        /// Must be the file's modification time, to the millisecond: a file that has changed is refused.
+        /// The file's modification time in milliseconds since 1970; a node refuses a file that has changed.
         optional int64 timestamp = 3;
         /// A [`LocalResourceType`]: whether and how it is unpacked.
         optional enumeration(LocalResourceType) kind = 4;
@@ -51,17 +52,17 @@ messages! {
         optional enumeration(LocalResourceVisibility) visibility = 5;
         /// For `Pattern`: a Java regular expression for the names to unpack.
         optional string pattern = 6;
-        /// Whether it goes into the cluster's shared cache, where there is one.
+        /// True if the file goes into the cluster's shared cache, where there is one.
         optional bool should_be_uploaded_to_shared_cache = 7;
     }
 
     /// The address of a file.
     pub struct Url (Eq) {
-        /// Such as `hdfs`.
+        /// The scheme, such as `hdfs`.
         optional string scheme = 1;
-        /// Or the logical name of a file system.
+        /// The host, or the logical name of a file system.
         optional string host = 2;
-        /// -1 for none.
+        /// The port; -1 for none.
         optional int32 port = 3;
         /// The path, from `/`.
         optional string file = 4;
@@ -72,23 +73,23 @@ messages! {
     /// An entry of a map from texts to bytes. Its `Debug` shows the key only.
     #[prost(skip_debug)]
     pub struct StringBytesMap (Eq) {
-        /// Such as the name of an auxiliary service.
+        /// The key, such as the name of an auxiliary service.
         optional string key = 1;
         /// Bytes whose meaning only that service knows.
         optional bytes value = 2;
     }
 
-    /// When a node starts a container again by itself.
+    /// The rule by which a node starts a container again by itself.
     pub struct ContainerRetryContext (Eq) {
         /// A [`ContainerRetryPolicy`]: the ends after which it is started again.
         optional enumeration(ContainerRetryPolicy) retry_policy = 1 [default = "NeverRetry"];
-        /// For `RetryOnSpecificErrorCodes`: which exit codes.
+        /// The exit codes, for `RetryOnSpecificErrorCodes`.
         repeated int32 error_codes = 2 [packed = "false"];
-        /// -1 for ever.
+        /// Maximum number of further starts; -1 for no limit.
         optional int32 max_retries = 3 [default = "0"];
         /// Milliseconds between an end and the next start.
         optional int32 retry_interval = 4 [default = "0"];
-        /// Milliseconds after which a failure does not count any more; -1 for never.
+        /// Milliseconds after which a failure no longer counts; -1 for never.
         optional int64 failures_validity_interval = 5 [default = "-1"];
     }
 
@@ -102,11 +103,11 @@ messages! {
         optional message<NodeId> node_id = 3;
         /// The priority of the request that was answered by the container.
         optional message<Priority> priority = 4;
-        /// Milliseconds since 1970, like the other times.
+        /// The time at which the container was made, in milliseconds since 1970.
         optional int64 creation_time = 5;
-        /// 0 until it has ended.
+        /// The time at which the container ended, in milliseconds since 1970; 0 before.
         optional int64 finish_time = 6;
-        /// How it ended, for people.
+        /// The reason of the container's end, for people.
         optional string diagnostics_info = 7 [default = "N/A"];
         /// The address of a web page with the container's logs.
         optional string log_url = 8;
@@ -114,7 +115,7 @@ messages! {
         optional int32 container_exit_status = 9;
         /// A [`ContainerState`], as the ResourceManager sees it.
         optional enumeration(ContainerState) container_state = 10;
-        /// Its node's web pages, with `http://` or `https://` before `host:port`.
+        /// The address of the node's web pages, with `http://` or `https://` before `host:port`.
         optional string node_http_address = 11;
         /// An [`ExecutionType`]: whether the container may be queued or stopped in favour of others.
         optional enumeration(ExecutionType) execution_type = 12 [default = "Guaranteed"];
@@ -134,13 +135,14 @@ messages! {
         optional message<Resource> resource = 4;
         /// The priority of the request that is answered by the container.
         optional message<Priority> priority = 5;
-        /// Goes with the request that starts it; expires.
+        /// The token that goes with the request to start the container. It expires; the container cannot be started
+        /// after that.
         optional message<TokenProto> container_token = 6;
         /// An [`ExecutionType`]: whether the container may be queued or stopped in favour of others.
         optional enumeration(ExecutionType) execution_type = 7 [default = "Guaranteed"];
         /// The `allocation_request_id` of the request that is answered by the container.
         optional int64 allocation_request_id = 8 [default = "-1"];
-        /// How often it was changed.
+        /// Number of changes of size or execution type so far.
         optional int32 version = 9 [default = "0"];
         /// The allocation tags of the request that is answered by the container.
         repeated string allocation_tags = 10;
@@ -148,13 +150,13 @@ messages! {
         optional string exposed_ports = 11;
     }
 
-    /// How a container is, or how it ended.
+    /// The state of a container, or its end.
     pub struct ContainerStatus (Eq) {
         /// The container's id.
         optional message<ContainerId> container_id = 1;
         /// A [`ContainerState`], as the node sees it.
         optional enumeration(ContainerState) state = 2;
-        /// How it is or ended, for people.
+        /// The container's state or the reason of its end, for people.
         optional string diagnostics = 3 [default = "N/A"];
         /// The program's own code, or one of Hadoop's; -1000 while it runs.
         optional int32 exit_status = 4 [default = "-1000"];
@@ -176,60 +178,61 @@ enumerations! {
         Archive = 1,
         /// The file is left as it is.
         File = 2,
-        /// Unpacked in part, and kept.
+        /// The file is an archive of which the entries that match `pattern` are unpacked; the archive is kept beside
+        /// them.
         Pattern = 3,
     }
 
     /// The applications that share a fetched file.
     pub enum LocalResourceVisibility {
-        /// Everybody on the node; the file must be readable by everybody.
+        /// Everybody on the node shares the file, which must be readable by everybody.
         Public = 1,
-        /// Applications of the same user on the node.
+        /// Applications of the same user on the node share the file.
         Private = 2,
-        /// Containers of the same application on the node.
+        /// Containers of the same application on the node share the file.
         Application = 3,
     }
 
-    /// After which ends a container is started again.
+    /// The ends after which a container is started again.
     pub enum ContainerRetryPolicy {
-        /// After none: the end is final.
+        /// No end: each is final.
         NeverRetry = 0,
-        /// After any but 0, and but the ends by `SIGKILL` and `SIGTERM` (137, 143).
+        /// Any end but code 0 and the ends by `SIGKILL` and `SIGTERM` (137, 143).
         RetryOnAllErrors = 1,
-        /// After those that are listed.
+        /// Ends with one of the exit codes that are listed.
         RetryOnSpecificErrorCodes = 2,
     }
 
     /// The state of a container. `Running` means that its start was requested, not that its files are there: see
     /// [`ContainerSubState`].
     pub enum ContainerState {
-        /// It was granted, and its node has not been told to start it.
+        /// The container was granted, and its node has not been told to start it.
         New = 1,
-        /// It was given to its node, which prepares or runs it.
+        /// The container was given to its node, which prepares or runs it.
         Running = 2,
-        /// It has ended.
+        /// The container has ended.
         Complete = 3,
     }
 
     /// The state of a container on its node.
     pub enum ContainerSubState {
-        /// It waits, or its files are being fetched.
+        /// The container waits, or its files are being fetched.
         Scheduled = 1,
-        /// Its program runs, or is just being started.
+        /// The container's program runs, or is just being started.
         Running = 2,
-        /// Its program was stopped for a while, to make room for others.
+        /// The container's program was stopped for a while, to make room for others.
         Paused = 3,
-        /// It was killed or has ended; its node cleans up.
+        /// The container was killed or has ended; its node cleans up.
         Completing = 4,
-        /// It has ended, and its node has cleaned up.
+        /// The container has ended, and its node has cleaned up.
         Done = 5,
     }
 
     /// The kind of a container's program.
     pub enum ContainerType {
-        /// An application's ApplicationMaster.
+        /// The container runs an application's ApplicationMaster.
         ApplicationMaster = 1,
-        /// Whatever that has asked for.
+        /// The container runs something that an ApplicationMaster has asked for.
         Task = 2,
     }
 }

@@ -9,9 +9,9 @@ use crate::proto::messages;
 messages! {
     /// The identifier inside an NMToken.
     pub struct NmTokenIdentifier (Eq) {
-        /// Whose token it is.
+        /// The attempt that the token was issued to.
         optional message<ApplicationAttemptId> app_attempt_id = 1;
-        /// For which node.
+        /// The node whose container service accepts the token.
         optional message<NodeId> node_id = 2;
         /// The application's user.
         optional string app_submitter = 3;
@@ -21,7 +21,7 @@ messages! {
 
     /// The identifier inside an AMRMToken.
     pub struct AmRmTokenIdentifier (Eq) {
-        /// Whose token it is.
+        /// The attempt that the token was issued to.
         optional message<ApplicationAttemptId> app_attempt_id = 1;
         /// The number of the ResourceManager's key that made the password; a new key brings a new token.
         optional int32 key_id = 2 [default = "-1"];
@@ -37,26 +37,26 @@ messages! {
         optional string app_submitter = 3;
         /// The container's resources.
         optional message<Resource> resource = 4;
-        /// Milliseconds since 1970; a container cannot be started later.
+        /// The time until which the container can be started, in milliseconds since 1970.
         optional int64 expiry_time_stamp = 5;
         /// The number of the ResourceManager's key that made the password.
         optional int32 master_key_id = 6 [default = "-1"];
-        /// When the ResourceManager that granted it had started, in milliseconds since 1970: nodes refuse those of earlier
-        /// ones.
+        /// The time at which the ResourceManager that granted it had started, in milliseconds since 1970: nodes refuse
+        /// containers of an earlier ResourceManager.
         optional int64 rm_identifier = 7;
         /// The priority of the request that is answered by the container.
         optional message<Priority> priority = 8;
-        /// Milliseconds since 1970.
+        /// The time at which the container was made, in milliseconds since 1970.
         optional int64 creation_time = 9;
         /// Selects the log files of the container that are collected.
         optional message<LogAggregationContext> log_aggregation_context = 10;
-        /// The label under which it was granted.
+        /// The node label under which the container was granted.
         optional string node_label_expression = 11;
         /// A [`ContainerType`]: whether it is the ApplicationMaster's container.
         optional enumeration(ContainerType) container_type = 12;
         /// An [`ExecutionType`]: whether the container may be queued or stopped in favour of others.
         optional enumeration(ExecutionType) execution_type = 13 [default = "Guaranteed"];
-        /// How often it was changed.
+        /// Number of changes of size or execution type so far.
         optional int32 version = 14 [default = "0"];
         /// The `allocation_request_id` of the request that is answered by the container; -1 for none.
         optional int64 allocation_request_id = 15 [default = "-1"];
@@ -66,17 +66,17 @@ messages! {
 
     /// The identifier inside an RM_DELEGATION_TOKEN, after a leading version byte.
     pub struct RmDelegationTokenIdentifier (Eq) {
-        /// Whom its bearer is taken for.
+        /// The user that the token's bearer is taken for.
         optional string owner = 1;
         /// The short name of the user who may renew the token; nobody if it is empty.
         optional string renewer = 2;
         /// The user who acted for the owner when the token was made; empty if the owner acted itself.
         optional string real_user = 3;
-        /// Milliseconds since 1970.
+        /// The time at which the token was issued, in milliseconds since 1970.
         optional int64 issue_date = 4;
-        /// After which it cannot be renewed any more, in milliseconds since 1970.
+        /// The time after which the token cannot be renewed any more, in milliseconds since 1970.
         optional int64 max_date = 5;
-        /// Counts the tokens.
+        /// Number of the token, counted by the ResourceManager.
         optional int32 sequence_number = 6;
         /// The number of the ResourceManager's key that made the password.
         optional int32 master_key_id = 7;

@@ -4,7 +4,7 @@ use super::{ApplicationAttemptId, ApplicationId, ContainerId, NodeId};
 use std::fmt::{Display, Formatter, Result as Written};
 use std::str::FromStr;
 
-/// A text that is no id of this kind.
+/// The error of parsing a text that is no id of this kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{text}' is not {expected}")]
 pub struct IdError {

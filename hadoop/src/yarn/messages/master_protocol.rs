@@ -11,24 +11,24 @@ use crate::proto::{enumerations, messages};
 use crate::tokens::TokenProto;
 
 messages! {
-    /// How many containers of a size are wanted in one place. The number is an absolute total per priority, place,
-    /// size and allocation id.
+    /// The number of containers of a size that are wanted in one place: an absolute total per priority, place, size and
+    /// allocation id, not an increment.
     pub struct ResourceRequest (Eq) {
-        /// The lower, the sooner it is served within the application.
+        /// The priority within the application: lower numbers are served first.
         optional message<Priority> priority = 1;
-        /// A host, a rack, or `*`.
+        /// The place: a host, a rack, or `*` for anywhere.
         optional string resource_name = 2;
         /// The size of one container.
         optional message<Resource> capability = 3;
-        /// The total wanted now; 0 takes the request back.
+        /// The total number of containers wanted now; 0 takes the request back.
         optional int32 num_containers = 4;
-        /// Whether a container elsewhere will do.
+        /// True if a container elsewhere will do.
         optional bool relax_locality = 5 [default = "true"];
-        /// A label that the node must have; nothing for the default of the application.
+        /// A label that the node must have; the application's default if it is not set.
         optional string node_label_expression = 6;
-        /// Guaranteed, where it is not set.
+        /// The execution type of the containers; guaranteed if it is not set.
         optional message<ExecutionTypeRequest> execution_type_request = 7;
-        /// Comes back with the containers; -1 for none.
+        /// Number that comes back with the containers of this request; -1 for none.
         optional int64 allocation_request_id = 8 [default = "-1"];
     }
 
@@ -36,28 +36,30 @@ messages! {
     pub struct ExecutionTypeRequest (Eq) {
         /// The preferred [`ExecutionType`] of the containers.
         optional enumeration(ExecutionType) execution_type = 1 [default = "Guaranteed"];
-        /// Whether a container of the other type is no use.
+        /// True if a container of the other type is of no use.
         optional bool enforce_execution_type = 2 [default = "false"];
     }
 
-    /// The request of `registerApplicationMaster`.
+    /// The request of `registerApplicationMaster`, which registers an ApplicationMaster; its application is running
+    /// from then on.
     pub struct RegisterApplicationMasterRequest (Eq) {
         /// The host at which the application's clients reach the ApplicationMaster.
         optional string host = 1;
-        /// At which port they do; -1 for none.
+        /// The port at which the application's clients reach the ApplicationMaster; -1 for none.
         optional int32 rpc_port = 2;
         /// The address of the web page that shows the application's progress; empty for none.
         optional string tracking_url = 3;
-        /// For the scheduling requests of this attempt, by their tags.
+        /// Placement constraints for the scheduling requests of this attempt, by their tags.
         repeated message<PlacementConstraintMapEntry> placement_constraints = 4;
     }
 
-    /// The response to `registerApplicationMaster`. Its `Debug` does not show the key.
+    /// The response to `registerApplicationMaster`: limits, keys, and what is left of earlier attempts. Its `Debug`
+    /// does not show the key.
     #[prost(skip_debug)]
     pub struct RegisterApplicationMasterResponse (Eq) {
         /// The largest container that may be asked for.
         optional message<Resource> maximum_capability = 1;
-        /// With which tokens of clients are checked: secret. On secure clusters only.
+        /// The key with which tokens of clients are checked: secret. On secure clusters only.
         optional bytes client_to_am_token_master_key = 2;
         /// The users and groups who may access the application besides its owner.
         repeated message<ApplicationAclMap> application_acls = 3;
@@ -65,17 +67,17 @@ messages! {
         repeated message<Container> containers_from_previous_attempts = 4;
         /// The application's queue.
         optional string queue = 5;
-        /// For the nodes of the containers that are left.
+        /// Tokens for the nodes of the containers of earlier attempts.
         repeated message<NmToken> nm_tokens_from_previous_attempts = 6;
-        /// [`SchedulerResourceTypes`]: what requests are measured by.
+        /// [`SchedulerResourceTypes`]: the resources by which the scheduler measures requests.
         repeated enumeration(SchedulerResourceTypes) scheduler_resource_types = 7 [packed = "false"];
-        /// Those that the cluster has.
+        /// The resource profiles that the cluster has.
         optional message<ResourceProfiles> resource_profiles = 8;
-        /// Those that the cluster knows.
+        /// The resource types that the cluster knows.
         repeated message<ResourceTypeInfo> resource_types = 9;
     }
 
-    /// The token for one node's container service. It comes once per node and attempt: keep it.
+    /// The token for one node's container service. The ResourceManager sends it once per node and attempt: keep it.
     pub struct NmToken (Eq) {
         /// The node whose container service accepts the token.
         optional message<NodeId> node_id = 1;
@@ -83,47 +85,49 @@ messages! {
         optional message<TokenProto> token = 2;
     }
 
-    /// The request of `finishApplicationMaster`.
+    /// The request of `finishApplicationMaster`, which unregisters an ApplicationMaster; it is repeated until that is
+    /// done.
     pub struct FinishApplicationMasterRequest (Eq) {
-        /// Becomes part of the application's report.
+        /// The reason of the end, for people; shown in the application's report.
         optional string diagnostics = 1;
-        /// Shown once the application has ended.
+        /// The address of a web page that is shown once the application has ended.
         optional string tracking_url = 2;
         /// A [`FinalApplicationStatus`]: the application's own verdict on its success.
         optional enumeration(FinalApplicationStatus) final_status = 3;
     }
 
-    /// The response to `finishApplicationMaster`.
+    /// The response to `finishApplicationMaster`: whether it is done.
     pub struct FinishApplicationMasterResponse (Eq) {
-        /// Ask again until this is true.
+        /// True once the application is unregistered; until then the request is to be repeated.
         optional bool is_unregistered = 1 [default = "false"];
     }
 
-    /// The request of `allocate`.
+    /// The request of `allocate`, which is an ApplicationMaster's heartbeat: it asks for containers and gives others
+    /// back.
     pub struct AllocateRequest () {
         /// The requests that have changed since the last call, as absolute totals.
         repeated message<ResourceRequest> ask = 1;
-        /// Containers that are not wanted any more, started or not.
+        /// Containers to give back, started or not.
         repeated message<ContainerId> release = 2;
         /// Changes of the places to avoid.
         optional message<ResourceBlacklistRequest> blacklist_request = 3;
         /// The `response_id` of the last response; 0 after registering.
         optional int32 response_id = 4;
-        /// 0 to 1, for reports.
+        /// The application's progress for its report, 0 to 1.
         optional float progress = 5;
         /// Running containers that are to change.
         repeated message<UpdateContainerRequest> update_requests = 7;
         /// Containers that are wanted under placement constraints.
         repeated message<SchedulingRequest> scheduling_requests = 10;
-        /// A new one, where it has changed.
+        /// A new tracking address, if it has changed.
         optional string tracking_url = 11;
     }
 
     /// Hosts and racks to avoid from now on, and not to avoid any more.
     pub struct ResourceBlacklistRequest (Eq) {
-        /// To be avoided from now on.
+        /// Hosts and racks to avoid from now on.
         repeated string blacklist_additions = 1;
-        /// Not to be avoided any more.
+        /// Hosts and racks not to avoid any more.
         repeated string blacklist_removals = 2;
     }
 
@@ -135,47 +139,47 @@ messages! {
         required message<ContainerId> container_id = 2;
         /// A [`ContainerUpdateType`]: the change that is wanted.
         required enumeration(ContainerUpdateType) update_type = 3;
-        /// For a change of size: the new one.
+        /// The new size, for a change of size.
         optional message<Resource> capability = 4;
-        /// For a change of the type: the new [`ExecutionType`].
+        /// The new [`ExecutionType`], for a change of the type.
         optional enumeration(ExecutionType) execution_type = 5;
     }
 
-    /// The response to `allocate`.
+    /// The response to `allocate`: what has happened since the last one.
     pub struct AllocateResponse () {
-        /// An [`AmCommand`]; mostly none.
+        /// An [`AmCommand`]; mostly not set.
         optional enumeration(AmCommand) am_command = 1;
-        /// For the next request.
+        /// The `response_id` of the next request.
         optional int32 response_id = 2;
-        /// New ones, each said once.
+        /// Containers that were granted since the last response; each comes once.
         repeated message<Container> allocated_containers = 3;
-        /// Those that have ended, each said once.
+        /// Containers that have ended since the last response; each comes once.
         repeated message<ContainerStatus> completed_container_statuses = 4;
         /// The resources that the application could still get.
         optional message<Resource> limit = 5;
         /// Nodes that have become usable or unusable.
         repeated message<NodeReport> updated_nodes = 6;
-        /// Nodes that take containers.
+        /// Number of nodes that take containers.
         optional int32 num_cluster_nodes = 7;
         /// Containers that are about to be taken away.
         optional message<PreemptionMessage> preempt = 8;
-        /// Once per node and attempt: keep them.
+        /// Tokens for nodes; each comes once per node and attempt: keep them.
         repeated message<NmToken> nm_tokens = 9;
-        /// Replaces the AMRMToken in use.
+        /// A token that replaces the AMRMToken in use.
         optional message<TokenProto> am_rm_token = 12;
-        /// The application's, as it is now.
+        /// The application's present priority.
         optional message<Priority> application_priority = 13;
         /// The application's timeline collector, if there is one.
         optional message<CollectorInfo> collector_info = 14;
-        /// Changes that were refused.
+        /// Changes of containers that were refused.
         repeated message<UpdateContainerError> update_errors = 15;
-        /// Changes that were granted: their tokens go to the nodes.
+        /// Changes of containers that were granted; their new tokens go to the nodes.
         repeated message<UpdatedContainer> updated_containers = 16;
         /// The containers of earlier attempts that were found after the registration.
         repeated message<Container> containers_from_previous_attempts = 17;
-        /// Requests that cannot be met.
+        /// Scheduling requests that cannot be met.
         repeated message<RejectedSchedulingRequest> rejected_scheduling_requests = 18;
-        /// For proxies of a federation; mostly not set.
+        /// The cluster's load, for proxies of a federation; mostly not set.
         optional message<EnhancedHeadroom> enhanced_headroom = 19;
     }
 
@@ -189,7 +193,7 @@ messages! {
 
     /// Containers that will be taken away whatever is done.
     pub struct StrictPreemptionContract (Eq) {
-        /// All of them.
+        /// All containers that will be taken.
         repeated message<PreemptionContainer> container = 1;
     }
 
@@ -201,7 +205,7 @@ messages! {
 
     /// Resources to be given back, and the containers that are taken otherwise.
     pub struct PreemptionContract (Eq) {
-        /// How much; containers of any number and place may be released for it.
+        /// The amounts to be given back; containers of any number and place may be released for it.
         repeated message<PreemptionResourceRequest> resource = 1;
         /// The containers that are taken otherwise.
         repeated message<PreemptionContainer> container = 2;
@@ -209,7 +213,7 @@ messages! {
 
     /// Resources to be given back.
     pub struct PreemptionResourceRequest (Eq) {
-        /// How many of which size.
+        /// The size of the containers to be given back, and their number.
         optional message<ResourceRequest> resource = 1;
     }
 
@@ -223,7 +227,7 @@ messages! {
 
     /// A change of a container that was refused.
     pub struct UpdateContainerError (Eq) {
-        /// Such as `INCORRECT_CONTAINER_VERSION_ERROR`.
+        /// The reason, such as `INCORRECT_CONTAINER_VERSION_ERROR`.
         optional string reason = 1;
         /// The refused request, as it was sent.
         optional message<UpdateContainerRequest> update_request = 2;
@@ -239,11 +243,11 @@ messages! {
         required message<Container> container = 2;
     }
 
-    /// How busy the cluster is, for proxies that choose between the clusters of a federation.
+    /// The load of the cluster, for proxies that choose between the clusters of a federation.
     pub struct EnhancedHeadroom (Eq) {
-        /// Containers that wait in the cluster.
+        /// Number of containers that wait in the cluster.
         optional int32 total_pending_count = 1;
-        /// Cores of the nodes that take containers.
+        /// Number of cores of the nodes that take containers.
         optional int32 total_active_cores = 2;
     }
 }
@@ -259,13 +263,13 @@ enumerations! {
 
     /// The kind of a container's change.
     pub enum ContainerUpdateType {
-        /// It gets more.
+        /// The container gets more resources.
         IncreaseResource = 0,
-        /// It gets less.
+        /// The container gets fewer resources.
         DecreaseResource = 1,
-        /// From opportunistic to guaranteed.
+        /// The container becomes guaranteed instead of opportunistic.
         PromoteExecutionType = 2,
-        /// From guaranteed to opportunistic.
+        /// The container becomes opportunistic instead of guaranteed.
         DemoteExecutionType = 3,
     }
 

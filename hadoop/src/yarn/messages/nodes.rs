@@ -8,31 +8,31 @@ messages! {
     pub struct NodeReport () {
         /// The node's id.
         optional message<NodeId> node_id = 1;
-        /// `host:port` of its web pages.
+        /// The address of the node's web pages, as `host:port`.
         optional string http_address = 2;
-        /// Such as `/default-rack`.
+        /// The node's rack, such as `/default-rack`.
         optional string rack_name = 3;
         /// The resources of the node's containers.
         optional message<Resource> used = 4;
         /// The resources that the node offers to containers in total.
         optional message<Resource> capability = 5;
-        /// Containers there now.
+        /// Number of containers on the node now.
         optional int32 num_containers = 6;
         /// A [`NodeState`], as the ResourceManager sees it.
         optional enumeration(NodeState) node_state = 7;
         /// The findings of the node's own health checks; empty if it is healthy.
         optional string health_report = 8;
-        /// Milliseconds since 1970.
+        /// The time of the node's last health report, in milliseconds since 1970.
         optional int64 last_health_report_time = 9;
-        /// Its labels; one at most, so far.
+        /// The node's labels; one at most, so far.
         repeated string node_labels = 10;
         /// The measured use of the node's containers.
         optional message<ResourceUtilization> containers_utilization = 11;
         /// The measured use of the whole machine.
         optional message<ResourceUtilization> node_utilization = 12;
-        /// While it is on its way out of service: how long it still waits for its containers, in seconds.
+        /// Seconds that a node on its way out of service still waits for its containers.
         optional uint32 decommissioning_timeout = 13;
-        /// In answers to ApplicationMasters: a [`NodeUpdateType`].
+        /// A [`NodeUpdateType`]: the meaning of the change; set only in answers to ApplicationMasters.
         optional enumeration(NodeUpdateType) node_update_type = 14;
         /// Attributes that administrators or the node itself have set.
         repeated message<NodeAttribute> node_attributes = 15;
@@ -52,7 +52,7 @@ messages! {
         required message<NodeAttributeKey> attribute_key = 1;
         /// A [`NodeAttributeType`]: the type of `attribute_value`.
         optional enumeration(NodeAttributeType) attribute_type = 2 [default = "String"];
-        /// Its value; empty where only being there counts.
+        /// The attribute's value; empty where only being there counts.
         optional string attribute_value = 3;
     }
 
@@ -60,31 +60,31 @@ messages! {
     pub struct NodeAttributeKey (Eq) {
         /// The giver of the attribute: `rm.yarn.io` for administrators, `nm.yarn.io` for the node itself.
         optional string attribute_prefix = 1 [default = "rm.yarn.io"];
-        /// Unique below the prefix.
+        /// The attribute's name, unique below the prefix.
         required string attribute_name = 2;
     }
 
     /// A node's labels.
     pub struct NodeIdToLabels (Eq) {
-        /// A port of 0 stands for all of the host's nodes.
+        /// The node; a port of 0 stands for all of the host's nodes.
         optional message<NodeId> node_id = 1;
-        /// At least one.
+        /// The node's labels, at least one.
         repeated string node_labels = 2;
     }
 
     /// The nodes of a label.
     pub struct LabelsToNodeIds (Eq) {
-        /// One label, in spite of its name.
+        /// Name of the label (one, in spite of the field's name).
         optional string node_labels = 1;
-        /// A port of 0 stands for all of the host's nodes.
+        /// The label's nodes; a port of 0 stands for all of the host's nodes.
         repeated message<NodeId> node_id = 2;
     }
 
     /// A label that the cluster knows.
     pub struct NodeLabel (Eq) {
-        /// Unique in the cluster.
+        /// The label's name, unique in the cluster.
         optional string name = 1;
-        /// Whether its nodes stay idle where nobody asks for the label.
+        /// True if its nodes stay idle where nobody asks for the label.
         optional bool is_exclusive = 2 [default = "true"];
     }
 
@@ -100,15 +100,15 @@ messages! {
     pub struct AttributeToNodes (Eq) {
         /// Prefix and name of the attribute.
         required message<NodeAttributeKey> node_attribute = 1;
-        /// Its nodes, each with its value.
+        /// The attribute's nodes, each with its value.
         repeated message<NodeToAttributeValue> node_value_map = 2;
     }
 
-    /// A node's value of an attribute.
+    /// A host and its value of an attribute, in an [`AttributeToNodes`].
     pub struct NodeToAttributeValue (Eq) {
         /// Host name of the node, without a port.
         required string hostname = 1;
-        /// Empty where only being there counts.
+        /// The node's value of the attribute; empty where only being there counts.
         required string attribute_value = 2;
     }
 
@@ -116,7 +116,7 @@ messages! {
     pub struct NodeToAttributes (Eq) {
         /// Host name of the node, without a port.
         optional string node = 1;
-        /// All that it has.
+        /// All attributes of the node.
         repeated message<NodeAttribute> node_attributes = 2;
     }
 }
@@ -124,37 +124,37 @@ messages! {
 enumerations! {
     /// The state of a node.
     pub enum NodeState {
-        /// It has just registered.
+        /// The node has just registered.
         New = 1,
-        /// It takes containers.
+        /// The node takes containers.
         Running = 2,
-        /// Its own checks found it unfit; it takes no containers.
+        /// The node's own checks found it unfit; it takes no containers.
         Unhealthy = 3,
-        /// It was taken out of service.
+        /// The node was taken out of service.
         Decommissioned = 4,
-        /// It was not heard of for too long.
+        /// The node was not heard of for too long; its containers count as lost.
         Lost = 5,
-        /// It was told to start anew.
+        /// The node was told to start anew.
         Rebooted = 6,
-        /// It is on its way out of service: it takes no new containers.
+        /// The node is on its way out of service: it takes no new containers.
         Decommissioning = 7,
-        /// It ended in an orderly way.
+        /// The node ended in an orderly way.
         Shutdown = 8,
     }
 
     /// The meaning of a node's change for an application.
     pub enum NodeUpdateType {
-        /// It takes containers again.
+        /// The node takes containers again.
         Usable = 0,
-        /// It takes none, and those there were are lost.
+        /// The node takes no containers, and those that it had are lost.
         Unusable = 1,
-        /// It will leave; what runs there goes on for a while.
+        /// The node will leave; what runs there goes on for a while.
         Decommissioning = 2,
     }
 
     /// The type of an attribute's value.
     pub enum NodeAttributeType {
-        /// Any text; there is no other type so far.
+        /// The value is any text; there is no other type so far.
         String = 1,
     }
 }

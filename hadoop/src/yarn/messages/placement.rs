@@ -15,15 +15,15 @@ messages! {
 
     /// A constraint for the places of containers, simple or composite.
     pub struct PlacementConstraint (Eq) {
-        /// This or the other is set.
+        /// The constraint, if it is a simple one; otherwise the other field is set.
         optional message<SimplePlacementConstraint> simple_constraint = 1;
-        /// This or the other is set.
+        /// The constraint, if it is a composite one; otherwise the other field is set.
         optional message<CompositePlacementConstraint> composite_constraint = 2;
     }
 
     /// How many containers with some tags a scope may or must hold.
     pub struct SimplePlacementConstraint (Eq) {
-        /// `node` or `rack`.
+        /// The scope in which is counted: `node` or `rack`.
         required string scope = 1;
         /// The targets that are counted in the scope, or compared.
         repeated message<PlacementConstraintTarget> target_expressions = 2;
@@ -31,7 +31,7 @@ messages! {
         optional int32 min_cardinality = 3;
         /// The maximum number of matching containers in the scope.
         optional int32 max_cardinality = 4;
-        /// For node attributes: a [`NodeAttributeOpCode`].
+        /// A [`NodeAttributeOpCode`] for node attributes: how they are compared.
         optional enumeration(NodeAttributeOpCode) attribute_op_code = 5;
     }
 
@@ -39,7 +39,8 @@ messages! {
     pub struct PlacementConstraintTarget (Eq) {
         /// A [`TargetType`]: whether nodes' attributes or containers' tags are meant.
         required enumeration(TargetType) target_type = 1;
-        /// The attribute's name, or whose tags count: `self`, `not-self`, `all`, `app-id/…`, `app-tag/…`.
+        /// The attribute's name, or the applications whose tags count: `self`, `not-self`, `all`, `app-id/…`,
+        /// `app-tag/…`.
         optional string target_key = 2;
         /// Values of the attribute, or tags.
         repeated string target_values = 3;
@@ -49,17 +50,17 @@ messages! {
     pub struct CompositePlacementConstraint (Eq) {
         /// A [`CompositeType`]: how the constraints are combined.
         required enumeration(CompositeType) composite_type = 1;
-        /// For `And` and `Or`.
+        /// The combined constraints, for `And` and `Or`.
         repeated message<PlacementConstraint> child_constraints = 2;
-        /// For `DelayedOr`: the constraints in order, each with its time.
+        /// The combined constraints for `DelayedOr`, in order, each with its time.
         repeated message<TimedPlacementConstraint> timed_child_constraints = 3;
     }
 
     /// A constraint that holds for some time only.
     pub struct TimedPlacementConstraint (Eq) {
-        /// The constraint that holds meanwhile.
+        /// The constraint that holds during that time.
         required message<PlacementConstraint> placement_constraint = 1;
-        /// For how long, in `delay_unit`.
+        /// The time for which the constraint is tried, in `delay_unit`.
         required int64 scheduling_delay = 2;
         /// A [`DelayUnit`]: the unit of `scheduling_delay`.
         optional enumeration(DelayUnit) delay_unit = 3 [default = "Milliseconds"];
@@ -67,23 +68,23 @@ messages! {
 
     /// Containers wanted under a placement constraint.
     pub struct SchedulingRequest (Eq) {
-        /// Comes back with the containers.
+        /// Number that comes back with the containers of this request.
         optional int64 allocation_request_id = 1 [default = "0"];
-        /// The lower, the sooner it is served within the application.
+        /// The priority within the application: lower numbers are served first.
         optional message<Priority> priority = 2;
-        /// Guaranteed, where it is not set.
+        /// The execution type of the containers; guaranteed if it is not set.
         optional message<ExecutionTypeRequest> execution_type = 3;
         /// The tags by which constraints, also those of other requests, refer to the containers.
         repeated string allocation_tags = 4;
-        /// How many of which size.
+        /// The number of containers, and their size.
         optional message<ResourceSizing> resource_sizing = 5;
         /// The constraint for the places of the containers, in addition to those registered for the tags.
         optional message<PlacementConstraint> placement_constraint = 6;
     }
 
-    /// How many of which size.
+    /// A number of containers of one size.
     pub struct ResourceSizing (Eq) {
-        /// How many are wanted.
+        /// Number of containers that are wanted.
         optional int32 num_allocations = 1;
         /// The size of one container.
         optional message<Resource> resources = 2;
@@ -91,7 +92,7 @@ messages! {
 
     /// A request that cannot be met.
     pub struct RejectedSchedulingRequest (Eq) {
-        /// A [`RejectionReason`]: why it cannot be met.
+        /// A [`RejectionReason`]: the reason why the request cannot be met.
         required enumeration(RejectionReason) reason = 1;
         /// The rejected request, as it was sent.
         required message<SchedulingRequest> request = 2;
@@ -109,23 +110,23 @@ enumerations! {
         Itself = 3,
     }
 
-    /// How an attribute is compared.
+    /// The comparison of an attribute with a value.
     pub enum NodeAttributeOpCode {
-        /// Not at all.
+        /// No comparison.
         NoOp = 1,
-        /// It must have the value.
+        /// The node must have the value.
         Eq = 2,
-        /// It must not have the value.
+        /// The node must not have the value.
         Ne = 3,
     }
 
-    /// How constraints belong together.
+    /// The way in which constraints are combined.
     pub enum CompositeType {
-        /// All must hold.
+        /// All constraints must hold.
         And = 1,
-        /// One must hold.
+        /// One of the constraints must hold.
         Or = 2,
-        /// One must hold, and each is tried for some time only, in order.
+        /// One of the constraints must hold; each is tried for its time only, in order.
         DelayedOr = 3,
     }
 
@@ -133,7 +134,7 @@ enumerations! {
     pub enum DelayUnit {
         /// Time that has passed, in milliseconds.
         Milliseconds = 1,
-        /// How often the scheduler passes by.
+        /// Passes of the scheduler, which is a number and no time.
         Opportunities = 2,
     }
 
@@ -141,7 +142,7 @@ enumerations! {
     pub enum RejectionReason {
         /// No node meets the constraint.
         CouldNotPlaceOnNode = 1,
-        /// The scheduler could not use the nodes that meet it.
+        /// The scheduler could not use the nodes that meet the constraint.
         CouldNotScheduleOnNode = 2,
     }
 }

@@ -7,13 +7,13 @@ use crate::proto::{enumerations, messages};
 messages! {
     /// A queue. Capacities are parts of the parent's, 0 to 1.
     pub struct QueueInfo () {
-        /// Its name; the last part of its path, or in older versions of the fair scheduler all of it.
+        /// The queue's name: the last part of its path, or in older versions of the fair scheduler all of it.
         optional string queue_name = 1;
         /// The queue's guaranteed share.
         optional float capacity = 2;
         /// The share that the queue may take when other queues do not need it.
         optional float maximum_capacity = 3;
-        /// In use, as a part of the queue's own capacity.
+        /// The part of the queue's own capacity that is in use; above 1 if the queue has more than its share.
         optional float current_capacity = 4;
         /// A [`QueueState`]: whether the queue takes applications.
         optional enumeration(QueueState) state = 5;
@@ -21,33 +21,33 @@ messages! {
         repeated message<QueueInfo> child_queues = 6;
         /// The applications, if the request asked for them.
         repeated message<ApplicationReport> applications = 7;
-        /// Labels that its applications may ask for; `*` for all.
+        /// Labels that the queue's applications may ask for; `*` for all.
         repeated string accessible_node_labels = 8;
         /// The node label of applications that ask for none.
         optional string default_node_label_expression = 9;
-        /// Counts of what runs and waits.
+        /// Numbers of applications, containers and resources of the queue.
         optional message<QueueStatistics> queue_statistics = 10;
-        /// Whether its containers are not preempted for other queues.
+        /// True if the queue's containers are not preempted for other queues.
         optional bool preemption_disabled = 11;
-        /// Its settings by label; the default partition has the empty one.
+        /// The queue's settings by node label; the default partition has the empty label.
         repeated message<QueueConfigurationsMap> queue_configurations_map = 12;
-        /// Whether its containers are not preempted for others of the queue.
+        /// True if the queue's containers are not preempted for others of the same queue.
         optional bool intra_queue_preemption_disabled = 13;
-        /// Its share against its siblings, where capacities are given as weights.
+        /// The queue's share against its siblings, where capacities are given as weights.
         optional float weight = 14;
         /// The full path, such as `root.small`; not set by older versions.
         optional string queue_path = 15;
-        /// Applications that may run in it at a time.
+        /// Maximum number of applications that may run in the queue at a time.
         optional int32 max_parallel_apps = 16;
-        /// `CS`, `FS`, …: which of the fields below mean something.
+        /// The scheduler, `CS`, `FS`, …: it determines which of the fields below mean something.
         optional string scheduler_type = 17;
-        /// Fair scheduler: cores that it should have at least.
+        /// Fair scheduler: minimum cores of the queue.
         optional int32 min_resource_vcore = 18;
-        /// Fair scheduler: mebibytes that it should have at least.
+        /// Fair scheduler: minimum mebibytes of the queue.
         optional int64 min_resource_memory = 19;
-        /// Fair scheduler: cores that it may have.
+        /// Fair scheduler: maximum cores of the queue.
         optional int32 max_resource_vcore = 20;
-        /// Fair scheduler: mebibytes that it may have.
+        /// Fair scheduler: maximum mebibytes of the queue.
         optional int64 max_resource_memory = 21;
         /// Fair scheduler: cores that are kept for its containers.
         optional int32 reserved_resource_vcore = 22;
@@ -59,47 +59,47 @@ messages! {
         optional int64 steady_fair_share_memory = 25;
         /// The cluster of a federation to which the queue belongs.
         optional string sub_cluster_id = 26;
-        /// Fair scheduler: applications that may run in it at a time.
+        /// Fair scheduler: maximum number of applications that may run in the queue at a time.
         optional int32 max_running_app = 27;
     }
 
     /// The counts of running and waiting applications and resources of a queue.
     pub struct QueueStatistics (Eq) {
-        /// Applications since the ResourceManager started.
+        /// Number of applications submitted to the queue since the ResourceManager started.
         optional int64 num_apps_submitted = 1;
-        /// Applications that run now.
+        /// Number of applications that run now.
         optional int64 num_apps_running = 2;
-        /// Applications that wait now.
+        /// Number of applications that were accepted and do not run yet.
         optional int64 num_apps_pending = 3;
-        /// Applications that ended by themselves, since the ResourceManager started.
+        /// Number of applications whose ApplicationMaster unregistered, since the ResourceManager started.
         optional int64 num_apps_completed = 4;
-        /// Applications that were killed, since the ResourceManager started.
+        /// Number of applications that were killed since the ResourceManager started.
         optional int64 num_apps_killed = 5;
-        /// Applications that failed, since the ResourceManager started.
+        /// Number of applications that failed since the ResourceManager started.
         optional int64 num_apps_failed = 6;
-        /// Users whose applications wait for something.
+        /// Number of users whose applications wait for containers.
         optional int64 num_active_users = 7;
-        /// Mebibytes that could be had now.
+        /// Free memory that the queue could get now, in mebibytes.
         optional int64 available_memory_mb = 8;
-        /// Mebibytes in containers.
+        /// Memory of the queue's allocated containers, in mebibytes.
         optional int64 allocated_memory_mb = 9;
-        /// Mebibytes asked for and not granted.
+        /// Memory that applications asked for and did not get yet, in mebibytes.
         optional int64 pending_memory_mb = 10;
-        /// Mebibytes kept for containers that do not fit yet.
+        /// Memory kept on nodes for containers that do not fit yet, in mebibytes.
         optional int64 reserved_memory_mb = 11;
-        /// Cores that could be had now.
+        /// Free virtual cores that the queue could get now.
         optional int64 available_vcores = 12;
-        /// Cores in containers.
+        /// Virtual cores of the queue's allocated containers.
         optional int64 allocated_vcores = 13;
-        /// Cores asked for and not granted.
+        /// Virtual cores that applications asked for and did not get yet.
         optional int64 pending_vcores = 14;
-        /// Cores kept for containers that do not fit yet.
+        /// Virtual cores kept on nodes for containers that do not fit yet.
         optional int64 reserved_vcores = 15;
-        /// Containers that there are.
+        /// Number of containers that are allocated now.
         optional int64 allocated_containers = 16;
-        /// Containers asked for and not granted.
+        /// Number of containers that applications asked for and did not get yet.
         optional int64 pending_containers = 17;
-        /// Containers that do not fit yet and have a place kept.
+        /// Number of containers that do not fit yet and have a place kept on a node.
         optional int64 reserved_containers = 18;
     }
 
@@ -115,13 +115,13 @@ messages! {
     pub struct QueueConfigurations () {
         /// The guaranteed share, as a part of the parent's.
         optional float capacity = 1;
-        /// The same as a part of the partition.
+        /// The guaranteed share, as a part of the partition.
         optional float absolute_capacity = 2;
         /// The maximum share, as a part of the parent's.
         optional float max_capacity = 3;
-        /// The same as a part of the partition.
+        /// The maximum share, as a part of the partition.
         optional float absolute_max_capacity = 4;
-        /// The part of it that ApplicationMasters may take.
+        /// The part of the queue's capacity that ApplicationMasters may take.
         optional float max_ampercentage = 5;
         /// The guaranteed resources, as amounts.
         optional message<Resource> effective_min_capacity = 6;
@@ -137,7 +137,7 @@ messages! {
     pub struct QueueUserAclInfo (Eq) {
         /// The queue's name.
         optional string queue_name = 1;
-        /// Each a [`QueueAcl`]; none where the user may do nothing.
+        /// The user's permissions, each a [`QueueAcl`]; none if the user may do nothing.
         repeated enumeration(QueueAcl) user_acls = 2 [packed = "false"];
     }
 }
@@ -145,19 +145,19 @@ messages! {
 enumerations! {
     /// Whether a queue takes applications.
     pub enum QueueState {
-        /// It takes no applications.
+        /// The queue takes no applications.
         Stopped = 1,
-        /// It takes applications.
+        /// The queue takes applications.
         Running = 2,
-        /// It takes no applications; those that there are go on.
+        /// The queue takes no applications; those that it has go on.
         Draining = 3,
     }
 
     /// A permission in a queue.
     pub enum QueueAcl {
-        /// Submit applications to it.
+        /// The permission to submit applications to the queue.
         SubmitApplications = 1,
-        /// Kill and move its applications, whoever they belong to.
+        /// The permission to kill and move the queue's applications, whoever they belong to.
         AdministerQueue = 2,
     }
 }

@@ -5,18 +5,18 @@ use super::basics::{Priority, Resource};
 use crate::proto::{enumerations, messages};
 
 messages! {
-    /// The request of `getNewReservation`.
+    /// The request of `getNewReservation`, which asks for the id of a reservation to submit.
     pub struct GetNewReservationRequest (Eq) {}
 
-    /// The response to `getNewReservation`.
+    /// The response to `getNewReservation`: the id.
     pub struct GetNewReservationResponse (Eq) {
-        /// To submit with.
+        /// The new reservation's id, to submit with.
         optional message<ReservationId> reservation_id = 1;
     }
 
-    /// The request of `submitReservation`.
+    /// The request of `submitReservation`, which makes a reservation.
     pub struct ReservationSubmissionRequest (Eq) {
-        /// A queue that takes reservations.
+        /// The queue, which must take reservations.
         optional string queue = 1;
         /// The resources to reserve, and the time.
         optional message<ReservationDefinition> reservation_definition = 2;
@@ -26,23 +26,23 @@ messages! {
 
     /// The resources that are reserved, and the time.
     pub struct ReservationDefinition (Eq) {
-        /// How much of what.
+        /// The amounts to reserve.
         optional message<ReservationRequests> reservation_requests = 1;
-        /// The earliest time, in milliseconds since 1970.
+        /// The earliest time at which the reservation may begin, in milliseconds since 1970.
         optional int64 arrival = 2;
-        /// The latest time, in milliseconds since 1970.
+        /// The time by which the reservation must have ended, in milliseconds since 1970.
         optional int64 deadline = 3;
-        /// For people; not unique.
+        /// Name for people; not unique.
         optional string reservation_name = 4;
-        /// Milliseconds after which it comes again; 0 for never.
+        /// Milliseconds after which the reservation comes again; 0 for never.
         optional string recurrence_expression = 5 [default = "0"];
-        /// The lower, the more it counts. Those that come again count more than all that do not.
+        /// The priority: lower numbers count more. Reservations that come again count more than all that do not.
         optional message<Priority> priority = 6;
     }
 
     /// Requests of a reservation, and how they belong together.
     pub struct ReservationRequests (Eq) {
-        /// In order, where `interpreter` says so.
+        /// The requests; in order, where `interpreter` says so.
         repeated message<ReservationRequest> reservation_resources = 1;
         /// A [`ReservationRequestInterpreter`]: whether all requests must be met, or any, and in order.
         optional enumeration(ReservationRequestInterpreter) interpreter = 2 [default = "All"];
@@ -52,18 +52,18 @@ messages! {
     pub struct ReservationRequest (Eq) {
         /// The size of one container.
         optional message<Resource> capability = 1;
-        /// How many in all.
+        /// Number of containers in all.
         optional int32 num_containers = 2 [default = "1"];
-        /// How many at a time at least.
+        /// Minimum number of containers at a time.
         optional int32 concurrency = 3 [default = "1"];
         /// Milliseconds that each container is needed for.
         optional int64 duration = 4 [default = "-1"];
     }
 
-    /// The response to `submitReservation`.
+    /// The response to `submitReservation`. It is empty: the reservation has been accepted.
     pub struct ReservationSubmissionResponse (Eq) {}
 
-    /// The request of `updateReservation`.
+    /// The request of `updateReservation`, which replaces the definition of a reservation.
     pub struct ReservationUpdateRequest (Eq) {
         /// The new definition, which replaces the old one.
         optional message<ReservationDefinition> reservation_definition = 1;
@@ -71,35 +71,36 @@ messages! {
         optional message<ReservationId> reservation_id = 2;
     }
 
-    /// The response to `updateReservation`.
+    /// The response to `updateReservation`. It is empty: the new definition has been accepted.
     pub struct ReservationUpdateResponse (Eq) {}
 
-    /// The request of `deleteReservation`.
+    /// The request of `deleteReservation`, which deletes a reservation.
     pub struct ReservationDeleteRequest (Eq) {
         /// The reservation to be deleted.
         optional message<ReservationId> reservation_id = 1;
     }
 
-    /// The response to `deleteReservation`.
+    /// The response to `deleteReservation`. It is empty: the reservation is gone.
     pub struct ReservationDeleteResponse (Eq) {}
 
-    /// The request of `listReservations`.
+    /// The request of `listReservations`, which lists the reservations of a queue.
     pub struct ReservationListRequest (Eq) {
         /// The queue whose reservations are listed.
         optional string queue = 1;
-        /// Only this one, in the spelling `reservation_…`; all where it is empty.
+        /// Selects this reservation only, in the spelling `reservation_…`; all if it is empty.
         optional string reservation_id = 3;
-        /// Those that end at this time or after, in milliseconds since 1970.
+        /// Selects reservations that end at this time or after, in milliseconds since 1970.
         optional int64 start_time = 4;
-        /// Those that begin at this time or before, in milliseconds since 1970; without a bound where it is negative.
+        /// Selects reservations that begin at this time or before, in milliseconds since 1970; without a bound if it is
+        /// negative.
         optional int64 end_time = 5;
-        /// Whether it is said when they have how much.
+        /// True if the answer is to say when each reservation has how much.
         optional bool include_resource_allocations = 6;
     }
 
-    /// The response to `listReservations`.
+    /// The response to `listReservations`: the reservations.
     pub struct ReservationListResponse (Eq) {
-        /// In no order.
+        /// The selected reservations, in no order.
         repeated message<ReservationAllocationState> reservations = 1;
     }
 
@@ -107,17 +108,17 @@ messages! {
     pub struct ReservationAllocationState (Eq) {
         /// The definition as it was submitted.
         optional message<ReservationDefinition> reservation_definition = 1;
-        /// When it has how much, where that was asked for.
+        /// The amounts that the reservation has at each time, if they were asked for.
         repeated message<ResourceAllocationRequest> allocation_requests = 2;
-        /// When it begins, in milliseconds since 1970.
+        /// The time at which the reservation begins, in milliseconds since 1970.
         optional int64 start_time = 3;
-        /// When it ends, in milliseconds since 1970.
+        /// The time at which the reservation ends, in milliseconds since 1970.
         optional int64 end_time = 4;
         /// User that the reservation belongs to.
         optional string user = 5;
-        /// Whether some containers must run at the same time.
+        /// True if some of its containers must run at the same time.
         optional bool contains_gangs = 6;
-        /// When it was accepted, in milliseconds since 1970.
+        /// The time at which the reservation was accepted, in milliseconds since 1970.
         optional int64 acceptance_time = 7;
         /// The reservation's id.
         optional message<ReservationId> reservation_id = 8;
@@ -125,25 +126,25 @@ messages! {
 
     /// The resources that are reserved from one moment to another.
     pub struct ResourceAllocationRequest (Eq) {
-        /// Milliseconds since 1970.
+        /// Begin of the interval, in milliseconds since 1970.
         optional int64 start_time = 1;
-        /// Milliseconds since 1970.
+        /// End of the interval, in milliseconds since 1970.
         optional int64 end_time = 2;
-        /// How much in all.
+        /// The amount that is reserved in the interval.
         optional message<Resource> resource = 3;
     }
 }
 
 enumerations! {
-    /// How the requests of a reservation belong together.
+    /// The way in which the requests of a reservation belong together.
     pub enum ReservationRequestInterpreter {
-        /// One of them will do.
+        /// One of the requests must be met.
         Any = 0,
-        /// All are needed, at any times.
+        /// All requests must be met, at any times.
         All = 1,
-        /// All are needed, one after the other.
+        /// All requests must be met, one after the other.
         Order = 2,
-        /// All are needed, one after the other without time between them.
+        /// All requests must be met, one after the other without time between them.
         OrderNoGap = 3,
     }
 }
