@@ -22,42 +22,45 @@ const PARTIALS_MAX: usize = 100;
 /// Interval at which an absent file is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// The identity with which a process proves that it belongs to the cluster.
+/// The id and secret with which a process proves to others that it belongs to the cluster.
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 #[debug("ClusterIdentity({}, secret)", self.id)]
 pub struct ClusterIdentity {
     /// Id of the cluster.
     pub id: String,
-    /// The secret that only the cluster's processes know.
+    /// The secret that only the cluster's processes know: the bytes of the secret file's text, without white
+    /// space around it.
     pub secret: Vec<u8>,
 }
 
-/// The cluster's identity cannot be read or made.
+/// Errors of reading or making the cluster's id and secret.
 #[derive(Debug, Error)]
 pub enum ClusterFilesError {
     /// Another user could read or replace it.
     #[error(
         "{path} must belong to this user and be closed to all others (mode {expected}); it has mode {mode:o}, owner {owner}"
     )]
+    /// A file or its folder belongs to another user or is open to others, so that they could read or replace
+    /// the secret; the file is not used.
     Open {
         /// Path of the file or folder.
         path: PathBuf,
-        /// The mode that the file must have.
+        /// The mode that the file or folder must have, as text in octal.
         expected: &'static str,
-        /// The mode that it has.
+        /// The permission bits that the file or folder has.
         mode: u32,
-        /// User id of the file's owner.
+        /// User id of the owner of the file or folder.
         owner: u32,
     },
-    /// The file did not appear in time.
+    /// The file did not appear within the time that [`ClusterFiles::read`] waits.
     #[error("{path} did not appear within {} s: make it with 'flott make-secret' on the JobManager's host and copy it here (start-cluster.sh does both)", waited.as_secs())]
     Absent {
         /// Path of the file concerned.
         path: PathBuf,
-        /// The time that it was waited for.
+        /// The time for which the file was waited for.
         waited: Duration,
     },
-    /// The file's content is empty or too long.
+    /// The file's content is shorter than 8 characters or too long, or the path is a link that leads nowhere.
     #[error("{path} holds no usable value: {why}")]
     Unusable {
         /// Path of the file concerned.
@@ -76,17 +79,20 @@ pub enum ClusterFilesError {
     },
 }
 
-/// The places of the cluster's id and secret.
+/// The places of the cluster's id and secret. Creating this value touches no file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterFiles {
-    /// The id's file; `None`: `cluster.id` is set.
+    /// `Ok`: the id itself, from `cluster.id`; no file is used then. `Err`: the path of the file that holds
+    /// the id.
     pub id: Result<String, PathBuf>,
     /// Path of the file that holds the cluster's secret.
     pub secret: PathBuf,
 }
 
 impl ClusterFiles {
-    /// Returns the configured paths; by default they are in a folder of this user under `env.pid.dir`.
+    /// Returns where the id and the secret are: the configured id, or id file, and secret file; by default
+    /// the files `cluster-id` and `cluster-secret` in the folder `flott-<user id>` under `env.pid.dir`.
+    /// Touches no file.
     pub fn of(options: &Options) -> Self {
         let folder = options.get(&logging::PID_DIR).join(format!("flott-{}", getuid()));
         let id = match options.get(&cluster::ID) {
@@ -101,7 +107,12 @@ impl ClusterFiles {
         Self { id, secret }
     }
 
-    /// Makes the files that are absent; existing files stay as they are.
+    /// Makes the absent files, with random content and closed to other users, and their folder. Leaves
+    /// existing files as they are, but checks them.
+    ///
+    /// # Errors
+    /// [`ClusterFilesError`] if a file or its folder is open to other users, a file's content is unusable, or
+    /// the disk fails.
     pub fn make(&self, platform: &Platform) -> Result<(), ClusterFilesError> {
         if let Err(path) = &self.id {
             make_absent(path, || hex(&platform.random_bytes::<16>()))?;
@@ -109,7 +120,12 @@ impl ClusterFiles {
         make_absent(&self.secret, || hex(&platform.random_bytes::<SECRET_BYTES>()))
     }
 
-    /// Reads both, waiting for files that are not there yet.
+    /// Reads the id and the secret, and waits up to `wait` for each of the files that is not there yet.
+    /// Writes nothing.
+    ///
+    /// # Errors
+    /// [`ClusterFilesError::Absent`] if a file is not there in time; the other errors if it cannot be read or
+    /// is not safe to use.
     pub async fn read(&self, wait: Duration) -> Result<ClusterIdentity, ClusterFilesError> {
         let id = match &self.id {
             Ok(id) => id.clone(),
@@ -120,7 +136,8 @@ impl ClusterFiles {
     }
 }
 
-/// Makes an identity that no other process has, for an embedded cluster.
+/// Returns a random id (`embedded-…`) and secret that no other process has, for an embedded cluster. Writes
+/// no file.
 pub fn private_identity(platform: &Platform) -> ClusterIdentity {
     ClusterIdentity {
         id: format!("embedded-{}", hex(&platform.random_bytes::<8>())),

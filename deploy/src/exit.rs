@@ -11,7 +11,8 @@
 
 use std::process::ExitCode;
 
-/// The outcome of a Flott process of any role, as its exit code tells it.
+/// The outcome of a Flott process of any role. Its exit code is 0 for success, 1 for a failed start, 2 for a
+/// fatal error, 3 for a failed job, 4 for an unknown outcome, 64 for wrong usage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Exit {
     /// The process did what it was asked to do, or was told to stop.
@@ -30,7 +31,7 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// Number that the process exits with.
+    /// Returns the exit code of the process for this outcome.
     pub fn code(self) -> u8 {
         match self {
             Self::Success => 0,
@@ -44,8 +45,8 @@ impl Exit {
 }
 
 impl Exit {
-    /// Returns the failure for which a process ends with `code`; `None` if no failure of ours has
-    /// this code.
+    /// Returns the failure for which a process ends with `code`; `None` for 0 and for every code that no
+    /// failure of a Flott process has.
     pub fn from_code(code: i32) -> Option<Self> {
         let failures =
             [Self::StartUpFailed, Self::Fatal, Self::JobFailed, Self::Unknown, Self::Usage];

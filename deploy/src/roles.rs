@@ -33,8 +33,9 @@ pub(crate) const ROLE_VARIABLE: &str = host::child::ROLE_VARIABLE;
 /// A program that is started as JobManager or TaskManager.
 pub(crate) const CLUSTER_ROLE: &str = "cluster";
 
-/// Runs a program's main function: takes the role that the environment names, else runs the job in
-/// an embedded cluster.
+/// Runs a program in the role that the environment variable `FLOTT_ROLE` names: `program-host`, or `cluster`
+/// for JobManager and TaskManager (the arguments say which); without it, runs the program's job in an
+/// embedded cluster. Returns the exit code for `main`.
 pub fn program_main(entry: ProgramEntry) -> ExitCode {
     match std::env::var(ROLE_VARIABLE).as_deref() {
         Ok(host::child::ROLE) => run_host(entry),

@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// The effect of the process's end on the application.
+/// The effect of a process's end on its application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Behaviour {
     /// The application has ended: deregister it and delete its HA data.
@@ -18,10 +18,10 @@ pub enum Behaviour {
     StopProcess,
 }
 
-/// The reason for which a process ends, and how.
+/// The order to end a process: why, with which exit code, and what becomes of the application.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stop {
-    /// Reason for the log.
+    /// Reason for the log and, where the application ends, for the external resource system.
     pub reason: String,
     /// The effect on the application.
     pub behaviour: Behaviour,

@@ -48,9 +48,10 @@ pub struct TaskIo {
     pub records_in: u64,
     /// Number of records sent.
     pub records_out: u64,
-    /// Bytes that came in (serialised size; 0 for typed hand-over).
+    /// Number of bytes received: the encoded size of batches from other processes, and an estimate (the sum
+    /// of the records' sizes in memory) for batches that are handed over inside a process.
     pub bytes_in: u64,
-    /// Number of bytes sent.
+    /// Number of bytes sent, counted like `bytes_in`.
     pub bytes_out: u64,
     /// True if all data was read and has left the task.
     #[serde(default)]

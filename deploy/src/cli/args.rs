@@ -278,7 +278,8 @@ pub struct ProgramArgs {
 }
 
 impl ProgramArgs {
-    /// Path of the program to run.
+    /// Returns the path of the program to run, the first of `words`; an empty path if there are no words.
+    /// Does not check that the file exists.
     pub fn program(&self) -> PathBuf {
         self.words.first().map(PathBuf::from).unwrap_or_default()
     }

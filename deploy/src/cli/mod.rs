@@ -94,7 +94,8 @@ impl Context {
     }
 }
 
-/// Runs the binary `flott`: parses the command line and executes the command.
+/// Runs the binary `flott`: parses the command line and executes the command, which prints its results.
+/// Returns the exit code that tells the outcome; wrong arguments give 64.
 pub fn main() -> ExitCode {
     let cli = match Cli::try_parse_from(session_args::long_names(std::env::args_os())) {
         Ok(cli) => cli,

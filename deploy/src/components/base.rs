@@ -17,10 +17,11 @@ use platform::{Lane, LaneEnded, Platform};
 use std::sync::Arc;
 use thiserror::Error;
 
-/// A component could not be started.
+/// Errors of starting a component; the process cannot start then.
 #[derive(Debug, Error)]
 pub enum ComponentError {
-    /// The component's lane has ended.
+    /// The lane (a thread for actors) that the component was to run on has ended, because the process is
+    /// ending.
     #[error("{component} could not be started: {source}")]
     Lane {
         /// Name of the component concerned.
@@ -36,12 +37,12 @@ pub enum ComponentError {
         /// Message of the store.
         why: String,
     },
-    /// The options do not fit together.
+    /// The options contradict each other; the text says which and how.
     #[error("{0}")]
     Options(String),
 }
 
-/// The parts from which a process's services are made.
+/// The parts from which [`Base::start`] makes the services that every process of a cluster has.
 #[derive(Clone)]
 pub struct BaseParts {
     /// Source of time, threads, entropy and sockets.
@@ -50,22 +51,26 @@ pub struct BaseParts {
     pub rpc: RpcService,
     /// Options of the process.
     pub options: Arc<Options>,
-    /// The process as a resource.
+    /// Id of this process (a JobManager or TaskManager) as a resource of the cluster.
     pub resource_id: ResourceId,
-    /// Session of the process, new with each start.
+    /// Session of the process, new with each start; endpoints of the process refuse calls that name another
+    /// one.
     pub session: ProcessSession,
     /// This host's name, as others see it.
     pub host: String,
-    /// Receiver of fatal errors.
+    /// Receiver of errors that the process cannot survive. It logs each and keeps the first; the process's
+    /// main loop waits for that one and ends the process.
     pub fatal: FatalErrorHandler,
-    /// Probe that watches facts; does nothing outside of the simulation.
+    /// Observer of what components do, for the simulation's checks; elsewhere one that does nothing.
     pub probe: Arc<dyn Probe>,
-    /// A rule that is broken on purpose; none outside of the simulation.
+    /// A rule that components break on purpose, to test the simulation's checks; [`Mutation::None`] outside
+    /// of the simulation.
     pub mutation: Mutation,
 }
 
 impl BaseParts {
-    /// Makes the parts without a probe or a mutation.
+    /// Makes the parts with a new session and a new receiver of fatal errors, without a probe or a mutation.
+    /// `host` is this host's name as others see it. Starts nothing.
     pub fn new(
         platform: Platform,
         rpc: RpcService,
@@ -88,7 +93,8 @@ impl BaseParts {
     }
 }
 
-/// Makes the session of a new process incarnation; later ones are higher.
+/// Returns a session for a process that starts now: its epoch is the Unix time in milliseconds, so that later
+/// starts are higher, with a random nonce.
 pub fn process_session(platform: &Platform) -> ProcessSession {
     ProcessSession(LeaderSession {
         epoch: Epoch { store: platform.unix_millis(), process: 1 },
@@ -96,17 +102,22 @@ pub fn process_session(platform: &Platform) -> ProcessSession {
     })
 }
 
-/// Heartbeats and metrics of a process, and the services that they are part of.
+/// The running services that every process of a cluster has: heartbeats and metrics.
 #[derive(Debug)]
 pub struct Base {
-    /// The services that the components share.
+    /// The services that the process's components share: platform, RPC, options, heartbeats, leader retrieval
+    /// and metrics.
     pub services: ProcessServices,
     heartbeat: Running<HeartbeatActor>,
     metrics: MetricQueryHandle,
 }
 
 impl Base {
-    /// Starts the heartbeat and metric services.
+    /// Starts the heartbeat and metric services; `retrieval` becomes the components' source of leaders. Sends
+    /// no heartbeats by itself: the components name their partners.
+    ///
+    /// # Errors
+    /// [`ComponentError::Lane`] if the process is ending.
     pub async fn start(
         parts: BaseParts,
         retrieval: Arc<dyn LeaderRetrieval>,
@@ -150,7 +161,8 @@ impl Base {
         Ok(Self { services, heartbeat, metrics })
     }
 
-    /// Stops the metrics and the heartbeat service, and waits for the latter.
+    /// Stops the metric service at once, then the heartbeat service, and returns when the latter has ended.
+    /// To be called after the components that use them.
     pub async fn stop(self) {
         drop(self.metrics);
         self.heartbeat.stop().await;

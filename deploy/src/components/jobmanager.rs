@@ -31,9 +31,10 @@ pub use actors::dispatcher::{ClusterEnd, ClusterMode};
 pub struct JobManagerParts {
     /// Parts that every role's process has: platform, RPC, metrics.
     pub base: BaseParts,
-    /// Driver that grants the lease.
+    /// Driver that grants leadership, with a lease, to this process or another one.
     pub election: Arc<dyn ElectionDriver>,
-    /// True if other processes may lead instead: leaders are then looked up by the driver's record.
+    /// True if other processes may lead instead: leaders are then looked up in the record that the driver
+    /// stores. False: only this process can lead.
     pub standby: bool,
     /// URL of the REST endpoint, for the leader's record; empty if there is none.
     pub rest: String,
@@ -41,23 +42,27 @@ pub struct JobManagerParts {
     pub objects: Arc<dyn ObjectStore>,
     /// The store of the details of ended jobs; with high availability, the same store as `objects`.
     pub details: Arc<dyn ObjectStore>,
-    /// The blobs of this process.
+    /// The store of this process's BlobServer: programs, and files that jobs ship.
     pub blobs: Arc<dyn BlobStore>,
-    /// With high availability, the same blobs as the store that keeps programs for the next leader.
+    /// With high availability, the store in which programs survive this process for the next leader; `None`
+    /// without.
     pub durable: Option<DurableBlobs>,
-    /// Launcher of program hosts.
+    /// Starts the program hosts in which programs are built and coordinators run.
     pub launcher: Arc<dyn ProgramHostLauncher>,
-    /// Source of the workers.
+    /// The ResourceManager's mode: whether TaskManagers come by themselves or it requests them, and from
+    /// which driver.
     pub workers: resource_manager::Mode,
     /// The mode of the cluster: a session, or one job.
     pub mode: ClusterMode,
-    /// The program that this process is.
+    /// Hash of the program that this process's executable is, whose jobs need no other process; `None` for
+    /// the binary `flott`.
     pub own_program: Option<ContentHash>,
     /// True if this is an embedded cluster: nothing is shipped, relative paths are allowed.
     pub embedded: bool,
 }
 
-/// The components of a running JobManager.
+/// The components of a running JobManager. Dropping this value is no orderly stop: call
+/// [`JobManagerComponents::stop`].
 pub struct JobManagerComponents {
     base: Base,
     leaders: LeaderTable,
@@ -71,8 +76,13 @@ pub struct JobManagerComponents {
 }
 
 impl JobManagerComponents {
-    /// Starts everything in order. `before_leaders` runs when all services are up and nothing stands for
-    /// election yet: the place of the REST endpoint.
+    /// Starts all components in order and stands for election. Calls `before_leaders` once, when the base
+    /// services and the BlobServer are up and no component stands for election yet: the place to start the
+    /// REST endpoint.
+    ///
+    /// # Errors
+    /// [`ComponentError`] of the first component that cannot be started, or of `before_leaders`; what was
+    /// started before is dropped.
     pub async fn start<F>(parts: JobManagerParts, before_leaders: F) -> Result<Self, ComponentError>
     where
         F: AsyncFnOnce(&ReadyServices) -> Result<(), ComponentError>,
@@ -141,12 +151,15 @@ impl JobManagerComponents {
         &self.base.services
     }
 
-    /// Returns the table of leaders that this process's own election has published.
+    /// Returns the table of the leaders that this process's own election has made; it never contains those of
+    /// other processes.
     pub fn own_leaders(&self) -> &LeaderTable {
         &self.leaders
     }
 
-    /// Ends when the cluster has nothing left to do: its own job has ended, or a client said so.
+    /// Waits until the cluster has nothing left to do, because its own job has ended or a client has
+    /// dismissed it, and returns how it ended. Stops nothing. Never returns if the Dispatcher dies, which is
+    /// reported as a fatal error.
     pub async fn ended(&self) -> ClusterEnd {
         match self.end.clone().some().await {
             Ok(end) => end,
@@ -155,8 +168,8 @@ impl JobManagerComponents {
         }
     }
 
-    /// Waits until a client has said that the cluster is not needed any more; never returns if none
-    /// does.
+    /// Waits until a client has said that the cluster is no longer needed; never returns if no client does.
+    /// Stops nothing.
     pub async fn dismissed(&self) {
         let is_dismissed = |end: &Option<ClusterEnd>| end.as_ref().is_some_and(|end| end.dismissed);
         if self.end.clone().wait_for(is_dismissed).await.is_err() {
@@ -164,13 +177,15 @@ impl JobManagerComponents {
         }
     }
 
-    /// Programs that were uploaded here are not to be had after this process. To be called before
-    /// [`JobManagerComponents::stop`]: blobs are removed only where a Dispatcher leads.
+    /// Removes the programs that were uploaded to this process and that no job needs; waits at most 2 s for
+    /// the store. Must be called before [`JobManagerComponents::stop`]: blobs are removed only while a
+    /// Dispatcher leads.
     pub async fn forget_uploads(&self) {
         self.blobs.forget_uploads().await;
     }
 
-    /// Stops everything in reverse order. HA data is left as it is.
+    /// Stops all components, in the reverse order of their start, and returns when they have ended. Leaves
+    /// the HA data as they are, so that another JobManager can continue the jobs.
     pub async fn stop(self) {
         self.dispatcher.stop().await;
         self.resource_manager.stop().await;
@@ -186,11 +201,11 @@ impl JobManagerComponents {
 pub struct ReadyServices {
     /// Source of time and entropy.
     pub platform: Platform,
-    /// The services that the components share.
+    /// The services that the components share: RPC, options, heartbeats, leader retrieval and metrics.
     pub services: ProcessServices,
     /// Gateway of this process's BlobServer.
     pub blobs: Remote<BlobServerGateway>,
-    /// The record of the blobs that jobs need.
+    /// The record of the blobs that jobs still need; the BlobServer keeps these when it cleans up.
     pub blobs_in_use: BlobsInUse,
 }
 
@@ -204,8 +219,8 @@ impl ReadyServices {
         }
     }
 
-    /// Returns the current leader of a component, to be watched; its value is `None` while there is
-    /// none.
+    /// Returns a receiver that follows the leader of a component, of this process or another; its value is
+    /// `None` while no leader is known.
     pub fn leader(&self, component: Component) -> watch::Receiver<Option<LeaderInformation>> {
         self.services.retrieval.watch(component)
     }

@@ -18,31 +18,34 @@ use storage::blobs::BlobStore;
 pub struct TaskManagerParts {
     /// Parts that every role's process has: platform, RPC, metrics.
     pub base: BaseParts,
-    /// Source of leader information: the JobManager's process.
+    /// Source of leader information: tells which processes lead the ResourceManager and the jobs.
     pub retrieval: Arc<dyn LeaderRetrieval>,
-    /// Store of the programs that were fetched.
+    /// Local store of the programs and files that were fetched from the JobManager's BlobServer.
     pub blobs: Arc<dyn BlobStore>,
-    /// True if `blobs` is the BlobServer's own store (embedded): nothing is ever fetched.
+    /// True if `blobs` is the BlobServer's own store, as in an embedded cluster: nothing is ever fetched.
     pub shares_blobs: bool,
-    /// Launcher of program hosts.
+    /// Starts the program hosts in which the jobs' tasks run.
     pub launcher: Arc<dyn ProgramHostLauncher>,
-    /// The program that this process is.
+    /// Hash of the program that this process's executable is: its tasks run in this process; `None` for the
+    /// binary `flott`, which runs each program in a child process.
     pub own_program: Option<ContentHash>,
-    /// True if programs may use relative paths.
+    /// True in an embedded cluster: relative paths in programs resolve against the working directory.
     pub embedded: bool,
-    /// The resources and slots that the TaskManager offers.
+    /// The slots and resources that the TaskManager offers to the ResourceManager.
     pub spec: WorkerResourceSpec,
-    /// All memory of its processes.
+    /// Memory of the TaskManager and its program hosts together; shown to users.
     pub process_memory: MemorySize,
     /// Facts about the machine and the rest of the process's memory, shown to users.
     pub facts: TaskManagerFacts,
-    /// Process id, shown to users.
+    /// Id of this operating system process; shown to users.
     pub pid: u32,
     /// The settings of its program hosts.
     pub hosts: HostSettings,
-    /// The key of a job's data connections.
+    /// Returns the secret key of a job's data connections, derived from the job's id: both ends of a
+    /// connection must prove that they have the same.
     pub data_key: Arc<dyn Fn(JobId) -> [u8; 32] + Send + Sync>,
-    /// Folder of the process's log files; `None` if it logs elsewhere.
+    /// Folder of the process's log files, which the TaskExecutor serves to users; `None` if the process logs
+    /// elsewhere, so that it serves none.
     pub logs: Option<LogFolder>,
 }
 
@@ -54,7 +57,11 @@ pub struct TaskManagerComponents {
 }
 
 impl TaskManagerComponents {
-    /// Starts everything; it registers by itself from here on.
+    /// Starts all components. The TaskExecutor then finds the ResourceManager and registers by itself, again
+    /// after each loss; this method does not wait for it.
+    ///
+    /// # Errors
+    /// [`ComponentError`] if the process is ending.
     pub async fn start(parts: TaskManagerParts) -> Result<Self, ComponentError> {
         let base = Base::start(parts.base, parts.retrieval).await?;
         let services = base.services.clone();
@@ -101,12 +108,14 @@ impl TaskManagerComponents {
         &self.base.services
     }
 
-    /// Ends when the ResourceManager does not need this process any more; why.
+    /// Waits until the ResourceManager has released this TaskManager, and returns its reason. Stops nothing:
+    /// the caller then stops the process.
     pub async fn released(&self) -> String {
         self.executor.released().await
     }
 
-    /// Says goodbye, ends all program hosts, then the rest in reverse order.
+    /// Stops the TaskManager in order: tells the ResourceManager and the JobMasters that it leaves, with
+    /// `cause`, ends all program hosts, then stops the other services. Returns when all have ended.
     pub async fn stop(self, cause: &str) {
         self.executor.stop(cause).await;
         self.hosts.stop().await;

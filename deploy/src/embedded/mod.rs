@@ -32,7 +32,8 @@ use storage::ha::EmbeddedElection;
 use storage::objects::MemoryObjects;
 use streaming::ProgramEntry;
 
-/// A cluster inside this process.
+/// A cluster inside this process: one JobManager, one TaskManager, and a folder for temporary files, which is
+/// removed when this value is dropped. It listens on no port.
 pub struct EmbeddedCluster {
     jobmanager: JobManagerComponents,
     taskmanager: TaskManagerComponents,
@@ -44,7 +45,13 @@ pub struct EmbeddedCluster {
 pub(crate) const OWN: ContentHash = ContentHash([0; 32]);
 
 impl EmbeddedCluster {
-    /// Starts a JobManager and one TaskManager with that number of slots.
+    /// Starts a JobManager and one TaskManager with `slots` slots, at least 1, whatever
+    /// `taskmanager.numberOfTaskSlots` says. `entry` is the only program that the cluster can run. Submits no
+    /// job.
+    ///
+    /// # Errors
+    /// [`StartError`] if an option is wrong, the temporary folder cannot be made, or a component does not
+    /// start.
     pub async fn start(
         entry: ProgramEntry,
         options: &Options,
@@ -68,7 +75,10 @@ impl EmbeddedCluster {
         Ok(Self { jobmanager, taskmanager, rpc, _work: work })
     }
 
-    /// Waits until the Dispatcher leads, and returns its gateway.
+    /// Waits until the Dispatcher leads, without a time limit, and returns its gateway.
+    ///
+    /// # Errors
+    /// [`StartError::Invalid`] if the JobManager ends before.
     pub async fn dispatcher(&self) -> Result<Remote<DispatcherGateway>, StartError> {
         let mut leader = self.jobmanager.own_leaders().watch(Component::Dispatcher);
         let known = leader
@@ -81,7 +91,8 @@ impl EmbeddedCluster {
         Ok(self.rpc.gateway(&leader.address, DispatcherId(leader.session)))
     }
 
-    /// Waits for the first fatal error of either side, and returns its text.
+    /// Waits for the first fatal error of the JobManager or the TaskManager, and returns its text; never
+    /// returns if there is none. Stops nothing.
     pub async fn failed(&self) -> String {
         let jobmanager = self.jobmanager.services().fatal.clone();
         let taskmanager = self.taskmanager.services().fatal.clone();
@@ -93,7 +104,8 @@ impl EmbeddedCluster {
         error.to_string()
     }
 
-    /// Stops the TaskManager and the JobManager.
+    /// Stops the TaskManager, then the JobManager, and returns when both have ended; jobs that run are not
+    /// completed.
     pub async fn stop(self) {
         self.taskmanager.stop("the embedded cluster ends").await;
         self.jobmanager.stop().await;

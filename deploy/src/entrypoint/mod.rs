@@ -19,23 +19,24 @@ use crate::stop::Stop;
 use storage::objects::StoreError;
 use thiserror::Error;
 
-/// A process could not start. Each of these errors ends it with exit code 1.
+/// Errors of starting a process; each ends the process with exit code 1, except a [`StartError::Stopped`]
+/// that ends only the process, whose order names the exit code.
 #[derive(Debug, Error)]
 pub enum StartError {
-    /// The cluster's id or secret.
+    /// The cluster's id or secret cannot be read or made.
     #[error(transparent)]
     Identity(#[from] ClusterFilesError),
     /// The process could not open its RPC endpoint.
     #[error(transparent)]
     Rpc(#[from] gateways::RpcStartError),
-    /// A port; with the options that say which.
+    /// None of the configured ports could be opened; names the options that say which.
     #[error("{why}; set {ports}, or {host}")]
     Port {
         /// The address concerned, what was tried, and the reason.
         why: String,
-        /// The option with the ports.
+        /// Key of the option with the ports.
         ports: &'static str,
-        /// The option with the interface.
+        /// Key of the option with the interface or host to bind on.
         host: &'static str,
     },
     /// A component of the process could not be started.
@@ -49,10 +50,10 @@ pub enum StartError {
         /// Reason as text for people.
         why: String,
     },
-    /// The options for memory, cores or slots contradict each other.
+    /// The options for memory, cores or slots contradict each other; the text says how.
     #[error("{0}")]
     Memory(String),
-    /// Anything else that was asked for and can't be.
+    /// Something else that the options or arguments ask for is impossible; the text says what.
     #[error("{0}")]
     Invalid(String),
     /// The process was told to stop before it was up.
