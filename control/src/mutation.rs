@@ -6,7 +6,8 @@
 /// Declares each rule with the mutation that breaks it.
 macro_rules! rules {
     ($($(#[$broken:meta])* $mutation:ident breaks $(#[$kept:meta])* $rule:ident;)*) => {
-/// A rule that the simulation breaks on purpose.
+        /// The one rule that a simulation breaks on purpose, to show that an invariant finds the fault. Production has only
+        /// [`Mutation::None`]; the others need the feature `mutants`.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
         pub enum Mutation {
     /// No mutation: every rule holds.
@@ -15,18 +16,18 @@ macro_rules! rules {
             $($(#[$broken])* #[cfg(feature = "mutants")] $mutation,)*
         }
 
-        /// The rules, by name, for code that exists with and without the feature.
+        /// The rules that a mutation can break. Code that depends on a rule asks [`Mutation::keeps`].
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Rule {
             $($(#[$kept])* $rule,)*
         }
 
         impl Mutation {
-            /// Every broken rule.
+            /// Every mutation that breaks a rule; [`Mutation::None`] is not among them.
             #[cfg(feature = "mutants")]
             pub const ALL: &[Self] = &[$(Self::$mutation),*];
 
-            /// Returns true if `rule` holds.
+            /// Returns true if `rule` holds: this is not the mutation that breaks it.
             pub fn keeps(self, rule: Rule) -> bool {
                 match (self, rule) {
                     $(#[cfg(feature = "mutants")] (Self::$mutation, Rule::$rule) => false,)*

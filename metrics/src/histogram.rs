@@ -13,7 +13,8 @@ const SUB: u64 = 1 << SUB_BITS;
 /// 0..16 exactly, then 16 buckets for each of the 60 powers of two from 2^4 on.
 const BUCKETS: usize = (SUB as usize) * (64 - SUB_BITS as usize + 1);
 
-/// Records values. Clones record together.
+/// The distribution of recorded whole numbers, to within 1/16, in memory that does not grow. Clones record into the same
+/// distribution.
 #[derive(Debug, Clone)]
 pub struct Histogram(Arc<Inner>);
 
@@ -25,7 +26,8 @@ struct Inner {
     max: AtomicU64,
 }
 
-/// The summary of a histogram. All fields are zero before the first value.
+/// The summary of all values that a [`Histogram`] has recorded since it was made. Every field is zero before the first value.
+/// Percentiles are at most 1/16 too high.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct HistogramSummary {
     /// Number of values that were recorded.
@@ -34,9 +36,9 @@ pub struct HistogramSummary {
     pub min: u64,
     /// Largest value, exact.
     pub max: u64,
-    /// The mean; wrong once the sum has passed 2^64.
+    /// The arithmetic mean; wrong once the sum of all values has passed 2^64.
     pub mean: f64,
-    /// Half of the values are at most this.
+    /// The median: half of the values are at most this.
     pub p50: u64,
     /// 95 % of the values are at most this.
     pub p95: u64,
@@ -56,7 +58,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Records a value.
+    /// Records one value, in the caller's unit. Takes no lock.
     pub fn record(&self, value: u64) {
         let inner = &self.0;
         if let Some(bucket) = inner.buckets.get(bucket_of(value)) {
@@ -67,7 +69,7 @@ impl Histogram {
         inner.max.fetch_max(value, Ordering::Relaxed);
     }
 
-    /// Returns the distribution of the values recorded so far.
+    /// Computes the summary of the values recorded so far; nothing is reset.
     pub fn summary(&self) -> HistogramSummary {
         let inner = &self.0;
         let load = |n: &AtomicU64| n.load(Ordering::Relaxed);

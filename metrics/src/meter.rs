@@ -14,7 +14,8 @@ const WINDOW: Duration = Duration::from_secs(60);
 /// More samples than this are not kept, however often ticks come.
 const SAMPLES_MAX: usize = 64;
 
-/// Counts events and knows their rate. Clones count together.
+/// Counts events and knows their rate over about the last minute. The rate changes only at
+/// [`Registry::tick`](crate::Registry::tick). Clones count together.
 #[derive(Debug, Clone, Default)]
 pub struct Meter(Arc<Inner>);
 
@@ -32,15 +33,16 @@ struct Past {
 }
 
 impl Meter {
-    /// Counts `n` events.
+    /// Counts `n` more events.
     pub fn mark(&self, n: u64) {
         self.0.count.fetch_add(n, Ordering::Relaxed);
     }
-    /// Events so far.
+    /// Returns the number of events since the meter was made.
     pub fn count(&self) -> u64 {
         self.0.count.load(Ordering::Relaxed)
     }
-    /// Events per second over the last minute of ticks; 0 before the first.
+    /// Returns the events per second over the ticks of about the last minute (at most 64 ticks); 0 before the first tick.
+    /// Events since the last tick do not count yet.
     pub fn per_second(&self) -> f64 {
         let past = self.past();
         let events: u64 = past.samples.iter().map(|(n, _)| n).sum();

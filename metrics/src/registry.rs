@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-/// A count that only grows. Clones count together.
+/// A count that only grows, beginning at 0. Clones count together.
 #[derive(Debug, Clone, Default)]
 pub struct Counter(Arc<AtomicU64>);
 
@@ -30,16 +30,16 @@ impl Counter {
     }
 }
 
-/// A value that goes up and down. Clones share it.
+/// A value that goes up and down, beginning at 0. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Gauge(Arc<AtomicU64>);
 
 impl Gauge {
-    /// Sets the value.
+    /// Sets the value; the last one is lost.
     pub fn set(&self, value: f64) {
         self.0.store(value.to_bits(), Ordering::Relaxed);
     }
-    /// Returns the value that was set last.
+    /// Returns the value that was set last; 0 before.
     pub fn get(&self) -> f64 {
         f64::from_bits(self.0.load(Ordering::Relaxed))
     }
@@ -56,7 +56,7 @@ enum Metric {
     Histogram(Histogram),
 }
 
-/// All metrics of a process. Clones are the same registry.
+/// All metrics of a process by name. Clones are the same registry.
 #[derive(Clone, Default)]
 pub struct Registry(Arc<RwLock<BTreeMap<String, Metric>>>);
 
@@ -67,7 +67,7 @@ impl fmt::Debug for Registry {
 }
 
 impl Registry {
-    /// Returns the scope `name`: its metrics are called `name.…`.
+    /// Returns a handle by which metrics with names `name.…` are made and removed; registers nothing itself.
     pub fn scope(&self, name: impl Into<String>) -> Scope {
         Scope { registry: self.clone(), name: name.into() }
     }
@@ -91,7 +91,8 @@ impl Registry {
         values
     }
 
-    /// Tells meters that `elapsed` has passed since the last call; call it every few seconds.
+    /// Updates the rates of all meters: `elapsed` is the time since the last call. Call it every few seconds, as rates do not
+    /// change otherwise.
     pub fn tick(&self, elapsed: Duration) {
         for metric in self.read().values() {
             if let Metric::Meter(meter) = metric {
@@ -100,7 +101,8 @@ impl Registry {
         }
     }
 
-    /// Forgets every metric whose name begins with `prefix`: a task's, when it has ended.
+    /// Removes every metric whose name begins with `prefix`, for instance a task's that has ended. Handles on them still count,
+    /// but no snapshot shows them.
     pub fn remove(&self, prefix: &str) {
         self.write().retain(|name, _| !name.starts_with(prefix));
     }
@@ -171,7 +173,7 @@ impl Metric {
     }
 }
 
-/// Metrics of one thing: a component, a job, a task.
+/// A prefix for the metrics of one component, job or task. A cheap handle; dropping it removes nothing.
 #[derive(Debug, Clone)]
 pub struct Scope {
     registry: Registry,
@@ -179,33 +181,36 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// Returns the scope `name` inside this one.
+    /// Returns the scope `name` inside this one: its metrics are called `THIS.name.…`.
     pub fn scope(&self, name: impl fmt::Display) -> Self {
         Self { registry: self.registry.clone(), name: self.full(name) }
     }
-    /// Returns the counter `name`, which is made if there is none.
+    /// Returns the counter `name` of this scope, making and registering it if there is none. A metric of another kind with this
+    /// name is replaced.
     pub fn counter(&self, name: &str) -> Counter {
         self.registry.get_or_insert(self.full(name), Metric::counter, Metric::Counter)
     }
-    /// Returns the gauge `name`, which is made if there is none.
+    /// Returns the gauge `name` of this scope, making and registering it if there is none. A metric of another kind with this
+    /// name is replaced.
     pub fn gauge(&self, name: &str) -> Gauge {
         self.registry.get_or_insert(self.full(name), Metric::gauge, Metric::Gauge)
     }
-    /// Registers a gauge whose value `read` returns each time it is asked for; replaces another
-    /// gauge of this name.
+    /// Registers a gauge whose value is what `read` returns at each snapshot. Replaces any metric of this name.
     pub fn gauge_of(&self, name: &str, read: impl Fn() -> f64 + Send + Sync + 'static) {
         let metric = Metric::Read(Arc::new(read));
         self.registry.write().insert(self.full(name), metric);
     }
-    /// Returns the meter `name`, which is made if there is none.
+    /// Returns the meter `name` of this scope, making and registering it if there is none. A metric of another kind with this
+    /// name is replaced.
     pub fn meter(&self, name: &str) -> Meter {
         self.registry.get_or_insert(self.full(name), Metric::meter, Metric::Meter)
     }
-    /// Returns the histogram `name`, which is made if there is none.
+    /// Returns the histogram `name` of this scope, making and registering it if there is none. A metric of another kind with
+    /// this name is replaced.
     pub fn histogram(&self, name: &str) -> Histogram {
         self.registry.get_or_insert(self.full(name), Metric::histogram, Metric::Histogram)
     }
-    /// Forgets the metrics of this scope.
+    /// Removes the metrics of this scope and of the scopes inside it from the registry.
     pub fn remove(&self) {
         self.registry.remove(&self.full(""));
     }

@@ -4,7 +4,9 @@ use crate::ids::JobId;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::{fmt, str::FromStr};
 
-/// The SHA-256 of some bytes; prints as 64 hex digits.
+/// The SHA-256 digest of some bytes. Displays, and serialises in human-readable formats, as 64 lower-case hex digits; other
+/// formats get the 32 raw bytes. Parsing takes exactly 64 hex digits, upper or lower case. The value is not checked against any
+/// content.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, derive_more::Debug)]
 #[debug("{}", self)]
 pub struct ContentHash(pub [u8; 32]);
@@ -14,7 +16,7 @@ impl fmt::Display for ContentHash {
         self.0.iter().try_for_each(|b| write!(f, "{b:02x}"))
     }
 }
-/// A text that is not 64 hexadecimal digits.
+/// The error of parsing a [`ContentHash`]: the text is not exactly 64 hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a content hash takes 64 hexadecimal digits")]
 pub struct ParseHashError;
@@ -48,24 +50,26 @@ impl<'de> Deserialize<'de> for ContentHash {
     }
 }
 
-/// The lifetime of a blob.
+/// The lifetime of a blob at the BlobServer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum BlobKind {
-    /// The blob is kept until its job has ended; with HA it survives the JobManager.
+    /// The blob is kept until its job has ended; a program's blob, which belongs to no job, until no job needs it. With HA,
+    /// programs have copies that survive the JobManager.
     Permanent,
-    /// The blob is kept until it was fetched or `blob.cleanup-interval` has passed.
+    /// The blob is kept until shortly after it was fetched to its end, and at most for `blob.cleanup-interval`.
     Transient,
 }
 
-/// The name of a blob.
+/// The name under which the BlobServer keeps a blob and its clients fetch it. Two blobs with the same bytes but different jobs
+/// or kinds have different keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct BlobKey {
-    /// The job it belongs to; `None` for programs and what no job owns.
+    /// The job that the blob belongs to, with whose end it may be deleted; `None` for blobs of no job, such as programs.
     pub job: Option<JobId>,
-    /// Hash of the blob's content.
+    /// SHA-256 of the blob's whole content.
     pub hash: ContentHash,
     /// Lifetime of the blob.
     pub kind: BlobKind,
-    /// Size in bytes.
+    /// Size of the blob in bytes.
     pub size: u64,
 }

@@ -9,21 +9,23 @@ use std::{
     ops::Range,
 };
 
-/// The place of one snapshot's bytes.
+/// The place of one snapshot's bytes: in the handle itself, in one object, or in parts. Reading and deleting them is the
+/// caller's work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StateHandle {
     /// The bytes themselves, because they are few
     /// (`execution.checkpointing.data-inline-threshold`).
     Inline(#[serde(with = "serde_bytes")] Vec<u8>),
-    /// An object of the checkpoint directory.
+    /// An object of the checkpoint directory, which belongs to the job.
     Object {
-        /// The object's name, relative to the checkpoint directory.
+        /// The object's name, relative to the checkpoint directory. The job owns the object and deletes it with the last
+        /// checkpoint that refers to it.
         name: String,
         /// Length of the object in bytes.
         bytes: u64,
     },
-    /// An object outside of the checkpoint directory, which the job does not own: it was started
-    /// from a savepoint.
+    /// An object outside of the checkpoint directory, by its URI: part of a snapshot that the job was started from and may not
+    /// own. The job must not delete it.
     External {
         /// URI of the object.
         uri: String,
@@ -36,17 +38,19 @@ pub enum StateHandle {
     Parts(Vec<StatePart>),
 }
 
-/// A part of a state, which can be restored without the others.
+/// A part of a large state ([`StateHandle::Parts`]), which can be restored without the others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatePart {
-    /// The key groups of its entries, as the first and the last group of each run; empty: any group.
+    /// The key groups of the part's entries: pairs of the first and the last group (inclusive) of each run. An empty list means
+    /// that the part may have entries of any group.
     pub groups: Vec<(u32, u32)>,
-    /// The place of the part's bytes.
+    /// The place of the part's bytes, which has no parts itself.
     pub state: StateHandle,
 }
 
 impl StatePart {
-    /// Returns true if the part may have entries of these key groups.
+    /// Returns true if the part may have entries of key groups in `groups` (end exclusive): one of its runs overlaps the range,
+    /// or the part names no groups.
     pub fn may_have(&self, groups: &Range<u32>) -> bool {
         let overlaps = |(first, last): &(u32, u32)| *first < groups.end && *last >= groups.start;
         self.groups.is_empty() || self.groups.iter().any(overlaps)
@@ -54,7 +58,8 @@ impl StatePart {
 }
 
 impl StateHandle {
-    /// Returns the number of bytes of state.
+    /// Returns the length of the state in bytes: that of the inline bytes, the recorded length of the object, or the sum of all
+    /// parts.
     pub fn bytes(&self) -> u64 {
         match self {
             Self::Inline(bytes) => bytes.len() as u64,
@@ -62,14 +67,16 @@ impl StateHandle {
             Self::Parts(parts) => parts.iter().map(|part| part.state.bytes()).sum(),
         }
     }
-    /// Returns the name of the object, if the bytes are in one that belongs to the job.
+    /// Returns the object's name relative to the checkpoint directory, if this is a [`StateHandle::Object`]. `None` for inline
+    /// bytes, external objects, and parts (see [`StateHandle::places`]).
     pub fn object(&self) -> Option<&str> {
         match self {
             Self::Inline(_) | Self::External { .. } | Self::Parts(_) => None,
             Self::Object { name, .. } => Some(name),
         }
     }
-    /// Iterates over the handles of the parts, or over this handle alone.
+    /// Iterates over the handles of the parts if this is [`StateHandle::Parts`], otherwise yields this handle alone. None of
+    /// the yielded handles has parts.
     pub fn places(&self) -> impl Iterator<Item = &Self> {
         let (parts, whole) = match self {
             Self::Parts(parts) => (parts.as_slice(), None),
@@ -77,7 +84,7 @@ impl StateHandle {
         };
         parts.iter().map(|part| &part.state).chain(whole)
     }
-    /// Iterates over the same handles as [`StateHandle::places`], to change them.
+    /// Iterates over the same handles as [`StateHandle::places`], mutably, so that the caller can rename or move them.
     pub fn places_mut(&mut self) -> impl Iterator<Item = &mut Self> {
         let (parts, whole) = match self {
             Self::Parts(parts) => (parts.as_mut_slice(), None),
@@ -87,81 +94,84 @@ impl StateHandle {
     }
 }
 
-/// A checkpoint's barrier as it is given to the sources of a job.
+/// A checkpoint's barrier as the JobMaster hands it to the job's sources, which emit it to all later tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointBarrier {
-    /// The number of the checkpoint; it grows during the life of a job.
+    /// The number of the checkpoint; grows during the life of a job, savepoints included.
     pub checkpoint: u64,
-    /// Time of the checkpoint's trigger, in Unix milliseconds.
+    /// Time at which the JobMaster triggered the checkpoint, in Unix milliseconds.
     pub triggered_ms: u64,
     /// True if the task that takes this barrier ends once the checkpoint is complete: its sources have no more data, or the job is
     /// stopped.
     pub last: bool,
-    /// True if sources that have data left emit the final watermark and the end of input before the barrier.
+    /// True if sources that still have data first emit the final watermark and the end of their input (stop with `drain`).
+    /// False: they just stop reading.
     #[serde(default)]
     pub drain: bool,
 }
 
-/// The part of a checkpoint that one subtask has written.
+/// The part of a checkpoint that one subtask has written and acknowledges to its JobMaster.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubtaskSnapshot {
     /// True if the subtask had reached the end of its data before the barrier. After a restore it processes nothing more.
     pub ended: bool,
-    /// The state of each operator that has some.
+    /// The state of each operator of the subtask's chain that has written any; operators without state are left out.
     pub operators: Vec<(OperatorId, StateHandle)>,
 }
 
 impl SubtaskSnapshot {
-    /// Iterates over the names of the objects that the part refers to.
+    /// Iterates over the names, relative to the checkpoint directory, of the objects that the job owns and this part refers to.
+    /// Inline and external state have none.
     pub fn objects(&self) -> impl Iterator<Item = &str> {
         let places = self.operators.iter().flat_map(|(_, state)| state.places());
         places.filter_map(StateHandle::object)
     }
 }
 
-/// The state of one operator in one former subtask.
+/// The state of one operator in one subtask of the job that the checkpoint was taken of.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperatorSubtaskState {
-    /// True if the subtask had reached the end of its data.
+    /// True if the subtask had reached the end of its data before the barrier; a restored subtask then processes nothing more.
     pub ended: bool,
     /// The operator's state in this subtask, `None` if it had none.
     pub state: Option<StateHandle>,
 }
 
-/// The state of one operator in a checkpoint.
+/// The state of one operator in a checkpoint, over all its subtasks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperatorState {
-    /// The operator's name, for messages.
+    /// The operator's name, used in messages only; operators are matched by their [`OperatorId`].
     pub name: String,
     /// Uid that the program gave the operator; `None` if it gave none.
     pub uid: Option<String>,
-    /// The number of key groups.
+    /// The number of key groups that the operator's keyed state is divided into. A restore has to use the same number.
     pub max_parallelism: u32,
     /// The states that the operator declares. Empty in metadata of a version that did not write them.
     #[serde(default)]
     pub states: Vec<StateDeclaration>,
-    /// The state of each former subtask, by index.
+    /// The state of each subtask that the operator had, by subtask index; its length is the parallelism of that time.
     pub subtasks: Vec<OperatorSubtaskState>,
-    /// The state of the operator's coordinator, if it has one.
+    /// The state of the operator's coordinator (split enumerator, collector); `None` if it has none.
     pub coordinator: Option<StateHandle>,
 }
 
-/// A complete checkpoint: what a restore needs to know.
+/// A complete checkpoint or savepoint: all that a restore needs to know. Stored as one object, to which a [`CheckpointPointer`]
+/// or a user refers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointMetadata {
     /// The job that the checkpoint was taken of.
     pub job_id: JobId,
     /// The number of the checkpoint.
     pub checkpoint: u64,
-    /// The id of the execution graph that the checkpoint was taken of. No two JobMasters have the same one, so neither name
-    /// objects alike. 0 in metadata that was written before this field existed.
+    /// The id of the execution graph that took the checkpoint. It differs between the JobMasters of a job, so that two of them
+    /// never give objects the same name. 0 in metadata that was written before this field existed.
     #[serde(default)]
     pub graph: u64,
     /// Time of the trigger, in Unix milliseconds.
     pub triggered_ms: u64,
-    /// Time at which every part had arrived, in Unix milliseconds.
+    /// Time at which the last part had arrived, in Unix milliseconds.
     pub completed_ms: u64,
-    /// The state of every operator of the job, with or without state.
+    /// The state of every operator of the job; operators without state have an entry too.
     pub operators: BTreeMap<OperatorId, OperatorState>,
 }
 
@@ -175,26 +185,29 @@ impl CheckpointMetadata {
             graph => format!("{job_id}/chk-{checkpoint}/_metadata-{graph:016x}"),
         }
     }
-    /// Returns the names of all objects that the checkpoint refers to.
+    /// Returns the names of all objects that the checkpoint refers to and the job owns, relative to the checkpoint directory,
+    /// each once. The metadata's own object, inline and external state are not among them.
     pub fn objects(&self) -> BTreeSet<String> {
         self.handles().filter_map(StateHandle::object).map(str::to_owned).collect()
     }
-    /// Returns the size of all state in bytes.
+    /// Returns the size of all state of subtasks and coordinators in bytes, external state included; the metadata's own size
+    /// does not count.
     pub fn state_bytes(&self) -> u64 {
         self.handles().map(StateHandle::bytes).sum()
     }
-    /// Iterates over the states of all subtasks and coordinators, to change them.
+    /// Iterates mutably over the states of all subtasks and coordinators, undivided: a state in parts is one item.
     pub fn states_mut(&mut self) -> impl Iterator<Item = &mut StateHandle> {
         self.operators.values_mut().flat_map(|operator| {
             let subtasks = operator.subtasks.iter_mut().filter_map(|s| s.state.as_mut());
             subtasks.chain(&mut operator.coordinator)
         })
     }
-    /// Iterates over the places of all state, to change them.
+    /// Iterates mutably over the places of all state: like [`CheckpointMetadata::states_mut`], with each state in parts
+    /// replaced by its parts.
     pub fn handles_mut(&mut self) -> impl Iterator<Item = &mut StateHandle> {
         self.states_mut().flat_map(StateHandle::places_mut)
     }
-    /// Iterates over the places of all state.
+    /// Iterates over the places of all state of subtasks and coordinators; of a state in parts, each part is an item.
     pub fn handles(&self) -> impl Iterator<Item = &StateHandle> {
         self.operators.values().flat_map(|operator| {
             let subtasks = operator.subtasks.iter().filter_map(|subtask| subtask.state.as_ref());
@@ -203,36 +216,38 @@ impl CheckpointMetadata {
     }
 }
 
-/// The entry of a job's log by which a complete checkpoint is found.
+/// The entry of a job's log by which a new JobMaster finds the newest complete checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointPointer {
     /// The number of the checkpoint.
     pub checkpoint: u64,
-    /// The name of the object with its [`CheckpointMetadata`], relative to the checkpoint directory.
+    /// The name of the object with the [`CheckpointMetadata`], relative to the checkpoint directory.
     pub metadata: String,
-    /// The checkpoint directory's URI; `None`: the store that keeps the job's log.
+    /// The checkpoint directory's URI; `None` if the checkpoint is in the store that keeps the job's log.
     pub directory: Option<String>,
-    /// The snapshot that the job has yet to delete, because it was started from it and owns it. A JobMaster that takes the job over
-    /// does so if the one before has not.
+    /// The claimed snapshot that the job was started from and has yet to delete. A JobMaster that takes the job over deletes it
+    /// if its predecessor has not; `None` if nothing is left to delete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claimed: Option<ClaimedSnapshot>,
 }
 
-/// A savepoint or retained checkpoint that belongs to the job which was started from it.
+/// A savepoint or retained checkpoint that belongs to the job that was started from it (claim mode), which deletes it when it
+/// no longer needs it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimedSnapshot {
-    /// The URI of its metadata.
+    /// The URI of the snapshot's metadata object.
     pub uri: String,
-    /// The job that it was taken of.
+    /// The job that the snapshot was taken of; not the one that claimed it.
     pub job_id: JobId,
-    /// The number of the checkpoint.
+    /// The number of the checkpoint in that job.
     pub checkpoint: u64,
-    /// The id of the execution graph that it was taken of.
+    /// The id of the execution graph that the snapshot was taken of ([`CheckpointMetadata::graph`]).
     pub graph: u64,
 }
 
 impl ClaimedSnapshot {
-    /// Returns true if the metadata is that of this snapshot, and not of another one that was put into its place.
+    /// Returns true if `metadata` names the same job, checkpoint number and graph. False means that another snapshot was put
+    /// into its place, which must not be deleted.
     pub fn is(&self, metadata: &CheckpointMetadata) -> bool {
         let CheckpointMetadata { job_id, checkpoint, graph, .. } = metadata;
         (self.job_id, self.checkpoint, self.graph) == (*job_id, *checkpoint, *graph)

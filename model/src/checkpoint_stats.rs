@@ -4,7 +4,7 @@ use crate::ids::JobVertexId;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
-/// The state of a checkpoint.
+/// The state of a checkpoint, as REST shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CheckpointStatus {
     /// Not every part has arrived, or its metadata is being stored.
@@ -29,11 +29,11 @@ impl CheckpointStatus {
 /// The purpose of a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CheckpointKind {
-    /// The job's recovery; newer checkpoints replace it.
+    /// A periodic checkpoint for the job's recovery; newer checkpoints replace it.
     Checkpoint,
     /// A savepoint, which a user asked for, owns and deletes. The job continues.
     Savepoint,
-    /// A user; the job stops with it.
+    /// A savepoint that a user asked for, with which the job stops.
     Stop {
         /// True if the sources first emit the final watermark and the end of their data, so that operators emit what they hold.
         drain: bool,
@@ -41,11 +41,11 @@ pub enum CheckpointKind {
 }
 
 impl CheckpointKind {
-    /// Returns true for the kinds that belong to a user.
+    /// Returns true for the kinds that a user asked for and owns: `Savepoint` and `Stop`.
     pub fn is_savepoint(self) -> bool {
         self != Self::Checkpoint
     }
-    /// Returns true if the job stops with the checkpoint.
+    /// Returns true for `Stop`: the job ends once the checkpoint is complete.
     pub fn stops(self) -> bool {
         matches!(self, Self::Stop { .. })
     }
@@ -54,117 +54,120 @@ impl CheckpointKind {
 /// The part of one subtask in a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubtaskCheckpointStats {
-    /// The Unix milliseconds of its acknowledgement; `None` if its part comes from the checkpoint before, because it had finished
-    /// or waits for a slot.
+    /// Time of the acknowledgement in Unix milliseconds; `None` if the part was taken over from the checkpoint before, because
+    /// the subtask had finished or waits for a slot.
     pub ack_ms: Option<u64>,
-    /// The size of its state in bytes.
+    /// The size of the subtask's state in bytes.
     pub state_bytes: u64,
 }
 
-/// The part of one vertex in a checkpoint.
+/// The part of one vertex in a checkpoint: its subtasks' acknowledgements.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VertexCheckpointStats {
-    /// Vertex that the value belongs to.
+    /// The vertex that the parts belong to.
     pub vertex: JobVertexId,
-    /// The parts of its subtasks by their indices; `None` for a part that is missing.
+    /// The parts by subtask index; `None` for a subtask that has not acknowledged.
     pub parts: Vec<Option<SubtaskCheckpointStats>>,
 }
 
 impl VertexCheckpointStats {
-    /// Returns the number of subtasks.
+    /// Returns the number of the vertex's subtasks, acknowledged or not.
     pub fn subtasks(&self) -> u32 {
         u32::try_from(self.parts.len()).unwrap_or(u32::MAX)
     }
-    /// Returns the number of subtasks whose parts are there.
+    /// Returns the number of subtasks whose part is present, parts taken over from the checkpoint before included.
     pub fn acknowledged(&self) -> u32 {
         u32::try_from(self.present().count()).unwrap_or(u32::MAX)
     }
-    /// Returns the Unix milliseconds of the latest acknowledgement, if there is one.
+    /// Returns the time of the latest acknowledgement in Unix milliseconds; `None` if no subtask has acknowledged by itself.
     pub fn latest_ack_ms(&self) -> Option<u64> {
         self.present().filter_map(|part| part.ack_ms).max()
     }
-    /// Returns the size of the state in bytes.
+    /// Returns the sum of the state of the subtasks whose part is present, in bytes.
     pub fn state_bytes(&self) -> u64 {
         self.present().fold(0, |sum, part| sum.saturating_add(part.state_bytes))
     }
-    /// Returns the parts that are there.
+    /// Iterates over the parts that are present, by subtask index; missing ones are skipped.
     pub fn present(&self) -> impl Iterator<Item = &SubtaskCheckpointStats> {
         self.parts.iter().flatten()
     }
 }
 
-/// Statistics of one checkpoint.
+/// Statistics of one checkpoint, as REST shows them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointStats {
     /// The number of the checkpoint.
     pub checkpoint: u64,
-    /// The purpose of the checkpoint.
+    /// The purpose of the checkpoint: periodic, savepoint or stop.
     pub kind: CheckpointKind,
-    /// State of the checkpoint.
+    /// State of the checkpoint: in progress, completed or failed.
     pub status: CheckpointStatus,
     /// Time of the trigger, in Unix milliseconds.
     pub triggered_ms: u64,
-    /// Time of the completion or failure, in Unix milliseconds.
+    /// Time of the completion or failure, in Unix milliseconds; `None` while the checkpoint is in progress.
     pub ended_ms: Option<u64>,
-    /// The size of all state in bytes, coordinators' included.
+    /// The size of all state so far in bytes, coordinators' state included.
     pub state_bytes: u64,
-    /// The reason why it has failed.
+    /// The reason for which the checkpoint has failed; `None` unless its status is FAILED.
     pub failure: Option<String>,
-    /// The URI of its folder, if it is complete and the folder is known to users.
+    /// The URI of a complete savepoint's folder; `None` before, and for periodic checkpoints.
     pub external_path: Option<String>,
-    /// True if it was complete and was deleted, because newer ones replace it.
+    /// True if the checkpoint was complete and has been deleted since, because newer ones replace it.
     pub discarded: bool,
-    /// The parts of the vertices, in the graph's order.
+    /// The parts of the vertices, in the job graph's order.
     pub vertices: Vec<VertexCheckpointStats>,
 }
 
 impl CheckpointStats {
-    /// Returns the number of subtasks that take part.
+    /// Returns the number of subtasks of all vertices that take part, acknowledged or not.
     pub fn subtasks(&self) -> u32 {
         self.vertices.iter().map(VertexCheckpointStats::subtasks).sum()
     }
-    /// Returns the number of subtasks that have acknowledged, or had finished before.
+    /// Returns the number of subtasks whose part is present: those that have acknowledged, and those whose part was taken over
+    /// because they had finished or wait for a slot.
     pub fn acknowledged(&self) -> u32 {
         self.vertices.iter().map(VertexCheckpointStats::acknowledged).sum()
     }
-    /// Returns the Unix milliseconds of the latest acknowledgement, if there is one.
+    /// Returns the time of the latest acknowledgement of any subtask in Unix milliseconds; `None` if there is none.
     pub fn latest_ack_ms(&self) -> Option<u64> {
         self.vertices.iter().filter_map(VertexCheckpointStats::latest_ack_ms).max()
     }
-    /// Returns the milliseconds from the trigger to the end, or for one that runs to the latest acknowledgement.
+    /// Returns the milliseconds from the trigger to the completion or failure; while it runs, to the latest acknowledgement;
+    /// `None` while it runs and nobody has acknowledged.
     pub fn duration_ms(&self) -> Option<u64> {
         let end = self.ended_ms.or(self.latest_ack_ms())?;
         Some(end.saturating_sub(self.triggered_ms))
     }
 }
 
-/// The number of checkpoints of one JobMaster.
+/// The numbers of checkpoints, savepoints included, that one JobMaster has counted; they begin at 0 with each JobMaster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CheckpointCounts {
-    /// Number of times the job was restored.
+    /// Number of times that subtasks were started from a checkpoint or savepoint, at the job's start or after a failure.
     pub restored: u64,
-    /// Number of checkpoints in progress.
+    /// Number of checkpoints in progress now: 0 or 1.
     pub in_progress: u64,
-    /// Number of complete checkpoints.
+    /// Number of checkpoints that became complete.
     pub completed: u64,
-    /// Number of failed checkpoints.
+    /// Number of checkpoints that failed.
     pub failed: u64,
 }
 
-/// The checkpoint that the job was last restored from.
+/// The checkpoint or savepoint that the job was last restored from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestoredCheckpoint {
     /// The number of the checkpoint.
     pub checkpoint: u64,
     /// Time of the restore, in Unix milliseconds.
     pub restored_ms: u64,
-    /// True if it is a savepoint.
+    /// True if this is the snapshot that the job was started from (a savepoint or a retained checkpoint), false if it is a
+    /// checkpoint of the job itself.
     pub is_savepoint: bool,
-    /// The URI of its folder, if users know it.
+    /// The URI of the snapshot that the job was started from; `None` if the job was restored from a checkpoint of its own.
     pub external_path: Option<String>,
 }
 
-/// The spread of a number over the newest complete checkpoints; all are 0 if there is none.
+/// The spread of a number (bytes or milliseconds) over the newest complete checkpoints; every field is 0 if there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Spread {
     /// Smallest of the values.
@@ -173,12 +176,12 @@ pub struct Spread {
     pub max: u64,
     /// Arithmetic mean, rounded down.
     pub average: u64,
-    /// The 50th, 90th, 95th, 99th and 99.9th percentile.
+    /// The 50th, 90th, 95th, 99th and 99.9th percentile, by nearest rank: each is one of the numbers.
     pub percentiles: [u64; 5],
 }
 
 impl Spread {
-    /// Returns the spread of these numbers.
+    /// Computes the spread of these numbers, in any order; all fields are 0 if there are no numbers.
     pub fn of(numbers: impl IntoIterator<Item = u64>) -> Self {
         let mut sorted: Vec<u64> = numbers.into_iter().collect();
         sorted.sort_unstable();
@@ -199,47 +202,49 @@ impl Spread {
 /// The settings of a job's checkpoints, as people see them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CheckpointSettings {
-    /// The milliseconds between the beginnings of two checkpoints; `None`: there are no periodic ones.
+    /// Milliseconds between the beginnings of two checkpoints; `None`: there are no periodic checkpoints.
     pub interval_ms: Option<u64>,
-    /// The milliseconds after which a checkpoint is aborted.
+    /// Milliseconds from the trigger after which an incomplete checkpoint is aborted and counts as failed.
     pub timeout_ms: u64,
     /// The shortest time in milliseconds between the end of a checkpoint and the beginning of the next one.
     pub min_pause_ms: u64,
-    /// The number of failures in a row that do not fail the job.
+    /// The number of failed checkpoints in a row that the job tolerates; the next one fails the job.
     pub tolerable_failures: u32,
     /// The URI of the checkpoint directory; `None`: the JobManager keeps the state.
     pub directory: Option<String>,
-    /// True if checkpoints outlive a job that fails.
+    /// True if the newest checkpoints are kept after the job has failed (FAILED); otherwise they are deleted.
     pub kept_if_failed: bool,
-    /// True if checkpoints outlive a job that is cancelled.
+    /// True if the newest checkpoints are kept after the job was cancelled (CANCELED); otherwise they are deleted.
     pub kept_if_canceled: bool,
 }
 
-/// All about the checkpoints of a job under one JobMaster.
+/// All that REST shows about the checkpoints of a job. Statistics begin anew with each JobMaster.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CheckpointReport {
-    /// Settings that the checkpoints are made with.
+    /// The job's checkpoint settings.
     pub settings: CheckpointSettings,
-    /// Number of checkpoints by outcome.
+    /// Numbers of checkpoints by outcome.
     pub counts: CheckpointCounts,
     /// The newest checkpoints, the newest first; their number is bounded (`web.checkpoints.history`).
     pub history: VecDeque<CheckpointStats>,
-    /// The newest checkpoint that is complete and no savepoint.
+    /// The newest complete periodic checkpoint (no savepoint); `None` if there was none.
     pub latest_completed: Option<CheckpointStats>,
-    /// The newest complete savepoint.
+    /// The newest complete savepoint, also of a stop; `None` if there was none.
     pub latest_savepoint: Option<CheckpointStats>,
-    /// The newest one that has failed.
+    /// The newest checkpoint or savepoint that has failed; `None` if none has.
     pub latest_failed: Option<CheckpointStats>,
-    /// The one that the job was last restored from.
+    /// The checkpoint that the job was last restored from; `None` if it never was.
     pub restored: Option<RestoredCheckpoint>,
-    /// The sizes in bytes of the newest complete checkpoints.
+    /// The sizes in bytes of the newest complete checkpoints, at most 1,000, savepoints included.
     pub state_bytes: Spread,
-    /// The durations in milliseconds of the newest complete checkpoints.
+    /// The durations in milliseconds, from trigger to completion, of the newest complete checkpoints, at most 1,000, savepoints
+    /// included.
     pub duration_ms: Spread,
 }
 
 impl CheckpointReport {
-    /// Returns the checkpoint of this number, if it is still known.
+    /// Returns the statistics of the checkpoint with this number from the history or the latest of each kind; `None` if it
+    /// never existed or was dropped from the bounded history.
     pub fn find(&self, checkpoint: u64) -> Option<&CheckpointStats> {
         let latest = [&self.latest_completed, &self.latest_savepoint, &self.latest_failed];
         let latest = latest.into_iter().flatten();

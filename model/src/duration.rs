@@ -31,7 +31,8 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
         .then(|| Duration::new((total / 1_000_000_000) as u64, (total % 1_000_000_000) as u32))
 }
 
-/// Returns the text of a duration in the largest unit that is exact, such as `90 s`; [`parse_duration`] reads it back.
+/// Returns the duration as a whole number of the largest unit that is exact, from `d` to `ns`, such as `90 s` (not `1.5 min`);
+/// zero is `0 ms`. [`parse_duration`] reads it back.
 pub fn show_duration(duration: Duration) -> String {
     let nanos = duration.as_nanos();
     let unit = UNITS.iter().find(|(size, _)| nanos >= *size && nanos.is_multiple_of(*size));

@@ -6,19 +6,22 @@ use derive_more::Display;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The order of leaderships, compared as a pair.
+/// The place of a leadership in the order of leaderships: compared by `store` first, then by `process`. The higher one
+/// supersedes the lower one.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 pub struct Epoch {
-    /// The HA store's counter; without HA the process's start time in ms; on YARN the attempt number.
+    /// With HA, the counter in the HA store; without HA, the process's start time in Unix milliseconds; on YARN, the number of
+    /// the application attempt.
     pub store: u64,
-    /// A counter of the process that grows with every grant. For a JobMaster it is derived from its Dispatcher's and
-    /// grows with every JobMaster of the job.
+    /// A counter of the process, which grows with every leadership that it grants. A JobMaster's is derived from its
+    /// Dispatcher's and grows with every JobMaster of the job.
     pub process: u64,
 }
 
-/// One leadership of one component.
+/// One leadership of one component: the value by which messages to former leaders are recognised. Displays as
+/// `STORE.PROCESS/NONCE`, the nonce in 16 hex digits.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Display,
 )]
@@ -36,11 +39,12 @@ impl fmt::Debug for LeaderSession {
     }
 }
 
-/// A component's fencing token: a typed [`LeaderSession`].
+/// A component's fencing token: a [`LeaderSession`] with a type of its own for each component. A call carries the callee's
+/// token and is refused if it differs from the callee's.
 pub trait Fence: Copy + Eq + Ord + fmt::Debug + fmt::Display + Send + Sync + 'static {
-    /// Makes the fence from the session that the wire carries.
+    /// Wraps the session that came over the wire; checks nothing.
     fn from_session(session: LeaderSession) -> Self;
-    /// Returns the session that the wire carries.
+    /// Returns the session to be sent over the wire.
     fn session(self) -> LeaderSession;
 }
 

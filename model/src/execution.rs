@@ -3,34 +3,34 @@
 use derive_more::Display;
 use serde::{Deserialize, Serialize};
 
-/// The state of a job.
+/// The state of a job, with Flink's names. Displays and serialises as in Flink's REST interface, for instance `RUNNING`.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Display,
 )]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 #[display("{}", self.as_str())]
 pub enum JobStatus {
-    /// The JobMaster has not been started yet.
+    /// The job is accepted; its JobMaster has not been started yet.
     Initializing,
-    /// Known, nothing of it runs.
+    /// The JobMaster knows the job; none of its tasks was scheduled yet.
     Created,
-    /// Tasks are scheduled or run.
+    /// Tasks are scheduled or run. Also the state of a job that waits for slots.
     Running,
-    /// Failed, waiting for its tasks to end.
+    /// The job fails for good; its tasks are being cancelled and have not all ended.
     Failing,
-    /// The job or subtask ended with a failure.
+    /// The job ended with a failure that its restart strategy does not allow to mend. Globally terminal.
     Failed,
-    /// Cancelled, waiting for its tasks to end.
+    /// A user cancelled the job; its tasks have not all ended.
     Cancelling,
-    /// The user cancelled the job.
+    /// A user cancelled the job, and all its tasks have ended. Globally terminal.
     Canceled,
-    /// Every task has finished.
+    /// Every task has finished by itself. Globally terminal.
     Finished,
-    /// Waiting for its tasks to end, to be started again.
+    /// A failure is being repaired: the tasks are being cancelled, or wait to be started again.
     Restarting,
-    /// Given up here, kept for another JobManager (leadership lost).
+    /// This JobManager has given the job up, because it lost its leadership; another one will recover it. Terminal here only.
     Suspended,
-    /// Recovered, waiting for TaskManagers to report what they run.
+    /// Flink's state of a recovered job whose running tasks are being reported; no JobMaster enters it.
     Reconciling,
 }
 
@@ -44,7 +44,7 @@ impl JobStatus {
     pub fn is_terminal(self) -> bool {
         self.is_globally_terminal() || self == Self::Suspended
     }
-    /// Returns the name that Flink's REST interface uses.
+    /// Returns the name that Flink's REST interface uses, such as `RUNNING`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Initializing => "INITIALIZING",
@@ -62,7 +62,8 @@ impl JobStatus {
     }
 }
 
-/// The state of one attempt of one subtask.
+/// The state of one execution attempt (one try of one subtask), with Flink's names. Displays and serialises as in Flink's REST
+/// interface.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Display,
 )]
@@ -71,30 +72,30 @@ impl JobStatus {
 pub enum ExecutionState {
     /// Not scheduled yet; the state every attempt begins in.
     Created,
-    /// The subtask waits for a slot.
+    /// The attempt waits for a slot.
     Scheduled,
-    /// The subtask was sent to its TaskExecutor.
+    /// The attempt has a slot and was sent to its TaskExecutor, which has not reported yet.
     Deploying,
     /// The task's process rebuilds its program, restores state and opens its operators.
     Initializing,
-    /// `open` is done and the loop is entered.
+    /// The task has opened its operators and processes records.
     Running,
-    /// Ended by itself, after all input was processed.
+    /// The task ended by itself, after all its input was processed.
     Finished,
-    /// The subtask was asked to cancel and has not ended yet.
+    /// The task was asked to cancel and has not ended yet.
     Canceling,
-    /// The subtask ended because it was cancelled.
+    /// The task ended because it was cancelled.
     Canceled,
-    /// The job or subtask ended with a failure.
+    /// The attempt ended with a failure, or its TaskManager was lost.
     Failed,
 }
 
 impl ExecutionState {
-    /// Returns true for FINISHED, CANCELED and FAILED.
+    /// Returns true for FINISHED, CANCELED and FAILED: the attempt has ended and its state changes no more.
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::Finished | Self::Canceled | Self::Failed)
     }
-    /// Returns the name that Flink's REST interface uses.
+    /// Returns the name that Flink's REST interface uses, such as `RUNNING`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Created => "CREATED",
@@ -122,32 +123,35 @@ impl ExecutionState {
     ];
 }
 
-/// The reason of a failure, as it is shown to users and sent to other processes.
+/// The reason of a failure, as users see it and as it is sent to other processes. Displays as `KIND: MESSAGE`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, Display)]
 #[display("{}: {}", self.kind, self.message)]
 pub struct FailureCause {
-    /// Stable name of the kind, such as `TaskManagerLost`, `UserError`, `NoResourceAvailable`.
+    /// Stable name of the failure's kind, such as `TaskManagerLost`, `UserError`, `NoResourceAvailable`; decisions are made by
+    /// it.
     pub kind: String,
     /// Message for users: the fault, its place and the remedy, in one or more lines.
     pub message: String,
-    /// True if a restart may help; with a wrong program or configuration it can't.
+    /// True if a restart may help, so that the restart strategy decides; false if it cannot (a wrong program or configuration)
+    /// and the job fails at once.
     pub recoverable: bool,
 }
 
 impl FailureCause {
-    /// The kind of the failure of tasks or coordinators whose checkpoint has lost or damaged files: no restart can read them.
+    /// The kind ([`FailureCause::kind`]) of the failure of tasks or coordinators whose checkpoint has lost or damaged files. No
+    /// restart from that checkpoint can read them; the JobMaster may pass it over.
     pub const CHECKPOINT_UNREADABLE: &str = "CheckpointUnreadable";
 
-    /// Makes a failure that a restart may mend.
+    /// Makes a failure with `recoverable` set: the job's restart strategy decides whether tasks are started again.
     pub fn recoverable(kind: impl Into<String>, message: impl Into<String>) -> Self {
         Self { kind: kind.into(), message: message.into(), recoverable: true }
     }
-    /// Returns true if this is how others notice a failure, rather than a failure: shown only where nothing
-    /// better is known.
+    /// Returns true for the kinds `DataConnectionLost`, `TaskCanceled` and `NoSlots`, by which others notice a failure
+    /// elsewhere. Such a cause is shown only where no better one is known.
     pub fn is_consequence(&self) -> bool {
         matches!(&*self.kind, "DataConnectionLost" | "TaskCanceled" | "NoSlots")
     }
-    /// Makes a failure that no restart mends: the restart strategy is not asked.
+    /// Makes a failure without `recoverable`: the job fails at once, without asking its restart strategy.
     pub fn fatal(kind: impl Into<String>, message: impl Into<String>) -> Self {
         Self { kind: kind.into(), message: message.into(), recoverable: false }
     }

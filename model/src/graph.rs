@@ -9,47 +9,49 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A job as it is submitted.
+/// A job as a client submits it and the control plane schedules it. It contains no user code.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobGraph {
-    /// Given by the client, or drawn when the graph is made.
+    /// The job's id: given by the client, or drawn at random when the graph is made.
     pub job_id: JobId,
     /// Name meant for people; not unique.
     pub name: String,
-    /// The program and the inputs that a rebuild runs with.
+    /// The executable, and the arguments and inputs with which each process rebuilds the same graph.
     pub program: ProgramRef,
     /// The program's nodes (operators), by ascending [`NodeId`].
     pub nodes: Vec<GraphNode>,
-    /// Chains, in topological order: every edge goes from an earlier vertex to a later one.
+    /// The chains, in topological order: every edge goes from an earlier vertex to a later one.
     pub vertices: Vec<JobVertex>,
-    /// Edges, by ascending [`EdgeId`].
+    /// The edges between vertices, by ascending [`EdgeId`]; edges inside a chain are not among them.
     pub edges: Vec<JobEdge>,
-    /// True if every source ends.
+    /// True if every source ends by itself, so that the job can finish.
     pub bounded: bool,
-    /// Options of this job alone (`-D`, `-p`, what the program set): Flink's keys, and `program.*`.
+    /// Options of this job alone by key: Flink's keys, and `program.*`. They come from `-D`, `-p`, and the program.
     pub options: BTreeMap<String, String>,
-    /// SHA-256 over the shape (nodes, kinds, types, edges, state schemas), nothing that scheduling
-    /// may change: two processes whose rebuilds differ have different fingerprints.
+    /// SHA-256 over the shape of the graph: nodes, kinds, types, edges and state schemas, and nothing that scheduling may
+    /// change, such as parallelism. Two processes whose rebuilds differ have different fingerprints.
     pub fingerprint: ContentHash,
 }
 
-/// A program and what a rebuild needs to make the same graph.
+/// A program and all that a process needs to rebuild the same graph from it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProgramRef {
-    /// SHA-256 hash of the executable.
+    /// SHA-256 of the executable, by which its bytes are fetched.
     pub hash: ContentHash,
-    /// Name of the program's file, shown to users.
+    /// Name of the program's file, shown to users; not unique.
     pub name: String,
     /// Size of the executable in bytes.
     pub size: u64,
     /// Arguments after the program's name.
     pub args: Vec<String>,
-    /// Declared environment variables and their values where the graph was made.
+    /// Names and values, on the machine where the graph was made, of the environment variables that the program declares;
+    /// rebuilds see these values.
     pub env: BTreeMap<String, String>,
-    /// Values of `env.once(name, …)`: opaque serialised bytes.
+    /// Values of `env.once(name, …)` by name, computed once where the graph was made: serialised bytes that the control plane
+    /// does not read.
     #[serde(with = "once_values")]
     pub once: BTreeMap<String, Vec<u8>>,
-    /// Name of the registered job; `None` if the program has only one.
+    /// Name of the job to build, of those that the program registers; `None` if the program has only one.
     pub job: Option<String>,
 }
 
@@ -72,28 +74,29 @@ mod once_values {
     }
 }
 
-/// One operator of a program.
+/// One operator of a program, before chaining.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GraphNode {
-    /// Unique within one graph; assigned in the order of creation.
+    /// The node's id: unique within one graph, assigned in the order of creation.
     pub id: NodeId,
-    /// Hash of the `uid`, or of the place in the graph where none was given.
+    /// The operator's identity in checkpoints: the hash of its `uid`, or of its place in the graph if the program gave none.
     pub operator_id: OperatorId,
-    /// `uid` as the user wrote it.
+    /// The `uid` as the program gave it; `None` if it gave none, so that a changed program may not find the state.
     pub uid: Option<String>,
     /// Kind of the operator: `map`, `filter`, `text_source`, …
     pub kind: String,
     /// Name for users: the program's `name`, or one made from the kind.
     pub name: String,
-    /// Record types that come in, one per input.
+    /// Rust types of the incoming records, one per input; empty for a source.
     pub inputs: Vec<String>,
-    /// Record type that goes out.
+    /// Rust type of the records that go out by the main output; `None` for a sink.
     pub output: Option<String>,
-    /// Nodes this one reads from.
+    /// The nodes that this one reads from, one per input.
     pub reads: Vec<NodeId>,
-    /// States that the operator's program declares.
+    /// The states that the operator declares, for checks at a restore.
     pub states: Vec<StateDeclaration>,
-    /// True if a coordinator (a split enumerator, a collector) runs for it in the JobManager-side host.
+    /// True if a coordinator (split enumerator, collector) runs for the operator in the coordinators' host, beside the
+    /// JobManager.
     pub coordinated: bool,
     /// True if the operator commits results when a checkpoint is complete. The tasks of a job with such an operator end only after
     /// a final checkpoint.
@@ -101,28 +104,28 @@ pub struct GraphNode {
     pub commits: bool,
 }
 
-/// A declared state of an operator.
+/// A state that an operator declares. A restore compares the declarations of the snapshot and of the program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateDeclaration {
-    /// Unique within its operator.
+    /// Name of the state, unique within its operator.
     pub name: String,
-    /// `value`, `list`, `map`, `timers`, `broadcast`, `splits`, `enumerator`, `collected`, …
+    /// Kind of the state: `value`, `list`, `map`, `timers`, `broadcast`, `splits`, `enumerator`, `collected`, …
     pub kind: String,
-    /// Schema fingerprints by role, e.g. `key`, `value`.
+    /// Fingerprints of the types' schemas by role, such as `key` and `value`. The role `key` marks keyed state.
     pub schemas: BTreeMap<String, String>,
-    /// Milliseconds after which an entry may be dropped.
+    /// Milliseconds after which an entry may be dropped; `None`: entries never expire.
     pub ttl_ms: Option<u64>,
 }
 
 impl StateDeclaration {
-    /// The kind of the state of a source's readers: their splits.
+    /// The [`StateDeclaration::kind`] of the state of a source's readers: their splits.
     pub const SPLITS: &'static str = "splits";
-    /// The kind of the state of a source's split enumerator.
+    /// The [`StateDeclaration::kind`] of the state of a source's split enumerator.
     pub const ENUMERATOR: &'static str = "enumerator";
-    /// The kind of the state of a collecting sink and its coordinator.
+    /// The [`StateDeclaration::kind`] of the state of a collecting sink and its coordinator.
     pub const COLLECTED: &'static str = "collected";
 
-    /// The kind of broadcast state, which the first subtask writes and all subtasks read.
+    /// The [`StateDeclaration::kind`] of broadcast state, which the first subtask writes and all subtasks read.
     pub const BROADCAST: &'static str = "broadcast";
 
     /// Returns true if the state is all that a subtask of its operator writes, in a format of its own. An operator that does not
@@ -131,34 +134,36 @@ impl StateDeclaration {
         [Self::SPLITS, Self::COLLECTED].contains(&self.kind.as_str())
     }
 
-    /// Returns true if the state belongs to keys, and is distributed by key group.
+    /// Returns true if the state belongs to keys and is distributed by key group: it has a schema for the role `key`.
     pub fn is_keyed(&self) -> bool {
         self.schemas.contains_key("key")
     }
 }
 
-/// One chain of operators: what is deployed as one task per subtask.
+/// One chain of operators, which is deployed as one task per subtask.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobVertex {
-    /// Id of its first operator.
+    /// The vertex's id: the number of the [`OperatorId`] of the chain's first operator.
     pub id: JobVertexId,
     /// Names of its operators joined with ` -> `.
     pub name: String,
-    /// Operators of the chain, first to last.
+    /// The operators of the chain, from the first to the last.
     pub nodes: Vec<NodeId>,
-    /// Subtasks; ≥ 1. Always taken from here, never from a rebuild.
+    /// The number of subtasks, at least 1. Schedulers and hosts take it from here, never from a rebuild of the program.
     pub parallelism: u32,
-    /// Key groups, hence the most subtasks it may ever have.
+    /// The number of key groups, and so the largest parallelism that the vertex's keyed state allows.
     pub max_parallelism: u32,
-    /// Name of the slot sharing group.
+    /// Name of the slot sharing group: subtasks of vertices in one group may share a slot.
     pub slot_sharing_group: String,
-    /// Resources that a slot of the vertex's group needs for one subtask, if the program sets them.
+    /// Resources that a slot of the vertex's group needs for one subtask of each vertex; `None` if the program sets none and
+    /// any slot will do.
     pub resources: Option<ResourceProfile>,
-    /// True if it has no input.
+    /// True if the vertex has no input edge, so that the JobMaster triggers its barriers.
     pub source: bool,
 }
 
-/// The way in which an edge distributes records over the consumer's subtasks.
+/// The way in which an edge distributes records over the consumer's subtasks. Serialised with Flink's names, such as
+/// `REBALANCE`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ShipStrategy {
@@ -174,26 +179,26 @@ pub enum ShipStrategy {
     Custom,
 }
 
-/// An edge between two vertices.
+/// An edge between two vertices: the records that one output of a chain sends to one input of another chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobEdge {
-    /// Unique within one graph; assigned in the order of creation.
+    /// The edge's id: unique within one graph, assigned in the order of creation.
     pub id: EdgeId,
-    /// Vertex that produces the records.
+    /// Vertex whose subtasks produce the records.
     pub from: JobVertexId,
-    /// Vertex that consumes the records.
+    /// Vertex whose subtasks consume the records.
     pub to: JobVertexId,
-    /// Operator that produces the records.
+    /// Operator, in the producing vertex, whose output the edge carries.
     pub from_node: NodeId,
-    /// Operator that consumes the records.
+    /// Operator, in the consuming vertex, that gets the records.
     pub to_node: NodeId,
-    /// Index of the output of the producing chain, from 0.
+    /// Index, from 0, of the producing chain's output whose records the edge carries.
     pub output: u32,
-    /// Index of the input of the consuming chain, from 0.
+    /// Index, from 0, of the consuming chain's input that gets the records.
     pub input: u32,
-    /// Way in which the edge distributes records.
+    /// The way in which records are distributed over the consumer's subtasks.
     pub ship: ShipStrategy,
-    /// Rust type of the records.
+    /// Rust type of the records, as text.
     pub record: String,
     /// Name of the producing operator's side output; `None`: its main output.
     #[serde(default)]
@@ -201,19 +206,19 @@ pub struct JobEdge {
 }
 
 impl JobGraph {
-    /// Returns the vertex of that id, `None` if the graph has none.
+    /// Returns the vertex of that id; `None` if the graph has none.
     pub fn vertex(&self, id: JobVertexId) -> Option<&JobVertex> {
         self.vertices.iter().find(|v| v.id == id)
     }
-    /// Edges that end at a vertex, by input.
+    /// Iterates over the edges that end at this vertex, by ascending [`EdgeId`].
     pub fn inputs_of(&self, id: JobVertexId) -> impl Iterator<Item = &JobEdge> {
         self.edges.iter().filter(move |e| e.to == id)
     }
-    /// Edges that start at a vertex, by output.
+    /// Iterates over the edges that start at this vertex, by ascending [`EdgeId`].
     pub fn outputs_of(&self, id: JobVertexId) -> impl Iterator<Item = &JobEdge> {
         self.edges.iter().filter(move |e| e.from == id)
     }
-    /// Returns the number of subtasks of all vertices.
+    /// Returns the number of subtasks of all vertices together.
     pub fn total_subtasks(&self) -> u64 {
         self.vertices.iter().map(|v| u64::from(v.parallelism)).sum()
     }

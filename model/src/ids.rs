@@ -7,11 +7,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::str::FromStr;
 use thiserror::Error;
 
-/// The error that a text is not an id.
+/// The error of parsing a 128-bit id: the text is not exactly 32 hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("'{text}' is not a {what}: it takes 32 hexadecimal digits")]
 pub struct ParseIdError {
-    /// The kind of id that was expected.
+    /// The kind of id that was expected, for the message: for instance `job id`.
     pub what: &'static str,
     /// The text that was given, cut after 64 characters.
     pub text: String,
@@ -63,22 +63,25 @@ macro_rules! hex_id {
 }
 
 hex_id!(
-    /// Identifies one submitted job.
+    /// Identifies one submitted job: the client gives it, or it is drawn at random.
     JobId, "job id");
 hex_id!(
-    /// One asynchronous operation that a client has triggered, and asks about by this id.
+    /// Identifies one asynchronous operation (a savepoint, for instance) that a client has triggered. The client asks for the
+    /// outcome by this id.
     TriggerId, "trigger id");
 hex_id!(
-    /// One incarnation of a TaskExecutor: a new one with every registration at a ResourceManager.
+    /// Identifies one incarnation of a TaskExecutor. Drawn anew with every registration at a ResourceManager, so that reports
+    /// of an earlier registration are recognised.
     InstanceId, "instance id");
 hex_id!(
-    /// One allocation of a slot to a job.
+    /// Identifies one allocation of a slot to a job, from the request for the slot until the slot is freed. The slot's next
+    /// allocation has another id.
     AllocationId, "allocation id");
 hex_id!(
-    /// An operator across versions of a program: the hash of its `uid`, or of its place in the graph.
+    /// Identifies an operator across versions of a program: the hash of its `uid`, or of its place in the graph if it has none.
     OperatorId, "operator id");
 hex_id!(
-    /// A job vertex (one chain): the id of its first operator.
+    /// Identifies a job vertex (one chain): the number of its first operator's [`OperatorId`].
     JobVertexId, "job vertex id");
 
 macro_rules! text_id {
@@ -91,7 +94,7 @@ macro_rules! text_id {
         pub struct $name(pub String);
 
         impl $name {
-            /// Makes an id from any text.
+            /// Makes an id from the text as it is; no text is refused.
             pub fn new(text: impl Into<String>) -> Self {
                 Self(text.into())
             }
@@ -104,47 +107,48 @@ macro_rules! text_id {
 }
 
 text_id!(
-    /// A process as a resource: a TaskManager, a JobMaster's or ResourceManager's process. Stable while
-    /// the process lives (a container id, or `host:port-nonce`); apart from its incarnation, [`InstanceId`].
+    /// Identifies a process as a resource: a TaskManager, or the process of a JobMaster or ResourceManager. A container id or
+    /// `host:port-nonce`, which stays the same while the process lives, unlike its incarnation ([`InstanceId`]).
     ResourceId);
 text_id!(
-    /// The cluster that a process belongs to; compared in every handshake.
+    /// Identifies the cluster that a process belongs to. The handshake of every connection compares it and refuses another
+    /// cluster's.
     ClusterId);
 
-/// A node of a program's graph, in order of creation; valid within one [`crate::JobGraph`].
+/// Number of a node (operator) in a program's graph, in order of creation from 0; valid within one [`crate::JobGraph`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct NodeId(pub u32);
 
-/// An edge between two vertices, in order of creation; valid within one [`crate::JobGraph`].
+/// Number of an edge between two vertices, in order of creation from 0; valid within one [`crate::JobGraph`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct EdgeId(pub u32);
 
-/// One slot of one TaskExecutor.
+/// One slot of one TaskExecutor. Displays as `RESOURCE_INDEX`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Display)]
 #[display("{}_{}", self.resource_id, self.index)]
 pub struct SlotId {
-    /// Process of the TaskExecutor that has the slot.
+    /// The process of the TaskExecutor that has the slot.
     pub resource_id: ResourceId,
-    /// Index of the slot, from 0.
+    /// Index of the slot in its TaskExecutor, from 0.
     pub index: u32,
 }
 
-/// One attempt to run one subtask. Attempts of one subtask are ordered: a lower one is superseded.
+/// One attempt to run one subtask. Of two attempts of a subtask in one graph, the one with the lower number is superseded.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Display,
 )]
 #[display("{:016x}_{}_{}_{}", self.graph, self.vertex, self.subtask, self.attempt)]
 pub struct ExecutionAttemptId {
-    /// The execution graph: the JobMaster epoch's process counter mixed with its nonce, so that
-    /// attempts of two JobMasters never meet.
+    /// The id of the execution graph: the process counter of the JobMaster's epoch mixed with its nonce, so that attempts of
+    /// two JobMasters never have the same id.
     pub graph: u64,
-    /// Vertex that the value belongs to.
+    /// The vertex that the subtask belongs to.
     pub vertex: JobVertexId,
-    /// Index of the subtask, from 0.
+    /// Index of the subtask in its vertex, from 0.
     pub subtask: u32,
-    /// 0-based, grows with every restart of the subtask.
+    /// Number of the attempt, from 0; grows with every restart of the subtask.
     pub attempt: u32,
 }
 

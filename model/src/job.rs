@@ -11,124 +11,123 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// A slot that a TaskExecutor offers to a job.
+/// A slot that a TaskExecutor offers to a JobMaster, after the SlotManager has allocated it to the job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlotOffer {
-    /// Allocation that the slot is offered under.
+    /// The allocation under which the JobMaster may accept the slot.
     pub allocation_id: AllocationId,
     /// Index of the slot in its TaskExecutor, from 0.
     pub index: u32,
-    /// Profile that the slot offers.
+    /// The resources that the slot has.
     pub profile: ResourceProfile,
 }
 
-/// A change of one task's state.
+/// A change of one task's state, as a TaskExecutor reports it to the JobMaster.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskStateUpdate {
-    /// Execution attempt that the update is about.
+    /// The execution attempt whose state has changed.
     pub attempt: ExecutionAttemptId,
-    /// The new state.
+    /// The state that the attempt has entered.
     pub state: ExecutionState,
     /// Reason of the failure; `None` unless the state is FAILED.
     pub cause: Option<FailureCause>,
-    /// Records and bytes so far.
+    /// Counts of records and bytes since the attempt began.
     pub io: TaskIo,
-    /// Metrics that the functions of the program report.
+    /// The latest values of the metrics that the functions of the program keep.
     #[serde(default)]
     pub metrics: Arc<TaskMetrics>,
 }
 
-/// The metrics that the functions of one task keep, by `OPERATOR.NAME`.
+/// The metrics that the program's functions in one task keep, by `OPERATOR.NAME`.
 pub type TaskMetrics = BTreeMap<String, i64>;
 
-/// Counts of records and bytes of one task.
+/// Counts of records and bytes of one task since its attempt began; they only grow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TaskIo {
-    /// Number of records received.
+    /// Number of records that the task has received; 0 for a source's task.
     pub records_in: u64,
-    /// Number of records sent.
+    /// Number of records that the task has sent to other tasks.
     pub records_out: u64,
-    /// Number of bytes received: the encoded size of batches from other processes, and an estimate (the sum
-    /// of the records' sizes in memory) for batches that are handed over inside a process.
+    /// Number of bytes received in serialised form; records handed over inside one process count 0.
     pub bytes_in: u64,
-    /// Number of bytes sent, counted like `bytes_in`.
+    /// Number of bytes sent in serialised form; records handed over inside one process count 0.
     pub bytes_out: u64,
-    /// True if all data was read and has left the task.
+    /// True if the task has read all its data and has sent all its results.
     #[serde(default)]
     pub end_of_data: bool,
 }
 
-/// A job as it is, or as it ended: what REST shows and the archive keeps.
+/// A job as it is or as it ended: the JobMaster makes it, REST shows it, and the store of ended jobs keeps it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobDetails {
-    /// Graph that the job runs.
+    /// The job graph that the job runs.
     pub graph: Arc<JobGraph>,
-    /// State of the job.
+    /// State of the job when the details were made.
     pub status: JobStatus,
-    /// Unix milliseconds of each state's latest entry.
+    /// Unix milliseconds of the latest entry into each state; states that were never entered are missing.
     pub timestamps: BTreeMap<JobStatus, u64>,
-    /// Start in Unix milliseconds.
+    /// Time at which the job began, in Unix milliseconds.
     pub start_ms: u64,
-    /// End in Unix milliseconds; `None` while it lasts.
+    /// Time at which the job ended, in Unix milliseconds; `None` while it lasts.
     pub end_ms: Option<u64>,
     /// Time at which the details were made, in Unix milliseconds.
     pub now_ms: u64,
     /// Vertices in topological order.
     pub vertices: Vec<VertexDetails>,
-    /// Root cause of the end, if it failed.
+    /// The failure that ended the job; `None` unless the job failed.
     pub cause: Option<FailureCause>,
-    /// Failures so far, newest first, bounded (`web.exception-history-size`).
+    /// The failures so far, newest first; their number is bounded by `web.exception-history-size`.
     pub failures: Vec<FailureRecord>,
-    /// Number of restarts so far.
+    /// Number of restarts so far, under the present JobMaster.
     pub restarts: u32,
-    /// Report of the job's checkpoints.
+    /// Statistics of the job's checkpoints.
     #[serde(default)]
     pub checkpoints: Arc<CheckpointReport>,
 }
 
-/// State and numbers of one vertex.
+/// State and counts of one vertex of a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct VertexDetails {
     /// Id of the vertex.
     pub id: JobVertexId,
-    /// Subtasks, ordered by index.
+    /// The vertex's subtasks, ordered by index.
     pub subtasks: Vec<SubtaskDetails>,
 }
 
-/// The current attempt of one subtask.
+/// The current attempt of one subtask, as REST shows it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SubtaskDetails {
-    /// Current execution attempt of the subtask.
+    /// The id of the subtask's current execution attempt.
     pub attempt: ExecutionAttemptId,
     /// State of the attempt.
     pub state: ExecutionState,
-    /// Unix milliseconds of each state's entry.
+    /// Unix milliseconds of the attempt's entry into each state; states that were not entered are missing.
     pub timestamps: BTreeMap<ExecutionState, u64>,
-    /// TaskManager that the attempt is assigned to, `None` before that.
+    /// TaskManager that the attempt is deployed to; `None` before the deployment.
     pub resource_id: Option<ResourceId>,
-    /// Host name of that TaskManager.
+    /// Host name of that TaskManager; `None` before the deployment.
     pub host: Option<String>,
-    /// Counts of records and bytes so far.
+    /// Counts of records and bytes since the attempt began.
     pub io: TaskIo,
-    /// Metrics that the functions of the program report.
+    /// The latest values of the metrics that the functions of the program keep.
     #[serde(default)]
     pub metrics: Arc<TaskMetrics>,
     /// Reason of the failure; `None` unless the attempt failed.
     pub cause: Option<FailureCause>,
 }
 
-/// One failure in the history.
+/// One failure in a job's history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailureRecord {
     /// Time of the failure in Unix milliseconds.
     pub at_ms: u64,
-    /// Task name with subtask, if one task failed first.
+    /// Name of the task that failed first, with its subtask as `name (3/8)`; `None` if the failure is of no task.
     pub task: Option<String>,
-    /// TaskManager of the failed task; `None` if it is unknown.
+    /// TaskManager of the failed task; `None` if it is unknown or there is no task.
     pub resource_id: Option<ResourceId>,
-    /// Failure that came first.
+    /// The failure that users should look at first.
     pub cause: FailureCause,
-    /// Further failures until the restart, one of each cause; their number is bounded.
+    /// Further failures before the restart, one of each cause, at most 16; empty in records that are themselves in this list.
     #[serde(default)]
     pub concurrent: Vec<FailureRecord>,
 }

@@ -4,7 +4,9 @@ use serde::{Deserialize, Serialize};
 use std::{fmt, iter::Sum, ops::Add, str::FromStr};
 use thiserror::Error;
 
-/// An amount of memory in bytes.
+/// An amount of memory in bytes. Displays with the largest unit of `t`, `g`, `m`, `k` (powers of 1024) that is exact, otherwise
+/// as MiB with one decimal or as bytes. Parses `1728m`, `2 gb`, `512 kibibytes`; a bare number is bytes. Sums saturate at
+/// `u64::MAX`.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -20,7 +22,7 @@ impl MemorySize {
     pub const fn mib(self) -> u64 {
         self.0 >> 20
     }
-    /// Returns `self - other`, or `None` if that is below zero.
+    /// Returns `self - other`; `None` if `other` is larger.
     pub fn checked_sub(self, other: Self) -> Option<Self> {
         self.0.checked_sub(other.0).map(Self)
     }
@@ -50,7 +52,8 @@ impl fmt::Display for MemorySize {
     }
 }
 
-/// The error that a text is not an amount of memory.
+/// The error of parsing a [`MemorySize`]: not a whole number with a known unit, or more than 2^64 bytes. Holds the text, cut
+/// after 64 characters.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "'{0}' is not an amount of memory: a number with b, k, m, g or t (powers of 1024), e.g. 1728m"

@@ -4,19 +4,19 @@ use crate::memory::MemorySize;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt, ops::Range};
 
-/// The resources that one slot offers or needs. Amounts are exact: CPU in thousandths of a core,
-/// memory in bytes.
+/// The resources that one slot offers or needs, in exact amounts. All amounts 0 means "any size"
+/// ([`ResourceProfile::unknown`]).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct ResourceProfile {
-    /// CPU share in thousandths of a core.
+    /// CPU in thousandths of a core; 0: no requirement.
     pub cpu_millis: u64,
-    /// Memory of user code.
+    /// Memory for user code.
     pub task: MemorySize,
-    /// State backends' and operators' memory.
+    /// Managed memory: of state backends and operators.
     pub managed: MemorySize,
-    /// Memory for exchange buffers.
+    /// Memory for buffers of the exchange of records.
     pub network: MemorySize,
-    /// Anything else, by name (`gpu`).
+    /// Whole amounts of other resources by name (`gpu`).
     pub extended: BTreeMap<String, u64>,
 }
 
@@ -25,11 +25,12 @@ impl ResourceProfile {
     pub fn unknown() -> Self {
         Self::default()
     }
-    /// Returns true if this is [`ResourceProfile::unknown`].
+    /// Returns true if all amounts are 0 and no other resource is named, as in [`ResourceProfile::unknown`].
     pub fn is_unknown(&self) -> bool {
         *self == Self::default()
     }
-    /// Returns true if a slot of this profile can serve `need`. An unknown need is served by every slot.
+    /// Returns true if a slot of this profile has at least the amount of each resource that `need` has. An unknown need is
+    /// fulfilled by every slot.
     pub fn fulfils(&self, need: &Self) -> bool {
         self.cpu_millis >= need.cpu_millis
             && self.task >= need.task
@@ -60,26 +61,27 @@ impl fmt::Display for ResourceProfile {
     }
 }
 
-/// The resources of one TaskManager: a driver is asked for them, and a registration reports them.
+/// The resources of one whole TaskManager. The ResourceManager asks a driver for workers of such a spec, and a TaskExecutor
+/// reports its own at registration.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct WorkerResourceSpec {
-    /// CPU share in thousandths of a core.
+    /// CPU of all slots together, in thousandths of a core.
     pub cpu_millis: u64,
-    /// User code's memory, all slots together.
+    /// Memory for user code, all slots together.
     pub task: MemorySize,
-    /// Exchange buffers, all slots together.
+    /// Memory for buffers of the exchange of records, all slots together.
     pub network: MemorySize,
     /// Managed memory, all slots together.
     pub managed: MemorySize,
-    /// Number of slots.
+    /// Number of equal slots that the amounts are divided into.
     pub slots: u32,
-    /// Amounts of other resources by name (`gpu`).
+    /// Whole amounts of other resources by name (`gpu`), all slots together.
     pub extended: BTreeMap<String, u64>,
 }
 
 impl WorkerResourceSpec {
-    /// Returns the profile of each of the worker's equal slots: the worker's amounts divided by
-    /// their number.
+    /// Returns the profile of each of the worker's equal slots: each amount divided by the number of slots, rounded down. 0
+    /// slots count as 1.
     pub fn slot_profile(&self) -> ResourceProfile {
         let n = u64::from(self.slots.max(1));
         ResourceProfile {
@@ -90,7 +92,8 @@ impl WorkerResourceSpec {
             extended: self.extended.iter().map(|(k, v)| (k.clone(), v / n)).collect(),
         }
     }
-    /// Returns the devices of one of its slots. No device has two slots; those that cannot be divided equally have none.
+    /// Returns the devices of the slot with this index. Every slot gets the same number of each resource, and no device belongs
+    /// to two slots; devices left over by the division belong to none. Resources of which a slot gets none are not in the map.
     pub fn devices(&self, slot: u32) -> Devices {
         let (slots, slot) = (u64::from(self.slots.max(1)), u64::from(slot));
         let of = |(name, amount): (&String, &u64)| {
@@ -103,25 +106,25 @@ impl WorkerResourceSpec {
     }
 }
 
-/// The devices that a slot has of each external resource, by the resource's name: indices from 0 on its TaskManager.
+/// The devices that one slot has of each external resource, by the resource's name: a range (end exclusive) of indices, which
+/// count from 0 on each TaskManager.
 pub type Devices = BTreeMap<String, Range<u64>>;
 
-/// Facts about a TaskManager that are shown to users beyond its resources. No decision depends on
-/// them.
+/// Facts about a TaskManager that only users see, beyond its resources; no decision depends on them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TaskManagerFacts {
-    /// Cores that its process may use; 0: not known.
+    /// Number of cores that the TaskManager's process may use; 0: not known.
     pub cpu_cores: u32,
-    /// Memory of its machine; 0: not known.
+    /// Memory of the TaskManager's machine; 0: not known.
     pub physical_memory: MemorySize,
-    /// The runtime's own part of the process' memory.
+    /// Memory that the process reserves for the runtime itself.
     pub framework: MemorySize,
-    /// Stacks, fragmentation, executables: the last part of the process' memory.
+    /// Memory that the process reserves for stacks, fragmentation and executables: what is left of its total.
     pub overhead: MemorySize,
-    /// The data port, where the options name exactly one; else every program host draws its own.
+    /// The port for the exchange of records, if the options name exactly one; `None` if every program host draws its own.
     pub data_port: Option<u16>,
-    /// URL of the page where an external system shows the process's log files, if it does.
+    /// URL of the page where an external system such as YARN shows the process's log files; `None` if there is none.
     pub log_page: Option<String>,
 }
 

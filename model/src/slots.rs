@@ -6,38 +6,38 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 
-/// One slot as its TaskExecutor sees it.
+/// One slot as its TaskExecutor reports it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlotStatus {
     /// The slot that the status is about.
     pub slot_id: SlotId,
-    /// Profile that the slot offers.
+    /// The resources that the slot has.
     pub profile: ResourceProfile,
-    /// Allocation of the slot; `None` if it is free.
+    /// The job and allocation that have the slot; `None` if the slot is free.
     pub allocation: Option<SlotAllocation>,
 }
 
-/// The job and allocation that have a slot.
+/// The job and the allocation that have a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SlotAllocation {
-    /// Job that has the slot.
+    /// The job that has the slot.
     pub job_id: JobId,
-    /// Allocation that has the slot.
+    /// The allocation under which the job has the slot.
     pub allocation_id: AllocationId,
 }
 
-/// All slots of a TaskExecutor.
+/// The statuses of all slots of a TaskExecutor, sent at its registration and with heartbeats. A report replaces the one before.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SlotReport {
-    /// Statuses of all slots, by ascending index.
+    /// The statuses of all slots, by ascending index.
     pub slots: Vec<SlotStatus>,
 }
 
-/// A number of slots that fulfil a profile.
+/// A number of slots of one profile that a job needs.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ResourceRequirement {
-    /// Profile that each slot must fulfil.
+    /// The profile that each of the slots must fulfil.
     pub profile: ResourceProfile,
-    /// Number of slots; the whole amount, not a difference.
+    /// Number of slots: the whole amount that the job wants, not a difference to what it has.
     pub slots: u32,
 }

@@ -6,24 +6,25 @@ use crate::{
     handshake::{self, Credentials, HandshakeError, Introduction, Peer},
 };
 
-/// The proof and the introduction that one process shows to every peer.
+/// The proof and the introduction that one process shows to every peer with which it opens an authenticated connection.
 #[derive(Debug, Clone, Copy)]
 pub struct Party<'a> {
-    /// The secret that it proves to know, and its identity.
+    /// The process's cluster, its identity, and the secret that it proves to know.
     pub credentials: &'a Credentials,
-    /// Its address and incarnation.
+    /// The process's address for calls back, and its incarnation.
     pub introduction: &'a Introduction,
-    /// Its certificate; `None` for connections without TLS. Both sides must have one, or neither.
+    /// The process's certificate; `None` for connections without TLS. Both sides must have one, or neither.
     pub tls: Option<&'a Tls>,
 }
 
 impl Party<'_> {
-    /// Authenticates the peer of a connection that this process opened to `host`, which the peer's certificate must name. Returns the
-    /// stream to go on with.
+    /// Authenticates the peer of a connection that this process has opened to `host`, which must be named in the peer's
+    /// certificate if TLS is used. Returns the stream for all further bytes (encrypted with TLS) and the proved peer. Never
+    /// times out by itself.
     ///
     /// # Errors
-    /// Returns [`HandshakeError::Tls`] if only one side uses TLS or a certificate is refused, and the handshake's own
-    /// errors after that.
+    /// Returns [`HandshakeError::Tls`] if only one side uses TLS or a certificate is refused, and the handshake's own errors
+    /// after that. The stream is then closed.
     pub async fn dial(
         &self,
         platform: &Platform,
@@ -40,10 +41,11 @@ impl Party<'_> {
         Ok((stream, peer))
     }
 
-    /// Authenticates the peer of a connection that this process accepted. Returns the stream to go on with.
+    /// Authenticates the peer of a connection that this process has accepted. Returns the stream for all further bytes
+    /// (encrypted with TLS) and the proved peer. Never times out by itself.
     ///
     /// # Errors
-    /// Returns the errors of [`Party::dial`].
+    /// Returns the errors of [`Party::dial`]. The stream is then closed.
     pub async fn accept(
         &self,
         platform: &Platform,

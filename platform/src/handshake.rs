@@ -12,44 +12,43 @@ use std::{io, sync::Arc};
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// The protocol spoken here. Another major can't be talked to; a program's minor must not exceed its
-/// cluster's.
+/// The protocol version that this process speaks. A peer of another major version is refused; a program's minor version must
+/// not exceed its cluster's.
 pub const VERSION: Version = Version { major: 1, minor: 0 };
 
-/// Longest greeting, in bytes after its length.
+/// Length of the longest greeting that is accepted, in bytes without the two bytes of the length itself.
 pub const GREETING_BYTES_MAX: usize = 600;
 const MAGIC: [u8; 4] = *b"FLOT";
 const FIXED_BYTES: usize = 4 + 1 + 2 + 1 + 16 + 32 + 16;
 const PROOF_BYTES: usize = 32;
 
-/// Version of the handshake protocol.
+/// Version of the handshake protocol; displays as `MAJOR.MINOR`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, derive_more::Display)]
 #[display("{}.{}", self.major, self.minor)]
 pub struct Version {
-    /// Changes when old and new can't understand each other.
+    /// Differs between versions that cannot talk to each other.
     pub major: u8,
-    /// Grows when something is added.
+    /// Grows when something is added that older versions skip.
     pub minor: u8,
 }
 
-/// A shared secret. Never printed.
+/// A shared secret of any length. Its debug text shows no byte of it. Clones share the bytes.
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 #[debug("Secret(…)")]
 pub struct Secret(Arc<[u8]>);
 
 impl Secret {
-    /// Makes a secret from its bytes; use 32 random ones.
+    /// Makes a secret from its bytes, which are used as they are; should be 32 random bytes.
     pub fn new(bytes: impl Into<Vec<u8>>) -> Self {
         Self(bytes.into().into())
     }
 
-    /// Returns the secret's bytes, to be written to a file with mode 0600 or handed to a child;
-    /// never to a log.
+    /// Returns the secret's bytes, for a file with mode 0600 or a child process; they must never be logged.
     pub fn expose(&self) -> &[u8] {
         &self.0
     }
 
-    /// Derives the secret that the program hosts of one job get instead of the cluster's.
+    /// Derives the secret (32 bytes) of the program hosts of one job, so that user code never learns the cluster's secret.
     #[must_use]
     pub fn for_job(&self, job: JobId) -> Self {
         let mut mac = self.mac(b"flott host key 1");
@@ -66,7 +65,7 @@ impl Secret {
     }
 }
 
-/// The role in which a process takes part in a cluster.
+/// The identity that a process claims in the handshake, which decides about the secret it has to prove.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Identity {
     /// A JobManager, TaskManager or client: knows the cluster secret.
@@ -75,53 +74,53 @@ pub enum Identity {
     Host(JobId),
 }
 
-/// The data with which a process proves its identity.
+/// The data with which a process proves that it belongs to a cluster.
 #[derive(Debug, Clone)]
 pub struct Credentials {
-    /// Id of the cluster that the process belongs to.
+    /// Id of the cluster that the process belongs to; a peer of another one is refused.
     pub cluster: ClusterId,
-    /// Identity that this side claims.
+    /// The identity that the process claims.
     pub identity: Identity,
-    /// The cluster's secret, or for [`Identity::Host`] the job's.
+    /// The cluster's secret; for [`Identity::Host`] the job's secret ([`Secret::for_job`]).
     pub secret: Secret,
 }
 
-/// The statements that a process makes about itself.
+/// The unproved statements that a process makes about itself in the handshake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Introduction {
-    /// Address for calls back to the process, `host:port`, at most 255 bytes; empty if it takes
-    /// none.
+    /// Address for calls back to the process, `host:port`, cut after 255 bytes; empty if the process takes none.
     pub node: String,
-    /// Drawn once per process: tells a restarted process from its predecessor.
+    /// Number that is drawn once per process and tells a restarted process from its predecessor.
     pub incarnation: u128,
 }
 
-/// The process at the other end. It is proved only if the function that returns it says so.
+/// The process at the other end of a connection. The peer has proved its identity if [`connect`] or [`accept`] returned it, but
+/// not if [`introduce`] did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peer {
-    /// Identity of the peer.
+    /// The identity that the peer claimed.
     pub identity: Identity,
-    /// Address for calls back to the peer; `None` if it takes none.
+    /// Address for calls back to the peer, `host:port`; `None` if the peer takes none.
     pub node: Option<String>,
-    /// Incarnation of the peer's process.
+    /// Number of the peer's process, which a restart changes.
     pub incarnation: u128,
-    /// Protocol version that the peer speaks.
+    /// The protocol version that the peer speaks; its major version is this process's.
     pub version: Version,
 }
 
-/// The reason why two processes do not talk to each other.
+/// The reason why a handshake failed. The connection cannot be used any more.
 #[derive(Debug, Error)]
 pub enum HandshakeError {
-    /// The stream failed or ended.
+    /// The stream failed or ended before the handshake was complete.
     #[error("the connection was lost during the handshake: {0}")]
     Io(#[source] io::Error),
     /// The two sides do not agree on TLS, or one refuses the other's certificate.
     #[error("TLS: {0}")]
     Tls(#[from] TlsRefusal),
-    /// Not our protocol at all.
+    /// The peer's bytes are not a greeting of this protocol; the text says what is wrong with them.
     #[error("the peer does not speak this protocol: {0}")]
     Malformed(&'static str),
-    /// Versions that can't be talked between.
+    /// The peer speaks another major version, or is a program with a newer minor version.
     #[error("the peer speaks protocol {theirs}, this process {ours}")]
     Version {
         /// Protocol version of the peer.
@@ -137,7 +136,7 @@ pub enum HandshakeError {
         /// Cluster id of this process.
         ours: String,
     },
-    /// The peer's proof is wrong.
+    /// The peer's proof is wrong: the two processes have different secrets.
     #[error("the peer does not know this cluster's secret (or this process has another one)")]
     WrongSecret,
     /// The peer had this process's proof and did not answer with its own.
@@ -145,7 +144,7 @@ pub enum HandshakeError {
         "the peer left where it should have proved itself: it has another secret, or has ended"
     )]
     Unproved,
-    /// A host of another job, or one that is not wanted here.
+    /// Both sides are program hosts, of different jobs, which share no secret.
     #[error("the peer is a program host of another job")]
     OtherJob,
 }
@@ -160,39 +159,38 @@ impl From<io::Error> for HandshakeError {
     }
 }
 
-/// A greeting as it is on the wire.
+/// A greeting as it is on the wire: the first message of each side in the handshake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Greeting {
-    /// Side of the connection that sends this greeting.
+    /// The side that sends this greeting; a greeting of the wrong side is refused.
     pub role: Role,
-    /// Protocol version that the sender speaks.
+    /// The protocol version that the sender speaks.
     pub version: Version,
-    /// Identity that the sender claims.
+    /// The identity that the sender claims; not proved by the greeting.
     pub identity: Identity,
-    /// Random bytes, drawn anew for each handshake.
+    /// Random bytes that the sender draws anew for each handshake, so that no proof can be used twice.
     pub nonce: [u8; 32],
-    /// Incarnation of the sender's process.
+    /// Number of the sender's process, which a restart changes.
     pub incarnation: u128,
-    /// Id of the sender's cluster.
+    /// Id of the sender's cluster; cut after 255 bytes when it is encoded.
     pub cluster: String,
-    /// Address for calls back to the sender; empty if it takes none.
+    /// Address for calls back to the sender, `host:port`; empty if it takes none.
     pub node: String,
 }
 
-/// The part of the handshake that a greeting belongs to.
+/// The side that a greeting or a proof comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// The side that opened the connection.
     Client,
     /// The side that accepted the connection.
     Server,
-    /// The greeting is sent over a stream that a common parent gave to both sides: there is nothing
-    /// to prove.
+    /// Either side of a stream that a common parent process gave to both: nothing has to be proved.
     Trusted,
 }
 
 impl Greeting {
-    /// Encodes the greeting with its length in front.
+    /// Encodes the greeting: its length in two bytes (big-endian), then its content. Cluster and node are cut after 255 bytes.
     pub fn encode(&self) -> Vec<u8> {
         let cluster = clip(&self.cluster);
         let node = clip(&self.node);
@@ -221,8 +219,8 @@ impl Greeting {
         out
     }
 
-    /// Decodes the bytes after the length. Bytes that a newer minor version appends are skipped. An
-    /// error means that the bytes are not a greeting, or of another major version.
+    /// Decodes a greeting from the bytes after its length; bytes that a newer minor version appends are skipped. Errors:
+    /// [`HandshakeError::Malformed`] if the bytes are no greeting, [`HandshakeError::Version`] for another major version.
     pub fn decode(bytes: &[u8]) -> Result<Self, HandshakeError> {
         let mut rest = Bytes(bytes);
         if rest.take::<4>()? != MAGIC {
@@ -299,8 +297,8 @@ fn transcript(client: &[u8], server: &[u8]) -> [u8; 32] {
         .into()
 }
 
-/// Computes the proof that a side gives; `client` and `server` are the greetings with their
-/// lengths.
+/// Computes the proof (HMAC-SHA-256) that the side `role` gives with `secret`. `client` and `server` are both greetings as they
+/// were sent, with their lengths.
 pub fn proof(secret: &Secret, role: Role, client: &[u8], server: &[u8]) -> [u8; 32] {
     proving(secret, role, client, server).finalize().into_bytes().into()
 }
@@ -349,8 +347,9 @@ impl Credentials {
     }
 }
 
-/// Does the handshake as the side that opened the connection. `nonce` must be fresh. The returned
-/// peer has proved itself. Has no time-out of its own: the caller sets one.
+/// Does the handshake as the side that opened the connection: greets, checks the answer's version, cluster and proof, then
+/// sends its own proof. `nonce`: fresh random bytes. Returns the proved peer. Never times out by itself: the caller sets a
+/// limit.
 pub async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     mine: &Credentials,
@@ -374,7 +373,9 @@ pub async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
     Ok(theirs.into_peer())
 }
 
-/// Does the handshake as the side that accepted the connection; see [`connect`].
+/// Does the handshake as the side that accepted the connection: answers with its own greeting and proof, then checks the
+/// peer's. A peer of another version or cluster gets the greeting alone, so that it can say what is wrong. See [`connect`] for
+/// the rest.
 pub async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     mine: &Credentials,
@@ -413,9 +414,9 @@ pub async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
     Ok(wanted.into_peer())
 }
 
-/// Does the handshake over a stream that came from a common parent, on either side: versions are
-/// compared, nothing is proved. `of_program`: the peer is a user's program, whose minor version
-/// must not exceed this process's.
+/// Exchanges greetings over a stream that a common parent process gave to both sides, on either side. Only versions are
+/// compared; nothing is proved, and identity and cluster are not checked. With `of_program` (the peer is a user's program) a
+/// higher minor version than this process's is refused too.
 pub async fn introduce<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     me: &Introduction,

@@ -19,7 +19,9 @@ const FIRST_FREE_PORT: u16 = 1;
 
 type Ports = BTreeMap<(String, u16), mpsc::Sender<BoxStream>>;
 
-/// A network of pipes within one process; other values can't reach it.
+/// A network of pipes (256 KiB per direction) inside one process. Hosts are arbitrary names; two values of this type do not
+/// reach each other. Up to 1,024 connections of a port wait to be accepted; further ones wait in `connect`. Dropping a listener
+/// frees its port.
 #[derive(Default, derive_more::Debug)]
 #[debug("InProcessNetwork")]
 pub struct InProcessNetwork {
@@ -27,7 +29,7 @@ pub struct InProcessNetwork {
 }
 
 impl InProcessNetwork {
-    /// Makes an empty network.
+    /// Makes a network on which nothing listens.
     pub fn new() -> Self {
         Self::default()
     }

@@ -12,19 +12,20 @@ use std::{
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::LocalSet;
 
-/// A kind of work with threads of its own.
+/// A kind of work. In production each lane has its thread, started with its first task (`Heartbeat` and `Io` share one); in
+/// simulation all lanes are tasks of one thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Lane {
-    /// Components: the actors of the control plane.
+    /// The actors of the control plane.
     Work,
-    /// Heartbeat actors only. Shares its thread with [`Lane::Io`]: a beat then wakes no further thread,
-    /// and nothing that runs there may take longer than a message takes to decode.
+    /// Heartbeat actors only. The lane shares its thread with [`Lane::Io`], so that a beat wakes no further thread; nothing
+    /// that runs there may take longer than decoding a message.
     Heartbeat,
-    /// The lane of leader election and retrieval.
+    /// Leader election and leader retrieval.
     Election,
-    /// The BlobServer and blob caches.
+    /// The BlobServer and the blob caches: their disk work.
     Blob,
-    /// Sockets: connections of the fabric.
+    /// Sockets: the tasks of the fabric's connections.
     Io,
 }
 
@@ -40,17 +41,18 @@ impl Lane {
         }
     }
 
-    /// Returns the lane whose thread this is; `None` on other threads and in simulation.
+    /// Returns the lane whose thread calls this; the thread of `Heartbeat` and `Io` gives the one of them that was used first.
+    /// `None` on other threads and in simulation.
     pub fn of_this_thread() -> Option<Self> {
         HERE.get()
     }
 
-    /// Returns true if both share one thread.
+    /// Returns true if tasks of both lanes run on one thread in production: the lanes are the same, or `Heartbeat` and `Io`.
     pub fn shares_thread_with(self, other: Self) -> bool {
         self.index() == other.index()
     }
 
-    /// Returns the name of the lane's thread.
+    /// Returns the name of the lane's thread, as the system and log lines show it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Work => "flott-work",
@@ -65,8 +67,8 @@ thread_local! {
     static HERE: Cell<Option<Lane>> = const { Cell::new(None) };
 }
 
-/// Runs something on this thread's lane after the tasks that are due now have had their turns. Outside a lane
-/// (in simulation too) it is handed back.
+/// Runs `task` on the calling thread's lane after the tasks that are due now have had their turns. Returns the task unrun as
+/// `Err` if the thread is no lane's, as always in simulation.
 pub fn after_this_turn<T: FnOnce() + 'static>(task: T) -> Result<(), T> {
     if HERE.get().is_none() {
         return Err(task);
@@ -104,12 +106,12 @@ impl Lanes {
     }
 }
 
-/// The task could not be started or its lane ended before it finished.
+/// The error of [`LaneHandle::run`]: the task could not be started, or its lane ended before it finished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the lane ended before the task did")]
 pub struct LaneEnded;
 
-/// A handle on one lane, by which tasks are started there.
+/// A cheap handle on one lane, by which tasks are started there from any thread.
 #[derive(Clone, derive_more::Debug)]
 #[debug("{:?}", self.lane)]
 pub struct LaneHandle {
@@ -118,7 +120,8 @@ pub struct LaneHandle {
 }
 
 impl LaneHandle {
-    /// Runs a task on this lane to its end. Actors may be started in it.
+    /// Starts a task on this lane and returns at once. Actors may be started in the task. If the lane's thread could not be
+    /// started, the task is dropped and only a log line says so.
     pub fn spawn_local<F>(&self, task: F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -126,8 +129,8 @@ impl LaneHandle {
         self.spawn_with(move || task);
     }
 
-    /// Starts a future like [`LaneHandle::spawn_local`] does, for one that can't leave its thread:
-    /// `make` makes it there.
+    /// Starts a future on this lane like [`LaneHandle::spawn_local`], for one that cannot leave its thread: `make` is called
+    /// there and makes it.
     pub fn spawn_with<M, F>(&self, make: M)
     where
         M: FnOnce() -> F + Send + 'static,
@@ -151,7 +154,8 @@ impl LaneHandle {
         }
     }
 
-    /// Runs a closure's future on this lane and hands back its value.
+    /// Starts on this lane the future that `make` makes there, at once. The returned future yields its value, or [`LaneEnded`]
+    /// if the task was dropped. The task runs to its end even if the returned future is dropped.
     pub fn run<M, F, T>(
         &self,
         make: M,

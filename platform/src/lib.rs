@@ -28,11 +28,10 @@ use lanes::Lanes;
 use std::{fmt, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-/// Unix milliseconds at which a simulation starts unless it sets another time:
-/// 2023-11-14T22:13:20Z.
+/// The wall-clock time at which a simulation starts unless it sets another one, in Unix milliseconds: 2023-11-14T22:13:20Z.
 pub const SIMULATION_EPOCH_MS: u64 = 1_700_000_000_000;
 
-/// Time, threads, entropy and sockets of one process (or of one simulated host). A cheap handle.
+/// The time, threads, entropy and sockets of one process, or of one simulated host. A cheap handle: clones share everything.
 #[derive(Clone)]
 pub struct Platform(Arc<Inner>);
 
@@ -54,14 +53,13 @@ impl fmt::Debug for Platform {
 }
 
 impl Platform {
-    /// Makes the platform of a real process: the machine's clocks, TCP, one thread per lane
-    /// (started with its first task).
+    /// Makes the platform of a real process: the machine's clocks, TCP, random numbers keyed by the system, and one thread per
+    /// lane (started with its first task).
     pub fn production() -> Self {
         Self::production_on(Arc::new(tcp::TcpNetwork))
     }
 
-    /// Makes a platform with the machine's clocks and threads over another network (in-process
-    /// pipes, for embedded use).
+    /// Makes a platform like [`Platform::production`], but with another network than TCP (in-process pipes, for embedded use).
     pub fn production_on(network: Arc<dyn Network>) -> Self {
         Self(Arc::new(Inner {
             origin: Instant::now(),
@@ -74,15 +72,14 @@ impl Platform {
         }))
     }
 
-    /// Makes the platform of one simulated host: tokio's (paused) clock, lanes as tasks of the
-    /// current `LocalSet`, entropy from `seed` alone. Everything it starts runs on the calling
-    /// thread.
+    /// Makes the platform of one simulated host that starts at [`SIMULATION_EPOCH_MS`]: tokio's paused clock, lanes as tasks of
+    /// the current `LocalSet`, entropy from `seed` alone. Everything that it starts runs on the calling thread.
     pub fn simulated(seed: u64, network: Arc<dyn Network>) -> Self {
         Self::simulated_at(seed, network, SIMULATION_EPOCH_MS)
     }
 
-    /// Makes a platform like [`Platform::simulated`] for a host that starts later than the
-    /// simulation: `unix_ms` is its wall clock at this moment.
+    /// Makes a platform like [`Platform::simulated`], whose wall clock shows `unix_ms` (Unix milliseconds) now: for a host that
+    /// starts later than the simulation.
     pub fn simulated_at(seed: u64, network: Arc<dyn Network>, unix_ms: u64) -> Self {
         Self(Arc::new(Inner {
             origin: Instant::now(),
@@ -95,24 +92,23 @@ impl Platform {
         }))
     }
 
-    /// Returns true if time and entropy are simulated.
+    /// Returns true if time, entropy and threads are simulated.
     pub fn is_simulated(&self) -> bool {
         self.0.simulated
     }
 
-    /// Returns the time since this value was made (monotonic).
+    /// Returns the monotonic time since this platform was made (not since its clone was). All deadlines count on this clock.
     pub fn now(&self) -> Duration {
         Instant::now().saturating_duration_since(self.0.origin)
     }
 
-    /// Returns the moment that [`Platform::now`] counts from.
+    /// Returns the instant at which [`Platform::now`] is zero.
     pub fn origin(&self) -> Instant {
         self.0.origin
     }
 
-    /// Returns the wall-clock time in Unix milliseconds. In production it follows the machine's
-    /// clock, which may be set back; use it for users and for ordering process starts, not for
-    /// measuring.
+    /// Returns the wall-clock time in Unix milliseconds. In production it follows the machine's clock, which may be set back:
+    /// use it for users and for ordering process starts, never for measuring. In simulation it grows with [`Platform::now`].
     pub fn unix_millis(&self) -> u64 {
         if self.0.simulated {
             let age_ms = u64::try_from(self.now().as_millis()).unwrap_or(u64::MAX);
@@ -122,35 +118,35 @@ impl Platform {
         }
     }
 
-    /// Returns 64 random bits: seeded in simulation, otherwise from a generator keyed by the
-    /// system.
+    /// Draws 64 random bits: seeded in simulation, otherwise from a generator keyed by the system.
     pub fn random_u64(&self) -> u64 {
         self.0.entropy.u64()
     }
 
-    /// Returns 128 random bits; see [`Platform::random_u64`].
+    /// Draws 128 random bits from the same generator as [`Platform::random_u64`].
     pub fn random_u128(&self) -> u128 {
         (u128::from(self.random_u64()) << 64) | u128::from(self.random_u64())
     }
 
-    /// Returns `N` random bytes, good enough for nonces and secrets in production.
+    /// Draws `N` random bytes, in production good enough for nonces and secrets.
     pub fn random_bytes<const N: usize>(&self) -> [u8; N] {
         let mut bytes = [0; N];
         self.0.entropy.fill(&mut bytes);
         bytes
     }
 
-    /// Returns the network of this process.
+    /// Returns the network by which this process reaches others: TCP in production.
     pub fn net(&self) -> &Arc<dyn Network> {
         &self.0.network
     }
 
-    /// Pipes between services that share this value; addresses are `local:<n>`.
+    /// Returns a network of pipes between services that share this platform; nothing leaves the process. Their addresses are
+    /// `local:<n>`.
     pub fn local_net(&self) -> &Arc<dyn Network> {
         &self.0.local
     }
 
-    /// Returns the lane for tasks of the given kind.
+    /// Returns a handle on the lane for tasks of this kind. Starts nothing: the lane's thread starts with its first task.
     pub fn lane(&self, lane: Lane) -> LaneHandle {
         self.0.lanes.handle(lane)
     }

@@ -9,11 +9,11 @@ use std::{
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
-/// The reading half of a stream.
+/// The reading half of a [`BoxStream`].
 pub type BoxRead = Box<dyn AsyncRead + Send + Unpin>;
-/// The writing half of a stream. Writes may be tried from any thread.
+/// The writing half of a [`BoxStream`]. Writes may be tried from any thread.
 pub type BoxWrite = Box<dyn AsyncWrite + Send + Unpin>;
-/// A listener on a bound port.
+/// A listener on a bound port of any [`Network`].
 pub type BoxListener = Box<dyn Listener>;
 
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {
@@ -70,20 +70,19 @@ impl Stream for UnixStream {
     }
 }
 
-/// A two-way byte stream of any kind.
+/// A two-way byte stream of any kind: TCP, Unix socket, pipe, TLS or simulated.
 #[derive(derive_more::Debug)]
 #[debug("BoxStream")]
 pub struct BoxStream(Box<dyn Stream>);
 
 impl BoxStream {
-    /// Wraps any stream. Sockets of tokio have cheaper conversions: `From<TcpStream>`,
+    /// Wraps any stream. Its halves then share a lock; sockets of tokio have cheaper conversions: `From<TcpStream>` and
     /// `From<UnixStream>`.
     pub fn new<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(stream: S) -> Self {
         Self(Box::new(Generic(stream)))
     }
 
-    /// Splits the stream into its halves; dropping the writing half of a socket ends that
-    /// direction.
+    /// Splits the stream into its halves. Dropping the writing half of a socket ends that direction only.
     pub fn split(self) -> (BoxRead, BoxWrite) {
         self.0.split()
     }
@@ -127,20 +126,20 @@ impl AsyncWrite for BoxStream {
     }
 }
 
-/// A bound port that streams come in on.
+/// A bound port on which connections come in. Dropping the listener frees the port.
 pub trait Listener: Send + fmt::Debug {
-    /// Waits for the next connection. Returns its stream, and the peer's address as text for log
-    /// lines.
+    /// Waits for the next connection, without a limit. Returns its stream and the peer's address as text for log lines. An
+    /// error may concern one connection only; the caller may call again.
     fn accept(&mut self) -> BoxFuture<'_, io::Result<(BoxStream, String)>>;
-    /// Returns the bound port, also if 0 was asked for.
+    /// Returns the bound port: the chosen one if port 0 was asked for.
     fn local_port(&self) -> u16;
 }
 
-/// A source of streams: TCP, pipes inside a process, or a simulated network.
+/// A way to open and accept connections: TCP, pipes inside a process, or a simulated network.
 pub trait Network: Send + Sync + fmt::Debug + 'static {
-    /// Connects to a host name or address and a port. Has no time-out of its own: the caller sets
-    /// one.
+    /// Connects to a port of a host, named by host name or address. Never times out by itself: the caller sets a limit.
     fn connect(&self, host: &str, port: u16) -> BoxFuture<'static, io::Result<BoxStream>>;
-    /// Binds a port; 0 means any free one.
+    /// Binds a port of the local address `host` and listens on it; port 0 means any free one. Fails if the port is taken or the
+    /// host is no local address.
     fn listen(&self, host: &str, port: u16) -> BoxFuture<'static, io::Result<BoxListener>>;
 }

@@ -3,20 +3,20 @@
 use std::{fmt, ops::RangeInclusive, str::FromStr};
 use thiserror::Error;
 
-/// Ports to try, in order. 0 is any free one.
+/// Ports to try, in order; 0 means any free port. Parses `0`, `50100`, `50100,50101` and `50100-50200`, at most 1,024 parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortSpec(Vec<RangeInclusive<u16>>);
 
 impl PortSpec {
-    /// The range that means any free port.
+    /// Returns the setting that means any free port.
     pub fn any() -> Self {
         Self::one(0)
     }
-    /// The range that holds only `port`.
+    /// Returns the setting that allows only `port` (0: any free one).
     pub fn one(port: u16) -> Self {
         Self(vec![port..=port])
     }
-    /// Returns all ports, in order.
+    /// Iterates over all ports to try, in order.
     pub fn iter(&self) -> impl Iterator<Item = u16> + '_ {
         self.0.iter().cloned().flatten()
     }
@@ -56,7 +56,7 @@ impl fmt::Display for PortSpec {
     }
 }
 
-/// A text that names no ports.
+/// The error of parsing a [`PortSpec`]: the text is no port setting. Holds the text, cut after 64 characters.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("'{0}' is not a port setting: 0, a number, a list (50100,50101) or a range (50100-50200)")]
 pub struct ParsePortsError(String);

@@ -16,15 +16,15 @@ use tokio_rustls::{
     },
 };
 
-/// The PEM texts behind `security.ssl.internal.*`. A TaskManager hands them to its program hosts over their inherited
-/// sockets; they belong in no argument, environment variable or log.
+/// The PEM texts behind `security.ssl.internal.*`. A TaskManager hands them to its program hosts over their inherited sockets;
+/// they must be in no argument, environment variable or log. The debug text shows none of them.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TlsPem {
-    /// Certificates of the authority that signs the certificates of the cluster's processes.
+    /// Certificates of the authorities that sign the certificates of the cluster's processes (`security.ssl.internal.ca`).
     pub authority: String,
-    /// This process's certificate chain.
+    /// This process's certificate chain, its own certificate first (`security.ssl.internal.cert`).
     pub chain: String,
-    /// This process's private key.
+    /// This process's private key (`security.ssl.internal.key`).
     pub key: String,
 }
 
@@ -34,7 +34,7 @@ impl fmt::Debug for TlsPem {
     }
 }
 
-/// A process's certificate and the authority that it trusts. Clones share both.
+/// A process's certificate and the authorities that it trusts, for mutual TLS 1.3. Clones share both.
 #[derive(Clone, derive_more::Debug)]
 #[debug("Tls")]
 pub struct Tls {
@@ -43,7 +43,7 @@ pub struct Tls {
     pem: Arc<TlsPem>,
 }
 
-/// The reason why the TLS settings can't be used.
+/// The reason why TLS settings cannot be used; the text names the wrong option.
 #[derive(Debug, Error)]
 #[error("TLS settings can't be used: {option}: {why}")]
 pub struct TlsError {
@@ -51,7 +51,7 @@ pub struct TlsError {
     why: String,
 }
 
-/// The reason why a peer and this process do not agree on TLS; names the option to look at.
+/// The reason why a peer and this process do not agree on TLS; the text names the option to look at.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum TlsRefusal {
     /// The peer's bytes are not TLS.
@@ -69,7 +69,7 @@ pub enum TlsRefusal {
         "the peer refuses this process's certificate (alert {0}); security.ssl.internal.cert must be signed by an authority in the peer's security.ssl.internal.ca"
     )]
     Alert(String),
-    /// Any other violation of the protocol.
+    /// Any other violation of TLS by the peer; the text is the TLS library's.
     #[error("{0} (see security.ssl.internal.enabled)")]
     Other(String),
 }
@@ -89,7 +89,7 @@ impl TlsRefusal {
 }
 
 impl Tls {
-    /// Reads the certificates and the key.
+    /// Makes the TLS settings from PEM texts: parses the certificates and the key and checks that they fit each other.
     ///
     /// # Errors
     /// Returns an error that names the option whose text is wrong.
@@ -133,13 +133,14 @@ impl Tls {
         })
     }
 
-    /// Returns the texts that these settings were read from, to be handed to a program host.
+    /// Returns the PEM texts that these settings were made from, to be handed to a program host.
     pub fn pem(&self) -> &TlsPem {
         &self.pem
     }
 
-    /// Does the TLS handshake as the side that opened the connection; `host` must be named in the
-    /// peer's certificate.
+    /// Does the TLS handshake as the side that opened the connection. Fails with an I/O error if `host` is no valid name or is
+    /// not named in the peer's certificate, if either side refuses the other's certificate, or if the stream ends. Never times
+    /// out by itself.
     pub async fn connect(&self, stream: BoxStream, host: &str) -> io::Result<BoxStream> {
         let name = ServerName::try_from(host.to_owned())
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
@@ -147,7 +148,8 @@ impl Tls {
         Ok(BoxStream::new(stream))
     }
 
-    /// Does the TLS handshake as the side that accepted the connection.
+    /// Does the TLS handshake as the side that accepted the connection; the peer has to show a certificate of a trusted
+    /// authority. Fails with an I/O error otherwise. Never times out by itself.
     pub async fn accept(&self, stream: BoxStream) -> io::Result<BoxStream> {
         Ok(BoxStream::new(self.acceptor.accept(stream).await?))
     }

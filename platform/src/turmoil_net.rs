@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 use std::io;
 use turmoil::net::{TcpListener, TcpStream};
 
-/// The network of the turmoil host that the calling task belongs to.
+/// The network of the turmoil host that the calling task belongs to. Usable only inside a turmoil simulation.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TurmoilNetwork;
 

@@ -16,7 +16,7 @@ use std::{
 use thiserror::Error;
 use tokio::sync::Notify;
 
-/// The sender is gone: the value will never change again.
+/// The error that every sender is gone: the value will never change again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("the sender is gone: this value will not change any more")]
 pub struct Closed;
@@ -48,18 +48,18 @@ impl<T> Shared<T> {
     }
 }
 
-/// Makes the sender of a value and a first receiver.
+/// Makes the sender of a value and its first receiver, for which the value counts as seen.
 pub fn channel<T>(value: T) -> (Sender<T>, Receiver<T>) {
     let sender = Sender::new(value);
     let receiver = sender.subscribe();
     (sender, receiver)
 }
 
-/// Sets the value. When the last clone is dropped, the last value is still to be seen.
+/// Sets a watched value. Clones set the same value; receivers see the last value even after the last clone is dropped.
 pub struct Sender<T>(Arc<Shared<T>>);
 
 impl<T> Sender<T> {
-    /// Creates the sender of a value that has no receivers yet.
+    /// Makes the sender of a value that has no receivers yet.
     pub fn new(value: T) -> Self {
         let state = RwLock::new(State { value, version: 0, closed: false });
         Self(Arc::new(Shared {
@@ -71,23 +71,23 @@ impl<T> Sender<T> {
         }))
     }
 
-    /// Watches from now on: the present value counts as seen.
+    /// Makes a receiver for which the present value counts as seen: it waits for the next one.
     pub fn subscribe(&self) -> Receiver<T> {
         self.0.receivers.fetch_add(1, Ordering::Relaxed);
         Receiver { seen: self.0.read().version, shared: Arc::clone(&self.0) }
     }
 
-    /// Returns the number of receivers.
+    /// Returns the number of receivers that exist now.
     pub fn receiver_count(&self) -> usize {
         self.0.receivers.load(Ordering::Acquire)
     }
 
-    /// Returns true if there are no receivers.
+    /// Returns true if there are no receivers; more may be made by [`Sender::subscribe`].
     pub fn is_closed(&self) -> bool {
         self.receiver_count() == 0
     }
 
-    /// Waits until there are no receivers.
+    /// Waits until there are no receivers; returns at once if there are none now.
     pub async fn closed(&self) {
         loop {
             let mut deserted = pin!(self.0.deserted.notified());
@@ -99,12 +99,12 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Returns a guard of the present value.
+    /// Returns a guard of the present value. While it is held, setting the value blocks: it must not be held across an await.
     pub fn borrow(&self) -> Ref<'_, T> {
         Ref(self.0.read())
     }
 
-    /// Sets the value; answers the one before.
+    /// Sets the value, wakes the receivers even if it is equal to the last one, and returns the last one.
     pub fn send_replace(&self, value: T) -> T {
         let before = self.0.write(|state| {
             state.version += 1;
@@ -114,8 +114,8 @@ impl<T> Sender<T> {
         before
     }
 
-    /// Lets `change` look at the value and change it. If it returns true, the receivers are woken;
-    /// its result is returned.
+    /// Calls `change` with the value, which it may change. If `change` returns true, the value counts as new and the receivers
+    /// are woken; if false, it must not have changed the value. Returns the result of `change`.
     pub fn send_if_modified(&self, change: impl FnOnce(&mut T) -> bool) -> bool {
         let modified = self.0.write(|state| {
             let modified = change(&mut state.value);
@@ -130,8 +130,7 @@ impl<T> Sender<T> {
 }
 
 impl<T: PartialEq> Sender<T> {
-    /// Sets the value and wakes the receivers if it differs from the last one. Returns true if it
-    /// does.
+    /// Sets the value. Wakes the receivers and returns true only if it differs from the last one.
     pub fn set(&self, value: T) -> bool {
         self.send_if_modified(|known| {
             let changed = *known != value;
@@ -142,7 +141,8 @@ impl<T: PartialEq> Sender<T> {
 }
 
 impl<T> Sender<Option<T>> {
-    /// Sets the value if there is none yet; the first value stays. Returns true if it was set.
+    /// Sets the value and wakes the receivers if there is none (`None`) yet; otherwise the first value stays. Returns true if
+    /// it was set.
     pub fn set_first(&self, value: T) -> bool {
         self.send_if_modified(|first| {
             let is_first = first.is_none();
@@ -180,29 +180,32 @@ impl<T: fmt::Debug> fmt::Debug for Sender<T> {
     }
 }
 
-/// Sees the value. A clone has seen what this one has.
+/// Watches a value that a [`Sender`] sets; sees the newest value, and may miss values in between. A clone has seen what the
+/// original has seen.
 pub struct Receiver<T> {
     shared: Arc<Shared<T>>,
     seen: u64,
 }
 
 impl<T> Receiver<T> {
-    /// Returns a guard of the present value. If the value was not seen yet, it stays so.
+    /// Returns a guard of the present value without marking it as seen. Setting the value blocks while the guard is held: it
+    /// must not be held across an await.
     pub fn borrow(&self) -> Ref<'_, T> {
         Ref(self.shared.read())
     }
 
-    /// Returns a guard of the present value, and marks it as seen.
+    /// Returns a guard of the present value and marks it as seen. Setting the value blocks while the guard is held: it must not
+    /// be held across an await.
     pub fn borrow_and_update(&mut self) -> Ref<'_, T> {
         let state = self.shared.read();
         self.seen = state.version;
         Ref(state)
     }
 
-    /// Waits for a value that was not seen yet, and marks it as seen.
+    /// Waits until there is a value that was not seen yet, and marks it as seen; returns at once if there is one.
     ///
     /// # Errors
-    /// There is none, and there will be none.
+    /// Returns [`Closed`] if the last value was seen and every sender is gone.
     pub async fn changed(&mut self) -> Result<(), Closed> {
         let shared = &self.shared;
         loop {
@@ -224,10 +227,11 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Waits for a value of which `right` is true, the present one first; it is seen now.
+    /// Waits for a value for which `right` returns true, beginning with the present one whether it was seen or not. Marks each
+    /// value that it looks at as seen. Returns a guard of the value.
     ///
     /// # Errors
-    /// The last value is not right.
+    /// Returns [`Closed`] if every sender is gone and `right` is false for the last value.
     pub async fn wait_for(
         &mut self,
         mut right: impl FnMut(&T) -> bool,
@@ -253,10 +257,11 @@ impl<T> Receiver<T> {
 }
 
 impl<T: Clone> Receiver<Option<T>> {
-    /// Waits for a value other than `None`, and returns it.
+    /// Waits until the value is not `None`, and returns a clone of its content; a present content is returned at once. Marks
+    /// the value as seen.
     ///
     /// # Errors
-    /// There is none, and there will be none.
+    /// Returns [`Closed`] if every sender is gone and the last value is `None`.
     pub async fn some(&mut self) -> Result<T, Closed> {
         let value = self.wait_for(Option::is_some).await?.clone();
         value.ok_or(Closed)
@@ -284,7 +289,8 @@ impl<T: fmt::Debug> fmt::Debug for Receiver<T> {
     }
 }
 
-/// The value, held: it can't change until this is dropped.
+/// A guard of a watched value: senders wait until it is dropped. It must not be held across an await, nor while the same thread
+/// takes another one.
 pub struct Ref<'a, T>(RwLockReadGuard<'a, State<T>>);
 
 impl<T> Deref for Ref<'_, T> {

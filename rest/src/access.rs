@@ -22,15 +22,15 @@ const PROXY_USER: &str = "proxy-user";
 /// Last parts of paths that change something in answer to GET: YARN's proxy forwards only GET and PUT.
 const CHANGING: [&str; 2] = ["yarn-cancel", "yarn-stop"];
 
-/// The error that a text cannot be a token: it is too short or too long, or has characters that
-/// headers do not carry.
+/// The error that a text cannot be a token: it has fewer than 32 or more than 512 characters, or characters that headers do not
+/// carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error(
     "a bearer token has {} to {} characters out of letters, digits and -._~+/=", CHARACTERS.start(), CHARACTERS.end()
 )]
 pub struct NoToken;
 
-/// The secret that opens an endpoint. Its `Debug` form does not show it.
+/// The secret that opens an endpoint. Its `Debug` form does not show it; clones share the text.
 #[derive(Clone, derive_more::Debug)]
 #[debug("BearerToken(…)")]
 pub struct BearerToken(Arc<str>);
@@ -44,7 +44,7 @@ impl BearerToken {
     /// Makes a token from a stored text that [`BearerToken::random`] once made.
     ///
     /// # Errors
-    /// The text is no token.
+    /// Returns [`NoToken`] if the text is no token.
     pub fn new(text: &str) -> Result<Self, NoToken> {
         let fits = |b: u8| b.is_ascii_alphanumeric() || b"-._~+/=".contains(&b);
         match CHARACTERS.contains(&text.len()) && text.bytes().all(fits) {
@@ -53,7 +53,8 @@ impl BearerToken {
         }
     }
 
-    /// Returns the token, for the header and for the files that only its user reads.
+    /// Returns the token's text, for the `Authorization` header and for files that only its user reads; it must never be
+    /// logged.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -66,63 +67,64 @@ impl BearerToken {
     }
 }
 
-/// The addresses of YARN's web proxy.
+/// A source of the addresses of YARN's web proxy, which may change.
 pub trait ProxyAddresses: Send + Sync {
-    /// Returns the addresses that are known now. A lookup that is due may delay the answer for a bounded time.
+    /// Returns the addresses that are known now; empty if there are none. A lookup that is due may delay the answer for a
+    /// bounded time.
     fn addresses(&self) -> BoxFuture<'static, Arc<[IpAddr]>>;
 }
 
-/// YARN's web proxy, in front of the endpoint.
+/// YARN's web proxy in front of the endpoint, which has no token: its requests may read, and its named users may cancel and
+/// stop.
 #[derive(Clone)]
 pub struct WebProxy {
-    /// The addresses from which the proxy's requests come.
+    /// The source of the addresses from which the proxy's requests come.
     pub addresses: Arc<dyn ProxyAddresses>,
     /// The proxy's site as browsers name it: `http://host:port`, in lower case.
     pub origins: Vec<String>,
-    /// The users who may change something through the proxy, as its cookie names them.
+    /// The users who may change something through the proxy, as its cookie `proxy-user` names them.
     pub users: Vec<String>,
 }
 
-/// The rules of an endpoint that a token protects: which requests are allowed.
+/// The rules of an endpoint that a token protects; see [`decide`].
 #[derive(Clone, derive_more::Debug)]
 #[debug("Access(token, proxy: {})", self.proxy.is_some())]
 pub struct Access {
-    /// Token that a request must carry, unless it comes through the proxy.
+    /// The token that a request must have, unless it comes through the proxy.
     pub token: BearerToken,
-    /// The proxy, where there is one.
+    /// The web proxy; `None`: only the token opens the endpoint.
     pub proxy: Option<WebProxy>,
 }
 
-/// The parts of a request that the decision needs. A header that is present and cannot be read
-/// counts as an empty one.
+/// The parts of a request that the decision needs. A header that occurs twice or cannot be read counts as an empty one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Asked<'a> {
     /// Method of the request, such as `GET`.
     pub method: &'a str,
     /// The path as it was sent, without the query.
     pub path: &'a str,
-    /// Address of the peer; `None` if it is unknown.
+    /// IP address of the connection's other end; `None` if it is unknown.
     pub peer: Option<IpAddr>,
-    /// Value of the `Authorization` header, `None` if absent.
+    /// Value of the `Authorization` header; `None` if absent. If it is present, it alone decides.
     pub authorization: Option<&'a str>,
-    /// Value of the `Cookie` header, `None` if absent.
+    /// Value of the `Cookie` header; `None` if absent.
     pub cookie: Option<&'a str>,
-    /// Value of the `Origin` header, `None` if absent.
+    /// Value of the `Origin` header; `None` if absent.
     pub origin: Option<&'a str>,
-    /// Value of the `Content-Type` header, `None` if absent.
+    /// Value of the `Content-Type` header; `None` if absent.
     pub content_type: Option<&'a str>,
 }
 
-/// The reason for which a request may go on.
+/// The reason for which a request is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Allowed {
     /// The request has the token.
     Token,
-    /// The request comes from YARN's proxy.
+    /// The request comes from YARN's proxy and is one that may.
     Proxy,
 }
 
-/// The reason for which a request may not go on; for its sender.
+/// The reason for which a request is refused; its text is for the sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Refused {
     /// The request has no token, and does not come from the proxy.
@@ -132,34 +134,35 @@ pub enum Refused {
          yarn-token-<application id> beside that user's session file. Without it YARN's web proxy shows this endpoint"
     )]
     NoToken,
-    /// The request has another token.
+    /// The request has another token, or its `Authorization` is not of the form `Bearer TOKEN`.
     #[error(
         "'Authorization' has not this endpoint's token: it is another cluster's, or not of the form 'Bearer TOKEN'; the \
          right one is in the file yarn-token-<application id> of the user who started the cluster"
     )]
     WrongToken,
-    /// The proxy forwards no such requests.
+    /// The request claims to come through the proxy, which forwards GET and PUT only.
     #[error(
         "YARN's web proxy forwards GET and PUT only; for anything else ask the JobManager itself, with 'Authorization: \
          Bearer TOKEN'"
     )]
     Method,
-    /// The request is about an uploaded program; a request through the proxy may not run one.
+    /// The request through the proxy is about an uploaded program, which only holders of the token may plan or run.
     #[error(
         "YARN's web proxy does not plan, run or take programs; ask the JobManager itself, with 'Authorization: Bearer \
          TOKEN'"
     )]
     Program,
-    /// A page of another site has made the browser send it.
+    /// A page of another site has made the browser send the request.
     #[error("requests of pages that are not of YARN's web proxy are not served")]
     Origin,
-    /// The proxy's user does not own the cluster.
+    /// The request would change something, and the proxy's user does not own the cluster.
     #[error(
         "through YARN's web proxy only the user who submitted the application may change something; whoever \
          has the token may do so at the JobManager itself"
     )]
     User,
-    /// A page of another site could have made the browser send it.
+    /// The request would change something and lacks `Content-Type: application/json`, so a page of another site could have made
+    /// the browser send it.
     #[error(
         "through YARN's web proxy a change needs the header 'Content-Type: application/json', which pages of other sites \
          cannot make a browser send"
@@ -168,17 +171,17 @@ pub enum Refused {
 }
 
 impl Refused {
-    /// Returns true if the token would help: HTTP's 401, else 403.
+    /// Returns true if the token would help, so that the answer is HTTP's 401; false: 403.
     pub fn asks_for_token(self) -> bool {
         matches!(self, Self::NoToken | Self::WrongToken | Self::Method)
     }
 }
 
-/// Decides whether a request is allowed. `from_proxy` is true if its peer address is one of the
-/// proxy's, see [`is_from`].
+/// Decides whether a request is allowed. With an `Authorization` header the token decides; without one, a request from the
+/// proxy (`from_proxy`, see [`is_from`]) may read, and cancel or stop jobs for the cluster's users. Logs and changes nothing.
 ///
 /// # Errors
-/// The reason why not.
+/// Returns the reason why the request is refused.
 pub fn decide(access: &Access, from_proxy: bool, asked: &Asked<'_>) -> Result<Allowed, Refused> {
     if let Some(authorization) = asked.authorization {
         let is_right = bearer(authorization).is_some_and(|token| access.token.is(token));
@@ -190,7 +193,7 @@ pub fn decide(access: &Access, from_proxy: bool, asked: &Asked<'_>) -> Result<Al
     }
 }
 
-/// Returns whether the request comes from one of these addresses.
+/// Returns true if the request's peer address is one of these addresses; false if it is unknown.
 pub fn is_from(addresses: &[IpAddr], asked: &Asked<'_>) -> bool {
     asked.peer.is_some_and(|peer| addresses.iter().any(|a| a.to_canonical() == peer.to_canonical()))
 }

@@ -35,21 +35,22 @@ const SMALL: usize = 16;
 /// An upload has got on when this part of what its window demands has come: a fifteenth.
 const STEP: u64 = 15;
 
-/// The bounds on the size of bodies, and on the time they may take.
+/// Limits on the size of request bodies, and on the time that they may take; requests over a limit are refused (413, 408 or
+/// 503).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BodyLimits {
-    /// Most bytes of one body other than an upload.
+    /// Maximum size in bytes of one body other than an upload.
     pub each: usize,
-    /// Most bytes of all bodies together that are in memory; at least [`BodyLimits::each`] is used. A quarter of it is for
-    /// small bodies alone.
+    /// Maximum number of bytes of all bodies together that are in memory; at least [`BodyLimits::each`] is used. A quarter of
+    /// it is for small bodies (up to a sixteenth of `each`) alone.
     pub together: usize,
-    /// Maximum time that a body other than an upload takes.
+    /// Maximum time from a request's head to the end of its body, uploads apart.
     pub within: Duration,
-    /// Number of uploads that may run at the same time.
+    /// Maximum number of uploads at the same time.
     pub uploads: usize,
-    /// Interval at which an upload's progress is checked.
+    /// Interval within which an upload has to progress by [`BodyLimits::upload_bytes`].
     pub upload_window: Duration,
-    /// Fewest bytes of an upload that must arrive within each interval; with fewer it is cut off.
+    /// Minimum number of bytes of an upload that must arrive within each interval; with fewer the upload is cut off.
     pub upload_bytes: u64,
 }
 

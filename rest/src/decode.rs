@@ -24,23 +24,27 @@ const BLOCK_MS: u64 = 600_000;
 /// Maximum length of the reason for a block in bytes.
 const CAUSE_MAX: usize = 1_000;
 
-/// The decoded request to `/jars/:jarid/run` or `…/plan`.
+/// The decoded request to `/jars/:jarid/run` or `…/plan`, checked.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ProgramRequest {
-    /// Name of the registered job, where the program has several.
+    /// Name of the registered job to build; `None`: the program has only one.
     pub entry: Option<String>,
     /// Arguments after the program's name.
     pub args: Vec<String>,
-    /// Default parallelism of the job; `None` leaves the program's.
+    /// Default parallelism of the job, 1 to 32,768; `None` leaves the program's.
     pub parallelism: Option<u32>,
     /// Job id that the client chose; `None`: one is drawn.
     pub job_id: Option<JobId>,
-    /// Options of this job, over the cluster's.
+    /// Options of this job, which stand above the cluster's; none is an option of the cluster alone.
     pub options: BTreeMap<String, String>,
 }
 
-/// Decodes body and query of `/jars/:jarid/run` and `…/plan`. An empty body is a body without fields; what
-/// both give must come from the body, as in Flink.
+/// Decodes body and query of `/jars/:jarid/run` and `…/plan`. An empty body is a body without fields; a value that both give is
+/// taken from the body, as in Flink.
+///
+/// # Errors
+/// Returns status 400 for an unknown or malformed field or parameter, an option of the cluster, more than 10,000 arguments, or
+/// a parallelism out of range.
 pub fn program_request(
     body: &[u8],
     query: &[(String, String)],
@@ -52,8 +56,8 @@ pub fn program_request(
     check_request(merged)
 }
 
-/// Decodes the body of `/jobs/:jobid/clientHeartbeat`. Returns the milliseconds for which the beat holds; 0 if the time
-/// that it names is past. `now_ms`: Unix milliseconds.
+/// Decodes the body of `/jobs/:jobid/clientHeartbeat`. Returns the milliseconds for which the beat holds; 0 if the time that it
+/// names is past at `now_ms` (Unix milliseconds). Returns status 400 if both fields are missing.
 pub fn client_heartbeat(body: &[u8], now_ms: u64) -> Result<u64, ApiError> {
     let beat: ClientHeartbeatBody = or_default(body)?;
     match (beat.timeout, beat.expired_timestamp) {
@@ -78,17 +82,17 @@ fn or_default<T: DeserializeOwned + Default>(body: &[u8]) -> Result<T, ApiError>
         .map_err(|e| ApiError::bad_request(format!("the request body is not understood: {e}")))
 }
 
-/// The decoded body of `POST /blocklist/nodes/:node`.
+/// The decoded body of `POST /blocklist/nodes/:node`, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockRequest {
     /// Duration of the block in milliseconds; at least 1.
     pub for_ms: u64,
-    /// The reason, for the list of blocked nodes.
+    /// The reason, for the list of blocked nodes; at most 1,000 bytes.
     pub cause: String,
 }
 
-/// Decodes the body of `POST /blocklist/nodes/:node`. Refuses a duration of 0 and a reason of more than
-/// `CAUSE_MAX` bytes.
+/// Decodes the body of `POST /blocklist/nodes/:node`; a missing duration is 600,000 ms, a missing reason `no reason given`.
+/// Returns status 400 for a duration of 0 and a reason of more than 1,000 bytes.
 pub fn block_request(body: &[u8]) -> Result<BlockRequest, ApiError> {
     let BlockNodeBody { duration, cause } = or_default(body)?;
     let for_ms = duration.unwrap_or(BLOCK_MS);
@@ -102,18 +106,18 @@ pub fn block_request(body: &[u8]) -> Result<BlockRequest, ApiError> {
     Ok(BlockRequest { for_ms, cause })
 }
 
-/// The request of `POST /jobs/:jobid/savepoints` and `…/stop`.
+/// The decoded body of `POST /jobs/:jobid/savepoints` and `…/stop`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SavepointRequest {
-    /// The directory; `None`: the configured one.
+    /// The directory for the savepoint's folder; `None`: the configured one.
     pub directory: Option<String>,
-    /// The id of the operation; `None`: drawn.
+    /// The id of the operation that the client chose; `None`: one is drawn.
     pub trigger_id: Option<TriggerId>,
     /// True if the job is cancelled when the savepoint is complete.
     pub cancel: bool,
 }
 
-/// Decodes the body of `POST /jobs/:jobid/savepoints`.
+/// Decodes the body of `POST /jobs/:jobid/savepoints`. Returns status 400 for malformed fields or an unknown format.
 pub fn savepoint_request(body: &[u8]) -> Result<SavepointRequest, ApiError> {
     let SavepointBody { target_directory, cancel_job, format_type, trigger_id } = or_default(body)?;
     check_format(format_type.as_deref())?;
@@ -124,8 +128,8 @@ pub fn savepoint_request(body: &[u8]) -> Result<SavepointRequest, ApiError> {
     })
 }
 
-/// Decodes the body of `POST /jobs/:jobid/checkpoints`. Returns the id of the operation; `None`: drawn. Every type of checkpoint
-/// that Flink knows means the one that there is.
+/// Decodes the body of `POST /jobs/:jobid/checkpoints`. Returns the id that the client chose for the operation; `None`: one is
+/// drawn. Every type of checkpoint that Flink knows means the one that there is; another is refused with status 400.
 pub fn checkpoint_request(body: &[u8]) -> Result<Option<TriggerId>, ApiError> {
     let CheckpointBody { checkpoint_type, trigger_id } = or_default(body)?;
     match checkpoint_type.as_deref() {
@@ -139,7 +143,8 @@ pub fn checkpoint_request(body: &[u8]) -> Result<Option<TriggerId>, ApiError> {
     trigger_id.as_deref().map(self::trigger_id).transpose()
 }
 
-/// Decodes the body of `POST /jobs/:jobid/stop`. Returns also whether the job is drained.
+/// Decodes the body of `POST /jobs/:jobid/stop`. Also returns true if the job is drained. Returns status 400 for malformed
+/// fields or an unknown format.
 pub fn stop_request(body: &[u8]) -> Result<(SavepointRequest, bool), ApiError> {
     let StopBody { target_directory, drain, format_type, trigger_id } = or_default(body)?;
     check_format(format_type.as_deref())?;
@@ -151,7 +156,8 @@ pub fn stop_request(body: &[u8]) -> Result<(SavepointRequest, bool), ApiError> {
     Ok((request, drain.unwrap_or(false)))
 }
 
-/// Decodes the body of `POST /savepoint-disposal`. Returns the folder.
+/// Decodes the body of `POST /savepoint-disposal`. Returns the path or URI of the savepoint's folder; status 400 if it is
+/// missing.
 pub fn disposal_request(body: &[u8]) -> Result<String, ApiError> {
     let DisposalBody { savepoint_path } = or_default(body)?;
     match savepoint_path.is_empty() {
@@ -171,12 +177,12 @@ fn check_format(format: Option<&str>) -> Result<(), ApiError> {
     }
 }
 
-/// Decodes the id of an operation.
+/// Parses the id of an operation; returns status 400 if the text is not 32 hexadecimal digits.
 pub fn trigger_id(text: &str) -> Result<TriggerId, ApiError> {
     text.parse().map_err(|e: model::ids::ParseIdError| ApiError::bad_request(e.to_string()))
 }
 
-/// Decodes the id of a vertex.
+/// Parses the id of a vertex; returns status 400 if the text is not 32 hexadecimal digits.
 pub fn vertex_id(text: &str) -> Result<JobVertexId, ApiError> {
     text.parse().map_err(|e: model::ids::ParseIdError| ApiError::bad_request(e.to_string()))
 }
@@ -296,7 +302,8 @@ fn option(options: &BTreeMap<String, String>, wanted: &dyn conf::Declaration) ->
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// Splits a text into arguments on white space outside of single or double quotes.
+/// Splits a text into arguments on white space outside of single or double quotes, which are removed; there are no escapes.
+/// Returns status 400 if a quotation mark is not closed.
 pub fn split_args(text: &str) -> Result<Vec<String>, ApiError> {
     let mut args = Vec::new();
     let mut current: Option<String> = None;
@@ -320,38 +327,39 @@ pub fn split_args(text: &str) -> Result<Vec<String>, ApiError> {
     Ok(args)
 }
 
-/// Reads a job id of a path or body.
+/// Parses a job id of a path or body; returns status 400 if the text is not 32 hexadecimal digits.
 pub fn job_id(text: &str) -> Result<JobId, ApiError> {
     text.parse::<JobId>().map_err(|e| ApiError::bad_request(e.to_string()))
 }
 
-/// Reads the opaque bytes of a coordination request.
+/// Decodes the body of a coordination request and returns the bytes for the coordinator; status 400 if the body is malformed or
+/// they are not base64.
 pub fn coordination_request(body: &[u8]) -> Result<Vec<u8>, ApiError> {
     let body: CoordinationRequestBody = serde_json::from_slice(body)
         .map_err(|e| ApiError::bad_request(format!("the request body is not understood: {e}")))?;
     from_base64(&body.serialized_coordination_request)
 }
 
-/// Decodes bytes from base64.
+/// Decodes bytes from base64 (with padding); returns status 400 if the text is no such text.
 pub fn from_base64(text: &str) -> Result<Vec<u8>, ApiError> {
     STANDARD.decode(text).map_err(|e| ApiError::bad_request(format!("not base64: {e}")))
 }
 
-/// Encodes bytes as base64.
+/// Encodes bytes as base64 with padding.
 pub fn to_base64(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
 
-/// An operator as a path names it: 32 hexadecimal digits, or else a `uid`.
+/// An operator as a path names it: by id, or by `uid`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OperatorName {
     /// An operator named by its id, 32 hexadecimal digits.
     Id(OperatorId),
-    /// An operator named by the `uid` its program gave it.
+    /// An operator named by the `uid` that its program gave it: any other text.
     Uid(String),
 }
 
-/// Reads an operator's name from a path.
+/// Reads an operator's name from a path: 32 hexadecimal digits are an id, any other text is a `uid`.
 pub fn operator_name(text: &str) -> OperatorName {
     match text.parse::<OperatorId>() {
         Ok(id) => OperatorName::Id(id),
@@ -359,15 +367,15 @@ pub fn operator_name(text: &str) -> OperatorName {
     }
 }
 
-/// Returns the pairs of a query text, percent-decoded.
+/// Returns the pairs of a query text in its order, percent-decoded; status 400 if it can't be decoded.
 pub fn query_pairs(query: &str) -> Result<Vec<(String, String)>, ApiError> {
     actix_web::web::Query::<Vec<(String, String)>>::from_query(query)
         .map(actix_web::web::Query::into_inner)
         .map_err(|e| ApiError::bad_request(format!("the query is not understood: {e}")))
 }
 
-/// Returns the last part of a file name that a client sent. Refuses a name of which nothing safe is
-/// left.
+/// Returns the last part of a file name that a client sent, without control characters and cut to 128 characters. Returns
+/// status 400 if nothing safe is left.
 pub fn upload_name(name: &str) -> Result<String, ApiError> {
     let last = name.rsplit(['/', '\\']).next().unwrap_or_default();
     let safe: String = last.chars().filter(|c| !c.is_control()).take(128).collect();
@@ -380,7 +388,7 @@ pub fn upload_name(name: &str) -> Result<String, ApiError> {
     Ok(safe)
 }
 
-/// Checks that a file name of a path does not lead out of its folder, and returns it.
+/// Returns the file name of a path unchanged if it does not lead out of its folder; otherwise status 404.
 pub fn plain_file_name(name: &str) -> Result<&str, ApiError> {
     if name.is_empty() || name.contains(['/', '\\', '\0']) || name == "." || name == ".." {
         return Err(ApiError::not_found(format!(

@@ -14,20 +14,20 @@ use gateways::resource_manager::BlockNodeError;
 use gateways::task_executor::LogError;
 use gateways::{CallError, FabricError};
 
-/// The error answer to a request.
+/// The error answer to a request: a status and `{"errors": […]}`. Answers with 503 also ask the client to try again after 1 s.
 #[derive(Debug, Clone, PartialEq, Eq, derive_more::Display)]
 #[display("{}: {}", self.status, self.errors.join("; "))]
 pub struct ApiError {
     /// Status of the HTTP answer.
     pub status: StatusCode,
-    /// The messages of the error, most general first.
+    /// The messages of the error, the most general first; not empty.
     pub errors: Vec<String>,
-    /// Set where they are a program's own words about its arguments.
+    /// Set if the messages are a program's own words about its arguments; otherwise `None`.
     pub usage: Option<Usage>,
 }
 
 impl ApiError {
-    /// Makes an error with one message.
+    /// Makes an error of this status with one message.
     pub fn new(status: StatusCode, message: impl Into<String>) -> Self {
         Self { status, errors: vec![message.into()], usage: None }
     }
@@ -47,7 +47,7 @@ impl ApiError {
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, message)
     }
-    /// Makes the error of status 503 (unavailable): `component` has no leader now.
+    /// Makes the error of status 503 (unavailable): `component` has no leader now, and the client may ask again.
     pub fn no_leader(component: &str) -> Self {
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
@@ -72,11 +72,11 @@ impl ResponseError for ApiError {
     }
 }
 
-/// The status of a component's own answer.
+/// The HTTP status of a component's refusal, so that it becomes an [`ApiError`].
 pub trait AnswerStatus: std::error::Error {
-    /// Returns the HTTP status of this answer.
+    /// Returns the HTTP status of this refusal, 400 or more.
     fn http_status(&self) -> StatusCode;
-    /// Returns `Some` if the answer is a program's own help or complaint about its arguments.
+    /// Returns `Some` if the refusal is a program's own help or complaint about its arguments; `None` by default.
     fn usage(&self) -> Option<Usage> {
         None
     }

@@ -20,17 +20,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::UNIX_EPOCH;
 use tokio::io::AsyncWriteExt;
 
-/// Checks whether a file is a program that this cluster can run, and describes programs.
+/// Checks whether an uploaded file is a program that this cluster can run, and asks programs for their jobs.
 pub trait ProgramChecker: Send + Sync {
-    /// Checks a file without executing it. The error is the reason why it is refused; the client
-    /// sees it, so it names no path of this machine.
+    /// Checks a file without executing it; blocks the calling thread. The error is the reason why the file is refused; the
+    /// client sees it, so it names no path of this machine.
     fn check(&self, path: &Path) -> Result<(), String>;
-    /// Starts the program, for a bounded time, and returns the names of its jobs. The error is the
-    /// reason why they can't be known.
+    /// Runs the program, for a bounded time, and returns the names of the jobs that it registers. The error is the reason why
+    /// they can't be known.
     fn jobs(&self, path: PathBuf) -> BoxFuture<'static, Result<Vec<String>, String>>;
 }
 
-/// The folder of uploaded programs.
+/// The folder of uploaded programs of one endpoint. Clones share it.
 #[derive(Clone)]
 pub struct ProgramStore {
     folder: PathBuf,
@@ -43,7 +43,7 @@ pub struct ProgramStore {
     on_change: Arc<dyn Fn(BTreeSet<ContentHash>) + Send + Sync>,
 }
 
-/// The content of a file: hash and size.
+/// The content of a file: its SHA-256 hash, and its size in bytes.
 pub type Content = (ContentHash, u64);
 
 /// One uploaded program.
@@ -65,7 +65,8 @@ const JOBS_PREFIX: &str = ".jobs-";
 const JOBS_BYTES_MAX: u64 = 1 << 20;
 
 impl ProgramStore {
-    /// Opens a store in `folder`, which is made if it does not exist.
+    /// Opens a store in `folder`, which is created where it is absent. `bytes_max` is the maximum size of an upload in bytes.
+    /// Programs in the folder stay. Blocks the calling thread. An error means that the folder can't be created.
     pub fn open(
         folder: PathBuf,
         bytes_max: u64,
@@ -76,9 +77,9 @@ impl ProgramStore {
         Ok(Self { folder, bytes_max, checker, contents: Arc::default(), on_change })
     }
 
-    /// Sets a function that is called with the hashes of the stored contents whenever they change,
-    /// because those blobs may be needed again. A file of an earlier process is included only once
-    /// it has been asked for.
+    /// Sets a function that is called with the hashes of the known contents whenever a program is added, removed or first asked
+    /// for, because those blobs may be needed again. A file of an earlier process is included only once its content was asked
+    /// for.
     #[must_use]
     pub fn telling(
         self,
@@ -87,9 +88,12 @@ impl ProgramStore {
         Self { on_change: Arc::new(on_change), ..self }
     }
 
-    /// Saves a program as it streams in, checks it, runs it to learn its job names, then keeps it
-    /// under `<unique>_<name>`; `unique` is written as 32 hexadecimal digits. Errors: bad name,
-    /// disk failure, program refused.
+    /// Saves a program as it streams in, checks it, runs it to learn its job names, then keeps it under `<unique>_<name>`;
+    /// `unique` is written as 32 hexadecimal digits. A program that does not name its jobs is kept all the same.
+    ///
+    /// # Errors
+    /// 400 for a bad name, a broken stream or a refused program, 413 for one larger than `bytes_max`, 507 for a full disk, 500
+    /// for other disk failures. Nothing is kept then.
     pub async fn store<S, E>(
         &self,
         name: &str,
@@ -147,7 +151,7 @@ impl ProgramStore {
         serde_json::from_reader(file.take(JOBS_BYTES_MAX)).unwrap_or_default()
     }
 
-    /// Returns hash and size of a stored program.
+    /// Returns hash and size of a stored program; reads the file only if this process has neither stored nor read it before.
     pub async fn content(&self, program: &StoredProgram) -> io::Result<Content> {
         let known = self.contents().get(&program.path).copied();
         if let Some(content) = known {
@@ -202,7 +206,7 @@ impl ProgramStore {
         Ok(hasher.finish())
     }
 
-    /// Returns the program of that id. An error means that there is none.
+    /// Returns the program of that id (`<unique>_<name>`); status 404 if there is none. Looks into the folder each time.
     pub fn find(&self, id: &str) -> Result<StoredProgram, ApiError> {
         let missing = || ApiError::not_found(format!("there is no program '{id}' here"));
         let id = decode::plain_file_name(id).map_err(|_| missing())?;
@@ -215,7 +219,8 @@ impl ProgramStore {
         Ok(StoredProgram { path, name })
     }
 
-    /// Removes a program. An error means that there is none, or that the disk failed.
+    /// Removes the program of that id, with its job names. Returns status 404 if there is none, or another if the disk failed.
+    /// Its blob and its jobs stay.
     pub fn remove(&self, id: &str) -> Result<(), ApiError> {
         let program = self.find(id)?;
         self.note(&program.path, None);
@@ -226,7 +231,8 @@ impl ProgramStore {
         std::fs::remove_file(&program.path).map_err(|e| storage_error(&self.folder, &e))
     }
 
-    /// Returns all programs, newest first.
+    /// Returns all programs in the folder, newest first, with the names of their jobs. Blocks the calling thread. An error
+    /// means that the folder can't be read.
     pub fn list(&self) -> Result<Vec<JarFile>, ApiError> {
         let fail = |e: io::Error| storage_error(&self.folder, &e);
         let mut files = Vec::new();
@@ -255,7 +261,7 @@ impl ProgramStore {
     }
 }
 
-/// Finds hash and size of bytes that pass by, a piece at a time.
+/// Computes hash and size of bytes that pass by, a piece at a time.
 #[derive(Debug, Clone, Default)]
 pub struct ContentHasher {
     hasher: Sha256,
@@ -263,20 +269,19 @@ pub struct ContentHasher {
 }
 
 impl ContentHasher {
-    /// Adds the next piece.
+    /// Adds the next piece of the content.
     pub fn add(&mut self, piece: &[u8]) {
         self.hasher.update(piece);
         self.bytes = self.bytes.saturating_add(piece.len() as u64);
     }
 
-    /// Returns hash and size of all pieces.
+    /// Returns hash and size of all pieces together.
     pub fn finish(self) -> Content {
         (ContentHash(self.hasher.finalize().into()), self.bytes)
     }
 }
 
-/// Computes the hash and size of a file. The file is read on one blocking thread from its beginning
-/// to its end.
+/// Computes the hash and size of a file, which is read on one blocking thread. An error means that the file can't be read.
 pub async fn hash_file(path: &Path) -> io::Result<Content> {
     let path = path.to_owned();
     let hashed = tokio::task::spawn_blocking(move || hash_file_now(&path)).await;

@@ -31,20 +31,20 @@ const LINGER_WITHIN: Duration = Duration::from_secs(1);
 /// Seconds that requests under way are given at the end.
 const SHUTDOWN_WITHIN_S: u64 = 2;
 
-/// The reason why the endpoint could not start.
+/// The reason why the endpoint could not start; nothing is bound then.
 #[derive(Debug, Error)]
 pub enum RestStartError {
-    /// None of the ports could be bound.
+    /// None of the ports could be bound on the address.
     #[error("the REST endpoint cannot listen on {address}, port {ports}: {why}")]
     Bind {
         /// Address that was to be bound.
         address: IpAddr,
-        /// The ports that were tried.
+        /// The ports that were tried, at most the first eight.
         ports: String,
         /// Error of the last attempt.
         why: String,
     },
-    /// The server could not be set up.
+    /// The server could not be set up: the system's error.
     #[error("the REST endpoint cannot start: {0}")]
     Io(#[from] std::io::Error),
 }
@@ -52,13 +52,13 @@ pub enum RestStartError {
 /// The URL that clients are given; relative if a proxy may be on the way.
 pub(crate) struct RestUrl(pub(crate) String);
 
-/// A bound endpoint: answers once [`RestServer::run`] is polled.
+/// A started endpoint, which serves requests while [`RestServer::run`] is polled.
 pub struct RestServer {
     server: Server,
     handle: RestHandle,
 }
 
-/// Stops the endpoint and says where it is.
+/// A handle by which an endpoint is stopped. Dropping it stops nothing.
 #[derive(Clone)]
 pub struct RestHandle {
     server: ServerHandle,
@@ -67,14 +67,14 @@ pub struct RestHandle {
 }
 
 impl RestHandle {
-    /// Stops it: no new requests, those under way get two seconds.
+    /// Stops the endpoint and waits until that is done: it takes no new requests, and those under way get two seconds.
     pub async fn stop(&self) {
         self.server.stop(true).await;
     }
 }
 
 impl RestServer {
-    /// Starts the worker thread on a bound listener.
+    /// Sets up the endpoint, with one worker thread, on a bound listener. An error means that the server could not be set up.
     pub fn start(listener: RestListener, services: RestServices) -> Result<Self, RestStartError> {
         let RestListener { listener, address, loopback } = listener;
         let connections_max = services.settings.connections_max.max(1);
@@ -122,12 +122,12 @@ impl RestServer {
         Ok(Self { server, handle })
     }
 
-    /// Returns a handle by which the server is stopped.
+    /// Returns a handle by which the endpoint is stopped.
     pub fn handle(&self) -> RestHandle {
         self.handle.clone()
     }
 
-    /// Serves until the server is stopped. An error means that the listener failed.
+    /// Serves until the endpoint is stopped by its handle. An error means that the listener failed.
     pub async fn run(self) -> std::io::Result<()> {
         self.server.await
     }
@@ -144,7 +144,7 @@ fn waits(idle: &Kind, io: &TcpStream) -> Option<Place> {
     idle.enter(kinds::counted(io.peer_addr().ok()), give_way)
 }
 
-/// A bound port, before anything is served on it, so that its address can be published first.
+/// A bound port on which nothing is served yet, so that its address can be published first. Dropping it frees the port.
 #[derive(Debug)]
 pub struct RestListener {
     listener: TcpListener,
@@ -154,7 +154,7 @@ pub struct RestListener {
 }
 
 impl RestListener {
-    /// Binds the first free port.
+    /// Binds the first of the given ports that is free. Returns [`RestStartError::Bind`] with the last error if none is.
     pub fn bind(bind: &RestBind) -> Result<Self, RestStartError> {
         let listener = listen(bind)?;
         let bound = listener.local_addr()?;

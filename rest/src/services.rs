@@ -22,105 +22,104 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The current leader of a component, `None` while there is none; can be watched.
+/// The current leader of a component, as its retrieval reports it, which can be watched; `None` while there is none.
 pub type Leader = watch::Receiver<Option<LeaderInformation>>;
 
-/// The services that handlers use.
+/// The services that the endpoint's handlers use; they keep no state of jobs.
 #[derive(Clone)]
 pub struct RestServices {
     /// Source of time and entropy.
     pub platform: Platform,
-    /// RPC service of the process.
+    /// RPC service of the process, by which leaders are called.
     pub rpc: RpcService,
-    /// Leader of the Dispatcher.
+    /// The leading Dispatcher, for requests about jobs.
     pub dispatcher: Leader,
-    /// Leader of the ResourceManager.
+    /// The leading ResourceManager, for requests about TaskManagers.
     pub resource_manager: Leader,
-    /// Gateway of this process's BlobServer.
+    /// Gateway of this process's BlobServer, which takes programs that are run.
     pub blobs: Remote<BlobServerGateway>,
-    /// Store of the uploaded programs.
+    /// The programs that were uploaded to this endpoint.
     pub programs: ProgramStore,
-    /// Settings of what is shown and allowed.
+    /// The settings of what the endpoint shows and allows.
     pub settings: RestSettings,
 }
 
-/// The settings of what the endpoint shows and allows.
+/// The settings of what the endpoint shows and allows, fixed at its start.
 #[derive(Debug, Clone)]
 pub struct RestSettings {
-    /// Version and commit of this build.
+    /// Version of this build, shown as Flink's version.
     pub version: String,
     /// Commit of this build.
     pub commit: String,
-    /// The options of this process; secrets are masked already.
+    /// The options of this process for `/jobmanager/config`; secrets are masked already.
     pub configuration: Vec<ConfigurationEntry>,
-    /// Folder of this process's log files.
+    /// Folder of this process's log files; `None`: it logs to its console only.
     pub log_dir: Option<PathBuf>,
-    /// Log file of this process, of `/jobmanager/log`.
+    /// Name, in that folder, of the log file that `/jobmanager/log` serves; `None`: there is none.
     pub log_file: Option<String>,
-    /// URL of the page where an external system shows this process's log files, if it does.
+    /// URL of the page where an external system such as YARN shows this process's log files; `None` if there is none.
     pub log_page: Option<String>,
-    /// Milliseconds between refreshes of a page.
+    /// Milliseconds between refreshes of a page, for `/config`.
     pub refresh_interval_ms: u64,
-    /// The rules by which requests are allowed; `None`: every request is.
+    /// The rules by which a token protects the endpoint; `None`: everybody who reaches it may use it.
     pub access: Option<Access>,
     /// The reason why uploads and submissions are refused; `None`: they are allowed.
     pub submit_refused: Option<String>,
-    /// True if jobs may be cancelled.
+    /// True if jobs may be cancelled and stopped, and savepoints deleted; otherwise such requests get 403.
     pub cancel_allowed: bool,
-    /// Connections that may be open at once.
+    /// Maximum number of connections that are open at once; kinds of connections get parts of it.
     pub connections_max: usize,
-    /// Bounds on the size of bodies, and on the time they may take.
+    /// Limits on the size of request bodies, and on the time that they may take.
     pub bodies: BodyLimits,
-    /// Maximum time a component takes to answer.
+    /// Maximum time that a component takes to answer; then the client gets 504.
     pub answer_within: Duration,
-    /// Maximum time a program takes to build its graph.
+    /// Maximum time that it takes to ship a program and build its graph; then the client gets 504.
     pub build_within: Duration,
 }
 
-/// The address that the endpoint binds, and the one that it publishes.
+/// The address that the endpoint binds, and the host name that it publishes.
 #[derive(Debug, Clone)]
 pub struct RestBind {
-    /// IP address to bind.
+    /// IP address of the interface to bind.
     pub address: IpAddr,
-    /// Ports to try in order.
+    /// Ports to try in order; 0 means any free one.
     pub ports: Vec<u16>,
-    /// Host name that is published to clients.
+    /// Host name or IP address under which clients reach the endpoint.
     pub advertised_host: String,
 }
 
 impl RestBind {
-    /// Returns true if only this host can reach it.
+    /// Returns true if the bound address is a loopback one, so that only this host can reach the endpoint.
     pub fn is_loopback(&self) -> bool {
         self.address.is_loopback()
     }
 }
 
-/// The address of an endpoint.
+/// The address of a bound endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RestAddress {
     /// Address that the listener is bound to, with its real port.
     pub bound: SocketAddr,
-    /// URL under which clients reach the endpoint: `http://host:port`.
+    /// URL under which clients reach the endpoint: `http://host:port`, with the advertised host.
     pub url: String,
 }
 
 impl RestServices {
-    /// Returns the gateway of the leading Dispatcher. The error is status 503 if there is none.
+    /// Returns a gateway of the Dispatcher that leads now; status 503 if none is known. Sends nothing.
     pub fn dispatcher(&self) -> Result<Remote<DispatcherGateway>, ApiError> {
         let leader = self.dispatcher.borrow().clone();
         let leader = leader.ok_or_else(|| ApiError::no_leader("Dispatcher"))?;
         Ok(self.rpc.gateway(&leader.address, DispatcherId(leader.session)))
     }
 
-    /// Returns the gateway of the leading ResourceManager. The error is status 503 if there is
-    /// none.
+    /// Returns a gateway of the ResourceManager that leads now; status 503 if none is known. Sends nothing.
     pub fn resource_manager(&self) -> Result<Remote<ResourceManagerGateway>, ApiError> {
         let leader = self.resource_manager.borrow().clone();
         let leader = leader.ok_or_else(|| ApiError::no_leader("ResourceManager"))?;
         Ok(self.rpc.gateway(&leader.address, ResourceManagerId(leader.session)))
     }
 
-    /// Reads the wall clock, in Unix milliseconds.
+    /// Returns the wall-clock time in Unix milliseconds.
     pub fn now_ms(&self) -> u64 {
         self.platform.unix_millis()
     }

@@ -13,8 +13,12 @@ use futures::{Stream, TryStreamExt};
 /// Most parts that are looked at for the one with a file.
 const PARTS_MAX: usize = 16;
 
-/// Puts the first file of a body into the store, under an id with the drawn number `unique`. Whatever else
-/// the body holds behind it is not read.
+/// Puts the first file of a `multipart/form-data` body into the store, under an id with the drawn number `unique` (see
+/// [`ProgramStore::store`]). What follows the file in the body is not read.
+///
+/// # Errors
+/// Returns status 400 if the body is no such form or has no file among its first 16 parts, and the errors of
+/// [`ProgramStore::store`].
 pub async fn store_upload(
     content_type: Option<&HeaderValue>,
     body: impl Stream<Item = Result<Bytes, PayloadError>> + 'static,

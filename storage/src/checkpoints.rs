@@ -43,33 +43,34 @@ const STATE_WITHIN: Duration = Duration::from_secs(30);
 /// The bytes that the slowest store takes in a second.
 const STATE_BYTES_PER_S: u64 = 4 << 20;
 
-/// The reason why a checkpoint could not be stored or read.
+/// The reason why a checkpoint or savepoint could not be stored or read.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CheckpointError {
     /// The object store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The metadata's name is taken by other content. No two JobMasters give a name alike, so this is a fault of the program.
+    /// The metadata's name is taken by other content, which is not replaced. Names of two JobMasters differ, so this is a fault
+    /// of the program.
     #[error("{0} exists already with other content")]
     NameTaken(String),
-    /// An object that the checkpoint refers to does not exist.
+    /// An object at this place, to which the checkpoint refers, does not exist.
     #[error(
         "{0} does not exist: it was deleted, or the directory is not the same one on all machines (execution.checkpointing.dir)"
     )]
     Missing(String),
-    /// State is in the checkpoint directory, and the job has none any more.
+    /// The state is in this object of a checkpoint directory, and `execution.checkpointing.dir` is not set.
     #[error("state is in the object {0}, and execution.checkpointing.dir is not set")]
     NoDirectory(String),
-    /// A savepoint took too long.
+    /// A savepoint was not copied within this time.
     #[error("it is not copied within {0:?} (execution.checkpointing.timeout)")]
     Late(Duration),
-    /// A state that was to be read as a whole is in parts.
+    /// A state that was to be read as a whole is in parts, each of which has to be read by itself.
     #[error("a state is in parts where it can't be")]
     IsInParts,
-    /// The path of a savepoint or a retained checkpoint names neither.
+    /// The path of a savepoint or a retained checkpoint names neither; the text says why.
     #[error("{0}")]
     NoSnapshot(String),
-    /// The metadata cannot be decoded.
+    /// The metadata cannot be encoded or decoded, or refers to objects outside of its snapshot.
     #[error("{name} is not a checkpoint of a version that this program knows: {why}")]
     Metadata {
         /// Name of the object in its store.
@@ -80,21 +81,22 @@ pub enum CheckpointError {
 }
 
 impl CheckpointError {
-    /// Returns true if the store has answered that something is lost or damaged. Access that is refused is no loss.
+    /// Returns true if an object is missing or damaged, as the store has answered. False for a store that does not answer or
+    /// refuses access: the state may still be there.
     pub fn is_lost(&self) -> bool {
         use StoreError::Corrupt;
         matches!(self, Self::Missing(_) | Self::Metadata { .. } | Self::Store(Corrupt { .. }))
     }
 
-    /// Returns true if the same call may succeed later: the store did not answer, or failed for a reason that no other kind of
-    /// [`StoreError`] names. A write that failed so may have been done all the same.
+    /// Returns true if the same call may succeed later: the store did not answer, or failed for an unknown reason. A write that
+    /// failed so may have been done all the same.
     pub fn may_pass(&self) -> bool {
         use StoreError::{Io, Unreachable};
         matches!(self, Self::Store(Unreachable { .. } | Io { .. }))
     }
 }
 
-/// The checkpoint directory of a job. Clones share it.
+/// A directory (in an object store) for the checkpoints of jobs. Names are relative to it. Clones share it.
 #[derive(Clone, derive_more::Debug)]
 #[debug("CheckpointDirectory({}/{})", self.objects.location(), self.prefix)]
 pub struct CheckpointDirectory {
@@ -104,12 +106,13 @@ pub struct CheckpointDirectory {
 }
 
 impl CheckpointDirectory {
-    /// Returns the directory `execution.checkpointing.dir`, which `objects` was opened from.
+    /// Returns the directory `execution.checkpointing.dir`, from which `objects` was opened. Writes nothing.
     pub fn new(objects: Arc<dyn ObjectStore>) -> Self {
         Self { objects, prefix: String::new() }
     }
 
-    /// Returns the part of the store of job logs in which metadata is kept if no directory is configured.
+    /// Returns the part `checkpoints/` of the store of job logs, in which metadata is kept if no directory is configured.
+    /// Writes nothing.
     pub fn beside_logs(objects: Arc<dyn ObjectStore>) -> Self {
         Self { objects, prefix: BESIDE_LOGS.to_owned() }
     }
@@ -133,11 +136,11 @@ impl CheckpointDirectory {
         format!("{}/{}", self.objects.location(), self.full(name))
     }
 
-    /// Marks the directory, so that other processes can tell whether theirs is the same one. Writes nothing if it is marked:
-    /// a JobMaster that takes a job over must not give it up because the disk is full just then.
+    /// Writes the job's mark into the directory, by which TaskManagers tell whether their directory is the JobMaster's. Writes
+    /// nothing if it is marked: a JobMaster that takes a job over must not give it up because the disk is full just then.
     ///
     /// # Errors
-    /// The store's error.
+    /// Returns the store's error.
     pub async fn mark_shared(&self, job: JobId) -> Result<(), CheckpointError> {
         match self.is_shared(job).await? {
             true => Ok(()),
@@ -145,18 +148,20 @@ impl CheckpointDirectory {
         }
     }
 
-    /// Returns true if the JobMaster of the job has marked this directory.
+    /// Returns true if this directory has the mark of the job's JobMaster; false means that the machines see different
+    /// directories.
     ///
     /// # Errors
-    /// The store's error.
+    /// Returns the store's error.
     pub async fn is_shared(&self, job: JobId) -> Result<bool, CheckpointError> {
         Ok(self.objects.get(&self.full(&format!("{job}/{SHARED}"))).await?.is_some())
     }
 
-    /// Stores the state of an operator of one attempt, and returns its handle.
+    /// Stores the state of an operator of one attempt for a checkpoint, and returns its handle. The object's name contains all
+    /// of these and is used by no other attempt.
     ///
     /// # Errors
-    /// The store's error.
+    /// Returns the store's error; [`StoreError::Unreachable`] after 30 s and one more second per 4 MiB.
     pub async fn put_state(
         &self,
         job: JobId,
@@ -168,10 +173,10 @@ impl CheckpointDirectory {
         self.put_object(state_name(job, checkpoint, attempt, operator), state).await
     }
 
-    /// Stores the part with this number of such a state, and returns its handle.
+    /// Stores part number `part` of an operator's state, like [`Self::put_state`], and returns its handle.
     ///
     /// # Errors
-    /// The store's error.
+    /// See [`Self::put_state`].
     pub async fn put_part(
         &self,
         job: JobId,
@@ -194,8 +199,8 @@ impl CheckpointDirectory {
         Ok(StateHandle::Object { name, bytes })
     }
 
-    /// Deletes what [`Self::put_part`] stored under numbers below `parts`: nothing will ever refer to it. Best effort: what stays is
-    /// deleted once a newer checkpoint is complete.
+    /// Deletes the parts with numbers below `parts` that [`Self::put_part`] stored for this attempt: nothing will ever refer to
+    /// them. Best effort within 30 s, and never an error: what stays is deleted once a newer checkpoint is complete.
     pub async fn delete_parts(
         &self,
         job: JobId,
@@ -207,7 +212,8 @@ impl CheckpointDirectory {
         self.give_up(&(0..parts).map(|part| format!("{name}.{part}")).collect()).await;
     }
 
-    /// Deletes objects that nothing will ever refer to, as well as it can within 30 s.
+    /// Deletes objects that nothing will ever refer to. Best effort within 30 s, and never an error: failures are logged, and
+    /// what stays is deleted later.
     pub async fn give_up(&self, names: &BTreeSet<String>) {
         match timeout(STATE_WITHIN, self.delete(names)).await {
             Ok(Ok(())) => {}
@@ -220,10 +226,11 @@ impl CheckpointDirectory {
         }
     }
 
-    /// Returns the bytes of a handle.
+    /// Reads the bytes of a handle: inline bytes or an object of this directory.
     ///
     /// # Errors
-    /// The store's error; [`CheckpointError::Missing`] if the object is not there.
+    /// Returns the store's error; [`CheckpointError::Missing`] if the object is not there or is not in this directory;
+    /// [`CheckpointError::IsInParts`].
     pub async fn read(&self, handle: &StateHandle) -> Result<Bytes, CheckpointError> {
         let name = match handle {
             StateHandle::Inline(bytes) => return Ok(Bytes::copy_from_slice(bytes)),
@@ -235,10 +242,11 @@ impl CheckpointDirectory {
         found.ok_or_else(|| CheckpointError::Missing(self.shown(name)))
     }
 
-    /// Stores a checkpoint's metadata and returns its name. Existing metadata is never replaced.
+    /// Stores a checkpoint's metadata under [`CheckpointMetadata::object_name`] and returns that name. Existing metadata is
+    /// never replaced; a repeated call succeeds.
     ///
     /// # Errors
-    /// The store's error, [`CheckpointError::NameTaken`], or [`CheckpointError::Metadata`] if it can't be encoded.
+    /// Returns the store's error, [`CheckpointError::NameTaken`], or [`CheckpointError::Metadata`] if it can't be encoded.
     pub async fn put_metadata(
         &self,
         metadata: &CheckpointMetadata,
@@ -256,28 +264,28 @@ impl CheckpointDirectory {
         Ok(name)
     }
 
-    /// Reads a checkpoint's metadata.
+    /// Reads the metadata in the object of this name.
     ///
     /// # Errors
-    /// The store's error, [`CheckpointError::Missing`], or [`CheckpointError::Metadata`].
+    /// Returns the store's error, [`CheckpointError::Missing`], or [`CheckpointError::Metadata`] if it can't be decoded.
     pub async fn metadata(&self, name: &str) -> Result<CheckpointMetadata, CheckpointError> {
         let bytes = self.objects.get(&self.full(name)).await?;
         let bytes = bytes.ok_or_else(|| CheckpointError::Missing(self.shown(name)))?;
         decode(&bytes).map_err(|why| CheckpointError::Metadata { name: self.shown(name), why })
     }
 
-    /// Lists the names of a job's objects.
+    /// Lists the names, relative to the directory, of all objects of a job.
     ///
     /// # Errors
-    /// The store's error.
+    /// Returns the store's error.
     pub async fn names(&self, job: JobId) -> Result<BTreeSet<String>, CheckpointError> {
         Ok(self.list(&format!("{job}/")).await?.into_iter().collect())
     }
 
-    /// Checks that every object that a checkpoint refers to is among these names.
+    /// Checks that every object that a checkpoint refers to is among the names in `there` (see [`Self::names`]). Reads nothing.
     ///
     /// # Errors
-    /// [`CheckpointError::Missing`] with the place of one that is not.
+    /// Returns [`CheckpointError::Missing`] with the place of one that is not.
     pub fn check_objects(
         &self,
         metadata: &CheckpointMetadata,
@@ -295,10 +303,10 @@ impl CheckpointDirectory {
         Ok(self.objects.list(&self.full(prefix)).await?.into_iter().map(own).collect())
     }
 
-    /// Deletes objects; it is no error if one does not exist.
+    /// Deletes objects by their names; it is no error if one does not exist.
     ///
     /// # Errors
-    /// The store's error; objects that were deleted before it stay deleted.
+    /// Returns the store's error; objects that were deleted before it stay deleted.
     pub async fn delete(&self, names: &BTreeSet<String>) -> Result<(), StoreError> {
         for name in names {
             self.objects.delete(&self.full(name)).await?;
@@ -306,12 +314,12 @@ impl CheckpointDirectory {
         Ok(())
     }
 
-    /// Deletes the objects of a job's checkpoints with numbers below `checkpoint` except those in `keep`: what earlier checkpoints
-    /// left. `checkpoint` must be in the job's log, and `keep` must contain the objects of all complete checkpoints that may
-    /// still be restored; see the module for why this is safe however late it happens.
+    /// Deletes the objects of a job's checkpoints with numbers below `checkpoint` except those in `keep`: what earlier
+    /// checkpoints left. The pointer of `checkpoint` must be in the job's log, and `keep` must contain the objects of all
+    /// complete checkpoints that may still be restored; see the module for why this is safe however late it happens.
     ///
     /// # Errors
-    /// The store's error; objects that were deleted before it stay deleted.
+    /// Returns the store's error; objects that were deleted before it stay deleted.
     pub async fn delete_below(
         &self,
         job: JobId,
@@ -322,11 +330,11 @@ impl CheckpointDirectory {
         self.delete_listed(&format!("{job}/chk-"), |name| below(name) && !keep.contains(name)).await
     }
 
-    /// Deletes everything of a job except the objects in `keep`. The job's end must be in its log: a successor that runs the job
+    /// Deletes all objects of a job except those in `keep`. The job's end must be in its log: a successor that runs the job
     /// would lose its checkpoints.
     ///
     /// # Errors
-    /// The store's error; objects that were deleted before it stay deleted.
+    /// Returns the store's error; objects that were deleted before it stay deleted.
     pub async fn delete_others(
         &self,
         job: JobId,
@@ -352,8 +360,7 @@ fn number_of(job: JobId, name: &str) -> Option<u64> {
     rest.split_once('/')?.0.parse().ok()
 }
 
-/// Returns the job and the number of the checkpoint whose metadata an object in the store of job logs contains; `None` if the
-/// object's name is no such name.
+/// Returns the job and the checkpoint number in the name of a metadata object beside the job logs; `None` for any other name.
 pub fn parse_metadata_name(name: &str) -> Option<(JobId, u64)> {
     let (job, rest) = name.strip_prefix(BESIDE_LOGS)?.split_once('/')?;
     let (number, file) = rest.strip_prefix("chk-")?.split_once('/')?;
@@ -388,10 +395,10 @@ pub(crate) fn encode(metadata: &CheckpointMetadata) -> Result<Bytes, String> {
     Ok(bytes.into())
 }
 
-/// Decodes metadata.
+/// Decodes the content of a metadata object.
 ///
 /// # Errors
-/// A description of what is wrong with the bytes.
+/// Returns a description of what is wrong with the bytes.
 pub fn decode(bytes: &[u8]) -> Result<CheckpointMetadata, String> {
     let body = bytes.strip_prefix(MAGIC).ok_or("it does not begin with FCK1")?;
     let mut decoder = rmp_serde::Deserializer::from_read_ref(body);

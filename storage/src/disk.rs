@@ -12,11 +12,11 @@ use tokio::sync::Semaphore;
 /// if the directory hangs, no more than eight threads hang with it.
 const CALLS_MAX: usize = 8;
 
-/// Runs `work` on one of tokio's blocking threads. A system that gives no thread for it is an error like any other; tokio
-/// panics then.
+/// Runs `work` on one of tokio's blocking threads and waits for its value. Dropping the future does not end work that has
+/// begun.
 ///
 /// # Errors
-/// Why `work` did not run or did not end, in words.
+/// Returns as text why `work` did not run or did not end: the system gives no thread (tokio panics then), or `work` panicked.
 pub async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, String> {

@@ -12,18 +12,19 @@ use tokio::time::{Instant, timeout, timeout_at};
 /// The time within which what was copied of a savepoint that failed is deleted again.
 const DELETE_WITHIN: Duration = Duration::from_secs(30);
 
-/// Returns the name of a new savepoint's folder: `savepoint-`, the first six digits of the job's id, and twelve random digits.
+/// Returns the name of a new savepoint's folder: `savepoint-`, the first six digits of the job's id, `-`, and the low 48 bits
+/// of `random` in twelve hex digits.
 pub fn folder_name(job: JobId, random: u64) -> String {
     let job = job.to_string();
     format!("savepoint-{}-{:012x}", job.get(..6).unwrap_or(&job), random & 0xffff_ffff_ffff)
 }
 
-/// The folder of one savepoint.
+/// The folder of one savepoint, which contains all of its objects and can be moved.
 #[derive(Debug, Clone)]
 pub struct SavepointFolder(CheckpointDirectory);
 
 impl SavepointFolder {
-    /// Returns the folder of this name below the directory that `objects` was opened from.
+    /// Returns the folder of this name below the directory that `objects` was opened from. Creates nothing.
     pub fn new(objects: Arc<dyn ObjectStore>, name: impl AsRef<str>) -> Self {
         Self(CheckpointDirectory::below(objects, name.as_ref()))
     }

@@ -12,7 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The most bytes of a state that the metadata takes over, as of tasks without a checkpoint directory.
 const INLINE_MAX: usize = 5 << 20;
 
-/// Reads the state of one job. Clones share the connections to other stores.
+/// Reads the state of one job: from its checkpoint directory, or from the snapshot that it was started from. Stores are opened
+/// once; clones share them.
 #[derive(Clone, derive_more::Debug)]
 #[debug("StateReader({:?})", self.directory)]
 pub struct StateReader {
@@ -23,27 +24,29 @@ pub struct StateReader {
     opened: Arc<Mutex<BTreeMap<String, Arc<dyn ObjectStore>>>>,
 }
 
-/// A savepoint, or a checkpoint that has outlived its job.
+/// A savepoint, or a checkpoint that has outlived its job, as it was read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Snapshot {
-    /// The URI of its metadata.
+    /// The URI of the snapshot's metadata object.
     pub uri: String,
-    /// The job whose checkpoint it is; `None` if it is a savepoint, which belongs to its user.
+    /// The job that took the snapshot if it is a checkpoint; `None` if it is a savepoint, which belongs to its user.
     pub checkpoint_of: Option<JobId>,
-    /// Its metadata, in which the handles of objects are [`StateHandle::External`].
+    /// The snapshot's metadata, in which the handles of objects are [`StateHandle::External`].
     pub metadata: CheckpointMetadata,
 }
 
 impl StateReader {
-    /// Returns a reader for a job with this checkpoint directory.
+    /// Makes a reader for a job with this checkpoint directory (`None`: state is inline). `s3` is for snapshots in S3. Opens
+    /// nothing yet.
     pub fn new(directory: Option<CheckpointDirectory>, platform: Platform, s3: S3Settings) -> Self {
         Self { directory, platform, s3, opened: Arc::default() }
     }
 
-    /// Returns the bytes of a handle that has no parts.
+    /// Reads the bytes of a handle that has no parts, wherever they are.
     ///
     /// # Errors
-    /// The store's error; [`CheckpointError::Missing`] if the object is not there; [`CheckpointError::NoDirectory`].
+    /// Returns the store's error; [`CheckpointError::Missing`] if the object is not there; [`CheckpointError::NoDirectory`] for
+    /// an object of a job without a directory; [`CheckpointError::IsInParts`].
     pub async fn read(&self, handle: &StateHandle) -> Result<Bytes, CheckpointError> {
         match (handle, &self.directory) {
             (StateHandle::Inline(bytes), _) => Ok(Bytes::copy_from_slice(bytes)),
@@ -56,10 +59,11 @@ impl StateReader {
         }
     }
 
-    /// Reads the snapshot at a path or URI: that of its folder, or of the metadata in the folder.
+    /// Reads the metadata of the snapshot at a path or URI: that of its folder, or of the metadata in the folder. The states
+    /// themselves are not read. Metadata that refers to objects outside of its snapshot is refused.
     ///
     /// # Errors
-    /// [`CheckpointError::NoSnapshot`] if the path names none, the store's error, or [`CheckpointError::Metadata`].
+    /// Returns [`CheckpointError::NoSnapshot`] if the path names none, the store's error, or [`CheckpointError::Metadata`].
     pub async fn snapshot(&self, uri: &str) -> Result<Snapshot, CheckpointError> {
         let given = uri.trim().trim_end_matches('/');
         let (folder, file) = match given.rsplit_once('/') {
@@ -100,11 +104,11 @@ impl StateReader {
         Ok(Snapshot { uri, checkpoint_of: is_checkpoint.then_some(job), metadata })
     }
 
-    /// Deletes a snapshot: its metadata first, then its objects. Of a checkpoint's, those stay that are older than it, because other
-    /// checkpoints of the job may refer to them.
+    /// Deletes a snapshot that the job owns: its metadata first, then its objects. Of a checkpoint, objects in folders of older
+    /// checkpoints stay, because other checkpoints of the job may refer to them.
     ///
     /// # Errors
-    /// The store's error; what was deleted before it stays deleted.
+    /// Returns the store's error; what was deleted before it stays deleted.
     pub async fn delete(&self, snapshot: &Snapshot) -> Result<(), StoreError> {
         self.delete_object(&snapshot.uri).await?;
         let folder = parent(&snapshot.uri);
@@ -118,11 +122,12 @@ impl StateReader {
         Ok(())
     }
 
-    /// Copies what a checkpoint refers to outside of the checkpoint directory into it, or, if tasks can't read the directory, into
-    /// the metadata: the checkpoint must not need a snapshot that the job does not own.
+    /// Copies what a checkpoint refers to outside of the checkpoint directory into the directory, or, if tasks can't read it
+    /// (`is_shared` is false) or there is none, inline into the metadata (at most 5 MiB per state), and changes the handles:
+    /// the checkpoint must not need a snapshot that the job does not own.
     ///
     /// # Errors
-    /// See [`StateReader::read`].
+    /// See [`StateReader::read`]; [`CheckpointError::NoDirectory`] if a state is too large to be inline.
     pub async fn adopt(
         &self,
         metadata: &mut CheckpointMetadata,

@@ -6,10 +6,10 @@ use model::{CheckpointMetadata, JobGraph, OperatorState};
 use std::collections::BTreeSet;
 use thiserror::Error;
 
-/// The reason why a job can't start from a snapshot.
+/// The reason why a job can't start from a snapshot: one operator or state that does not fit.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Incompatible {
-    /// No operator of the program has the state.
+    /// An operator has state in the snapshot, and no operator of the program has its id.
     #[error(
         "{operator} has state in it and is not in the program: give an operator that uid, or drop the state \
          (--allowNonRestoredState)"
@@ -18,7 +18,7 @@ pub enum Incompatible {
         /// The operator, with its uid if it had one.
         operator: String,
     },
-    /// The operator no longer declares the state.
+    /// The operator is in the program, but no longer declares a state that is in the snapshot.
     #[error(
         "{operator} has the {kind} state '{state}' in it, which the program's operator does not declare: declare it, or drop \
          it (--allowNonRestoredState)"
@@ -31,7 +31,7 @@ pub enum Incompatible {
         /// Kind of the state in the snapshot.
         kind: String,
     },
-    /// The state is of another kind.
+    /// The state is of another kind in the program (such as `list` instead of `value`).
     #[error(
         "the state '{state}' of {operator} is {then} state in it and {now} state in the program"
     )]
@@ -45,7 +45,7 @@ pub enum Incompatible {
         /// The kind in the program.
         now: String,
     },
-    /// The key or value of the state is of another type.
+    /// The key or value type of the state differs between the snapshot and the program.
     #[error(
         "the {role} of the state '{state}' of {operator} is of type {then} in it and of type {now} in the program: keep the \
          type, or give the operator another uid and drop the old state (--allowNonRestoredState)"
@@ -62,7 +62,7 @@ pub enum Incompatible {
         /// The type in the program.
         now: String,
     },
-    /// A source has an enumerator now, which would assign everything again.
+    /// A source that had no enumerator in the snapshot has one in the program; it would assign again what was read.
     #[error(
         "{operator} had no enumerator in it and has one in the program, which would assign again what was read: give the source another \
          uid"
@@ -71,7 +71,7 @@ pub enum Incompatible {
         /// The operator, with its uid if it has one.
         operator: String,
     },
-    /// Keys are distributed over another number of key groups.
+    /// The operator has keyed state, and its number of key groups differs between the snapshot and the program.
     #[error(
         "the maximum parallelism of {operator} is {then} in it and {now} in the program, and keys can't be redistributed: set \
          pipeline.max-parallelism to {then}"
@@ -86,10 +86,12 @@ pub enum Incompatible {
     },
 }
 
-/// Checks that every state in a snapshot has its place in a job. `allow_dropped`: state without a place is left behind.
+/// Checks that the state of every operator in a snapshot has its place in a job's graph, by operator id, state name, kind and
+/// types. With `allow_dropped`, operators and states of the snapshot that the program does not have are no errors: their state
+/// will be dropped.
 ///
 /// # Errors
-/// Every reason why the job can't start from the snapshot, ordered by operator.
+/// Returns every reason why the job can't start from the snapshot, ordered by operator.
 pub fn check(
     graph: &JobGraph,
     snapshot: &CheckpointMetadata,
@@ -113,8 +115,8 @@ pub fn check(
     if found.is_empty() { Ok(()) } else { Err(found) }
 }
 
-/// Returns true if an operator can read the state that was saved under its id, at least to drop a part of it. A source, for
-/// instance, cannot read the state of keys. Snapshots of older versions declare no state of sources, so nothing is known of it then.
+/// Returns true if the operator `node` can read the state that was saved under its id, at least to drop a part of it. A source,
+/// for instance, cannot read the state of keys. Also true if the snapshot declares no states (older versions wrote none).
 pub fn is_readable(node: &GraphNode, saved: &OperatorState) -> bool {
     let whole = |states: &[StateDeclaration]| -> BTreeSet<String> {
         states.iter().filter(|state| state.is_whole()).map(|state| state.kind.clone()).collect()

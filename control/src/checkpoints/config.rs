@@ -3,28 +3,28 @@
 use crate::mutation::Mutation;
 use std::time::Duration;
 
-/// The settings of a job's checkpoints, `execution.checkpointing.*`.
+/// The settings of a job's checkpoints (`execution.checkpointing.*`), fixed for the life of its JobMaster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckpointConfig {
     /// The time between the beginnings of two checkpoints; `None`: there are no periodic checkpoints.
     pub interval: Option<Duration>,
-    /// The time after which a checkpoint is aborted.
+    /// The time after its trigger at which a checkpoint that is not complete is aborted.
     pub timeout: Duration,
-    /// The shortest time between the end of a checkpoint and the beginning of the next one.
+    /// The shortest time between the completion of a checkpoint or savepoint and the trigger of the next periodic one.
     pub min_pause: Duration,
-    /// The number of failures in a row that do not fail the job.
+    /// The number of failed checkpoints in a row that are tolerated; the next one makes the tasks restart.
     pub tolerable_failures: u32,
-    /// The number of complete checkpoints that are kept.
+    /// The number of complete checkpoints that are kept (at least 1); older ones are deleted.
     pub retained: usize,
-    /// True if the job continues from the checkpoint before if the newest one can't be read.
+    /// True if the job may continue from the checkpoint before, if files of the newest one can't be read.
     pub falls_back: bool,
-    /// The number of ended checkpoints whose statistics are kept for users.
+    /// The number of checkpoints whose statistics are kept for users (at least 1).
     pub history: usize,
-    /// The checkpoint directory; only reported.
+    /// URI of the checkpoint directory, only for the report; `None`: the JobManager keeps the state.
     pub directory: Option<String>,
-    /// Whether checkpoints outlive a job that fails, and one that is cancelled; only reported.
+    /// True if checkpoints outlive a job that fails, and true if they outlive one that is cancelled; only for the report.
     pub kept: (bool, bool),
-    /// A rule that is broken on purpose, in simulations.
+    /// A rule that a simulation breaks on purpose; [`Mutation::None`] in production.
     pub mutation: Mutation,
 }
 

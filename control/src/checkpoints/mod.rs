@@ -37,59 +37,61 @@ use std::{
 /// The first and the longest pause before a final checkpoint that failed is tried again.
 const FINAL_RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 
-/// An action that the coordinator asks for; actions are done in order.
+/// An action that the coordinator asks its caller for ([`Checkpoints::take_steps`]); actions are done in order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CheckpointStep {
-    /// The coordinators of the job take their snapshots. The answer is [`Checkpoints::coordinators_answered`].
+    /// Have the coordinators snapshotted for the checkpoint with this number. The answer is
+    /// [`Checkpoints::coordinators_answered`].
     SnapshotCoordinators(u64),
-    /// The barrier is given to the sources.
+    /// Give the barrier of the checkpoint with this number to the sources of the job.
     Trigger(u64),
-    /// Every part of a savepoint has arrived: it is stored in its own folder. The answer is [`Checkpoints::savepoint_stored`].
+    /// Store a savepoint, of which every part has arrived, in its own folder. The answer is [`Checkpoints::savepoint_stored`].
     StoreSavepoint(Parts),
-    /// Every part has arrived: the metadata and then its pointer are stored. The answer is [`Checkpoints::persisted`].
+    /// Store the metadata of a checkpoint, of which every part has arrived, and then its pointer. The answer is
+    /// [`Checkpoints::persisted`].
     Persist(Parts),
-    /// A savepoint is complete and the job continues. Its sinks commit with a later checkpoint.
+    /// The savepoint with this number is complete and the job continues. Its sinks commit with a later checkpoint.
     SavepointComplete(u64),
-    /// The checkpoint is complete: tell its subtasks and the coordinators.
+    /// The checkpoint is complete: notify its subtasks, which commit, and the coordinators.
     Complete {
         /// The number of the checkpoint.
         checkpoint: u64,
-        /// The subtasks that have acknowledged it.
+        /// The subtasks that had to acknowledge it, and have.
         tasks: BTreeSet<TaskIndex>,
         /// The subtasks among `tasks` that end with this checkpoint.
         last: BTreeSet<TaskIndex>,
     },
-    /// The checkpoint will never be complete.
+    /// The checkpoint will never be complete: notify its subtasks, and the coordinators.
     Aborted {
         /// The number of the checkpoint.
         checkpoint: u64,
-        /// Reason as text for people.
+        /// The reason as text, for log lines and users.
         why: String,
     },
-    /// No checkpoint refers to these objects any more.
+    /// Delete the objects with these names: no checkpoint refers to them any more.
     Discard(BTreeSet<String>),
-    /// Objects of checkpoints with lower numbers than the newest complete one may be left whose names nobody knows, for instance
-    /// because a subtask stored them and failed. They are listed and deleted.
+    /// List and delete objects of checkpoints with lower numbers than the newest complete one that no kept checkpoint has: for
+    /// instance those that a subtask stored before it failed, whose names nobody knows.
     DeleteOrphans {
         /// The number of the newest complete checkpoint.
         below: u64,
         /// The names of the objects that stay: those of all complete checkpoints that are kept.
         keep: BTreeSet<String>,
     },
-    /// More checkpoints in a row have failed than the job tolerates, or a stop has failed: the tasks are restarted.
+    /// More checkpoints in a row have failed than are tolerated, or a stop has failed: restart the tasks for this reason.
     TooManyFailures(String),
 }
 
-/// All parts of a checkpoint.
+/// All parts of a checkpoint, from which its metadata is made ([`assemble`]).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parts {
     /// The number of the checkpoint.
     pub checkpoint: u64,
     /// The time of the trigger, in Unix milliseconds.
     pub triggered_ms: u64,
-    /// The parts of the subtasks.
+    /// The part of each subtask, those that were taken over from the latest checkpoint included.
     pub tasks: BTreeMap<TaskIndex, SubtaskSnapshot>,
-    /// The states of the coordinators.
+    /// The state of each coordinator, those that were taken over from the latest checkpoint included.
     pub coordinators: BTreeMap<OperatorId, StateHandle>,
 }
 
@@ -129,7 +131,7 @@ impl Pending {
     }
 }
 
-/// The checkpoints of one job under one JobMaster.
+/// The checkpoints of one job under one JobMaster: at most one in progress, and the complete ones that are kept.
 #[derive(Debug, Clone)]
 pub struct Checkpoints {
     config: CheckpointConfig,
@@ -156,8 +158,8 @@ pub struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// Returns the coordinator of a job that starts from its beginning. The first periodic checkpoint is due one interval after
-    /// `now`.
+    /// Makes the coordinator of a job that starts from its beginning. The first periodic checkpoint is due one interval after
+    /// `now` (monotonic).
     pub fn new(config: CheckpointConfig, now: Duration) -> Self {
         Self {
             due: now.saturating_add(config.interval.unwrap_or_default()),
@@ -180,17 +182,17 @@ impl Checkpoints {
         self.history.set_vertices(vertices);
     }
 
-    /// Returns the statistics of the checkpoints, as users see them.
+    /// Returns the statistics of the checkpoints, for users.
     pub fn report(&self) -> CheckpointReport {
         self.history.report()
     }
 
-    /// Returns the newest complete checkpoint.
+    /// Returns the newest complete checkpoint; `None` if there is none.
     pub fn latest(&self) -> Option<&Arc<CheckpointMetadata>> {
         self.complete.back()
     }
 
-    /// Returns the checkpoint that subtasks and coordinators are restored from: the newest complete one.
+    /// Returns the checkpoint that subtasks and coordinators are restored from: the newest complete one; `None`: no state.
     pub fn restored_from(&self) -> Option<&Arc<CheckpointMetadata>> {
         let back = if self.config.mutation.keeps(Rule::NewestRestored) { 0 } else { 1 };
         self.complete.iter().rev().nth(back).or_else(|| self.latest())
@@ -201,24 +203,24 @@ impl Checkpoints {
         self.config.interval.is_some()
     }
 
-    /// Takes out the pending steps, in order.
+    /// Removes and returns the pending steps, in order; the caller carries them out. To be called after every event.
     pub fn take_steps(&mut self) -> Vec<CheckpointStep> {
         std::mem::take(&mut self.out)
     }
 
-    /// Returns true if a checkpoint may begin now: none is pending, and a periodic one is due, or a final one (`ends`: the
-    /// sources of some subtasks have no more data).
+    /// Returns true if a checkpoint may begin at `now` (monotonic): none is in progress, and a periodic one is due, or a final
+    /// one because the sources of some subtasks have no more data (`ends`).
     pub fn may_begin(&self, now: Duration, ends: bool) -> bool {
         let periodic = self.is_periodic() && now >= self.due;
         self.pending.is_none() && (periodic || (ends && now >= self.final_due))
     }
 
-    /// Returns true if no checkpoint is pending.
+    /// Returns true if no checkpoint or savepoint is in progress.
     pub fn is_idle(&self) -> bool {
         self.pending.is_none()
     }
 
-    /// Begins a checkpoint and returns its number.
+    /// Begins a checkpoint and returns its number; adds the first step. No other may be in progress. `now` is monotonic.
     pub fn begin(
         &mut self,
         now: Duration,
@@ -259,8 +261,8 @@ impl Checkpoints {
         checkpoint
     }
 
-    /// Returns the kind of the pending checkpoint, when it was triggered (in Unix milliseconds), which subtasks have to acknowledge
-    /// it, and which of these end with it.
+    /// Returns the kind of the checkpoint with this number, the Unix milliseconds of its trigger, the subtasks that have to
+    /// acknowledge it, and those that end with it; `None` if it is not in progress.
     pub fn pending(
         &self,
         checkpoint: u64,
@@ -269,8 +271,7 @@ impl Checkpoints {
         Some((pending.kind, pending.parts.triggered_ms, &pending.tasks, &pending.last))
     }
 
-    /// Handles the coordinators' answer: their snapshots, or the reason why they could not be
-    /// taken.
+    /// Handles the coordinators' answer: with their snapshots the sources are triggered; with a reason the checkpoint fails.
     pub fn coordinators_answered(
         &mut self,
         now: Duration,
@@ -290,7 +291,7 @@ impl Checkpoints {
         }
     }
 
-    /// Handles a subtask's acknowledgement of a checkpoint. Objects of a late acknowledgement are
+    /// Handles a subtask's acknowledgement. With the last one the parts are stored. Objects of a late or repeated one are
     /// discarded.
     pub fn acknowledge(
         &mut self,
@@ -325,9 +326,8 @@ impl Checkpoints {
         }
     }
 
-    /// Handles the outcome of storing a savepoint in its folder, whose URI is given. The savepoint
-    /// of a stop then becomes the newest checkpoint of the job as well: its sinks commit with it,
-    /// so the job must not be restored from an older one.
+    /// Handles the outcome of storing a savepoint: its folder's URI, or the reason of the failure. A stop's savepoint then also
+    /// becomes the newest checkpoint of the job: its sinks commit with it, so the job must not be restored from an older one.
     pub fn savepoint_stored(
         &mut self,
         now: Duration,
@@ -356,15 +356,15 @@ impl Checkpoints {
         pending.parts.tasks.values().for_each(|part| self.discard_part(part));
     }
 
-    /// Aborts a checkpoint because a subtask can't take part in it, for instance because its state
-    /// could not be stored.
+    /// Aborts the checkpoint with this number, which counts as failed, because a subtask could not store its state.
     pub fn decline(&mut self, now: Duration, checkpoint: u64, why: String) {
         if self.pending(checkpoint).is_some() {
             self.fail(now, why);
         }
     }
 
-    /// Handles the outcome of writing a checkpoint's pointer to the job's log.
+    /// Handles the outcome of writing a checkpoint's pointer to the job's log. On success the checkpoint is complete and older
+    /// ones are discarded; otherwise it has failed.
     pub fn persisted(
         &mut self,
         now: Duration,
@@ -392,24 +392,23 @@ impl Checkpoints {
         }
     }
 
-    /// Records that subtasks have failed or were cancelled: the pending checkpoint can't become
-    /// complete and is aborted for the reason `why`. A checkpoint whose pointer is being written
-    /// continues, because it may be in the log already; a restore must wait for it
-    /// ([`Checkpoints::is_persisting`]).
+    /// Records that subtasks have failed or were cancelled: aborts the checkpoint in progress for the reason `why`, without
+    /// counting a failure. If its pointer is being written it continues, because it may be in the log already; a restore must
+    /// wait for it ([`Checkpoints::is_persisting`]).
     pub fn tasks_lost(&mut self, now: Duration, why: &str) {
         if self.pending.as_ref().is_some_and(|p| p.phase != Phase::Persisting) {
             self.abort(now, why.to_owned());
         }
     }
 
-    /// Returns true while the pointer of a checkpoint is being written.
+    /// Returns true while the pointer of a checkpoint is being written; no subtask may be restored meanwhile.
     pub fn is_persisting(&self) -> bool {
         let waits = self.config.mutation.keeps(Rule::PersistedBeforeRestart);
         waits && self.pending.as_ref().is_some_and(|pending| pending.phase == Phase::Persisting)
     }
 
-    /// Returns when the coordinator has to be looked at next. `ready`: a checkpoint could begin if it were due; `ends` as in
-    /// [`Checkpoints::may_begin`].
+    /// Returns the monotonic time at which [`Checkpoints::tick`] or a begin is due next; `None` if nothing is. `ready`: a
+    /// checkpoint could begin if it were due; `ends` as in [`Checkpoints::may_begin`].
     pub fn next_deadline(&self, ready: bool, ends: bool) -> Option<Duration> {
         match &self.pending {
             Some(pending) if pending.is_being_stored() => None,
@@ -421,8 +420,8 @@ impl Checkpoints {
         }
     }
 
-    /// Aborts a checkpoint that takes too long at `now` (monotonic). A checkpoint whose pointer is
-    /// being written is not aborted.
+    /// Aborts the checkpoint in progress, as a failure, if its timeout has passed at `now` (monotonic) and it is not being
+    /// stored.
     pub fn tick(&mut self, now: Duration) {
         let late = |p: &Pending| !p.is_being_stored() && p.deadline <= now;
         if self.pending.as_ref().is_some_and(late) {
@@ -476,7 +475,7 @@ impl Checkpoints {
         self.discard(objects.map(str::to_owned).collect());
     }
 
-    /// Has the objects deleted that only this part of a subtask refers to.
+    /// Has those objects of a subtask's part deleted that no complete or pending checkpoint refers to.
     pub fn discard_part(&mut self, part: &SubtaskSnapshot) {
         self.discard(part.objects().map(str::to_owned).collect());
     }

@@ -13,9 +13,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Checkpoints {
-    /// Records the checkpoint that the job continues from. Must be called before the first
-    /// checkpoint begins. The numbers of new checkpoints continue after it. `from` is the URI of
-    /// the snapshot that the job is started from, if it is not the job's own.
+    /// Records the complete checkpoint that the job continues from. Must be called before the first checkpoint begins; the
+    /// numbers of new checkpoints continue after it. `from` is the URI of the snapshot if it is not the job's own, else `None`.
+    /// Counts as a restore in the report.
     pub fn restore(
         &mut self,
         now_unix_ms: u64,
@@ -30,14 +30,15 @@ impl Checkpoints {
         self.note_restored(now_unix_ms);
     }
 
-    /// Returns the newest complete checkpoint if it is the snapshot that the job was started from.
+    /// Returns the newest complete checkpoint if it is the snapshot that the job was started from; `None` once the job has a
+    /// checkpoint of its own, or was not started from a snapshot.
     pub fn started_from_latest(&self) -> Option<&Arc<CheckpointMetadata>> {
         let (number, _) = self.started_from.as_ref()?;
         self.complete.back().filter(|latest| latest.checkpoint == *number)
     }
 
-    /// Records that subtasks are deployed with the state of the newest complete checkpoint; does
-    /// nothing if there is none.
+    /// Records in the report that subtasks were deployed with the state of the newest complete checkpoint; does nothing if
+    /// there is none.
     pub fn note_restored(&mut self, now_unix_ms: u64) {
         let Some(latest) = self.complete.back() else { return };
         let from = self.started_from.as_ref();
@@ -51,14 +52,15 @@ impl Checkpoints {
     }
 }
 
-/// Returns true if the snapshot has state of a vertex of another parallelism.
+/// Returns true if the snapshot has an operator of the vertex with another number of subtasks than the vertex has now.
 pub fn is_rescaled(snapshot: &CheckpointMetadata, graph: &JobGraph, vertex: &JobVertex) -> bool {
     nodes_of(graph, vertex)
         .filter_map(|node| snapshot.operators.get(&node.operator_id))
         .any(|saved| saved.subtasks.len() != vertex.parallelism as usize)
 }
 
-/// Returns the metadata of a checkpoint. `parts` are those of all subtasks.
+/// Makes the metadata of a checkpoint from its number, its times (trigger and completion, in Unix milliseconds), the parts of
+/// all subtasks and the states of the coordinators. A subtask without a part counts as one without state.
 pub fn assemble(
     exec: &ExecutionGraph,
     (checkpoint, triggered_ms, completed_ms): (u64, u64, u64),
@@ -98,8 +100,9 @@ pub fn assemble(
     }
 }
 
-/// Returns what a subtask of a vertex is restored with: the state of each of its operators, in the order of the former subtasks and
-/// without parts that have none of its key groups, and whether the subtask had reached the end of its data.
+/// Returns what subtask number `subtask` of a vertex is restored with: for each of its operators with state, the states of the
+/// former subtasks that it needs, in their order and without parts that have none of its key groups. The flag is true if the
+/// subtask had reached the end of its data; with another parallelism, if all former subtasks had.
 pub fn restore_of(
     metadata: &CheckpointMetadata,
     graph: &JobGraph,
@@ -181,7 +184,8 @@ impl Choice {
     }
 }
 
-/// Returns the part of one subtask in a checkpoint of the same graph.
+/// Returns the part of one subtask in a checkpoint of the same graph, to be used again in a later checkpoint. `ended` is true
+/// if the subtask had reached the end of its data.
 pub fn part_of(
     metadata: &CheckpointMetadata,
     exec: &ExecutionGraph,
@@ -200,7 +204,7 @@ pub fn part_of(
     part
 }
 
-/// Returns the state of each coordinator.
+/// Iterates over the operators that have coordinator state in the checkpoint, with that state.
 pub fn coordinator_state(
     metadata: &CheckpointMetadata,
 ) -> impl Iterator<Item = (OperatorId, &StateHandle)> {

@@ -6,20 +6,22 @@ use model::CheckpointMetadata;
 use std::{collections::BTreeSet, sync::Arc};
 
 impl Checkpoints {
-    /// Returns the names of all objects of the complete checkpoints that are kept, their metadata included.
+    /// Returns the names of all objects of the complete checkpoints that are kept, their metadata objects included; passed-over
+    /// ones too.
     pub fn kept_objects(&self) -> BTreeSet<String> {
         let kept = self.complete.iter().chain(&self.passed_over);
         kept.flat_map(|kept| all_objects(kept)).collect()
     }
 
-    /// Returns the numbers of the complete checkpoints that are still kept when the next one is complete.
+    /// Returns the numbers of the complete checkpoints that will still be kept when the next one is complete.
     pub fn kept_beside_next(&self) -> BTreeSet<u64> {
         let kept = self.complete.iter().rev().take(self.config.retained.saturating_sub(1));
         kept.map(|kept| kept.checkpoint).collect()
     }
 
-    /// Adds complete checkpoints before the one that the job continues from, the newest last, and lets numbers go on after
-    /// `newest`, the newest in the job's log. That is a higher one than the job continues from if it can't be read.
+    /// Adds complete checkpoints that are older than the one the job continues from, the newest last. New checkpoints get
+    /// numbers after `newest`, the newest in the job's log, which is higher than the one the job continues from if that one
+    /// could not be read.
     pub fn restore_older(&mut self, older: Vec<Arc<CheckpointMetadata>>, newest: u64) {
         for checkpoint in older.into_iter().rev() {
             self.complete.push_front(checkpoint);
@@ -29,17 +31,17 @@ impl Checkpoints {
         }
     }
 
-    /// Returns the number of the job's own checkpoint before the newest one that is kept. The snapshot that the job was started from
-    /// does not count: it may be deleted once the job has a checkpoint.
+    /// Returns the number of the job's own kept checkpoint before the newest one; `None` if there is none. The snapshot that
+    /// the job was started from does not count: it may be deleted once the job has a checkpoint.
     pub fn before_latest(&self) -> Option<u64> {
         let before = self.complete.iter().rev().nth(1)?.checkpoint;
         let own = self.started_from.as_ref().is_none_or(|(number, _)| *number != before);
         own.then_some(before)
     }
 
-    /// Passes over the newest checkpoint, which can't be read, and returns true, if the options
-    /// allow that and another one is kept. Its objects stay until a newer checkpoint is complete,
-    /// and so does its place in the job's log.
+    /// Passes over the newest complete checkpoint, which can't be read, so that restores use the one before. Returns false and
+    /// changes nothing if the options forbid that or no other own checkpoint is kept. Its objects, and its place in the job's
+    /// log, stay until a newer checkpoint is complete.
     pub fn pass_over_latest(&mut self) -> bool {
         let may = self.config.falls_back && self.before_latest().is_some();
         let passed_over = if may { self.complete.pop_back() } else { None };

@@ -5,17 +5,18 @@ use crate::execution_graph::TaskIndex;
 use model::{OperatorId, StateHandle, SubtaskSnapshot};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The subtasks that a checkpoint is about.
+/// The subtasks and coordinators that a checkpoint covers, as the JobMaster determines them when it begins.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Scope {
-    /// The subtasks that have to acknowledge.
+    /// The subtasks that have to acknowledge the checkpoint.
     pub tasks: BTreeSet<TaskIndex>,
-    /// The subtasks that end with the checkpoint, because all of their sources have no more data.
+    /// The subtasks among `tasks` that end with the checkpoint, because all their sources have no more data or the job stops.
     pub last: BTreeSet<TaskIndex>,
-    /// The parts of all other subtasks, as the latest checkpoint has them: they have finished, or their region waits for slots.
+    /// The parts of all other subtasks, from the latest checkpoint: they have finished, or their region waits for slots.
     pub others: BTreeMap<TaskIndex, SubtaskSnapshot>,
-    /// True if coordinators have to take snapshots.
+    /// True if some coordinators run and have to take snapshots first.
     pub coordinated: bool,
-    /// The states of coordinators that take none, as the latest checkpoint has them: their region waits for slots.
+    /// The states of the coordinators that take no snapshot because their region waits for slots, from the latest checkpoint
+    /// (`None`: no state).
     pub coordinators: BTreeMap<OperatorId, Option<StateHandle>>,
 }

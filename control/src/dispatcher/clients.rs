@@ -10,26 +10,26 @@ use std::time::Duration;
 /// Longest time that one beat holds for. A client that wants more beats again.
 const HOLDS_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// The time until which each job with an attached client may run without another beat. Times are
-/// monotonic.
+/// For each job that is bound to an attached client: the time until which it may run without another beat. Monotonic.
 #[derive(Debug, Clone, Default)]
 pub struct AttachedClients {
     until: BTreeMap<JobId, Duration>,
 }
 
 impl AttachedClients {
-    /// Binds the job to its client, or takes note that the client lives: without another beat the job's time is over
-    /// at `now` + `timeout`, at most a day later. A later beat may also shorten the time.
+    /// Binds the job to its client, or records that the client lives: without another beat the job's time is over at `now` +
+    /// `timeout` (at most a day later). A later beat may also shorten the time.
     pub fn beat(&mut self, job: JobId, now: Duration, timeout: Duration) {
         self.until.insert(job, now.saturating_add(timeout.min(HOLDS_MAX)));
     }
 
-    /// Returns when the next job's time is over; `None` if no job is bound.
+    /// Returns the monotonic time at which the next job's time is over; `None` if no job is bound.
     pub fn next(&self) -> Option<Duration> {
         self.until.values().min().copied()
     }
 
-    /// Takes out the jobs whose time is over, by id. Each is returned once: the caller cancels those that still run.
+    /// Removes and returns the jobs whose time is over at `now` (monotonic), by id. Each is returned once: the caller cancels
+    /// those that still run.
     pub fn deserted(&mut self, now: Duration) -> Vec<JobId> {
         let over: Vec<JobId> =
             self.until.iter().filter(|(_, until)| **until <= now).map(|(job, _)| *job).collect();

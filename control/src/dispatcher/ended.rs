@@ -4,15 +4,15 @@
 use model::{JobId, JobStatus};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Limits on how many ended jobs are remembered, and for how long.
+/// Limits on how many ended jobs a Dispatcher remembers, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
-    /// Maximum number of jobs (`jobstore.max-capacity`); the job that ended first is forgotten first.
+    /// Maximum number of jobs (`jobstore.max-capacity`); beyond it the job that ended first is forgotten first.
     pub jobs_max: usize,
-    /// Maximum size of the details of all jobs together, in bytes; the details of the job that ended first are deleted
-    /// first.
+    /// Maximum size of the details of all jobs together, in bytes; beyond it the details of the job that ended first are
+    /// deleted first, and the job itself is still remembered.
     pub details_bytes_max: u64,
-    /// Time after a job's end for which the job is remembered, in milliseconds (`jobstore.expiration-time`).
+    /// Time after a job's end at which the job is forgotten, in milliseconds (`jobstore.expiration-time`).
     pub age_ms_max: u64,
 }
 
@@ -23,11 +23,11 @@ pub struct EndedJob {
     pub status: JobStatus,
     /// The time of the job's end, in Unix milliseconds.
     pub end_ms: u64,
-    /// Size of the job's stored details in bytes; 0 if there are none.
+    /// Size of the job's stored details in bytes; 0 if none are stored.
     pub details_bytes: u64,
 }
 
-/// The ended jobs that a Dispatcher remembers.
+/// The ended jobs that a Dispatcher remembers. Their ids are refused for new submissions until they are forgotten.
 #[derive(Debug, Clone)]
 pub struct EndedJobs {
     retention: Retention,
@@ -54,7 +54,7 @@ impl EndedJobs {
         }
     }
 
-    /// Returns the number of jobs that were forgotten, by the state in which they ended.
+    /// Returns the number of jobs that were forgotten since the Dispatcher's start, by the state in which they ended.
     pub fn forgotten(&self) -> &BTreeMap<JobStatus, u64> {
         &self.forgotten
     }
@@ -64,7 +64,7 @@ impl EndedJobs {
         self.jobs.get(&job)
     }
 
-    /// Remembers an ended job.
+    /// Remembers a job that has ended. A job must be added once only.
     pub fn keep(&mut self, job: JobId, ended: EndedJob) {
         debug_assert!(!self.jobs.contains_key(&job), "job {job} ends once");
         self.jobs.insert(job, ended);
@@ -75,8 +75,8 @@ impl EndedJobs {
         }
     }
 
-    /// Returns the jobs that are to be forgotten at `now_ms` (Unix), each once. The caller deletes what is stored about
-    /// each job, then calls [`EndedJobs::forget`] or [`EndedJobs::forget_failed`].
+    /// Returns the jobs that are too many or too old at `now_ms` (Unix milliseconds), each once; they are still remembered. The
+    /// caller deletes what is stored about each, then calls [`EndedJobs::forget`] or [`EndedJobs::forget_failed`].
     pub fn take_due(&mut self, now_ms: u64) -> Vec<JobId> {
         let mut due = Vec::new();
         while let Some((end_ms, job)) = self.by_age.first().copied() {
@@ -90,8 +90,8 @@ impl EndedJobs {
         due
     }
 
-    /// Returns the jobs whose details are to be deleted because all details together exceed the limit. From then on
-    /// these jobs count as having no details.
+    /// Returns the jobs whose details the caller has to delete because all details together exceed the limit, the job that
+    /// ended first before the others. From then on these jobs count as having no details.
     pub fn take_excess_details(&mut self) -> Vec<JobId> {
         let mut excess = Vec::new();
         while self.details_bytes > self.retention.details_bytes_max {
@@ -102,7 +102,7 @@ impl EndedJobs {
         excess
     }
 
-    /// Forgets a job; its id may be used again.
+    /// Forgets a job and counts it as forgotten; its id may be used again. Does nothing if the job is not remembered.
     pub fn forget(&mut self, job: JobId) {
         self.drop_details(job);
         if let Some(ended) = self.jobs.remove(&job) {
@@ -111,7 +111,7 @@ impl EndedJobs {
         }
     }
 
-    /// Records that what is stored about a job could not be deleted. [`EndedJobs::take_due`] will return the job again.
+    /// Records that what is stored about a job could not be deleted, so that [`EndedJobs::take_due`] returns the job again.
     pub fn forget_failed(&mut self, job: JobId) {
         if let Some(ended) = self.jobs.get(&job) {
             self.by_age.insert((ended.end_ms, job));

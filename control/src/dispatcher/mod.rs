@@ -28,10 +28,10 @@ use thiserror::Error;
 /// The first and the longest pause between attempts to record a job's result.
 const RECORD_RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
-/// The number of jobs that a cluster runs.
+/// The number of jobs that a cluster runs, and whether it ends with them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// The cluster runs any number of jobs.
+    /// The cluster runs any number of jobs and outlives them.
     Session,
     /// The cluster runs its application's one job and ends with it.
     Application,
@@ -54,34 +54,34 @@ impl Mode {
     }
 }
 
-/// The origin of a submission.
+/// The origin of a submission, which matters in clusters with one job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// A client submits the job.
+    /// A client submits the job; refused if the cluster runs one job only.
     Client,
     /// The cluster submits the job that it was started for.
     Own,
 }
 
-/// The reason why a job is refused. Nothing of it was stored.
+/// The reason why a submission is refused. Nothing of the job was stored, and the table has not changed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Refusal {
-    /// The job is being recovered, built or stored, or it is running or ending.
+    /// A job with this id is being recovered, built or stored, or it is running or ending.
     #[error("it is running already")]
     DuplicateRunning,
-    /// The job has ended, now or under an earlier Dispatcher.
+    /// A job with this id has ended in this state, now or under an earlier Dispatcher.
     #[error("it has already ended as {0}")]
     DuplicateTerminated(JobStatus),
     /// Some vertices have resource specs and the listed ones have none.
     #[error("some vertices have resource specs, these do not: {}", .0.join(", "))]
     PartialResources(Vec<String>),
-    /// The graph fails [`job_graph::check`].
+    /// The job graph is invalid: [`job_graph::check`] has found this fault.
     #[error(transparent)]
     Graph(#[from] job_graph::GraphError),
-    /// The cluster runs one job only.
+    /// The cluster runs only the job that it was started for, in this mode.
     #[error("the cluster runs one job only ({})", .0.as_str())]
     SingleJob(Mode),
-    /// The Dispatcher is going down.
+    /// The Dispatcher shuts down and accepts no jobs.
     #[error("the Dispatcher is shutting down")]
     Closing,
 }
@@ -101,7 +101,7 @@ pub enum JobPhase {
     Ending,
 }
 
-/// The steps that follow when a job has ended, in the order in which they are done.
+/// A step that follows when a job has ended; the caller does them one by one, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EndStep {
     /// Store the job's details, then call [`JobTable::step_done`] even if storing failed.
@@ -109,11 +109,11 @@ pub enum EndStep {
     /// Record the job's result, then call [`JobTable::step_done`], [`JobTable::record_failed`] or
     /// [`JobTable::forget`]. Once the result is recorded, every later Dispatcher knows that the job has ended.
     RecordResult,
-    /// Delete the job's blobs.
+    /// Delete the job's blobs, then call [`JobTable::step_done`].
     DeleteBlobs,
-    /// End the job's program host, once no client collects results from it.
+    /// End the job's program host, once no client collects results from it, then call [`JobTable::step_done`].
     ReleaseHost,
-    /// End the cluster, because its only job has ended in this state.
+    /// End the cluster, because its only job has ended in this state; the last step, only if the cluster runs one job.
     EndCluster(JobStatus),
 }
 
@@ -132,7 +132,7 @@ impl Entry {
     }
 }
 
-/// The jobs of one Dispatcher: those it runs and the ended ones it remembers.
+/// The jobs of one Dispatcher: those that it runs or ends, and the ended ones that it remembers.
 #[derive(Debug, Clone)]
 pub struct JobTable {
     mode: Mode,
@@ -143,7 +143,7 @@ pub struct JobTable {
 }
 
 impl JobTable {
-    /// Returns an empty table. Recovery begins with [`JobTable::listed`].
+    /// Returns an empty table that waits for recovery; recovery begins with [`JobTable::listed`].
     pub fn new(mode: Mode, retention: Retention) -> Self {
         Self {
             mode,
@@ -154,17 +154,17 @@ impl JobTable {
         }
     }
 
-    /// Returns how many jobs the cluster runs.
+    /// Returns whether the cluster runs one job or many.
     pub fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// Returns the phase of a job that has not ended, or whose result is not recorded yet.
+    /// Returns the phase of a job; `None` if the job is unknown or all its end steps are done.
     pub fn phase(&self, job: JobId) -> Option<JobPhase> {
         self.jobs.get(&job).map(|entry| entry.phase)
     }
 
-    /// Lists the jobs that have a phase, in ascending order of their ids.
+    /// Iterates over the jobs that have a phase, in ascending order of their ids; remembered ended jobs are not among them.
     pub fn jobs(&self) -> impl Iterator<Item = (JobId, JobPhase)> {
         self.jobs.iter().map(|(id, entry)| (*id, entry.phase))
     }
@@ -174,26 +174,27 @@ impl JobTable {
         &self.ended
     }
 
-    /// Returns the ended jobs that the table remembers, to forget some of them.
+    /// Returns the ended jobs that the table remembers, mutably, so that the caller can forget some of them.
     pub fn ended_jobs_mut(&mut self) -> &mut EndedJobs {
         &mut self.ended
     }
 
-    /// Reserves the id of a job whose graph has to be built first.
+    /// Reserves the id of a job whose graph has to be built first: the job becomes [`JobPhase::Building`]. The caller calls
+    /// [`JobTable::admit`] with the graph, or [`JobTable::forget`].
     ///
     /// # Errors
-    /// The reason why the job is refused.
+    /// Returns the reason why the job is refused; nothing changes then.
     pub fn reserve(&mut self, job: JobId, origin: Origin) -> Result<(), Refusal> {
         self.check_id(job, origin)?;
         self.jobs.insert(job, Entry::new(JobPhase::Building));
         Ok(())
     }
 
-    /// Accepts a job graph. On `Ok` the caller stores the graph, then calls [`JobTable::stored`] or
-    /// [`JobTable::forget`].
+    /// Accepts a job graph after all checks: the job becomes [`JobPhase::Persisting`]. The caller stores the graph, then calls
+    /// [`JobTable::stored`] or [`JobTable::forget`]. The id may have been reserved.
     ///
     /// # Errors
-    /// The reason why the job is refused.
+    /// Returns the reason why the job is refused. A reserved id stays reserved then.
     pub fn admit(&mut self, graph: &JobGraph, origin: Origin) -> Result<(), Refusal> {
         if self.phase(graph.job_id) != Some(JobPhase::Building) {
             self.check_id(graph.job_id, origin)?;
@@ -225,8 +226,8 @@ impl JobTable {
         Ok(())
     }
 
-    /// Records that the graph is stored. Returns true if the caller has to run the job; false if the job is no longer
-    /// [`JobPhase::Persisting`].
+    /// Records that the graph of a job is stored, which makes it [`JobPhase::Running`]. Returns true if the caller has to start
+    /// the job; false, without a change, if the job is no longer [`JobPhase::Persisting`].
     pub fn stored(&mut self, job: JobId) -> bool {
         match self.jobs.get_mut(&job) {
             Some(entry) if entry.phase == JobPhase::Persisting => {
@@ -237,14 +238,13 @@ impl JobTable {
         }
     }
 
-    /// Removes a job that never started to run, or that another leader owns. This Dispatcher must not do anything for it
-    /// any more.
+    /// Removes a job that never started to run, or that another leader owns. Its end steps are not done.
     pub fn forget(&mut self, job: JobId) {
         self.jobs.remove(&job);
     }
 
-    /// Records that a running job has reached a terminal state. Returns the first end step; `None` if the job was not
-    /// running.
+    /// Records that a running job has reached the terminal state `status`: the job becomes [`JobPhase::Ending`]. Returns the
+    /// first end step, which the caller does; `None`, without a change, if the job was not running.
     pub fn ended(&mut self, job: JobId, status: JobStatus) -> Option<EndStep> {
         let steps = self.end_steps(status);
         let entry = self.jobs.get_mut(&job).filter(|entry| entry.phase == JobPhase::Running)?;
@@ -253,8 +253,8 @@ impl JobTable {
         entry.steps.front().copied()
     }
 
-    /// Records that the current end step is done. Returns the next step, or `None` if that was the last one. Once its
-    /// result is recorded, the job is remembered as `ended`.
+    /// Records that the current end step is done, and returns the next one; `None` if that was the last, or the job is not
+    /// ending. With [`EndStep::RecordResult`] done, the job is remembered as `ended`; after the last step it has no phase.
     pub fn step_done(&mut self, job: JobId, ended: EndedJob) -> Option<EndStep> {
         let entry = self.jobs.get_mut(&job).filter(|entry| entry.phase == JobPhase::Ending)?;
         let done = entry.steps.pop_front();
@@ -268,8 +268,9 @@ impl JobTable {
         next
     }
 
-    /// Records that a result could not be stored. Returns the pause before the next attempt. The attempts never end:
-    /// without a recorded result the next Dispatcher would run the job again.
+    /// Records that a job's result could not be stored. Returns the pause before the next attempt (1 s, doubling up to 30 s);
+    /// `None` if the job is not ending. The attempts never end: without a recorded result the next Dispatcher would run the job
+    /// again.
     pub fn record_failed(&mut self, job: JobId) -> Option<Duration> {
         let entry = self.jobs.get_mut(&job).filter(|entry| entry.phase == JobPhase::Ending)?;
         let pause = backoff(RECORD_RETRY.0, RECORD_RETRY.1, entry.failures);
@@ -290,7 +291,7 @@ impl JobTable {
         steps
     }
 
-    /// Refuses all further submissions.
+    /// Refuses all further submissions; jobs that are known go on.
     pub fn close(&mut self) {
         self.closing = true;
     }

@@ -6,10 +6,10 @@ use std::collections::{BTreeMap, VecDeque};
 /// The number of ended operations that are remembered.
 const ENDED_MAX: usize = 256;
 
-/// The name of an operation: its job, if it concerns one, and its id.
+/// The name of an operation: its job (`None` if it concerns none) and the id that the client chose for it.
 pub type OperationKey = (Option<JobId>, TriggerId);
 
-/// The operations of one leadership: those that run, and the newest that have ended.
+/// The operations of one leadership: those that run, and the newest 256 that have ended.
 #[derive(Debug, Default)]
 pub struct Operations {
     /// The outcome of each operation; `None` while it runs.
@@ -19,7 +19,8 @@ pub struct Operations {
 }
 
 impl Operations {
-    /// Adds an operation. Returns false if it is known already; it must not be begun a second time then.
+    /// Adds an operation as running. Returns false, without a change, if its key is known already; the operation must not be
+    /// begun a second time then.
     pub fn begin(&mut self, key: OperationKey) -> bool {
         if self.known.contains_key(&key) {
             return false;
@@ -28,7 +29,8 @@ impl Operations {
         true
     }
 
-    /// Records that an operation has ended. Beyond 256 ended operations the oldest is forgotten.
+    /// Records the outcome of an operation: a text for the client or the failure. Beyond 256 ended operations the oldest is
+    /// forgotten.
     pub fn end(&mut self, key: OperationKey, outcome: Result<String, FailureCause>) {
         self.known.insert(key, Some(outcome));
         self.ended.push_back(key);
@@ -39,7 +41,8 @@ impl Operations {
         }
     }
 
-    /// Returns the outcome of an operation, `Some(None)` while it runs, or `None` if it is not known.
+    /// Returns the outcome of an operation: `Some(Some(…))` once it has ended, `Some(None)` while it runs, `None` if it is not
+    /// known or was forgotten.
     pub fn get(&self, key: &OperationKey) -> Option<Option<&Result<String, FailureCause>>> {
         self.known.get(key).map(Option::as_ref)
     }

@@ -16,7 +16,7 @@ pub(super) enum Recovery {
     Done,
 }
 
-/// The content of the log of a job that an earlier Dispatcher left.
+/// The content of the log of a job that an earlier Dispatcher left, as the caller has read it.
 #[derive(Debug, Clone, Copy)]
 pub enum Found<'a> {
     /// The job has not ended, and this Dispatcher owns it now.
@@ -25,20 +25,20 @@ pub enum Found<'a> {
     Ended(EndedJob),
     /// The log is damaged, and this Dispatcher owns it now.
     Damaged,
-    /// There is no such job (any more).
+    /// The log is gone: there is no such job (any more).
     Nothing,
     /// Another leader owns the job.
     Superseded,
 }
 
-/// The action that follows for a recovered job.
+/// The action that the caller takes for a recovered job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Recovered {
     /// Start a JobMaster for the job.
     Run,
-    /// Keep the job's result; the job is not run.
+    /// Do nothing: the job has ended, and the table remembers its result.
     Keep,
-    /// The job can never run again: it fails now, for this reason (`None`: its log is damaged).
+    /// Fail the job now, because it can never run again: its graph has this error, or (`None`) its log is damaged.
     Fail(Option<job_graph::GraphError>),
     /// Do nothing: there is no such job.
     Nothing,
@@ -47,8 +47,9 @@ pub enum Recovered {
 }
 
 impl JobTable {
-    /// Takes the ids of all jobs that have a log. Returns the jobs whose logs have to be read: those that the table
-    /// does not know, because a job that was submitted to this Dispatcher meanwhile has a log too.
+    /// Takes the ids of all jobs that have a log. Those that the table does not know become [`JobPhase::Recovering`] and are
+    /// returned: the caller reads their logs and calls [`JobTable::recovered`]. Jobs that were submitted to this Dispatcher
+    /// meanwhile have a log too and are left out.
     pub fn listed(&mut self, jobs: &[JobId]) -> Vec<JobId> {
         let known =
             |table: &Self, job| table.jobs.contains_key(&job) || table.ended.get(job).is_some();
@@ -63,8 +64,8 @@ impl JobTable {
         left
     }
 
-    /// Adds a job whose log was found after recovery: a superseded leader wrote it late, and a client now submits the
-    /// same id again. Returns true if the log has to be read, false if the job is known already.
+    /// Adds a job as [`JobPhase::Recovering`] whose log was found after recovery: a superseded leader wrote it late, and a
+    /// client now submits the same id again. Returns true if the caller has to read the log, false if the job is known already.
     pub fn adopt(&mut self, job: JobId) -> bool {
         if self.jobs.contains_key(&job) || self.ended.get(job).is_some() {
             return false;
@@ -77,7 +78,8 @@ impl JobTable {
         true
     }
 
-    /// Records the content of a job's log and returns the action that follows.
+    /// Records the content of a job's log, moves the job to its next phase, and returns the action that follows:
+    /// [`Recovered::Leave`] if the job is not being recovered.
     pub fn recovered(&mut self, job: JobId, found: Found<'_>) -> Recovered {
         if self.phase(job) != Some(JobPhase::Recovering) {
             return Recovered::Leave;
@@ -117,7 +119,7 @@ impl JobTable {
         }
     }
 
-    /// Returns the number of logs read and the total number; (0, 0) while the logs are being listed, `None` once
+    /// Returns the number of logs that were read and the total number; (0, 0) while the logs are being listed, `None` once
     /// recovery is done.
     pub fn recovery_progress(&self) -> Option<(usize, usize)> {
         match self.recovery {
@@ -127,7 +129,7 @@ impl JobTable {
         }
     }
 
-    /// Returns true if recovery may still find a job of this id.
+    /// Returns true if recovery may still find a job of this id: the logs are being listed, or the job's log is being read.
     pub fn may_turn_up(&self, job: JobId) -> bool {
         self.recovery == Recovery::Listing || self.phase(job) == Some(JobPhase::Recovering)
     }

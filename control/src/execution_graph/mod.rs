@@ -20,16 +20,16 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A subtask's place in the table.
+/// A subtask's index in an [`ExecutionGraph`]: vertices in topological order, their subtasks in order within, from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskIndex(pub u32);
 
-/// A TaskExecutor in one incarnation, as it registered.
+/// A TaskExecutor in one incarnation, as it registered at the JobMaster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Worker {
-    /// Process of the TaskExecutor.
+    /// Process of the TaskExecutor, which stays the same when it registers again.
     pub resource_id: ResourceId,
-    /// Incarnation of the TaskExecutor.
+    /// Incarnation of the TaskExecutor, which differs with each registration at a ResourceManager.
     pub instance_id: InstanceId,
     /// Host name of the TaskExecutor's node, for users.
     pub host: String,
@@ -42,11 +42,11 @@ pub struct Placement {
     pub worker: Arc<Worker>,
     /// The slot that the attempt runs in.
     pub allocation: AllocationId,
-    /// The address at which the attempt's program host exchanges records.
+    /// The address (`host:port`) at which the attempt's program host exchanges records.
     pub data_address: Arc<str>,
 }
 
-/// The current attempt of one subtask.
+/// The current attempt of one subtask: its state, place and counts.
 #[derive(Debug, Clone)]
 pub struct Task {
     /// Number of the current attempt; the first is 0.
@@ -55,13 +55,13 @@ pub struct Task {
     pub state: ExecutionState,
     /// Counts of records and bytes so far.
     pub io: TaskIo,
-    /// The metrics that the subtask's functions last reported.
+    /// The values of the program's metrics that the attempt last reported.
     pub metrics: Arc<TaskMetrics>,
-    /// The place of the attempt, `None` before its deployment.
+    /// The place of the attempt; `None` before its deployment.
     pub placement: Option<Placement>,
-    /// The reason of the failure, `None` unless the attempt failed.
+    /// The reason of the failure; `None` unless the attempt failed.
     pub cause: Option<Box<FailureCause>>,
-    /// True if its TaskExecutor has confirmed the deployment.
+    /// True if the attempt's TaskExecutor has answered its deployment without refusing it.
     pub confirmed: bool,
     /// Reports in a row in which its TaskExecutor did not list it, though it had confirmed it.
     missed: u8,
@@ -95,7 +95,7 @@ impl Task {
         }
     }
 
-    /// Returns the time at which each state was entered, in Unix milliseconds.
+    /// Returns the time at which each state was entered, in Unix milliseconds; states that were not entered are missing.
     pub fn timestamps(&self) -> BTreeMap<ExecutionState, u64> {
         let at = |state: ExecutionState| self.entered.get(state as usize).copied().unwrap_or(0);
         ExecutionState::ALL
@@ -106,9 +106,8 @@ impl Task {
     }
 }
 
-/// Returns true if `to` may follow `from`. States may be skipped forwards (reports are batched, and
-/// a lost one is made good by the next), never walked backwards, and nothing follows a terminal
-/// one.
+/// Returns true if the state of an attempt may change from `from` to `to`. States may be skipped forwards (reports are batched,
+/// and a lost one is made good by the next), never entered again or walked backwards, and nothing follows a terminal state.
 pub fn may_follow(from: ExecutionState, to: ExecutionState) -> bool {
     use ExecutionState as S;
     if from.is_terminal() || from == to {
@@ -126,7 +125,7 @@ pub fn may_follow(from: ExecutionState, to: ExecutionState) -> bool {
     }
 }
 
-/// All subtasks of a job.
+/// All subtasks of a job with their current attempts. Decides nothing: applies the changes that its owner commands.
 #[derive(Debug, Clone)]
 pub struct ExecutionGraph {
     graph: Arc<JobGraph>,
@@ -143,8 +142,8 @@ pub struct ExecutionGraph {
 }
 
 impl ExecutionGraph {
-    /// Creates the subtasks of a graph that passed [`crate::job_graph::check`], each in its first
-    /// attempt. `id` becomes part of the attempts' ids and keeps those of different JobMasters
+    /// Creates the subtasks of a graph that passed [`crate::job_graph::check`], each in its first attempt (number 0) and
+    /// CREATED at `now_ms` (Unix milliseconds). `id` becomes part of the attempts' ids and keeps those of different JobMasters
     /// apart.
     pub fn new(graph: Arc<JobGraph>, id: u64, now_ms: u64) -> Self {
         let mut starts = Vec::with_capacity(graph.vertices.len() + 1);
@@ -163,12 +162,12 @@ impl ExecutionGraph {
         Self { graph, id, starts, by_vertex, tasks, counts, modified_ms: now_ms, changes: None }
     }
 
-    /// Returns the id that keeps this graph apart from those of other JobMasters of the job.
+    /// Returns the id that is part of the attempts' ids and keeps this graph apart from those of other JobMasters of the job.
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// Returns the graph that this was made of.
+    /// Returns the job graph that the subtasks were created from.
     pub fn graph(&self) -> &Arc<JobGraph> {
         &self.graph
     }
@@ -178,18 +177,19 @@ impl ExecutionGraph {
         self.modified_ms
     }
 
-    /// The number of subtasks.
+    /// Returns the number of subtasks of all vertices.
     #[expect(clippy::len_without_is_empty, reason = "a graph has a subtask")]
     pub fn len(&self) -> u32 {
         u32::try_from(self.tasks.len()).unwrap_or(u32::MAX)
     }
 
-    /// Returns the subtask at that index, `None` if the graph has fewer.
+    /// Returns the current attempt of the subtask at that index; `None` if the graph has fewer subtasks.
     pub fn task(&self, index: TaskIndex) -> Option<&Task> {
         self.tasks.get(index.0 as usize)
     }
 
-    /// Returns the indices of the subtasks of the vertex at that place of the topological order.
+    /// Returns the range of the [`TaskIndex`] numbers of the subtasks of the vertex at that place of the topological order;
+    /// empty if there is no such vertex.
     pub fn tasks_of(&self, vertex: usize) -> Range<u32> {
         match (self.starts.get(vertex), self.starts.get(vertex + 1)) {
             (Some(start), Some(end)) => *start..*end,
@@ -197,19 +197,20 @@ impl ExecutionGraph {
         }
     }
 
-    /// Returns the place of a vertex in the topological order.
+    /// Returns the place of a vertex in the topological order, from 0; `None` if the graph does not have the vertex.
     pub fn place_of(&self, vertex: JobVertexId) -> Option<usize> {
         self.by_vertex.get(&vertex).map(|place| *place as usize)
     }
 
-    /// Returns the place of the subtask's vertex and the subtask's number within it.
+    /// Returns the place of the subtask's vertex in the topological order, and the subtask's number within the vertex. The
+    /// index must be one of this graph.
     pub fn split(&self, index: TaskIndex) -> (usize, u32) {
         let vertex = self.starts.partition_point(|start| *start <= index.0).saturating_sub(1);
         let start = self.starts.get(vertex).copied().unwrap_or(0);
         (vertex, index.0 - start)
     }
 
-    /// Returns the id of a subtask's current attempt.
+    /// Returns the id of a subtask's current attempt; `None` if there is no such subtask.
     pub fn attempt_id(&self, index: TaskIndex) -> Option<ExecutionAttemptId> {
         let task = self.task(index)?;
         let (place, subtask) = self.split(index);
@@ -217,8 +218,8 @@ impl ExecutionGraph {
         Some(ExecutionAttemptId { graph: self.id, vertex, subtask, attempt: task.attempt })
     }
 
-    /// Returns the subtask whose *current* attempt this is; `None` for a superseded, a foreign or
-    /// an unknown one.
+    /// Returns the subtask whose *current* attempt this is; `None` for a superseded attempt, one of another graph, or an
+    /// unknown one.
     pub fn locate(&self, attempt: &ExecutionAttemptId) -> Option<TaskIndex> {
         if attempt.graph != self.id {
             return None;
@@ -229,7 +230,7 @@ impl ExecutionGraph {
         (index < range.end && current == Some(attempt.attempt)).then_some(TaskIndex(index))
     }
 
-    /// Describes a subtask for users: "name (3/8)".
+    /// Describes a subtask for users: "name (3/8)", counted from 1; empty if there is no such subtask.
     pub fn describe(&self, index: TaskIndex) -> String {
         let (place, subtask) = self.split(index);
         match self.graph.vertices.get(place) {
@@ -238,7 +239,8 @@ impl ExecutionGraph {
         }
     }
 
-    /// Moves a subtask to a state, if that is legal; says whether it was.
+    /// Moves a subtask's current attempt to a state and notes the time (Unix milliseconds). Returns false, without a change, if
+    /// [`may_follow`] forbids the step or there is no such subtask.
     pub fn advance(&mut self, index: TaskIndex, to: ExecutionState, now_ms: u64) -> bool {
         let Some(task) = self.tasks.get_mut(index.0 as usize) else {
             return false;
@@ -254,15 +256,15 @@ impl ExecutionGraph {
         true
     }
 
-    /// Notes why a subtask failed.
+    /// Records why a subtask's current attempt failed; its state does not change.
     pub fn blame(&mut self, index: TaskIndex, cause: FailureCause) {
         if let Some(task) = self.tasks.get_mut(index.0 as usize) {
             task.cause = Some(Box::new(cause));
         }
     }
 
-    /// Records a subtask's counts and the metrics of its functions. Reports may overtake each
-    /// other; counts only grow.
+    /// Records an attempt's reported counts and metrics. Reports may overtake each other: each count takes the higher value,
+    /// and the metrics of an older report are ignored.
     pub fn count(&mut self, index: TaskIndex, io: TaskIo, metrics: Arc<TaskMetrics>) {
         if let Some(task) = self.tasks.get_mut(index.0 as usize) {
             let old = task.io;
@@ -279,22 +281,23 @@ impl ExecutionGraph {
         }
     }
 
-    /// Gives a subtask its place.
+    /// Records the place of a subtask's current attempt; its state does not change.
     pub fn place(&mut self, index: TaskIndex, placement: Placement) {
         if let Some(task) = self.tasks.get_mut(index.0 as usize) {
             task.placement = Some(placement);
         }
     }
 
-    /// Records that the subtask's TaskExecutor has confirmed the deployment.
+    /// Records that the subtask's TaskExecutor has confirmed the deployment, from which on it must list the attempt in its
+    /// reports.
     pub fn confirm(&mut self, index: TaskIndex) {
         if let Some(task) = self.tasks.get_mut(index.0 as usize) {
             task.confirmed = true;
         }
     }
 
-    /// Records whether a full report of the subtask's TaskExecutor listed it. Returns the number of
-    /// reports in a row in which a confirmed, live subtask was missing, otherwise 0.
+    /// Records whether a full report of the subtask's TaskExecutor listed its attempt. Returns the number of reports in a row
+    /// in which a confirmed, not ended attempt was missing, otherwise 0.
     pub fn listed(&mut self, index: TaskIndex, listed: bool) -> u8 {
         let Some(task) = self.tasks.get_mut(index.0 as usize) else {
             return 0;
@@ -304,7 +307,8 @@ impl ExecutionGraph {
         task.missed
     }
 
-    /// Starts a new attempt of a subtask whose last one has ended, in state CREATED.
+    /// Replaces a subtask's attempt by the next one, in state CREATED and without place, counts and cause. To be called when
+    /// the former attempt has ended.
     pub fn renew(&mut self, index: TaskIndex, now_ms: u64) {
         let Some(task) = self.tasks.get_mut(index.0 as usize) else {
             return;
@@ -315,12 +319,13 @@ impl ExecutionGraph {
         self.note_change(index, ExecutionState::Created);
     }
 
-    /// Records every change of an attempt's state from now on, for [`ExecutionGraph::take_changes`].
+    /// From now on records every change of an attempt's state, for [`ExecutionGraph::take_changes`].
     pub fn watch(&mut self) {
         self.changes.get_or_insert_default();
     }
 
-    /// Returns the changes since the last call, in order; empty unless [`ExecutionGraph::watch`] was called.
+    /// Removes and returns the changes of attempts' states since the last call, in order; always empty unless
+    /// [`ExecutionGraph::watch`] was called.
     pub fn take_changes(&mut self) -> Vec<(ExecutionAttemptId, ExecutionState)> {
         self.changes.as_mut().map(std::mem::take).unwrap_or_default()
     }
@@ -344,17 +349,17 @@ impl ExecutionGraph {
         }
     }
 
-    /// The number of subtasks in a state.
+    /// Returns the number of subtasks whose current attempt is in that state.
     pub fn in_state(&self, state: ExecutionState) -> u32 {
         self.counts.get(state as usize).copied().unwrap_or(0)
     }
 
-    /// Returns true if every subtask has finished.
+    /// Returns true if every subtask is FINISHED.
     pub fn all_finished(&self) -> bool {
         self.in_state(ExecutionState::Finished) == self.len()
     }
 
-    /// Returns true if every subtask has ended.
+    /// Returns true if every subtask is FINISHED, CANCELED or FAILED.
     pub fn all_ended(&self) -> bool {
         let ended = self.in_state(ExecutionState::Finished)
             + self.in_state(ExecutionState::Canceled)
@@ -362,7 +367,7 @@ impl ExecutionGraph {
         ended == self.len()
     }
 
-    /// Returns the number of subtasks in each state, including states with none.
+    /// Returns the number of subtasks in each state; states without a subtask are left out.
     pub fn states(&self) -> BTreeMap<ExecutionState, u32> {
         ExecutionState::ALL
             .into_iter()
@@ -371,7 +376,7 @@ impl ExecutionGraph {
             .collect()
     }
 
-    /// Returns every vertex with every subtask, as REST shows them.
+    /// Returns every vertex with the current attempt of every subtask, as REST shows them.
     pub fn details(&self) -> Vec<VertexDetails> {
         let vertices = self.graph.vertices.iter().enumerate();
         vertices

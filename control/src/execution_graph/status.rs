@@ -5,7 +5,7 @@ use model::JobStatus;
 use std::collections::BTreeMap;
 use thiserror::Error;
 
-/// A step that the machine does not have.
+/// The error of a change of a job's state that is not allowed; nothing has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("a job can't go from {from} to {to}")]
 pub struct IllegalTransition {
@@ -15,7 +15,7 @@ pub struct IllegalTransition {
     pub to: JobStatus,
 }
 
-/// A job's state with its history.
+/// A job's state, and when it last entered each state. A globally terminal state is never left.
 #[derive(Debug, Clone)]
 pub struct StatusMachine {
     current: JobStatus,
@@ -23,7 +23,7 @@ pub struct StatusMachine {
 }
 
 impl StatusMachine {
-    /// Starts as INITIALIZING at `initialized_ms` and CREATED at `now_ms` (Unix milliseconds).
+    /// Starts in state CREATED, entered at `now_ms`, after INITIALIZING, entered at `initialized_ms` (both Unix milliseconds).
     pub fn new(initialized_ms: u64, now_ms: u64) -> Self {
         let entered = BTreeMap::from([
             (JobStatus::Initializing, initialized_ms),
@@ -32,23 +32,25 @@ impl StatusMachine {
         Self { current: JobStatus::Created, entered }
     }
 
-    /// Returns the state the job is in.
+    /// Returns the state that the job is in.
     pub fn current(&self) -> JobStatus {
         self.current
     }
 
-    /// Returns the time of each state's latest entry, in Unix milliseconds.
+    /// Returns the time of the latest entry into each state, in Unix milliseconds; states that were never entered are missing.
     pub fn entered(&self) -> &BTreeMap<JobStatus, u64> {
         &self.entered
     }
 
-    /// Returns true if `to` may follow now.
+    /// Returns true if the job may change from its current state to `to`.
     pub fn may(&self, to: JobStatus) -> bool {
         follows(self.current, to)
     }
 
-    /// Changes the state and notes when. An error means that the transition is not allowed; nothing
-    /// has changed then.
+    /// Changes the state to `to` and records the time (Unix milliseconds).
+    ///
+    /// # Errors
+    /// Returns [`IllegalTransition`] if `to` may not follow the current state; nothing has changed then.
     pub fn advance(&mut self, to: JobStatus, now_ms: u64) -> Result<(), IllegalTransition> {
         if !self.may(to) {
             return Err(IllegalTransition { from: self.current, to });

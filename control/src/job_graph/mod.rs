@@ -10,13 +10,13 @@ use thiserror::Error;
 #[cfg(test)]
 mod tests;
 
-/// Most subtasks of all vertices of one job.
+/// Maximum number of subtasks of all vertices of one job together.
 pub const SUBTASKS_MAX: u64 = 1_000_000;
-/// Most key groups, hence the highest maximum parallelism (Flink's bound).
+/// Maximum number of key groups of a vertex, and so the highest parallelism: 32,768, as in Flink.
 pub const MAX_PARALLELISM_MAX: u32 = 1 << 15;
-/// The most bytes of a job's name, which is in every list of jobs.
+/// Maximum length of a job's name in bytes; the name is in every list of jobs.
 pub const NAME_BYTES_MAX: u64 = 1_024;
-/// Most vertices of one job.
+/// Maximum number of vertices of one job; of edges ten times as many are allowed.
 pub const VERTICES_MAX: usize = 10_000;
 
 /// The reason why a graph cannot be run as a job.
@@ -25,7 +25,7 @@ pub enum GraphError {
     /// The graph has no vertices.
     #[error("it has no vertices")]
     Empty,
-    /// A number or size exceeds its bound.
+    /// A number or size in the graph exceeds its bound.
     #[error("it has {found} {what}, at most {max} are allowed")]
     TooLarge {
         /// The noun for the things counted, in the plural.
@@ -35,23 +35,23 @@ pub enum GraphError {
         /// The largest number allowed.
         max: u64,
     },
-    /// Two of the same id.
+    /// Two nodes, vertices or edges have the same id; names the kind and the id.
     #[error("{0} occurs twice")]
     Duplicate(String),
-    /// Parallelism 0, or above the maximum parallelism.
+    /// A vertex has parallelism 0, or more than its maximum parallelism or [`MAX_PARALLELISM_MAX`].
     #[error("vertex '{vertex}' has parallelism {parallelism}, it must be 1 to {max}")]
     Parallelism {
         /// Name of the vertex concerned.
         vertex: String,
         /// The vertex's parallelism.
         parallelism: u32,
-        /// The vertex's maximum parallelism.
+        /// The highest parallelism that the vertex may have.
         max: u32,
     },
-    /// A vertex without operators, or with an operator that does not exist or is in another vertex too.
+    /// The vertex of this name has no operators, or one that does not exist or is in another vertex too.
     #[error("the operators of vertex '{0}' do not exist or are in another vertex too")]
     Operators(String),
-    /// An edge from or to nothing, or against the order of the vertices.
+    /// The edge of this id starts or ends at an unknown vertex, or does not lead from an earlier vertex to a later one.
     #[error("edge {0} does not lead from an earlier vertex to a later one")]
     EdgeOrder(u32),
     /// A forward edge between vertices of different parallelism.
@@ -59,7 +59,7 @@ pub enum GraphError {
         "edge {edge} forwards subtask to subtask, but its sides have parallelism {from} and {to}"
     )]
     Forward {
-        /// Index of the edge in the graph.
+        /// Id of the edge.
         edge: u32,
         /// Parallelism of the producing vertex.
         from: u32,
@@ -68,7 +68,11 @@ pub enum GraphError {
     },
 }
 
-/// Checks a graph completely. The error names the first fault.
+/// Checks the whole graph: sizes, unique ids, parallelisms, operators and edges. Changes nothing; resource specs are checked by
+/// [`partial_resources`].
+///
+/// # Errors
+/// Returns the first fault found.
 pub fn check(graph: &JobGraph) -> Result<(), GraphError> {
     bound("bytes in its name", graph.name.len() as u64, NAME_BYTES_MAX)?;
     bound("vertices", graph.vertices.len() as u64, VERTICES_MAX as u64)?;
@@ -82,8 +86,8 @@ pub fn check(graph: &JobGraph) -> Result<(), GraphError> {
     check_edges(&graph.edges, &order)
 }
 
-/// Returns the names of the vertices without a resource spec if others have one; empty if all or
-/// none have.
+/// Returns the names of the vertices without a resource spec if other vertices have one, because such a job is refused; empty
+/// if all vertices or none have one.
 pub fn partial_resources(graph: &JobGraph) -> Vec<String> {
     if graph.vertices.iter().all(|v| v.resources.is_none()) {
         return Vec::new();

@@ -21,25 +21,27 @@ type OfWorker = (Arc<Worker>, Vec<ExecutionAttemptId>);
 
 impl JobCore {
     /// Returns true if the tasks of this job wait, after the end of their data, for a final checkpoint: the job has periodic
-    /// checkpoints, or sinks that commit, or reads without end, so that it may be stopped with a savepoint.
+    /// checkpoints, or sinks that commit, or reads without end, so that it may be stopped with a savepoint. If false, no
+    /// checkpoint of the job is ever taken.
     pub fn ends_with_checkpoint(&self) -> bool {
         self.checkpoints.is_periodic() || self.commits || !self.exec.graph().bounded
     }
 
-    /// Returns true if the tasks have to wait for a final checkpoint before they finish.
+    /// Returns the same as [`JobCore::ends_with_checkpoint`], unless a simulation breaks that rule: the value is sent to the
+    /// tasks, which finish at once at the end of their data if it is false.
     pub fn tasks_await_checkpoint(&self) -> bool {
         self.ends_with_checkpoint() && self.config.mutation.keeps(Rule::FinalCheckpointAwaited)
     }
 
-    /// Makes the job continue from a checkpoint of its own. Must be called before
-    /// [`JobCore::start`].
+    /// Makes the job continue from a complete checkpoint of its own. Must be called before [`JobCore::start`], for the newest
+    /// checkpoint that can be read; the numbers of new checkpoints continue after it.
     pub fn restore(&mut self, now: Now, restored: Arc<CheckpointMetadata>) {
         self.checkpoints.restore(now.unix_ms, restored, None);
     }
 
-    /// Makes the job start from a snapshot with this URI that is not its own. Must be called before
-    /// [`JobCore::start`]. State that the job's operators cannot read is dropped;
-    /// [`checkpoints::check`] has allowed that.
+    /// Makes the job start from a snapshot with this URI that is not its own (a savepoint or retained checkpoint). Must be
+    /// called before [`JobCore::start`]. State that the job's operators cannot read is dropped; [`checkpoints::check`] has
+    /// allowed that.
     pub fn start_from(&mut self, now: Now, mut snapshot: CheckpointMetadata, uri: String) {
         let nodes = &self.exec.graph().nodes;
         snapshot.operators.retain(|id, saved| {
@@ -49,19 +51,20 @@ impl JobCore {
         self.checkpoints.restore(now.unix_ms, Arc::new(snapshot), Some(uri));
     }
 
-    /// Adds the checkpoints that are kept beside the one that the job continues from; see [`Checkpoints::restore_older`].
+    /// Adds the job's kept checkpoints that are older than the restored one, the newest last, and lets numbers continue after
+    /// `newest`; see [`Checkpoints::restore_older`].
     ///
     /// [`Checkpoints::restore_older`]: checkpoints::Checkpoints::restore_older
     pub fn restore_older(&mut self, older: Vec<Arc<CheckpointMetadata>>, newest: u64) {
         self.checkpoints.restore_older(older, newest);
     }
 
-    /// Returns the numbers of the complete checkpoints that are still kept when the next one is complete.
+    /// Returns the numbers of the complete checkpoints that will still be kept when the next one is complete.
     pub fn kept_beside_next(&self) -> std::collections::BTreeSet<u64> {
         self.checkpoints.kept_beside_next()
     }
 
-    /// Returns the statistics of the job's checkpoints, as users see them.
+    /// Returns the statistics of the job's checkpoints, for users.
     pub fn checkpoint_report(&self) -> CheckpointReport {
         self.checkpoints.report()
     }
@@ -211,7 +214,7 @@ impl JobCore {
             || restores.into_iter().any(|state| self.exec.in_state(state) > 0)
     }
 
-    /// Returns the names of the objects of all complete checkpoints that the job keeps.
+    /// Returns the names of the objects of all complete checkpoints that the job keeps, their metadata objects included.
     pub fn kept_objects(&self) -> std::collections::BTreeSet<String> {
         self.checkpoints.kept_objects()
     }
@@ -407,8 +410,8 @@ impl JobCore {
         self.abort_savepoints(why);
     }
 
-    /// Handles the answer of the coordinators to a checkpoint: their snapshots, or the reason why
-    /// they could not be taken.
+    /// Handles the coordinators' answer to [`Command::SnapshotCoordinators`]: with their snapshots the barrier is given to the
+    /// sources; with a reason the checkpoint fails.
     pub fn coordinators_snapshotted(
         &mut self,
         now: Now,
@@ -419,7 +422,8 @@ impl JobCore {
         self.settle(now);
     }
 
-    /// Handles a subtask's acknowledgement: its part of the checkpoint is stored.
+    /// Handles a subtask's acknowledgement that its part of the checkpoint is stored. Objects of a part that comes too late, or
+    /// from a superseded attempt, are deleted.
     pub fn acknowledged(
         &mut self,
         now: Now,
@@ -434,7 +438,8 @@ impl JobCore {
         self.settle(now);
     }
 
-    /// Handles a subtask's refusal: it can't take part in the checkpoint, which is aborted.
+    /// Handles a subtask's refusal to take part in the checkpoint, which is aborted and counts as failed. Ignored if the
+    /// attempt is not current.
     pub fn declined(&mut self, now: Now, attempt: &ExecutionAttemptId, checkpoint: u64, why: &str) {
         if let Some(task) = self.exec.locate(attempt) {
             let why = format!("task '{}': {why}", self.exec.describe(task));
@@ -443,7 +448,8 @@ impl JobCore {
         }
     }
 
-    /// Handles the outcome of writing a checkpoint's pointer to the job's log.
+    /// Handles the outcome of [`Command::PersistCheckpoint`]. On success the checkpoint is complete; otherwise it has failed.
+    /// Regions that had to wait for the outcome may start again.
     pub fn checkpoint_persisted(
         &mut self,
         now: Now,
@@ -461,7 +467,7 @@ impl JobCore {
         self.settle(now);
     }
 
-    /// Returns the newest complete checkpoint.
+    /// Returns the newest complete checkpoint, or the snapshot that the job was started from; `None` if there is neither.
     pub fn latest_checkpoint(&self) -> Option<&Arc<CheckpointMetadata>> {
         self.checkpoints.latest()
     }

@@ -72,8 +72,8 @@ impl JobCore {
         self.out.push(Command::PublishResults { round: self.round });
     }
 
-    /// Handles the outcome of publishing by the coordinators. On failure the regions that they
-    /// serve run again.
+    /// Handles the outcome of [`Command::PublishResults`] with this `round`; another round is ignored. On success the job is
+    /// FINISHED; on failure the regions with coordinators run again.
     pub fn results_published(&mut self, now: Now, round: u64, outcome: Result<(), FailureCause>) {
         if !self.publishing || round != self.round {
             return;
@@ -87,8 +87,9 @@ impl JobCore {
         }
     }
 
-    /// Cancels the job for the user. While results are being published the cancellation waits, and
-    /// takes effect only if publishing fails: results that are partly visible can't be taken back.
+    /// Cancels the job for the user: its tasks are cancelled and the job becomes CANCELED when all have ended. Does nothing if
+    /// the job is ending already. While results are being published the cancellation waits, and takes effect only if publishing
+    /// fails: results that are partly visible can't be taken back.
     pub fn cancel(&mut self, now: Now) {
         if self.publishing {
             self.cancel_requested = true;
@@ -112,7 +113,8 @@ impl JobCore {
         self.stop_everything(now);
     }
 
-    /// Fails the job for good because something outside of its tasks failed.
+    /// Fails the job for good because something outside of its tasks failed: cancels all its tasks; the job becomes FAILED when
+    /// they have ended. The restart strategy is not asked. Does nothing if the job is ending already.
     pub fn fail(&mut self, now: Now, cause: FailureCause) {
         if self.status.may(JobStatus::Failing) {
             self.fail_job(cause, now);
@@ -128,7 +130,8 @@ impl JobCore {
         self.settle(now);
     }
 
-    /// Suspends the job: this JobMaster gives it up, and another one will take it over.
+    /// Suspends the job: this JobMaster gives it up without cancelling its tasks, and another one will take it over. No timer
+    /// runs any more.
     pub fn suspend(&mut self, now: Now) {
         self.timers.clear();
         self.advance_status(JobStatus::Suspended, now);

@@ -102,8 +102,9 @@ impl JobCore {
         }
     }
 
-    /// Yields slots that the job holds and can't use yet to other jobs, as far as it has those that
-    /// are wanted. The rest is owed: it is returned when a region finishes.
+    /// Frees slots that the job holds and can't use yet, for other jobs that want these amounts. What the job has not free is
+    /// owed: its slots are returned, not reused, when a region finishes. Called when the ResourceManager asks the job to yield;
+    /// a new call replaces what is owed.
     pub fn give_way(&mut self, now: Now, wanted: &[ResourceRequirement]) {
         if !self.is_live() {
             return;

@@ -33,100 +33,104 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The time, in both forms.
+/// The current time by both clocks, as the caller read them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Now {
-    /// Monotonic time since an arbitrary start.
+    /// Monotonic time since an arbitrary start, the same for all calls of one core.
     pub mono: Duration,
     /// Wall-clock time in Unix milliseconds, for users.
     pub unix_ms: u64,
 }
 
-/// The configuration of one job under one JobMaster.
+/// The settings of one job under one JobMaster, fixed for the JobMaster's life.
 #[derive(Debug, Clone)]
 pub struct JobConfig {
     /// The restart strategy, and the failures that it is asked about.
     pub restart: RestartPolicy,
-    /// Maximum time a region waits for slots (`slot.request.timeout`); after that the region fails.
+    /// Maximum time a region waits for slots (`slot.request.timeout`); after that the region fails, unless the job makes
+    /// progress without it.
     pub slot_timeout: Duration,
     /// Number of failures kept in the history (`web.exception-history-size`).
     pub history: usize,
-    /// Keeps attempts of this JobMaster apart from those of others.
+    /// The id of the execution graph; keeps attempts of this JobMaster apart from those of others.
     pub graph_id: u64,
-    /// Start of the random numbers for restart jitter.
+    /// The start of the random numbers for restart jitter.
     pub seed: u64,
-    /// Unix milliseconds of the submission.
+    /// Time of the job's submission, in Unix milliseconds.
     pub initialized_ms: u64,
-    /// [`Mutation::None`] outside of the simulation.
+    /// A rule that a simulation breaks on purpose; [`Mutation::None`] in production.
     pub mutation: Mutation,
     /// The settings of the job's checkpoints.
     pub checkpoints: CheckpointConfig,
 }
 
-/// A command for the caller; commands are carried out in order.
+/// A command for the caller, from [`JobCore::take_commands`]; commands are carried out in order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
     /// Declare to the ResourceManager all slots that the job needs. The amounts replace the ones
     /// declared before.
     Declare(Vec<ResourceRequirement>),
-    /// Send tasks to a TaskExecutor. Its answer is [`JobCore::deploy_answered`].
+    /// Send tasks to a TaskExecutor. Its answer is given to [`JobCore::deploy_answered`].
     Deploy(Deployment),
-    /// Have attempts cancelled; they report when they have ended.
+    /// Ask a TaskExecutor to cancel attempts; it reports when they have ended.
     CancelTasks {
         /// TaskExecutor that the command goes to.
         worker: Arc<Worker>,
-        /// Execution attempts that the message concerns.
+        /// The execution attempts that are meant.
         attempts: Vec<ExecutionAttemptId>,
     },
-    /// A slot that its TaskExecutor believes the job to hold, and that it does not, or not any more.
+    /// Ask a TaskExecutor to free a slot that the job does not need or does not hold (any more).
     FreeSlot {
         /// TaskExecutor that the command goes to.
         worker: Arc<Worker>,
         /// Allocation of the slot concerned.
         allocation: AllocationId,
     },
-    /// Restart the coordinators of a region, because it has its slots; those of other regions go on. The result comes back
-    /// through [`JobCore::coordinators_started`].
+    /// Start, or start anew, the coordinators of a region, because it has its slots; those of other regions go on. The result
+    /// comes back through [`JobCore::coordinators_started`].
     StartCoordinators {
-        /// Number of this start.
+        /// Number of this start; names it in the result and in reports of failure.
         round: u64,
         /// The operators whose coordinators are meant.
         operators: BTreeSet<OperatorId>,
         /// The states that the coordinators are restored with.
         restore: Vec<(OperatorId, StateHandle)>,
     },
-    /// The coordinators take their snapshots. The answer is [`JobCore::coordinators_snapshotted`].
+    /// Have the coordinators take their snapshots. The answer is given to [`JobCore::coordinators_snapshotted`].
     SnapshotCoordinators {
         /// The number of the checkpoint.
         checkpoint: u64,
     },
-    /// Give the barrier of a checkpoint to sources.
+    /// Give the barrier of a checkpoint to the sources on one TaskExecutor.
     TriggerCheckpoint {
         /// TaskExecutor that the command goes to.
         worker: Arc<Worker>,
         /// The attempts of tasks with sources.
         attempts: Vec<ExecutionAttemptId>,
-        /// Barrier that the checkpoint's sources are to send.
+        /// The barrier that the sources are to send.
         barrier: CheckpointBarrier,
     },
     /// Store a checkpoint's metadata, then append its pointer to the job's log. The answer is
     /// [`JobCore::checkpoint_persisted`].
     PersistCheckpoint(Arc<CheckpointMetadata>),
-    /// Copy the parts of a savepoint into its folder, then store its metadata there. The answer is [`JobCore::savepoint_stored`].
+    /// Copy the parts of a savepoint into its folder, then store its metadata there. The outcome is given to
+    /// [`JobCore::savepoint_stored`].
     StoreSavepoint {
-        /// The number of the request.
+        /// The number of the request ([`SavepointRequest::number`]).
         number: u64,
         /// The parts, as the subtasks have stored them.
         metadata: Arc<CheckpointMetadata>,
     },
-    /// A savepoint that was asked for is complete, or will never be. The one of a stop ends with the job.
+    /// Answer the user: a savepoint that was asked for is complete, or will never be. For a stop this comes when the job has
+    /// finished.
     SavepointEnded {
         /// The number of the request.
         number: u64,
-        /// The URI of the savepoint's folder, or the reason why there is none.
+        /// The URI of the savepoint's folder (for a checkpoint its number), or the reason why there is none.
         outcome: Result<String, String>,
     },
-    /// Tell subtasks how a checkpoint has ended. If it is complete they commit, so they must all hear it.
+    /// Tell subtasks on one TaskExecutor how a checkpoint has ended. If it is complete they commit, so all of them must hear
+    /// it.
     NotifyCheckpoint {
         /// TaskExecutor that the command goes to.
         worker: Arc<Worker>,
@@ -134,46 +138,47 @@ pub enum Command {
         attempts: Vec<ExecutionAttemptId>,
         /// The number of the checkpoint.
         checkpoint: u64,
-        /// True if it is complete.
+        /// True if the checkpoint is complete, false if it was aborted or is a savepoint without commits.
         complete: bool,
     },
-    /// Tell the coordinators how a checkpoint has ended.
+    /// Tell the coordinators that run how a checkpoint has ended.
     CoordinatorsCheckpointEnded {
         /// The number of the checkpoint.
         checkpoint: u64,
-        /// True if it is complete.
+        /// True if the checkpoint is complete, false if it was aborted or is a savepoint without commits.
         complete: bool,
     },
-    /// A checkpoint will never be complete, for this reason.
+    /// Log that a checkpoint will never be complete, for this reason.
     CheckpointAborted {
         /// The number of the checkpoint.
         checkpoint: u64,
-        /// Reason as text for people.
+        /// The reason as text, for log lines and users.
         why: String,
     },
-    /// Delete objects of the checkpoint directory that no checkpoint refers to any more.
+    /// Delete these objects of the checkpoint directory: no checkpoint refers to them any more.
     DiscardObjects(BTreeSet<String>),
-    /// List the objects of the job's checkpoints with numbers below this one and delete those that are not to be kept. The
-    /// pointer of checkpoint `below` is in the job's log.
+    /// List the objects of the job's checkpoints with numbers below this one, and delete those that are not in `keep`:
+    /// leftovers of failed checkpoints. The pointer of checkpoint `below` is in the job's log.
     DeleteOrphans {
         /// The number of the newest complete checkpoint.
         below: u64,
         /// The names of the objects that stay.
         keep: BTreeSet<String>,
     },
-    /// Every task has finished: coordinators publish. The outcome is [`JobCore::results_published`].
+    /// Have the coordinators publish their results, because every task has finished. The outcome is given to
+    /// [`JobCore::results_published`].
     PublishResults {
-        /// Number of this try.
+        /// Number of this try; names it in the outcome.
         round: u64,
     },
-    /// Tell the coordinators that nothing will be published.
+    /// Tell the coordinators that nothing will be published, because the job ends without finishing.
     AbandonResults,
-    /// The job's slots or attempts on a TaskExecutor have changed: send them with the next
+    /// The job's slots or attempts on this TaskExecutor have changed: send them ([`JobCore::holdings`]) with the next
     /// heartbeat.
     HoldingsChanged(ResourceId),
-    /// The job's state has changed.
+    /// The job has entered this state: tell whoever watches the job.
     StatusChanged(JobStatus),
-    /// The job has ended; nothing follows.
+    /// The job has ended globally in this state; no command follows.
     Ended(JobStatus),
 }
 
@@ -238,7 +243,8 @@ enum Coordinators {
     Up,
 }
 
-/// The state of one job under one JobMaster.
+/// The state of one job under one JobMaster. Each event returns nothing: the commands that follow are taken by
+/// [`JobCore::take_commands`].
 #[derive(Debug)]
 pub struct JobCore {
     config: JobConfig,
@@ -278,8 +284,8 @@ pub struct JobCore {
 }
 
 impl JobCore {
-    /// Creates the core of a job whose graph passed [`crate::job_graph::check`]. It issues no
-    /// commands before [`JobCore::start`].
+    /// Creates the core of a job, in state CREATED, whose graph passed [`crate::job_graph::check`]. It issues no commands
+    /// before [`JobCore::start`].
     pub fn new(graph: Arc<JobGraph>, config: JobConfig, now: Now) -> Self {
         let coordinated = coordinated_operators(&graph);
         let exec = ExecutionGraph::new(graph, config.graph_id, now.unix_ms);
@@ -318,8 +324,8 @@ impl JobCore {
         }
     }
 
-    /// Takes out the pending commands, in order. Several changes of the holdings on one
-    /// TaskExecutor become one notice, after everything else.
+    /// Removes and returns the pending commands, in order; to be called after every event. Several changes of the holdings on
+    /// one TaskExecutor become one notice, after everything else.
     pub fn take_commands(&mut self) -> Vec<Command> {
         let mut changed = BTreeSet::new();
         let mut commands = std::mem::take(&mut self.out);
@@ -335,18 +341,18 @@ impl JobCore {
         commands
     }
 
-    /// Records every change of an attempt's state from now on, for [`JobCore::take_task_changes`].
+    /// From now on records every change of an attempt's state, for [`JobCore::take_task_changes`].
     pub fn watch_tasks(&mut self) {
         self.exec.watch();
     }
 
-    /// Returns the changes of attempts' states since the last call, in order; empty unless [`JobCore::watch_tasks`] was
-    /// called.
+    /// Removes and returns the changes of attempts' states since the last call, in order; always empty unless
+    /// [`JobCore::watch_tasks`] was called.
     pub fn take_task_changes(&mut self) -> Vec<(ExecutionAttemptId, ExecutionState)> {
         self.exec.take_changes()
     }
 
-    /// Returns the job's state.
+    /// Returns the job's current state.
     pub fn status(&self) -> JobStatus {
         self.status.current()
     }
@@ -361,13 +367,13 @@ impl JobCore {
         &self.exec
     }
 
-    /// Returns the newest failure, `None` if there was none.
+    /// Returns the newest failure of the history, with its concurrent ones; `None` if there was none.
     pub fn last_failure(&self) -> Option<&FailureRecord> {
         self.failures.front()
     }
 
-    /// Returns what the job declares at the ResourceManager: the slots for all that has not
-    /// finished; nothing once the job is ending.
+    /// Returns what the job declares at the ResourceManager: the slots for all that has not finished, whole amounts; empty once
+    /// the job is ending.
     pub fn requirements(&self) -> Vec<ResourceRequirement> {
         match self.status() {
             JobStatus::Created | JobStatus::Running | JobStatus::Restarting => {
@@ -377,8 +383,8 @@ impl JobCore {
         }
     }
 
-    /// Returns the times of the submission, of the end (if it has ended) and of the latest change
-    /// of the job or a subtask, in Unix milliseconds.
+    /// Returns the time of the submission, that of the end (`None` until the job has ended for good), and that of the latest
+    /// change of the job or a subtask, all in Unix milliseconds.
     pub fn times(&self) -> (u64, Option<u64>, u64) {
         let entered = self.status.entered();
         let ended = self.status().is_globally_terminal();
@@ -387,7 +393,7 @@ impl JobCore {
         (self.config.initialized_ms, end, changed.max(self.exec.modified_ms()))
     }
 
-    /// Returns the job's details, for users and the archive.
+    /// Returns the job's details at `now`, for REST and for the store of ended jobs.
     pub fn details(&self, now: Now) -> JobDetails {
         let entered = self.status.entered();
         let ended = self.status().is_globally_terminal();

@@ -17,24 +17,24 @@ use super::slots::NotRegistered;
 /// before the thing was there; the next one was not.
 const STRIKES: u8 = 2;
 
-/// The reason why a message does not reach a coordinator.
+/// The reason why a message is not passed to a coordinator now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Unroutable {
-    /// The attempt is superseded, ended or unknown.
+    /// The sending attempt is superseded, being cancelled, ended or unknown.
     #[error("the attempt is not current")]
     StaleAttempt,
-    /// There is no such operator, it has no coordinator, or the attempt belongs to another
-    /// operator.
+    /// There is no such operator, it has no coordinator, or the attempt's vertex does not contain it.
     #[error("the operator has no coordinator")]
     NoSuchOperator,
-    /// The coordinators are being started.
+    /// The coordinators are being started or wait for slots; the message may be sent again later.
     #[error("the coordinators are being started")]
     Unavailable,
 }
 
 impl JobCore {
-    /// States of tasks, in order. Returns the attempts that are not known here and have not ended: their
-    /// TaskExecutor is to end them.
+    /// Handles reported states of tasks on a TaskExecutor, in order: applies them, fails over regions of failed tasks, ends the
+    /// job after the last one. Returns the attempts that are not known here and have not ended, which the TaskExecutor is to
+    /// end. Returns [`NotRegistered`], and changes nothing, if it is not registered as `instance`.
     pub fn update_tasks(
         &mut self,
         now: Now,
@@ -104,10 +104,10 @@ impl JobCore {
         }
     }
 
-    /// Compares a TaskExecutor's full report, which comes with heartbeats, with the job's own
-    /// records, and issues commands that bring both together: cancels attempts and frees slots that
-    /// the job does not have, and fails tasks and slots that the TaskExecutor does not have. The
-    /// report lists slots whose offer was accepted, and attempts whose end was not confirmed yet.
+    /// Compares a TaskExecutor's full report, which comes with heartbeats, with the job's own records, and issues commands that
+    /// bring both together: cancels attempts and frees slots that the job does not have, and fails tasks and slots that two
+    /// reports in a row did not list. The report lists slots whose offer was accepted, and attempts whose end was not confirmed
+    /// yet. Ignored if the TaskExecutor is not registered as `instance`.
     pub fn reconcile(
         &mut self,
         now: Now,
@@ -177,8 +177,7 @@ impl JobCore {
         missing
     }
 
-    /// Checks that an attempt may send an event to the coordinator of an operator now. The error
-    /// says why not.
+    /// Checks that an attempt may send an event to the coordinator of an operator now; `Ok` if it may. Sends nothing itself.
     pub fn route_event(
         &self,
         attempt: &ExecutionAttemptId,
@@ -197,8 +196,7 @@ impl JobCore {
         self.coordinators_answer(operator)
     }
 
-    /// Checks that a client may send a request to the coordinator of an operator now. The error
-    /// says why not.
+    /// Checks that a client may send a request to the coordinator of an operator now; `Ok` if it may. Sends nothing itself.
     pub fn route_request(&self, operator: OperatorId) -> Result<(), Unroutable> {
         if !self.coordinated.contains_key(&operator) {
             return Err(Unroutable::NoSuchOperator);

@@ -15,21 +15,21 @@ use thiserror::Error;
 /// The most savepoints that may wait for one another.
 const WAITING_MAX: usize = 16;
 
-/// A savepoint that is asked for.
+/// A savepoint, a stop or a checkpoint that a user asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SavepointRequest {
-    /// Names the request in [`Command::SavepointEnded`].
+    /// Names the request in [`Command::SavepointEnded`]; chosen by the caller, unique within one JobMaster.
     pub number: u64,
-    /// A savepoint, one with which the job stops, or a checkpoint.
+    /// A savepoint, one with which the job stops, or a checkpoint that the job keeps like its periodic ones.
     pub kind: CheckpointKind,
-    /// The URI of the savepoint's folder; empty for a checkpoint.
+    /// The URI of the folder that the savepoint is stored in; empty for a checkpoint.
     pub folder: String,
 }
 
-/// The reason why a savepoint is not begun.
+/// The reason why a savepoint is not begun; nothing has changed then.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SavepointRefused {
-    /// Some tasks do not run.
+    /// Not all tasks run or come up; the job is in this state.
     #[error(
         "the job is {0}, and a savepoint needs all of its tasks to run; ask again when they do"
     )]
@@ -47,7 +47,7 @@ pub enum SavepointRefused {
         "a stop of the job with a savepoint waits already; the job ends with that savepoint, so ask again only if the stop fails"
     )]
     StopWaits,
-    /// Too many savepoints are waiting already.
+    /// This many savepoints are waiting already, the most that may wait.
     #[error("{0} savepoints of the job wait already")]
     TooMany(usize),
 }
@@ -71,10 +71,12 @@ struct Waiting {
 }
 
 impl JobCore {
-    /// Asks for a savepoint. The answer is [`Command::SavepointEnded`].
+    /// Asks for a savepoint, which begins at once or after the checkpoint in progress. The answer is
+    /// [`Command::SavepointEnded`] with the request's number. It fails if tasks that come up do not all run within
+    /// `execution.checkpointing.timeout`.
     ///
     /// # Errors
-    /// [`SavepointRefused`] if it can't be taken now; then nothing has changed.
+    /// Returns [`SavepointRefused`] if the savepoint can't be taken now; then nothing has changed and no answer follows.
     pub fn take_savepoint(
         &mut self,
         now: Now,
@@ -172,7 +174,8 @@ impl JobCore {
         }
     }
 
-    /// Handles the outcome of storing a savepoint in its folder.
+    /// Handles the outcome of [`Command::StoreSavepoint`] for the checkpoint with this number. On failure the savepoint is
+    /// aborted; after a stop's success its pointer is written to the job's log next.
     pub fn savepoint_stored(&mut self, now: Now, checkpoint: u64, outcome: Result<(), String>) {
         let running = self.savepoints.running.as_ref();
         let running = running.filter(|(number, _)| *number == checkpoint);

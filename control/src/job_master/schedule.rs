@@ -12,7 +12,8 @@ use std::time::Duration;
 pub(super) const PLACE_RETRY: Duration = Duration::from_secs(5);
 
 impl JobCore {
-    /// Starts the job: declares its requirements and waits for slots. Does nothing unless the job is `Created`.
+    /// Starts the job: it becomes RUNNING, declares its requirements and waits for slots. Does nothing unless the job is
+    /// CREATED.
     pub fn start(&mut self, now: Now) {
         if self.status() != JobStatus::Created {
             return;
@@ -140,8 +141,8 @@ impl JobCore {
         self.enter_phase(region, Phase::Active);
     }
 
-    /// Handles a TaskExecutor's answer to a deployment: the attempts it refused, or the reason why
-    /// the whole call failed.
+    /// Handles a TaskExecutor's answer to a deployment: the attempts that it refused, which fail, or the reason why the whole
+    /// call failed. In the latter case all `attempts` fail, and those that may run there are cancelled.
     pub fn deploy_answered(
         &mut self,
         now: Now,
@@ -191,8 +192,9 @@ impl JobCore {
         }
     }
 
-    /// Handles the outcome of starting coordinators: all of them answer, or they could not be
-    /// started.
+    /// Handles the outcome of [`Command::StartCoordinators`] with this `round`; another round is ignored. On success the region
+    /// is deployed. If there was no place for the program host, the region returns its slots and tries again after 5 s. On
+    /// another failure the region fails.
     pub fn coordinators_started(
         &mut self,
         now: Now,
@@ -238,15 +240,14 @@ impl JobCore {
         }
     }
 
-    /// Returns the monotonic time at which [`JobCore::tick`] is to be called next; `None` if
-    /// nothing is pending.
+    /// Returns the monotonic time at which [`JobCore::tick`] is to be called next at the latest; `None` if nothing is pending.
     pub fn next_deadline(&self) -> Option<Duration> {
         let region = self.timers.first().map(|(at, _)| *at);
         region.into_iter().chain(self.checkpoint_deadline()).min()
     }
 
-    /// Handles the passing of time: restarts regions whose pause is over, and fails those that have
-    /// waited too long for slots.
+    /// Handles the passing of time: restarts regions whose pause is over, fails those that have waited too long for slots,
+    /// begins checkpoints that are due and aborts those that are late.
     pub fn tick(&mut self, now: Now) {
         let mut resume = Vec::new();
         let mut starved = Vec::new();

@@ -12,14 +12,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// A TaskExecutor calls that is not registered in this incarnation.
+/// The error that a call comes from a TaskExecutor that is not registered at the JobMaster in this incarnation; the call has
+/// changed nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("the TaskExecutor is not registered in this incarnation")]
 pub struct NotRegistered;
 
 impl JobCore {
-    /// Registers a TaskExecutor. An earlier incarnation of it is removed, and its tasks have
-    /// failed.
+    /// Registers a TaskExecutor, so that it may offer slots. If an earlier incarnation is registered, that is removed, its
+    /// slots are lost and its tasks fail.
     pub fn register_worker(&mut self, now: Now, worker: Worker) -> Registration {
         let resource = worker.resource_id.clone();
         let registration = self.pool.register(&self.plan, worker);
@@ -31,8 +32,8 @@ impl JobCore {
         registration
     }
 
-    /// Returns what the job believes to hold on a TaskExecutor: the allocations, and the attempts
-    /// that have not ended.
+    /// Returns what the job believes to hold on a TaskExecutor: the allocations of slots, and the attempts that have not ended.
+    /// The JobMaster sends both to the TaskExecutor with heartbeats.
     pub fn holdings(&self, resource: &ResourceId) -> (Vec<AllocationId>, Vec<ExecutionAttemptId>) {
         let mut allocations = Vec::new();
         let mut attempts = Vec::new();
@@ -51,12 +52,15 @@ impl JobCore {
         (allocations, attempts)
     }
 
-    /// Takes the slots that a TaskExecutor offers, as far as the job needs them (a job that is ending needs none), and
-    /// deploys regions that are complete with them. Returns the accepted allocations, also those that were accepted
-    /// before; the TaskExecutor frees the others. `data_address` is where the job's program host on that
-    /// TaskExecutor exchanges records: where it differs from that of a slot the job holds already, the host was
-    /// replaced, and the slot's tasks count as failed. The error means that the TaskExecutor is not registered as
-    /// `instance`.
+    /// Takes the slots that a TaskExecutor offers, as far as the job needs them (a job that is ending needs none), and deploys
+    /// regions that are complete with them. Returns the accepted allocations, also those that were accepted before; the
+    /// TaskExecutor frees the others.
+    ///
+    /// `data_address` is where the job's program host on that TaskExecutor exchanges records. If it differs from that of an
+    /// offered slot that the job holds already, the host was replaced, and the slot's tasks fail.
+    ///
+    /// # Errors
+    /// Returns [`NotRegistered`] if the TaskExecutor is not registered as `instance`.
     pub fn offer(
         &mut self,
         now: Now,
@@ -100,8 +104,8 @@ impl JobCore {
         tasks.filter_map(|task| self.regions.of_task(task)).collect()
     }
 
-    /// Handles the loss of a TaskExecutor: it died, is unreachable, or has disconnected. Its slots
-    /// are lost and its tasks have failed.
+    /// Handles the loss of a TaskExecutor (it died, is unreachable, or has disconnected): its slots are removed, its tasks fail
+    /// with `cause`, and the requirements are declared again. Ignored if another incarnation is registered.
     pub fn worker_lost(
         &mut self,
         now: Now,
@@ -113,9 +117,10 @@ impl JobCore {
         self.slots_lost(&lost, cause, now);
     }
 
-    /// Handles a report that a slot is lost although its TaskExecutor lives. If `accepted` is false, the slot was never
-    /// offered because its program host could not be started, and the regions that wait for slots fail. If `accepted`
-    /// is true and the job does not hold the slot, the report is late and nothing changes.
+    /// Handles a report that a slot is lost although its TaskExecutor lives: its tasks fail with `cause`. If `accepted` is
+    /// false and the job does not hold the slot, the slot was never offered because its program host could not be started, and
+    /// all regions that wait for slots fail. If `accepted` is true and the job does not hold the slot, the report is late and
+    /// nothing changes.
     pub fn slot_failed(
         &mut self,
         now: Now,
@@ -164,8 +169,8 @@ impl JobCore {
         self.conclude(failed, now);
     }
 
-    /// Handles the ResourceManager's report that the declared requirements can't be met. Regions
-    /// that lack slots fail with its message, unless the job makes progress with the slots it has.
+    /// Handles the ResourceManager's report that the declared requirements can't be met. Regions that lack slots fail with this
+    /// message, unless the job makes progress with the slots that it has.
     pub fn not_enough_resources(&mut self, now: Now, message: &str) {
         if !self.is_live() {
             return;

@@ -17,23 +17,23 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Most state updates in one call.
+/// Maximum number of state updates in one call to a JobMaster.
 pub const UPDATES_PER_CALL_MAX: usize = 2_000;
 const RETRY_FIRST: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(2);
 
-/// One job on this TaskExecutor.
+/// One job on this TaskExecutor: its host, its JobMaster, its tasks and the reports that wait to be sent.
 #[derive(Debug, Clone)]
 pub struct Job {
     /// The program that the job's host runs; `None`: this process itself is the program.
     pub program: Option<BlobKey>,
-    /// The state of the job's program host.
+    /// The state of the job's program host on this TaskExecutor.
     pub host: Host,
-    /// True if a host is to be launched as soon as the last one has ended.
+    /// True if a host is to be launched as soon as the job has none: at once, or when the one that ends has ended.
     pub wants_host: bool,
     /// True if the JobLeaderService is watching for the job's JobMaster.
     pub watched: bool,
-    /// The JobMaster that accepted this TaskExecutor.
+    /// The connection to the JobMaster that accepted this TaskExecutor; `None` if there is none now.
     pub job_master: Option<Connection>,
     /// The allocations of the offer that has not been answered; `None` if no offer is under way.
     pub offering: Option<BTreeSet<AllocationId>>,
@@ -43,13 +43,13 @@ pub struct Job {
     outbox: Outbox,
 }
 
-/// The program host of a job. `launch` counts the launches of a job's host in this process, so that what a
-/// former one does is not taken for the present one's.
+/// The state of a job's program host on this TaskExecutor. `launch` numbers the launches of this process, so that reports about
+/// an earlier host are not taken for the present one's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Host {
     /// The job has no program host here.
     Absent,
-    /// A launch has been commanded and is not answered.
+    /// The host is being launched; its success or failure has not been reported.
     Launching {
         /// Number of the launch, unique within this process.
         launch: u64,
@@ -66,14 +66,14 @@ pub enum Host {
     },
 }
 
-/// The connection to a JobMaster.
+/// The connection to a job's JobMaster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Connection {
     /// Leadership of the JobMaster.
     pub id: JobMasterId,
-    /// The incarnation under which it knows this TaskExecutor.
+    /// The incarnation under which the JobMaster knows this TaskExecutor.
     pub instance: InstanceId,
-    /// Counts the connections of this process: an answer that belongs to an earlier one is not believed.
+    /// Number of the connection, unique within this process: answers that belong to an earlier connection are ignored.
     pub number: u64,
 }
 
@@ -87,32 +87,32 @@ struct Task {
     metrics: Arc<TaskMetrics>,
 }
 
-/// Something that the JobMaster has to know.
+/// A report that waits until the JobMaster has confirmed it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Report {
     /// A task's new state.
     State(TaskStateUpdate),
-    /// A slot was lost.
+    /// A slot was lost, because its program host has ended or could not be started.
     SlotFailed {
         /// Allocation of the slot concerned.
         allocation: AllocationId,
-        /// True if the JobMaster is known to have accepted the slot.
+        /// True if the JobMaster is known to have accepted the slot's offer.
         accepted: bool,
         /// Failure that is the reason, as users see it.
         cause: FailureCause,
     },
 }
 
-/// The next call to make.
+/// The reports that go into the next call to the JobMaster.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Batch {
-    /// States of tasks, in order.
+    /// States of tasks, in the order in which they came about; at most [`UPDATES_PER_CALL_MAX`].
     States(Vec<TaskStateUpdate>),
-    /// The loss of one slot.
+    /// The loss of one slot, which is a call of its own.
     SlotFailed {
         /// Allocation of the slot concerned.
         allocation: AllocationId,
-        /// True if the JobMaster is known to have accepted the slot.
+        /// True if the JobMaster is known to have accepted the slot's offer.
         accepted: bool,
         /// Failure that is the reason, as users see it.
         cause: FailureCause,
@@ -129,7 +129,8 @@ struct Outbox {
 }
 
 impl Job {
-    /// Starts the entry of a job that got its first slot.
+    /// Creates the entry of a job that got its first slot: without host, JobMaster or tasks, and with a host wanted. `program`
+    /// is what the host is to run; `None`: this process itself is the program.
     pub fn new(program: Option<BlobKey>) -> Self {
         Self {
             program,
@@ -145,7 +146,7 @@ impl Job {
         }
     }
 
-    /// Returns the launch number of the job's host if it takes tasks, otherwise `None`.
+    /// Returns the launch number of the job's host if it runs and takes tasks, otherwise `None`.
     pub fn host_up(&self) -> Option<u64> {
         match self.host {
             Host::Up { launch } => Some(launch),
@@ -153,17 +154,17 @@ impl Job {
         }
     }
 
-    /// Returns true if this is the present connection.
+    /// Returns true if the present connection has this number.
     pub fn is_connection(&self, number: u64) -> bool {
         self.job_master.is_some_and(|c| c.number == number)
     }
 
-    /// Returns true if this JobMaster is the connected one.
+    /// Returns true if the JobMaster with this session is connected.
     pub fn is_connected_to(&self, id: JobMasterId) -> bool {
         self.job_master.is_some_and(|c| c.id == id)
     }
 
-    /// Adds a task that is deployed into a slot.
+    /// Adds a task, in state DEPLOYING, that is deployed into the slot of that allocation.
     pub fn add_task(&mut self, attempt: ExecutionAttemptId, allocation: AllocationId) {
         let task = Task {
             allocation,
@@ -175,35 +176,36 @@ impl Job {
         self.tasks.insert(attempt, task);
     }
 
-    /// Removes a task that never started. Returns false if it was not here.
+    /// Removes a task that never started, without a report. Returns false if the task was not here.
     pub fn remove_task(&mut self, attempt: ExecutionAttemptId) -> bool {
         self.tasks.remove(&attempt).is_some()
     }
 
-    /// Returns true if the attempt is here, running or ended.
+    /// Returns true if the attempt is here: it runs, or has ended and its end was not confirmed.
     pub fn has_task(&self, attempt: ExecutionAttemptId) -> bool {
         self.tasks.contains_key(&attempt)
     }
 
-    /// Returns true if the attempt is here and has not ended.
+    /// Returns true if the attempt is here and has not ended (it may still be starting).
     pub fn is_running(&self, attempt: ExecutionAttemptId) -> bool {
         self.tasks.get(&attempt).is_some_and(|t| !t.state.is_terminal())
     }
 
-    /// Returns the attempts that have not ended.
+    /// Iterates over the attempts that are here and have not ended.
     pub fn running(&self) -> impl Iterator<Item = ExecutionAttemptId> {
         let running = self.tasks.iter().filter(|(_, t)| !t.state.is_terminal());
         running.map(|(attempt, _)| *attempt)
     }
 
-    /// Returns true if a task that has not ended is in this slot.
+    /// Returns true if a task that has not ended is in the slot of this allocation.
     pub fn slot_is_busy(&self, allocation: AllocationId) -> bool {
         let mut tasks = self.tasks.values();
         tasks.any(|t| t.allocation == allocation && !t.state.is_terminal())
     }
 
-    /// Takes in a host's report of a task. The report of an attempt that is unknown here, or that
-    /// has ended, is ignored. Returns true if a new report for the JobMaster was queued.
+    /// Takes in a program host's report of a task: records its state, counts and metrics, and queues a report to the JobMaster
+    /// if the state is later than the known one or the end of data is new. Returns true if one was queued. Ignored, with false,
+    /// if the attempt is unknown or has ended.
     pub fn update(&mut self, update: TaskStateUpdate) -> bool {
         let Some(task) = self.tasks.get_mut(&update.attempt) else {
             return false;
@@ -228,7 +230,7 @@ impl Job {
         true
     }
 
-    /// Fails every task that has not ended with this cause, because its host has ended.
+    /// Marks every task that has not ended as FAILED with this cause, because its host has ended, and queues the reports.
     pub fn fail_running(&mut self, cause: &FailureCause) {
         for (attempt, task) in &mut self.tasks {
             if task.state.is_terminal() {
@@ -246,19 +248,19 @@ impl Job {
         }
     }
 
-    /// Adds a report that a slot is lost. `accepted` is true if the JobMaster is known to have accepted the slot.
+    /// Queues a report that a slot is lost. `accepted` is true if the JobMaster is known to have accepted the slot.
     pub fn slot_failed(&mut self, allocation: AllocationId, accepted: bool, cause: FailureCause) {
         let report = Report::SlotFailed { allocation, accepted, cause };
         self.outbox.waiting.push_back(report);
     }
 
-    /// Returns true if every report was confirmed.
+    /// Returns true if the JobMaster has confirmed every report.
     pub fn reported_all(&self) -> bool {
         self.outbox.waiting.is_empty()
     }
 
-    /// Returns the next call with reports; `None` if there are none, one is under way, or the pause
-    /// after a failure is not over.
+    /// Returns the reports of the next call to the JobMaster and marks them as under way; `None` if there are none, a call is
+    /// under way, or the pause after a failure is not over at `now` (monotonic).
     pub fn next_batch(&mut self, now: Duration) -> Option<Batch> {
         let outbox = &mut self.outbox;
         if outbox.under_way > 0 || outbox.retry_at.is_some_and(|at| now < at) {
@@ -278,8 +280,8 @@ impl Job {
         (!states.is_empty()).then_some(Batch::States(states))
     }
 
-    /// Records that the call under way was answered: its reports are done, and the tasks whose end
-    /// was among them are removed. Returns the reports.
+    /// Records that the JobMaster has answered the call under way: its reports are removed and returned, and the tasks whose
+    /// end was among them are removed.
     pub fn batch_confirmed(&mut self) -> Vec<Report> {
         let n = self.outbox.under_way.min(self.outbox.waiting.len());
         debug_assert_eq!(n, self.outbox.under_way, "more reports are under way than wait");
@@ -297,7 +299,7 @@ impl Job {
         done
     }
 
-    /// Records that the call under way failed; the same reports are sent again after a pause.
+    /// Records that the call under way failed; the same reports are sent again after a pause of 50 ms, doubling up to 2 s.
     pub fn batch_failed(&mut self, now: Duration) {
         let outbox = &mut self.outbox;
         if outbox.under_way == 0 {
@@ -309,8 +311,7 @@ impl Job {
         outbox.failures = outbox.failures.saturating_add(1);
     }
 
-    /// Returns the monotonic time of the next try to send reports or offers; `None` if nothing
-    /// waits for one.
+    /// Returns the monotonic time of the next try to send reports or offers after a failure; `None` if nothing waits for one.
     pub fn deadline(&self) -> Option<Duration> {
         let reports = match (self.outbox.waiting.is_empty(), self.outbox.under_way) {
             (false, 0) => self.outbox.retry_at,
@@ -319,7 +320,8 @@ impl Job {
         [reports, self.offer_retry_at].into_iter().flatten().min()
     }
 
-    /// Returns true if offers may be made now: none is under way, and the pause after a failed one is over.
+    /// Returns true if slots may be offered at `now` (monotonic): no offer is under way, and the pause after a failed one is
+    /// over.
     pub fn may_offer(&mut self, now: Duration) -> bool {
         if self.offer_retry_at.is_some_and(|at| now < at) {
             return false;
@@ -328,14 +330,14 @@ impl Job {
         self.offering.is_none()
     }
 
-    /// Records that the offer under way was answered, and returns the allocations that were
-    /// offered.
+    /// Records that the JobMaster has answered the offer under way, and returns the allocations that were offered and not freed
+    /// since; empty if none was under way.
     pub fn offer_answered(&mut self) -> BTreeSet<AllocationId> {
         self.offer_failures = 0;
         self.offering.take().unwrap_or_default()
     }
 
-    /// Records that the offer under way failed; the same slots are offered again after a pause.
+    /// Records that the offer under way failed; slots may be offered again after a pause of 50 ms, doubling up to 2 s.
     pub fn offer_failed(&mut self, now: Duration) {
         let pause = backoff(RETRY_FIRST, RETRY_MAX, self.offer_failures);
         self.offering = None;
@@ -343,13 +345,13 @@ impl Job {
         self.offer_retry_at = Some(now.saturating_add(pause));
     }
 
-    /// Asks for a host to be launched; does nothing if there is one.
+    /// Asks for a host to be launched as soon as possible; without effect if one runs or is being launched.
     pub fn want_host(&mut self) {
         self.wants_host = !matches!(self.host, Host::Launching { .. } | Host::Up { .. });
     }
 
-    /// Ends the connection, and with it everything that was deployed, offered or reported over it.
-    /// Returns the connection that was open.
+    /// Ends the connection to the JobMaster: forgets all tasks, offers and reports that belong to it. Ends no host. Returns the
+    /// connection that was open; `None` if there was none.
     pub fn disconnect(&mut self) -> Option<Connection> {
         self.offering = None;
         self.offer_retry_at = None;
@@ -359,8 +361,8 @@ impl Job {
         self.job_master.take()
     }
 
-    /// Returns every task that is here with its newest state and counts; ended tasks too, until
-    /// their end was confirmed.
+    /// Returns every task that is here with its newest state, counts and metrics; ended tasks too, until the JobMaster has
+    /// confirmed their end.
     pub fn snapshot(&self) -> Vec<TaskStateUpdate> {
         let tasks = self.tasks.iter().map(|(attempt, task)| TaskStateUpdate {
             attempt: *attempt,

@@ -10,10 +10,10 @@ use model::LeaderSession;
 #[cfg(test)]
 mod tests;
 
-/// The phase of a leader process.
+/// The phase of a leader process; phases follow in this order and never go back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
-    /// Leadership was granted; an earlier process has not ended yet.
+    /// Leadership was granted; the process is not started because an earlier one has not ended yet.
     Created,
     /// The process was started and runs.
     Running,
@@ -21,7 +21,7 @@ pub enum Phase {
     Stopped,
 }
 
-/// An order for the leader shell; orders are carried out in sequence.
+/// An order for the caller, which starts and stops the processes; orders are carried out in sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// Start a process under this session, then call [`HandOver::answers`] when it answers and [`HandOver::ended`] when
@@ -29,13 +29,13 @@ pub enum Order {
     Start(LeaderSession),
     /// Stop the process; call [`HandOver::ended`] when it has ended.
     Stop(LeaderSession),
-    /// Have the process's address published: it answers and leads.
+    /// Confirm the leadership: the process answers and still leads, so its address may be published.
     Confirm(LeaderSession),
-    /// Answer the revocation: nothing of this session is left.
+    /// Answer the revocation of this session: no process of it is left.
     Revoked(LeaderSession),
-    /// The process ended without having been asked to.
+    /// The process of this session ended without having been asked to.
     Died(LeaderSession),
-    /// Everything has ended after [`HandOver::close`].
+    /// Everything has ended after [`HandOver::close`]; no order follows.
     Closed,
 }
 
@@ -46,7 +46,8 @@ struct Process {
     answers: bool,
 }
 
-/// The state of a component's leadership.
+/// The state of one component's leadership in one process: at most one leader process runs, and at most one waits for it to
+/// end. Carries out nothing itself; see [`Order`].
 #[derive(Debug, Clone, Default)]
 pub struct HandOver {
     /// The process that runs or is being stopped.
@@ -62,24 +63,26 @@ pub struct HandOver {
 }
 
 impl HandOver {
-    /// Removes and returns the pending orders, in sequence.
+    /// Removes and returns the pending orders, in sequence; to be called after every event.
     pub fn take_orders(&mut self) -> Vec<Order> {
         std::mem::take(&mut self.out)
     }
 
-    /// Returns the session whose process is running (not stopped), and true if the process answers.
+    /// Returns the session whose process runs (and is not being stopped), and true if that process answers; `None` if there is
+    /// none.
     pub fn leading(&self) -> Option<(LeaderSession, bool)> {
         let running = self.live.filter(|process| process.phase == Phase::Running);
         running.map(|process| (process.session, process.answers))
     }
 
-    /// Returns the phase of a session's process; `None` if it has none (any more).
+    /// Returns the phase of a session's process; `None` if the session has no process (any more).
     pub fn phase(&self, session: LeaderSession) -> Option<Phase> {
         let mut known = self.live.iter().chain(&self.next);
         known.find(|process| process.session == session).map(|process| process.phase)
     }
 
-    /// Records that leadership was granted.
+    /// Records that leadership was granted: a running process is stopped, and the new one is started when that has ended.
+    /// Ignored if the session is not newer than all earlier ones, or after [`HandOver::close`].
     pub fn granted(&mut self, session: LeaderSession) {
         if self.closing || self.newest.is_some_and(|newest| newest >= session) {
             return;
@@ -90,8 +93,8 @@ impl HandOver {
         self.start_next();
     }
 
-    /// Records that leadership was revoked, and stops the session's process. [`Order::Revoked`] follows in any case: when
-    /// that process, or one of another session that is already being stopped, has ended, otherwise at once.
+    /// Records that leadership was revoked, and stops the session's process, or never starts it. [`Order::Revoked`] follows in
+    /// any case: when that process, or one of another session that is already being stopped, has ended, otherwise at once.
     pub fn revoked(&mut self, session: LeaderSession) {
         if self.next.is_some_and(|next| next.session == session) {
             self.next = None;
@@ -113,7 +116,8 @@ impl HandOver {
         }
     }
 
-    /// Records that the process of a session answers.
+    /// Records that the process of a session answers; [`Order::Confirm`] follows the first time, if the process runs and is not
+    /// being stopped.
     pub fn answers(&mut self, session: LeaderSession) {
         if let Some(live) = &mut self.live
             && live.session == session
@@ -125,7 +129,8 @@ impl HandOver {
         }
     }
 
-    /// Records that the process of a session has ended.
+    /// Records that the process of a session has ended, asked or not ([`Order::Died`]); the next one is started. Ignored if it
+    /// is not the live process.
     pub fn ended(&mut self, session: LeaderSession) {
         let Some(live) = self.live.filter(|live| live.session == session) else {
             return;
@@ -142,7 +147,8 @@ impl HandOver {
         self.start_next();
     }
 
-    /// Shuts the component down: stops its process and ignores further grants.
+    /// Shuts the component down: stops its process and ignores further grants. [`Order::Closed`] follows when the process has
+    /// ended, at once if none runs.
     pub fn close(&mut self) {
         if self.closing {
             return;

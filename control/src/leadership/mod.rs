@@ -27,33 +27,34 @@ pub fn job_session(dispatcher: DispatcherId, job: JobId, nth: u8) -> JobMasterId
     JobMasterId(LeaderSession { epoch: Epoch { store: epoch.store, process }, nonce })
 }
 
-/// A command for the caller; commands are carried out in order.
+/// A command for the caller; commands are carried out in order. `C` names components.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Command<C> {
-    /// Tell the contender that it leads.
+    /// Tell the component that it leads under this session.
     Grant {
-        /// Component that the leadership belongs to.
+        /// The component that gets the leadership.
         component: C,
         /// The session that is granted.
         session: LeaderSession,
     },
-    /// Tell the contender that its leadership has ended; it answers when it has stopped.
+    /// Tell the component that its leadership has ended; the caller reports with [`Leaderships::ended`] when the component has
+    /// stopped.
     Revoke {
-        /// Component that the leadership belongs to.
+        /// The component that the session belongs to.
         component: C,
-        /// Leadership that the message concerns.
+        /// The session that is revoked.
         session: LeaderSession,
     },
-    /// Publish the address that was confirmed.
+    /// Publish the component's address for this session, because the component has confirmed that it answers.
     Publish {
-        /// Component that the leadership belongs to.
+        /// The component that the session belongs to.
         component: C,
-        /// Leadership of the component.
+        /// The session that leads.
         session: LeaderSession,
     },
     /// Withdraw the component's published address, because the session has ended.
     Retract {
-        /// Component that the leadership belongs to.
+        /// The component that the session belongs to.
         component: C,
         /// The session whose address is withdrawn.
         session: LeaderSession,
@@ -70,7 +71,7 @@ enum Contender {
     Ending { session: LeaderSession },
 }
 
-/// The leaderships of one process. `C` names components.
+/// The leaderships of the components of one process, which compete together for one lease. `C` names components.
 #[derive(Debug)]
 pub struct Leaderships<C> {
     lease: Option<u64>,
@@ -81,14 +82,14 @@ pub struct Leaderships<C> {
 }
 
 impl<C: Ord + Copy> Leaderships<C> {
-    /// Returns a state without a lease and without contenders. `seed` is a random number, drawn once, from which nonces
-    /// are derived.
+    /// Returns a state without a lease and without contenders. `seed` is a random number, drawn once, from which nonces are
+    /// derived. `mutation` is a rule that a simulation breaks on purpose.
     pub fn new(seed: u128, mutation: Mutation) -> Self {
         Self { lease: None, granted: 0, seed, mutation, contenders: BTreeMap::new() }
     }
 
-    /// Records that the process holds the lease with this counter of the store. A lease held under another counter was
-    /// lost in between.
+    /// Records that the process holds the lease with this counter of the store: every contender that waits is granted a
+    /// session. If another counter was known, that lease counts as lost first. The same counter again changes nothing.
     pub fn lease_granted(&mut self, store_epoch: u64) -> Vec<Command<C>> {
         if self.lease == Some(store_epoch) {
             return Vec::new();
@@ -99,7 +100,7 @@ impl<C: Ord + Copy> Leaderships<C> {
         commands
     }
 
-    /// Records that the process no longer holds the lease.
+    /// Records that the process no longer holds the lease: published addresses are withdrawn, and all sessions are revoked.
     pub fn lease_lost(&mut self) -> Vec<Command<C>> {
         self.lease = None;
         let mut commands = Vec::new();
@@ -115,7 +116,8 @@ impl<C: Ord + Copy> Leaderships<C> {
         commands
     }
 
-    /// Adds a contender. An earlier contender for the same component is replaced and counts as ended.
+    /// Adds a contender, which is granted a session at once if the process holds the lease. An earlier contender for the same
+    /// component is replaced and counts as ended.
     pub fn contend(&mut self, component: C) -> Vec<Command<C>> {
         let mut commands = self.withdraw(component);
         self.contenders.insert(component, Contender::Waiting);
@@ -123,7 +125,7 @@ impl<C: Ord + Copy> Leaderships<C> {
         commands
     }
 
-    /// Removes a contender, which has ended.
+    /// Removes a contender, which has ended; its published address is withdrawn.
     pub fn withdraw(&mut self, component: C) -> Vec<Command<C>> {
         match self.contenders.remove(&component) {
             Some(Contender::Leading { session, confirmed: true }) => {
@@ -133,7 +135,8 @@ impl<C: Ord + Copy> Leaderships<C> {
         }
     }
 
-    /// Records that everything that the component had started under a revoked session has ended.
+    /// Records that everything that the component had started under a revoked session has ended. Only then is the component
+    /// granted the next session, if the process holds the lease. Ignored if that session is not being ended.
     pub fn ended(&mut self, component: C, session: LeaderSession) -> Vec<Command<C>> {
         match self.contenders.get_mut(&component) {
             Some(contender) if *contender == (Contender::Ending { session }) => {
@@ -144,8 +147,8 @@ impl<C: Ord + Copy> Leaderships<C> {
         }
     }
 
-    /// Records that the component answers under `session`. Returns `None` if that session does not lead; nothing is
-    /// published then.
+    /// Records that the component answers under `session`, and returns the command that publishes its address. Returns `None`,
+    /// without a change, if that session does not lead.
     pub fn confirm(&mut self, component: C, session: LeaderSession) -> Option<Vec<Command<C>>> {
         match self.contenders.get_mut(&component) {
             Some(Contender::Leading { session: leads, confirmed }) if *leads == session => {

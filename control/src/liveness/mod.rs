@@ -10,7 +10,7 @@ mod tests;
 use std::time::Duration;
 use thiserror::Error;
 
-/// Limits of the heartbeats (`heartbeat.*`).
+/// Limits of the heartbeats between two peers (`heartbeat.*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Interval between two beats (`heartbeat.interval`).
@@ -33,53 +33,53 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Silence after which the watched side must have ended its work: 0.6 of the time-out. So it
-    /// stops before the watching side can declare it dead and start the work elsewhere.
+    /// Returns the silence after which the watched side must have ended its work: 0.6 of the time-out. So it stops before the
+    /// watching side can declare it dead and start the work elsewhere.
     pub fn fence_after(&self) -> Duration {
         self.timeout.saturating_mul(3) / 5
     }
 }
 
-/// The side of a pair that this process is on.
+/// The side of a heartbeat pair that this process is on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Sends the beats and declares the other dead.
+    /// Sends the beats, and declares the peer dead when no answer comes within the time-out.
     Watching,
-    /// Answers the beats, and ends its own work when they stay out.
+    /// Answers the beats, and ends its own work when no beat comes for [`Limits::fence_after`].
     Watched,
 }
 
-/// An event that the core is to take into account.
+/// An event that [`Liveness::step`] takes into account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// The peer was heard; its actor finished a turn that long ago.
+    /// A beat or an answer of the peer has come.
     Heard {
-        /// Age of the last finished turn.
+        /// The time since the peer's actor last finished a turn, as the peer reports it.
         turn_age: Duration,
     },
-    /// The peer answers, but it is another incarnation or knows nothing of this pair. Believed once it had
-    /// known the pair: before, the answer to its registration may still be under way.
+    /// The peer's process answers, but it is another incarnation or knows nothing of this pair. Ignored until the peer was
+    /// heard once: before, the answer to its registration may still be under way.
     NotKnown,
-    /// The fabric found the peer's process dead: closed, and refused within the time for a suspicion.
+    /// The fabric has found the peer's process dead: its connection was closed, and new ones were refused.
     Confirmed {
         /// The fabric's observation, as text for people.
         why: String,
     },
-    /// Time has passed: deadlines are checked.
+    /// Time has passed: deadlines are checked. To be sent about once per heartbeat interval.
     Tick,
 }
 
-/// Consequence of an event or of the passing of time.
+/// The consequence of an event or of the passing of time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// Nothing is to be done.
     Fine,
-    /// Watched side, once per silence: end what the watching side may soon declare dead.
+    /// Watched side only, once per silence: end the work here, because the watching side may soon declare this process dead.
     Silent {
-        /// Duration of the silence.
+        /// Duration of the silence so far.
         since: Duration,
     },
-    /// The pair is over; reported once.
+    /// The pair is over for this reason; returned once.
     Lost(Loss),
 }
 
@@ -89,10 +89,10 @@ pub enum Loss {
     /// The peer was not heard within the time-out.
     #[error("not heard for {} ms", silent_for.as_millis())]
     Timeout {
-        /// Duration of the silence.
+        /// Time since the peer was last heard.
         silent_for: Duration,
     },
-    /// The peer's process has ended.
+    /// The peer's process has ended, as the fabric has found.
     #[error("its process is gone: {why}")]
     Connection {
         /// The fabric's observation, as text for people.
@@ -101,7 +101,7 @@ pub enum Loss {
     /// The peer's process answers, but its actor finishes no turns.
     #[error("stuck: no turn finished for {} ms", turn_age.as_millis())]
     Stuck {
-        /// Age of its last finished turn.
+        /// Time since the peer's actor last finished a turn.
         turn_age: Duration,
     },
     /// The peer is another incarnation, or has forgotten this pair.
@@ -109,7 +109,7 @@ pub enum Loss {
     Unknown,
 }
 
-/// One side's view of the other side of a pair.
+/// One side's view of the other side of a heartbeat pair. Sends and waits for nothing itself.
 #[derive(Debug, Clone)]
 pub struct Liveness {
     role: Role,
@@ -122,7 +122,7 @@ pub struct Liveness {
 }
 
 impl Liveness {
-    /// Starts a pair at `now` (monotonic); the registration counts as hearing from the peer.
+    /// Starts a pair at `now` (monotonic); the peer counts as heard at that time.
     pub fn new(role: Role, limits: Limits, now: Duration) -> Self {
         Self {
             role,
@@ -135,12 +135,13 @@ impl Liveness {
         }
     }
 
-    /// Time since the peer was last heard.
+    /// Returns the time since the peer was last heard. On the watching side the time in which this process itself did not run
+    /// does not count.
     pub fn silence(&self, now: Duration) -> Duration {
         now.saturating_sub(self.heard_at)
     }
 
-    /// Returns true if the pair is over.
+    /// Returns true if the pair is over: [`Verdict::Lost`] was returned.
     pub fn is_over(&self) -> bool {
         self.over
     }
@@ -154,7 +155,8 @@ impl Liveness {
         self.heard_at.saturating_add(wait)
     }
 
-    /// Takes an event. After [`Verdict::Lost`] every event is fine.
+    /// Takes an event at `now` (monotonic) and returns its consequence. After [`Verdict::Lost`] every event returns
+    /// [`Verdict::Fine`].
     pub fn step(&mut self, now: Duration, event: Event) -> Verdict {
         if self.over {
             return Verdict::Fine;
@@ -203,10 +205,7 @@ impl Liveness {
     }
 }
 
-/// The age of an actor's last finished turn, from a counter that the actor raises with every turn.
-///
-/// Age grows only while the observer itself runs: after a stop of the whole process no actor looks
-/// stuck that had no chance to run.
+/// Computes the age of an actor's last finished turn from a counter that the actor raises with every turn.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TurnAge {
     turns: u64,
@@ -214,8 +213,8 @@ pub struct TurnAge {
 }
 
 impl TurnAge {
-    /// Records the counter after `passed` has gone by since the last observation, and returns the
-    /// age. `passed` counts as two intervals at most.
+    /// Records that the counter stands at `turns` after `passed` has gone by since the last observation, and returns the age:
+    /// zero if the counter has changed. `passed` counts as two `interval`s at most.
     pub fn observe(&mut self, turns: u64, passed: Duration, interval: Duration) -> Duration {
         if turns == self.turns {
             self.age = self.age.saturating_add(passed.min(interval.saturating_mul(2)));

@@ -15,53 +15,54 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
-/// Time for which a host serves results, after its job has finished and after each request for them, before another job
-/// may take its place. A client that waits for the job asks for the results at once and again until it has them all.
+/// Time for which a host that serves results keeps its place, after its job has finished and after each request for the
+/// results. After that another job may take the place. A client that waits for the job asks for the results at once and again
+/// until it has them all.
 pub const SERVES_AT_LEAST: Duration = Duration::from_secs(5);
 
-/// Limits on the number of program hosts.
+/// Limits on the number of program hosts of one process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
     /// Maximum number of hosts at the same time, including those that are being ended; at least 2,
     /// because one place is reserved for builds.
     pub max: usize,
-    /// Maximum number of hosts that have built a graph and wait for their job's slots.
+    /// Maximum number of hosts that have built a graph and wait for their job's slots; beyond it the longest idle are ended.
     pub idle: usize,
-    /// Maximum time for which such a host waits for its job's slots.
+    /// Maximum time for which such a host waits for its job's slots; then it is ended.
     pub idle_for: Duration,
 }
 
 /// The purpose for which a host is requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// A place for building a job's graph.
+    /// Building a job's graph; such a request may take every place.
     Build,
-    /// Running a job's coordinators or tasks.
+    /// Running a job's coordinators or tasks; such requests always leave one place for builds.
     Run,
 }
 
-/// Identifies a request. Unique within one [`Places`] and ascending in the order of the requests.
+/// The name of a request for a host. Unique within one [`Places`] and ascending in the order of the requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket(u64);
 
-/// A command for the caller; commands are carried out in order.
+/// A command for the caller, from [`Places::decide`]; commands are carried out in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
-    /// The request has its place: use the job's host, or start one.
+    /// The request has its place: use the job's host, or start one if it has none.
     Grant {
-        /// Number of the request for a host.
+        /// The request, as [`Places::request`] named it.
         ticket: Ticket,
         /// The job of the request.
         job: JobId,
     },
-    /// No place became free before the request's deadline.
+    /// Refuse the request: no place became free before its deadline.
     Refuse {
-        /// Number of the request for a host.
+        /// The request, as [`Places::request`] named it.
         ticket: Ticket,
         /// The use of the places, as the reason.
         why: NoPlace,
     },
-    /// End this job's host. Its place becomes free with [`Places::gone`].
+    /// End this job's host. Its place becomes free when the caller reports [`Places::gone`].
     End {
         /// The job of the host.
         job: JobId,
@@ -119,7 +120,8 @@ struct Request {
     deadline: Duration,
 }
 
-/// The places and the requests that wait for one. Each job has at most one host.
+/// The places for program hosts and the requests that wait for one. Each job has at most one host. Starts and ends no host
+/// itself.
 #[derive(Debug)]
 pub struct Places {
     /// The limits; `None` if any number of hosts is allowed.
@@ -132,7 +134,7 @@ pub struct Places {
 }
 
 impl Places {
-    /// Returns a state in which all places are free. Without limits, every request is granted as soon as the job's
+    /// Returns a state in which all places are free. With `None` for the limits, every request is granted as soon as the job's
     /// previous host is gone.
     pub fn new(bounds: Option<Bounds>) -> Self {
         Self {
@@ -144,8 +146,8 @@ impl Places {
         }
     }
 
-    /// Requests the job's host. [`Places::decide`] grants or refuses the request, at `deadline` (monotonic) at the
-    /// latest.
+    /// Requests the job's host and returns the request's name. [`Places::decide`] grants the request, or refuses it at
+    /// `deadline` (monotonic).
     pub fn request(&mut self, job: JobId, purpose: Purpose, deadline: Duration) -> Ticket {
         self.tickets += 1;
         let ticket = Ticket(self.tickets);
@@ -153,29 +155,31 @@ impl Places {
         ticket
     }
 
-    /// Removes all requests for a job's host that have not been answered, and returns their tickets.
+    /// Removes all requests for a job's host that were not answered, and returns their tickets. A host that was granted stays.
     pub fn withdraw(&mut self, job: JobId) -> Vec<Ticket> {
         let gone = self.waiting.extract_if(.., |_, request| request.job == job);
         gone.map(|(ticket, _)| ticket).collect()
     }
 
-    /// Records that the host has built its graph. The host stays in case its job gets its slots at once.
+    /// Records that the job's host has built its graph at `now` (monotonic). The host stays, idle, in case its job gets its
+    /// slots at once. Ignored unless the host was building.
     pub fn built(&mut self, now: Duration, job: JobId) {
         self.change(job, Use::Idle { since: now }, |held| held == Use::Building);
     }
 
-    /// Records that the job has finished and its host serves the collected results. Also called at each later request
-    /// for these results.
+    /// Records that the job has finished and its host serves the collected results at `now` (monotonic). Also called at each
+    /// later request for these results. Ignored while the host is being ended.
     pub fn serving(&mut self, now: Duration, job: JobId) {
         self.change(job, Use::Serving { since: now }, |held| held != Use::Ending);
     }
 
-    /// Records that the host is being ended.
+    /// Records that the job's host is being ended for another reason than [`Command::End`]; its place stays taken until
+    /// [`Places::gone`].
     pub fn ending(&mut self, job: JobId) {
         self.change(job, Use::Ending, |_| true);
     }
 
-    /// Records that the host has ended, or was never started, which frees its place.
+    /// Records that the job's host has ended, or was never started, which frees its place.
     pub fn gone(&mut self, job: JobId) {
         self.held.remove(&job);
     }
@@ -186,7 +190,7 @@ impl Places {
         }
     }
 
-    /// Returns the time (monotonic) at which [`Places::decide`] has to be called again at the latest.
+    /// Returns the monotonic time at which [`Places::decide`] has to be called again at the latest; `None` if no time matters.
     pub fn next_deadline(&self) -> Option<Duration> {
         let waiting = self.waiting.values().map(|request| request.deadline);
         let idle_for = self.bounds.map(|bounds| bounds.idle_for);
@@ -201,8 +205,8 @@ impl Places {
         waiting.chain(idle).min()
     }
 
-    /// Grants and refuses requests and names the hosts that have to end. To be called after every change and at
-    /// [`Places::next_deadline`].
+    /// Grants and refuses requests at `now` (monotonic), and names the hosts that have to end to make room or because they were
+    /// idle for too long. To be called after every change and at [`Places::next_deadline`].
     pub fn decide(&mut self, now: Duration) -> Vec<Command> {
         self.decided = now;
         let mut commands = Vec::new();

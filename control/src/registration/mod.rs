@@ -9,14 +9,14 @@ mod tests;
 
 use std::time::Duration;
 
-/// Pauses between attempts to register (`cluster.registration.*`).
+/// Pauses between attempts to register at a leader (`cluster.registration.*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pauses {
-    /// Pause after the first failure; it doubles with each further one.
+    /// Pause after the first failure; doubles with each further failure in a row.
     pub first: Duration,
-    /// Upper bound of the pause after a failure.
+    /// Upper bound of the pause after failures.
     pub max: Duration,
-    /// Pause after a refusal that allows another attempt.
+    /// Pause after a refusal that allows another attempt; does not grow.
     pub refused: Duration,
 }
 
@@ -30,7 +30,8 @@ impl Default for Pauses {
     }
 }
 
-/// The way to one registration; `I` names a leader by its session.
+/// The state of one registration at whoever leads: asked, registered, pausing or refused. `I` names a leader by its session.
+/// The caller finds the leader and sends the calls.
 #[derive(Debug, Clone)]
 pub struct Registration<I> {
     pauses: Pauses,
@@ -50,23 +51,23 @@ enum State<I> {
     Refused(I),
 }
 
-/// Step that a registration takes next.
+/// The step that the caller takes next for a registration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Next<I> {
     /// No attempt is due now; wait for the next event.
     Nothing,
-    /// Ask this leader to register.
+    /// Send a registration to this leader now; report its outcome.
     Ask(I),
 }
 
 impl<I: Copy + Eq> Registration<I> {
-    /// Starts without a leader.
+    /// Starts without a leader and without failures.
     pub fn new(pauses: Pauses) -> Self {
         Self { pauses, state: State::NoLeader, failures: 0 }
     }
 
-    /// Returns the newest known leader.
+    /// Returns the newest known leader, registered or not; `None` if there is none.
     pub fn leader(&self) -> Option<I> {
         match self.state {
             State::NoLeader => None,
@@ -77,7 +78,7 @@ impl<I: Copy + Eq> Registration<I> {
         }
     }
 
-    /// Returns the leader that has accepted the registration; `None` if not registered.
+    /// Returns the leader that has accepted the registration; `None` while there is none.
     pub fn registered(&self) -> Option<I> {
         match self.state {
             State::Registered(id) => Some(id),
@@ -85,8 +86,8 @@ impl<I: Copy + Eq> Registration<I> {
         }
     }
 
-    /// Takes note of the present leader; `None`: there is none now. A new leader is asked at once,
-    /// and earlier failures are forgotten. The same leader again changes nothing.
+    /// Records the present leader; `None`: there is none now, and a registration ends. A new leader is asked at once, and
+    /// earlier failures are forgotten. The same leader again changes nothing.
     pub fn leader_changed(&mut self, leader: Option<I>) -> Next<I> {
         if leader == self.leader() {
             return Next::Nothing;
@@ -101,8 +102,8 @@ impl<I: Copy + Eq> Registration<I> {
         }
     }
 
-    /// Records that a leader accepted. Returns false, and changes nothing, if it is not the one
-    /// that was asked last.
+    /// Records that a leader accepted the registration. Returns false, and changes nothing, if that leader is not the one that
+    /// was asked last.
     pub fn accepted(&mut self, by: I) -> bool {
         if self.state != State::Asking(by) {
             return false;
@@ -112,17 +113,17 @@ impl<I: Copy + Eq> Registration<I> {
         true
     }
 
-    /// Records that a leader did not answer, or answered with a failure; the next attempt follows
-    /// after a pause. Ignored if it is not the one that was asked last.
+    /// Records that a leader did not answer, or answered with a failure; the next attempt follows after a pause from `now`
+    /// (monotonic) on. Ignored if that leader is not the one that was asked last.
     pub fn failed(&mut self, now: Duration, at: I) {
         if self.state == State::Asking(at) {
             self.pause(now, at);
         }
     }
 
-    /// Records that a leader refused; with `retry` another attempt follows after a long pause,
-    /// otherwise none. Returns false, and changes nothing, if it is not the one that was asked
-    /// last.
+    /// Records that a leader refused the registration; with `retry` another attempt follows after [`Pauses::refused`],
+    /// otherwise none until another leader comes. Returns false, and changes nothing, if that leader is not the one that was
+    /// asked last.
     pub fn refused(&mut self, now: Duration, by: I, retry: bool) -> bool {
         if self.state != State::Asking(by) {
             return false;
@@ -134,9 +135,8 @@ impl<I: Copy + Eq> Registration<I> {
         true
     }
 
-    /// Records that the connection to a registered leader is lost; the next attempt follows after a
-    /// short pause, because that leader may be ending. Returns false, and changes nothing, if it is
-    /// not the one registered at.
+    /// Records that the connection to the registered leader is lost; the next attempt follows after [`Pauses::first`], because
+    /// that leader may be ending. Returns false, and changes nothing, if the process is not registered at that leader.
     pub fn lost(&mut self, now: Duration, with: I) -> bool {
         if self.state != State::Registered(with) {
             return false;
@@ -145,7 +145,7 @@ impl<I: Copy + Eq> Registration<I> {
         true
     }
 
-    /// Starts the attempt that is due at `now` (monotonic), if there is one.
+    /// Starts the attempt whose pause is over at `now` (monotonic); [`Next::Nothing`] if none is due.
     pub fn tick(&mut self, now: Duration) -> Next<I> {
         match self.state {
             State::Pausing(id, until) if now >= until => self.ask(id),
@@ -174,8 +174,8 @@ impl<I: Copy + Eq> Registration<I> {
     }
 }
 
-/// Returns the pause before the next try after `failures` earlier failures: it doubles from `first`
-/// up to `max`.
+/// Returns the pause before the next try after `failures` earlier failures in a row: `first` for 0, doubling with each up to
+/// `max`.
 pub fn backoff(first: Duration, max: Duration, failures: u32) -> Duration {
     let factor = 1u32.checked_shl(failures).unwrap_or(u32::MAX);
     first.saturating_mul(factor).min(max.max(first))

@@ -8,18 +8,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use thiserror::Error;
 
-/// A JobMaster may not register because it is not known to lead its job.
+/// The error that a JobMaster may not register, because it is not known to lead its job; nothing has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error(
     "JobMaster {job_master_id} does not lead job {job_id}; leader as far as known: {}",
     .leader.map_or("none".to_owned(), |leader| leader.to_string())
 )]
 pub struct NotLeading {
-    /// Job that the value belongs to.
+    /// The job that the JobMaster claims to lead.
     pub job_id: JobId,
     /// The JobMaster that tried to register.
     pub job_master_id: JobMasterId,
-    /// The session that leads the job; `None` if none is known.
+    /// The session that leads the job as far as the ResourceManager knows; `None` if none is known.
     pub leader: Option<LeaderSession>,
 }
 

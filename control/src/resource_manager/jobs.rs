@@ -7,13 +7,14 @@ use model::{Fence, JobId, JobMasterId, LeaderSession};
 use std::time::Duration;
 
 impl ResourceManager {
-    /// Watches the leader of a job from now on. Returns false if it was watched already.
+    /// Begins to watch the leader of a job, so that its JobMaster can register; from `now` (monotonic) on the job has no leader
+    /// until [`ResourceManager::leader_seen`] names one. Returns false, without a change, if the job was watched already.
     pub fn watch_job(&mut self, now: Duration, job_id: JobId) -> bool {
         self.jobs.watch(now, job_id)
     }
 
-    /// Records the session that leads a job now; `None` if no session leads it. Ignores a session older than the known
-    /// one.
+    /// Records the session that leads a job now; `None` if no session leads it. Closes the registration of a JobMaster that
+    /// leads no more. Ignored for a session older than the known one and for a job that is not watched.
     pub fn leader_seen(
         &mut self,
         now: Duration,
@@ -25,10 +26,11 @@ impl ResourceManager {
         closed.then_some(Command::CloseJob { job_id, reason }).into_iter().collect()
     }
 
-    /// Registers the JobMaster that leads a watched job; does nothing if it is registered already.
+    /// Registers the JobMaster that leads a watched job, from which on its requirements are accepted; does nothing if it is
+    /// registered already.
     ///
     /// # Errors
-    /// [`NotLeading`] if another session or none leads the job, or the job is not watched.
+    /// Returns [`NotLeading`] if another session or none leads the job, or the job is not watched.
     pub fn register_job_master(
         &mut self,
         job_id: JobId,
@@ -37,7 +39,8 @@ impl ResourceManager {
         self.jobs.register(job_id, job_master_id)
     }
 
-    /// Handles that a JobMaster has disconnected or its heartbeats stopped. Does nothing if it is not registered.
+    /// Handles that a JobMaster has disconnected or its heartbeats stopped: its registration is closed, and the job is still
+    /// watched. Does nothing if the JobMaster is not registered.
     pub fn job_master_gone(
         &mut self,
         job_id: JobId,
@@ -48,7 +51,8 @@ impl ResourceManager {
         gone.then_some(Command::CloseJob { job_id, reason }).into_iter().collect()
     }
 
-    /// Handles a JobMaster's report that its job has ended. Ignores a JobMaster that is not registered.
+    /// Handles a JobMaster's report that its job has ended: the job is no longer watched, and its slots are freed. Ignored if
+    /// the JobMaster is not registered.
     pub fn job_ended(&mut self, job_id: JobId, job_master_id: JobMasterId) -> Vec<Command> {
         if !self.jobs.deregister(job_id, job_master_id.session()) {
             return Vec::new();

@@ -27,66 +27,68 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use thiserror::Error;
 
-/// A command for the caller.
+/// A command for the caller; commands are carried out in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
-    /// Ask the driver for a worker.
+    /// Ask the driver to start a worker of this spec.
     RequestWorker {
-        /// Names the request in the driver's answer.
+        /// Number of the request, unique within this ResourceManager; names it in the driver's answer.
         request: u64,
         /// The spec of the worker.
         spec: WorkerResourceSpec,
     },
-    /// Cancel a request for a worker that is no longer needed.
+    /// Tell the driver to cancel a request for a worker that is no longer needed; a worker may still come.
     CancelRequest {
         /// Number of the request for a worker.
         request: u64,
     },
-    /// End a worker through the driver.
+    /// Have the driver end a worker, which is not needed, too late or dead.
     ReleaseWorker {
-        /// Process of the requested worker.
+        /// Process of the worker.
         resource_id: ResourceId,
     },
-    /// Close the connection of a TaskExecutor that is registered.
+    /// Close the connection of a registered TaskExecutor; its registration is removed already.
     CloseTaskExecutor {
         /// Process of the TaskExecutor.
         resource_id: ResourceId,
         /// Incarnation of the TaskExecutor.
         instance_id: InstanceId,
-        /// True if the SlotManager knew the TaskExecutor.
+        /// True if the SlotManager knew the TaskExecutor, so that it must be removed there.
         reported: bool,
         /// The reason, for the TaskExecutor and the log.
         cause: String,
         /// True if the TaskExecutor should end instead of registering again.
         terminate: bool,
     },
-    /// Replace the SlotManager's set of blocked nodes with this one.
+    /// Replace the SlotManager's set of blocked nodes with these host names: it gives no new slots there.
     BlockHosts(Vec<String>),
-    /// Replace the driver's set of nodes on which no worker should be started. Given whenever the set changes, also
-    /// when it becomes empty.
+    /// Replace the driver's set of host names of nodes on which no worker should be started. Given whenever the set changes,
+    /// also when it becomes empty.
     AvoidHosts(Vec<String>),
-    /// Tell the SlotManager which of the workers that it declared missing can never be provided, each with the reason.
-    /// The list is complete.
+    /// Tell the SlotManager which of the workers that it declared missing can never be provided, each with the reason. The list
+    /// is complete and replaces the one before.
     NeverMet(Vec<(WorkerResourceSpec, String)>),
-    /// Close the connection to the job's registered JobMaster. Its declared requirements are dropped too.
+    /// Close the connection to the job's registered JobMaster and drop the requirements that it declared. The job is still
+    /// watched.
     CloseJob {
-        /// Job that the message concerns.
+        /// The job concerned.
         job_id: JobId,
         /// The reason, for the JobMaster and the log.
         reason: String,
     },
     /// The job is over: free its slots and stop watching its leader.
     RemoveJob {
-        /// Job that the message concerns.
+        /// The job concerned.
         job_id: JobId,
         /// The reason, for the log.
         reason: &'static str,
     },
-    /// End the process with this cause.
+    /// End the process, for this reason: the driver has lost the external resource system for good.
     Fatal(String),
 }
 
-/// The reason why a TaskExecutor may not register.
+/// The error that a TaskExecutor may not register, because an active ResourceManager neither requested nor recovered it;
+/// nothing has changed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "TaskExecutor {resource_id} was neither requested by this ResourceManager nor recovered from an earlier one"
@@ -94,37 +96,39 @@ pub enum Command {
 pub struct NotAsked {
     /// Process of the TaskExecutor.
     pub resource_id: ResourceId,
-    /// True if registering again may succeed: a worker is under way, and this may be it.
+    /// True if registering again may succeed: a worker is under way, and this may be it. False: the TaskExecutor should end.
     pub retry: bool,
 }
 
-/// A registered TaskExecutor.
+/// The registration of a TaskExecutor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Registered {
-    /// Incarnation of the TaskExecutor.
+    /// Incarnation of the TaskExecutor, drawn at this registration.
     pub instance_id: InstanceId,
     /// Host name of the node.
     pub host: String,
-    /// The worker's spec; for a requested worker, the requested one.
+    /// The resources that the worker counts as: for a requested worker those that were requested, else those that it reports.
     pub spec: WorkerResourceSpec,
     /// True if its first slot report has arrived, so that the SlotManager knows it.
     pub reported: bool,
 }
 
-/// The settings of a ResourceManager.
+/// The settings of a ResourceManager, fixed for its leadership.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The settings of the pool of workers; `None` if passive: every TaskExecutor may register.
+    /// The settings of the workers that a driver starts; `None` if the ResourceManager is passive: every TaskExecutor may
+    /// register.
     pub pool: Option<PoolSettings>,
-    /// Time a job may be without JobMaster before it is dropped (`resourcemanager.job.timeout`).
+    /// Time that a job may be without a leader before it is removed (`resourcemanager.job.timeout`).
     pub job_timeout: Duration,
-    /// A random number, drawn once, from which incarnations are derived.
+    /// A random number, drawn once, from which incarnations of TaskExecutors are derived.
     pub seed: u128,
-    /// [`Mutation::None`] outside of the simulation.
+    /// A rule that a simulation breaks on purpose; [`Mutation::None`] in production.
     pub mutation: Mutation,
 }
 
-/// The ResourceManager's state.
+/// The state of one ResourceManager leadership: registrations, workers of the driver, leaders of jobs, blocked nodes. Calls
+/// nobody: each event returns the commands that follow.
 #[derive(Debug)]
 pub struct ResourceManager {
     registered: BTreeMap<ResourceId, Registered>,
@@ -146,7 +150,7 @@ pub struct ResourceManager {
 }
 
 impl ResourceManager {
-    /// Returns a ResourceManager without registrations and requests.
+    /// Makes a ResourceManager without registrations and requests.
     pub fn new(settings: Settings) -> Self {
         Self {
             registered: BTreeMap::new(),
@@ -162,7 +166,7 @@ impl ResourceManager {
         }
     }
 
-    /// Returns every registered TaskExecutor.
+    /// Iterates over the registered TaskExecutors, by process.
     pub fn registered(&self) -> impl Iterator<Item = (&ResourceId, &Registered)> {
         self.registered.iter()
     }
@@ -172,36 +176,38 @@ impl ResourceManager {
         self.registered.get(resource_id)
     }
 
-    /// Returns the process of a registered incarnation.
+    /// Returns the process that is registered under this incarnation; `None` if none is.
     pub fn resource_of(&self, instance_id: InstanceId) -> Option<&ResourceId> {
         self.incarnations.get(&instance_id)
     }
 
-    /// Returns true if the process is registered under this incarnation.
+    /// Returns true if the process is registered under this incarnation, so that its messages count.
     pub fn is_current(&self, resource_id: &ResourceId, instance_id: InstanceId) -> bool {
         self.registered.get(resource_id).is_some_and(|worker| worker.instance_id == instance_id)
     }
 
-    /// Returns true if a worker of the driver is wanted: it is starting or has registered, and was not released.
+    /// Returns true if the driver's worker is starting or has registered, and was not released. Always false without a driver.
     pub fn is_wanted(&self, resource_id: &ResourceId) -> bool {
         self.pool.as_ref().is_some_and(|pool| pool.is_known(resource_id))
     }
 
-    /// Returns the driver's last error, for messages.
+    /// Returns the driver's last error, for messages; `None` if there was none.
     pub fn last_driver_error(&self) -> Option<&str> {
         self.pool.as_ref().and_then(Pool::last_error)
     }
 
-    /// Returns the requests for workers that have ended since the last call: they were cancelled, they failed, or their
-    /// worker has registered or is gone.
+    /// Returns the numbers of the requests for workers that have ended since the last call: they were cancelled, they failed,
+    /// or their worker has registered or is gone.
     pub fn take_ended_requests(&mut self) -> Vec<u64> {
         self.pool.as_mut().map(Pool::take_ended).unwrap_or_default()
     }
 
-    /// Registers a TaskExecutor under a new incarnation and closes an earlier one.
+    /// Registers a TaskExecutor that runs on node `host`, and returns its new incarnation. An earlier registration of the
+    /// process is closed by the commands. The SlotManager learns of the worker with its first report
+    /// ([`ResourceManager::reported`]).
     ///
     /// # Errors
-    /// [`NotAsked`] if an active ResourceManager neither requested nor recovered the worker.
+    /// Returns [`NotAsked`], without a change, if an active ResourceManager neither requested nor recovered the worker.
     pub fn register(
         &mut self,
         now: Duration,
@@ -232,9 +238,8 @@ impl ResourceManager {
         Ok((instance_id, commands))
     }
 
-    /// Records a slot report. Returns `None` if the sender is not registered under this
-    /// incarnation, otherwise true if this is its first report: then the worker must be added to
-    /// the SlotManager.
+    /// Records that a TaskExecutor has sent a slot report. Returns `None` if it is not registered under this incarnation; true
+    /// if this is its first report, so that the caller must add the worker to the SlotManager; otherwise false.
     pub fn reported(&mut self, resource_id: &ResourceId, instance_id: InstanceId) -> Option<bool> {
         let worker = self.registered.get_mut(resource_id)?;
         if worker.instance_id != instance_id {
@@ -248,8 +253,8 @@ impl ResourceManager {
         Some(first)
     }
 
-    /// Handles that a TaskExecutor leaves; it may register again. Does nothing if it is not registered under this
-    /// incarnation.
+    /// Handles that a TaskExecutor leaves: its registration is closed, its worker is kept and may register again. Does nothing
+    /// if the incarnation is not registered.
     pub fn disconnect(&mut self, instance_id: InstanceId, cause: String) -> Vec<Command> {
         let Some(resource_id) = self.resource_of(instance_id).cloned() else {
             return Vec::new();
@@ -257,7 +262,8 @@ impl ResourceManager {
         self.close(&resource_id, cause, false)
     }
 
-    /// Handles that a TaskExecutor's heartbeats have stopped.
+    /// Handles that a TaskExecutor's heartbeats have stopped: its registration is closed, and the driver ends its worker. Does
+    /// nothing if the incarnation is not registered.
     pub fn lost(&mut self, instance_id: InstanceId, cause: String) -> Vec<Command> {
         let Some(resource_id) = self.resource_of(instance_id).cloned() else {
             return Vec::new();
@@ -269,7 +275,8 @@ impl ResourceManager {
         commands
     }
 
-    /// Ends a TaskExecutor for good: idle for too long.
+    /// Ends a TaskExecutor for good because it was idle for too long: its registration is closed, the process is told to end,
+    /// and the driver releases the worker. Does nothing if the incarnation is not registered.
     pub fn release(&mut self, instance_id: InstanceId, cause: String) -> Vec<Command> {
         let Some(resource_id) = self.resource_of(instance_id).cloned() else {
             return Vec::new();
@@ -302,9 +309,10 @@ impl ResourceManager {
         }]
     }
 
-    /// Handles the SlotManager's declaration of workers that are missing beyond the known ones, made after it had seen
-    /// `seen` additions and removals. Ignores it if the newest of these is not included: the SlotManager will declare
-    /// again.
+    /// Handles the SlotManager's declaration of the workers that are missing beyond the known ones (whole amounts); `seen` is
+    /// the number of additions and removals of workers that the SlotManager had seen. Requests or cancels workers accordingly.
+    /// Ignored if the newest addition or removal is not included: the SlotManager will declare again. Without a driver nothing
+    /// is requested.
     pub fn need(
         &mut self,
         now: Duration,
@@ -321,7 +329,8 @@ impl ResourceManager {
         self.advance(now)
     }
 
-    /// Handles an event of the driver.
+    /// Handles an event of the driver: workers become known, are given up or requested again. A lost worker's registration is
+    /// closed.
     pub fn driver(&mut self, now: Duration, event: DriverEvent) -> Vec<Command> {
         let mut commands = Vec::new();
         if let DriverEvent::Lost { resource_id, cause } = &event {
@@ -335,10 +344,11 @@ impl ResourceManager {
         commands
     }
 
-    /// Blocks a node for `period`; an existing block that ends later stays. Returns the block that holds from now on.
+    /// Blocks a node for `period` from `now` on: no new slots or workers are placed there; what runs goes on. An existing block
+    /// that ends later stays. Returns the block that holds from now on, and the commands.
     ///
     /// # Errors
-    /// [`TooManyBlocked`] if [`BLOCKED_MAX`] other nodes are blocked.
+    /// Returns [`TooManyBlocked`], without a change, if [`BLOCKED_MAX`] other nodes are blocked.
     pub fn block(
         &mut self,
         now: Duration,
@@ -350,7 +360,8 @@ impl ResourceManager {
         Ok((blocked, self.blocks_changed(now)))
     }
 
-    /// Unblocks a node and forgets that workers failed to start there. Returns `None` if the node was not blocked.
+    /// Ends the block of a node, and forgets that workers failed to start there. Returns `None` if the node was not blocked
+    /// (failed starts are forgotten all the same).
     pub fn unblock(&mut self, now: Duration, node: &str) -> Option<Vec<Command>> {
         self.nodes.unblock(node).then(|| self.blocks_changed(now))
     }
@@ -365,12 +376,13 @@ impl ResourceManager {
         Command::BlockHosts(self.blocked().keys().cloned().collect())
     }
 
-    /// Returns the blocked nodes by name.
+    /// Returns the blocked nodes by host name, those that failed starts avoid excluded.
     pub fn blocked(&self) -> &BTreeMap<String, Blocked> {
         self.nodes.blocked()
     }
 
-    /// Handles that time has passed.
+    /// Handles that time has passed: removes jobs without a leader for too long, ends blocks, gives up workers that did not
+    /// register in time, and requests missing ones whose pause is over. To be called at regular intervals.
     pub fn tick(&mut self, now: Duration) -> Vec<Command> {
         let mut commands = self.jobs_timed_out(now);
         if self.nodes.expire(now) {

@@ -9,15 +9,15 @@ use thiserror::Error;
 /// Maximum number of nodes that are blocked at the same time.
 pub const BLOCKED_MAX: usize = 10_000;
 
-/// The limit of blocked nodes is reached.
+/// The error that [`BLOCKED_MAX`] nodes are blocked already; nothing has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("{BLOCKED_MAX} nodes are blocked already; unblock some of them first")]
 pub struct TooManyBlocked;
 
-/// The block of a node.
+/// The block of a node, on which no new slots or workers are placed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blocked {
-    /// The end of the block, monotonic.
+    /// The end of the block (monotonic), at which it is removed.
     pub until: Duration,
     /// The reason that the operator gave.
     pub cause: String,

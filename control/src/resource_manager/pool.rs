@@ -18,23 +18,26 @@ const RATE_WINDOW: Duration = Duration::from_secs(60);
 /// The longest pause after failed starts, as a multiple of the first.
 const BACKOFF_MAX: u32 = 32;
 
-/// The settings of a pool of workers.
+/// The settings of the workers that an active ResourceManager requests from its driver.
 #[derive(Debug, Clone)]
 pub struct PoolSettings {
-    /// Pause after failures to start workers (`resourcemanager.start-worker.retry-interval`).
+    /// Pause after the first failure to start a worker (`resourcemanager.start-worker.retry-interval`); doubles with each
+    /// failure in a row, to at most 32 times the value.
     pub retry_interval: Duration,
-    /// `resourcemanager.start-worker.max-failure-rate`, per minute.
+    /// Number of failures to start workers within a minute at which no more are requested
+    /// (`resourcemanager.start-worker.max-failure-rate`).
     pub max_failures_per_minute: f64,
-    /// Maximum time between a worker's start and its registration.
+    /// Maximum time between a worker's start and its registration; then the worker is released and counts as a failure.
     pub registration_timeout: Duration,
-    /// `resourcemanager.late-worker.grace-period`: the time in which a worker may still be reported after its request
-    /// was cancelled or failed, or, for a worker of an earlier ResourceManager, after this one started.
+    /// Time in which a worker may still be reported after its request was cancelled or failed, or, for a worker of an earlier
+    /// ResourceManager, after the driver's first report of such workers; later ones are released
+    /// (`resourcemanager.late-worker.grace-period`).
     pub late_grace: Duration,
     /// The spec that a recovered worker counts as until its TaskManager registers.
     pub worker: WorkerResourceSpec,
 }
 
-/// A worker that an earlier ResourceManager of the application has left.
+/// A worker that an earlier ResourceManager of the application has left running.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecoveredWorker {
     /// Process id under which the worker registers.
@@ -43,25 +46,25 @@ pub struct RecoveredWorker {
     pub host: String,
 }
 
-/// An event that a driver reports.
+/// An event that a driver reports to the ResourceManager.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DriverEvent {
-    /// Workers of an earlier ResourceManager of this application were found, at the start or later. Workers that are
-    /// known already change nothing.
+    /// Workers of an earlier ResourceManager of this application were found, at the start or later. They have to register like
+    /// requested ones; workers that are known already change nothing, and those that come too late are released.
     Recovered {
         /// Workers that the driver found running.
         workers: Vec<RecoveredWorker>,
     },
-    /// A requested worker was started.
+    /// The worker of a request was started; it has to register in time.
     Started {
         /// Number of the request for a worker.
         request: u64,
-        /// Process of the requested worker.
+        /// Process id under which the worker will register.
         resource_id: ResourceId,
         /// Host name of the node the worker runs on.
         host: String,
     },
-    /// A request failed. Another request for the same spec may succeed.
+    /// A request failed and is over; after a pause, the worker is requested again. The node is avoided for a while.
     StartFailed {
         /// Number of the request for a worker.
         request: u64,
@@ -70,22 +73,22 @@ pub enum DriverEvent {
         /// Reason as text, for messages.
         cause: String,
     },
-    /// A request can never be met, nor can any other request for its spec: for example, the container would be larger
-    /// than the external system's maximum.
+    /// A request can never be met, nor can any other request for its spec: for example, the container would be larger than the
+    /// external system's maximum. The spec is not requested again while it is wanted.
     NeverMet {
         /// Number of the request for a worker.
         request: u64,
         /// Reason as text, for messages.
         cause: String,
     },
-    /// A worker has ended.
+    /// A worker has ended, or its node is lost; counts as a failed start if the worker had not registered.
     Lost {
-        /// Process of the requested worker.
+        /// Process id of the worker.
         resource_id: ResourceId,
         /// Reason as text, for messages.
         cause: String,
     },
-    /// The connection to the external resource system is lost for good.
+    /// The connection to the external resource system is lost for good; the process ends.
     Error {
         /// Reason as text, for messages.
         cause: String,
@@ -113,7 +116,7 @@ impl GivenUp {
     }
 }
 
-/// The pool's state.
+/// The workers of an active ResourceManager: requested, starting and registered, and the back-off after failed starts.
 #[derive(Debug)]
 pub struct Pool {
     settings: PoolSettings,

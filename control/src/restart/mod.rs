@@ -11,42 +11,42 @@ mod tests;
 
 pub use repeats::Repeats;
 
-/// Minimum delay of a restart whose failure follows another one within [`ROW_WITHIN`], whatever the strategy says: a
-/// program that fails at once would else restart without a pause, some 500 times a second.
+/// Minimum delay of a restart whose failure follows another one within [`ROW_WITHIN`], whatever the strategy says. Without it,
+/// a program that fails at once would restart some 500 times a second.
 pub const ROW_DELAY: Duration = Duration::from_millis(200);
-/// Maximum time between two failures in a row.
+/// Maximum time between two failures that count as failures in a row.
 pub const ROW_WITHIN: Duration = Duration::from_secs(10);
 
-/// The settings of a restart strategy (Flink's `restart-strategy.*`).
+/// A restart strategy and its settings (Flink's `restart-strategy.*`).
 #[derive(Debug, Clone, PartialEq)]
 pub enum RestartSpec {
-    /// The first failure ends the job.
+    /// No restarts: the first failure fails the job.
     None,
     /// A limited number of restarts, each after the same delay.
     FixedDelay {
-        /// Number of restarts in the life of the job.
+        /// Number of restarts in the life of the JobMaster; the next failure fails the job.
         attempts: u32,
         /// Pause before each restart.
         delay: Duration,
     },
-    /// Delays that grow with each failure and start over after a time without one.
+    /// Restarts after delays that grow with each failure and start over after a time without one.
     Exponential {
         /// Delay before the first restart.
         initial: Duration,
-        /// Upper bound of the delay.
+        /// Upper bound of the delay, jitter included.
         max: Duration,
-        /// Growth per failure; at least 1.
+        /// Factor by which the delay grows with each failure; at least 1.
         multiplier: f64,
         /// Time without a failure after which the delay is `initial` again.
         reset_after: Duration,
-        /// Part of the delay (0 to 1) that is drawn at random, to either side.
+        /// Part of the delay (0 to 1) by which it is lengthened or shortened at random.
         jitter: f64,
-        /// Restarts since the last reset before giving up; `None`: never.
+        /// Number of restarts since the last reset, after which a failure fails the job; `None`: no limit.
         attempts: Option<u32>,
     },
-    /// Gives up when failures come too fast.
+    /// Restarts until more than `max` failures fall into one interval; that fails the job.
     FailureRate {
-        /// Most failures within the interval.
+        /// Maximum number of failures within the interval that are restarted.
         max: u32,
         /// Period in which failures are counted.
         interval: Duration,
@@ -55,20 +55,21 @@ pub enum RestartSpec {
     },
 }
 
-/// A strategy and which failures it is asked about.
+/// A restart strategy, and the failures that it is asked about.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RestartPolicy {
-    /// Restart strategy and its numbers.
+    /// The strategy.
     pub spec: RestartSpec,
-    /// True if errors of the program itself ([`PROGRAM_ERRORS`]) are restarted.
+    /// True if the strategy decides about errors of the program itself ([`PROGRAM_ERRORS`]); false if they fail the job at
+    /// once.
     pub program_errors: bool,
-    /// True if a job that never got its slots waits for them again.
+    /// True if the strategy decides about a job that has never had its slots and did not get them in time; false if that fails
+    /// the job at once.
     pub never_scheduled: bool,
 }
 
 impl RestartPolicy {
-    /// Returns the policy for a strategy that the user chose: it is asked about every recoverable
-    /// failure.
+    /// Returns the policy for a strategy that the user chose: the strategy is asked about every recoverable failure.
     pub fn chosen(spec: RestartSpec) -> Self {
         Self { spec, program_errors: true, never_scheduled: true }
     }
@@ -97,19 +98,19 @@ impl RestartPolicy {
 /// coordinator, or records that its own codec can't read back. Where no restart strategy is configured, they fail
 /// the job at once ([`RestartPolicy::unset`]).
 pub const PROGRAM_ERRORS: [&str; 4] = ["UserError", "UserPanic", "CoordinatorFailed", "CodecError"];
-/// The kind of a failure for want of slots.
+/// The kind of a failure that is a shortage: slots, or a place for a program host, did not come in time.
 pub const NO_RESOURCE: &str = "NoResourceAvailable";
 
-/// The decision about a failure.
+/// The decision about a failure: restart or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// Restart after this delay.
+    /// Restart the failed part of the job after this delay.
     RestartAfter(Duration),
-    /// Do not restart: the job fails.
+    /// Restart nothing: the job fails.
     GiveUp,
 }
 
-/// A restart strategy with the failures it has counted.
+/// A restart policy with the failures of one job that it has counted.
 #[derive(Debug, Clone)]
 pub struct RestartStrategy {
     policy: RestartPolicy,
@@ -121,14 +122,15 @@ pub struct RestartStrategy {
 }
 
 impl RestartStrategy {
-    /// Starts with no restart counted.
+    /// Makes a strategy with no restart counted.
     pub fn new(policy: RestartPolicy) -> Self {
         Self { policy, granted: 0, recent: VecDeque::new(), last_failure: None }
     }
 
-    /// Decides what becomes of a failure at `now` (monotonic). `ever_scheduled`: whether the job had all its slots
-    /// before. `draw` is a random number for the jitter. The first restart waits as long as the strategy says, one whose
-    /// failure follows another within [`ROW_WITHIN`] at least [`ROW_DELAY`].
+    /// Decides what becomes of a failure at `now` (monotonic), and counts it. `ever_scheduled`: the failed part has had all its
+    /// slots before. `draw` is a random number for the jitter. A failure that is not recoverable, or that the policy excludes,
+    /// is [`Verdict::GiveUp`] and not counted. A restart whose failure follows another within [`ROW_WITHIN`] waits
+    /// [`ROW_DELAY`] at least.
     pub fn failed(
         &mut self,
         now: Duration,

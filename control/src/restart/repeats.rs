@@ -6,7 +6,7 @@ use std::time::Duration;
 /// Maximum time for which repetitions of a failure are only counted.
 const SILENT_FOR: Duration = Duration::from_secs(60);
 
-/// The failure that was logged last, and how often it has come again since.
+/// Decides which failures of a job are logged: the failure that was logged last, and how often it has come again since.
 #[derive(Debug, Clone, Default)]
 pub struct Repeats {
     logged: Option<(String, Duration)>,
@@ -14,10 +14,9 @@ pub struct Repeats {
 }
 
 impl Repeats {
-    /// Counts a failure, which `words` tell from others, at `now` (monotonic). Numbers in the words do not count: they are
-    /// often those of a record or an attempt. Returns how often the failure before it came again without being logged if
-    /// this one is to be logged: it is another one, or the last line is a minute old. `None` if it repeats the one that was
-    /// logged last.
+    /// Counts a failure at `now` (monotonic), told from others by `words` without their digits, which are often those of a
+    /// record or an attempt. `None`: it repeats the one that was logged last less than a minute ago, and is not to be logged.
+    /// Otherwise it is to be logged; returns how often the failure logged before came again without being logged.
     pub fn count(&mut self, words: &str, now: Duration) -> Option<u64> {
         let words: String = words.chars().filter(|c| !c.is_ascii_digit()).collect();
         let repeats = self
@@ -32,12 +31,12 @@ impl Repeats {
         Some(self.take())
     }
 
-    /// Returns true if the last failure came again since it was logged.
+    /// Returns true if the failure that was logged last came again since, so that a line with the count is due.
     pub fn is_counting(&self) -> bool {
         self.unlogged > 0
     }
 
-    /// Returns how often the last failure came again since it was logged, and counts from 0.
+    /// Returns how often the failure that was logged last came again since, and sets that number to 0.
     pub fn take(&mut self) -> u64 {
         std::mem::take(&mut self.unlogged)
     }

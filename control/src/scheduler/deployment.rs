@@ -9,51 +9,53 @@ use model::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Stands in place of an index in [`ProducerTable::subtasks`] for a producer that has no place yet. No consumer
-/// that is sent the table reads from it.
+/// The index in [`ProducerTable::subtasks`] of a producer that has no place yet. No consumer that is sent the table reads from
+/// such a producer.
 pub const NOT_DEPLOYED: u32 = u32::MAX;
 
-/// The places of one edge's producers.
+/// The places of the producing subtasks of one edge, from which its consumers fetch their records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProducerTable {
     /// Edge that the table belongs to.
     pub edge: EdgeId,
     /// Vertex that produces the records.
     pub vertex: JobVertexId,
-    /// Data addresses of the program hosts, each once.
+    /// Data addresses (`host:port`) of the program hosts that the producers run in, each once.
     pub addresses: Vec<Arc<str>>,
-    /// Per producing subtask: attempt number and index into `addresses`; [`NOT_DEPLOYED`] for one of
-    /// another region (forward edges) that has no place yet and that no consumer here reads from.
+    /// For each producing subtask by index: its attempt number, and the index of its host in `addresses`; [`NOT_DEPLOYED`] for
+    /// one of another region (forward edges) that has no place yet and that no consumer here reads from.
     pub subtasks: Vec<(u32, u32)>,
 }
 
-/// One task of a deployment.
+/// One task of a deployment: the attempt, its slot, and the state that it starts with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskPlacement {
-    /// Execution attempt that the message concerns.
+    /// The execution attempt to start.
     pub attempt: ExecutionAttemptId,
     /// The slot that the attempt runs in.
     pub allocation: AllocationId,
-    /// The state of each operator to restore, in the order of the former subtasks.
+    /// The states that each operator is restored with, in the order of the former subtasks; empty without a restore.
     pub restore: Vec<(OperatorId, Vec<StateHandle>)>,
-    /// True if the subtask had reached the end of its data in the checkpoint that it is restored from.
+    /// True if the subtask had reached the end of its data in the checkpoint that it is restored from; it processes nothing
+    /// more.
     pub ended: bool,
 }
 
-/// Everything for one program host of one TaskExecutor.
+/// All that is sent to one program host of one TaskExecutor to start tasks there.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Deployment {
     /// TaskExecutor that the deployment goes to.
     pub worker: Arc<Worker>,
     /// The data address of the job's program host on that TaskExecutor.
     pub data_address: Arc<str>,
-    /// One table per input edge of the tasks.
+    /// One table per input edge of the tasks' vertices, shared between deployments.
     pub producers: Vec<Arc<ProducerTable>>,
     /// The tasks, in topological order.
     pub tasks: Vec<TaskPlacement>,
 }
 
-/// Deployments for subtasks that have been placed, by TaskExecutor; subtasks without a place are left out.
+/// Makes one deployment for each TaskExecutor (and host) on which some of these subtasks are placed; subtasks without a place
+/// are left out. What the tasks are restored with is left empty.
 pub fn deployments(exec: &ExecutionGraph, tasks: &[TaskIndex]) -> Vec<Deployment> {
     let mut by_worker: BTreeMap<(&ResourceId, &Arc<str>), Draft> = BTreeMap::new();
     for index in tasks {

@@ -7,7 +7,7 @@ use crate::execution_graph::{ExecutionGraph, TaskIndex};
 use model::ShipStrategy;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A region's place in [`Regions`].
+/// A region's index in [`Regions`], from 0, in the order of the regions' first subtasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RegionIndex(pub u32);
 
@@ -16,7 +16,7 @@ pub struct RegionIndex(pub u32);
 pub struct Region {
     /// The region's subtasks, ascending.
     pub tasks: Vec<TaskIndex>,
-    /// True if some of the region's operators have coordinators.
+    /// True if some of the region's operators have coordinators, which are started before its tasks.
     pub coordinated: bool,
 }
 
@@ -28,8 +28,8 @@ pub struct Regions {
 }
 
 impl Regions {
-    /// Divides a job's subtasks into regions: subtasks connected by pipelined edges are in one
-    /// region, and so are all subtasks of coordinated vertices.
+    /// Divides a job's subtasks into regions: subtasks that are connected by edges are in one region, and so are all subtasks
+    /// of a vertex with a coordinator.
     pub fn of(exec: &ExecutionGraph) -> Self {
         let coordinated = coordinated_vertices(exec);
         let mut sets = DisjointSets::new(exec.len());
@@ -74,17 +74,17 @@ impl Regions {
         Self { regions, of_task }
     }
 
-    /// Returns the region of a subtask.
+    /// Returns the region that a subtask belongs to; `None` if there is no such subtask.
     pub fn of_task(&self, task: TaskIndex) -> Option<RegionIndex> {
         self.of_task.get(task.0 as usize).copied().map(RegionIndex)
     }
 
-    /// Returns the region of that index, `None` if there is none.
+    /// Returns the region of that index; `None` if there is none.
     pub fn get(&self, index: RegionIndex) -> Option<&Region> {
         self.regions.get(index.0 as usize)
     }
 
-    /// Returns all regions, in order.
+    /// Iterates over all regions, in the order of their first subtask.
     pub fn iter(&self) -> impl Iterator<Item = (RegionIndex, &Region)> {
         (0u32..).map(RegionIndex).zip(&self.regions)
     }

@@ -6,16 +6,18 @@ use crate::execution_graph::{ExecutionGraph, TaskIndex};
 use model::{MemorySize, ResourceProfile};
 use std::collections::BTreeMap;
 
-/// A slot that the job needs, whichever real one serves it.
+/// A slot that the job needs, by its number in the job's [`SlotPlan`], whichever real slot serves it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SharedSlot(pub u32);
 
-/// A slot sharing group and its shared slots.
+/// A slot sharing group with its shared slots. Shared slot `first + i` takes subtask `i` of every vertex of the group that has
+/// one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlotGroup {
     /// Name of the slot sharing group.
     pub name: String,
-    /// The profile that each slot of the group must fulfil.
+    /// The profile that each slot of the group must fulfil: the largest amount of each resource that one of its vertices asks
+    /// for.
     pub profile: ResourceProfile,
     /// Index of the group's first shared slot.
     pub first: u32,
@@ -25,7 +27,7 @@ pub struct SlotGroup {
     vertices: Vec<usize>,
 }
 
-/// All slots that a job needs.
+/// All shared slots that a job needs, numbered from 0, by group.
 #[derive(Debug, Clone)]
 pub struct SlotPlan {
     groups: Vec<SlotGroup>,
@@ -35,7 +37,7 @@ pub struct SlotPlan {
 }
 
 impl SlotPlan {
-    /// Plans the shared slots of a job, groups in the order of their names.
+    /// Plans the shared slots of a job; groups are in the order of their names.
     pub fn of(exec: &ExecutionGraph) -> Self {
         let graph = exec.graph();
         let mut by_name: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
@@ -69,32 +71,31 @@ impl SlotPlan {
         &self.groups
     }
 
-    /// The number of shared slots.
+    /// Returns the number of shared slots of all groups.
     #[expect(clippy::len_without_is_empty, reason = "a plan has a slot")]
     pub fn len(&self) -> u32 {
         self.slots
     }
 
-    /// Returns the index of a shared slot's group.
+    /// Returns the index, in [`SlotPlan::groups`], of a shared slot's group; `None` if there is no such shared slot.
     pub fn group_of(&self, slot: SharedSlot) -> Option<usize> {
         let group = self.groups.partition_point(|g| g.first <= slot.0).checked_sub(1)?;
         (slot.0 < self.slots).then_some(group)
     }
 
-    /// Returns the profile that the slot which serves `slot` must fulfil; `None` if there is no
-    /// such shared slot.
+    /// Returns the profile that the real slot which serves `slot` must fulfil; `None` if there is no such shared slot.
     pub fn profile_of(&self, slot: SharedSlot) -> Option<&ResourceProfile> {
         self.groups.get(self.group_of(slot)?).map(|group| &group.profile)
     }
 
-    /// Returns the shared slot of a subtask.
+    /// Returns the shared slot that a subtask runs in; `None` if there is no such vertex.
     pub fn slot_of(&self, exec: &ExecutionGraph, task: TaskIndex) -> Option<SharedSlot> {
         let (vertex, subtask) = exec.split(task);
         let group = self.groups.get(*self.of_vertex.get(vertex)? as usize)?;
         Some(SharedSlot(group.first.checked_add(subtask)?))
     }
 
-    /// Returns the subtasks in a shared slot, in topological order.
+    /// Iterates over the subtasks that run in a shared slot, in topological order; none if there is no such shared slot.
     pub fn tasks_in<'a>(
         &'a self,
         exec: &'a ExecutionGraph,

@@ -15,42 +15,44 @@ use super::matching::{Slots, unmet_by};
 use model::{JobId, ResourceRequirement};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A waiting job, with its shortage.
+/// A job that waits for slots, with its shortage and the slots that it could yield.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Waiting<'a> {
     /// Job that the value belongs to.
     pub job_id: JobId,
     /// The job's place in the order of service.
     pub turn: Turn,
-    /// The unfulfilled requirements of the job.
+    /// The requirements that the job's slots leave unfulfilled.
     pub lacking: &'a [ResourceRequirement],
-    /// The slots that the job may yield.
+    /// The slots that the job holds and may yield, by profile.
     pub held: Slots<'a>,
-    /// True if the job has waited so long that others are asked to yield.
+    /// True if the job has waited long enough that others are asked to yield to it.
     pub is_due: bool,
 }
 
-/// A job's place in the order of service. Jobs that could be met with the free slots and those of waiting jobs come
-/// before jobs that cannot be met until a running job ends, so that the latter do not keep the others waiting. Among
-/// equals the job that declared first comes first.
+/// A job's place in the order of service; the smaller is served first. Jobs that could be met with the free slots and those of
+/// waiting jobs come before jobs that cannot be met until a running job ends, so that the latter do not keep the others
+/// waiting. Among equals the job that declared first comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Turn {
-    /// True if the job needs more than these slots.
+    /// True if the job needs more than the free slots and those of waiting jobs.
     pub exceeds: bool,
-    /// The number of the job's first declaration.
+    /// The number of the job's first declaration; ascending.
     pub order: u64,
 }
 
-/// The decision which jobs yield slots.
+/// The decision which jobs yield slots; both sets are empty if none does.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct YieldPlan {
-    /// The slots that each yielding job is asked for.
+    /// The jobs that are to be asked to yield, with the numbers of slots of each profile.
     pub givers: BTreeMap<JobId, Vec<ResourceRequirement>>,
-    /// The jobs that will have all they need with these slots.
+    /// The jobs that will have all they need with these slots and the ones they hold.
     pub receivers: BTreeSet<JobId>,
 }
 
-/// Decides which jobs yield slots so that other jobs can run.
+/// Decides which waiting jobs yield slots so that others can run: for each job that is due, in the order of service, slots of
+/// later jobs are taken, of the last one first, if they meet its whole shortage; otherwise nothing is taken for it. Asks nobody
+/// itself.
 pub fn plan_yielding(mut waiting: Vec<Waiting<'_>>) -> YieldPlan {
     waiting.sort_by_key(|job| job.turn);
     let mut plan = YieldPlan::default();

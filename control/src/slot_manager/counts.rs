@@ -4,7 +4,7 @@ use super::matching::Slots;
 use model::{ResourceProfile, ResourceRequirement};
 use std::collections::BTreeMap;
 
-/// The number of slots of each profile.
+/// The number of slots of each profile, and in total.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Counts {
     of: BTreeMap<ResourceProfile, u32>,
@@ -22,7 +22,7 @@ impl Counts {
         self.total == 0
     }
 
-    /// Adds slots of one profile.
+    /// Adds a number of slots of one profile; adding 0 changes nothing.
     pub fn add(&mut self, profile: &ResourceProfile, slots: u32) {
         if slots == 0 {
             return;
@@ -34,7 +34,8 @@ impl Counts {
         }
     }
 
-    /// Removes slots of one profile, which must have been added before.
+    /// Removes a number of slots of one profile, which must have been added before (a debug assertion; otherwise as many as
+    /// there are).
     pub fn take(&mut self, profile: &ResourceProfile, slots: u32) {
         let Some(counted) = self.of.get_mut(profile).filter(|_| slots > 0) else {
             debug_assert!(slots == 0, "{slots} slots of {profile} leave that were not counted");
@@ -49,26 +50,26 @@ impl Counts {
         }
     }
 
-    /// Adds all slots of `other`.
+    /// Adds the slots of all profiles of `other`.
     pub fn add_all(&mut self, other: &Self) {
         for (profile, slots) in &other.of {
             self.add(profile, *slots);
         }
     }
 
-    /// Removes all slots of `other`, which must have been added before.
+    /// Removes the slots of all profiles of `other`, which must have been added before.
     pub fn take_all(&mut self, other: &Self) {
         for (profile, slots) in &other.of {
             self.take(profile, *slots);
         }
     }
 
-    /// Returns each profile with its number of slots, the least demanding profile first.
+    /// Iterates over the profiles with their numbers of slots (never 0), the least demanding profile first.
     pub fn iter(&self) -> impl Iterator<Item = (&ResourceProfile, u32)> {
         self.of.iter().map(|(profile, slots)| (profile, *slots))
     }
 
-    /// Returns the counts in the form that the functions of [`super::matching`] take.
+    /// Returns the numbers by profile, in the form that the functions of [`super::matching`] take.
     pub fn as_slots(&self) -> Slots<'_> {
         self.iter().collect()
     }

@@ -7,8 +7,8 @@
 use model::{ResourceProfile, ResourceRequirement, WorkerResourceSpec};
 use std::collections::BTreeMap;
 
-/// Returns the part of `requirements` that the slots in `held` leave unmet: the most demanding
-/// requirement chooses first, and takes the smallest slots that fulfil it.
+/// Returns the part of `requirements` that slots of the profiles in `held` leave unmet; empty if all are met. The most
+/// demanding requirement chooses first, and takes the smallest slots that fulfil it.
 pub fn unmet<'a>(
     requirements: &[ResourceRequirement],
     held: impl IntoIterator<Item = &'a ResourceProfile>,
@@ -16,7 +16,7 @@ pub fn unmet<'a>(
     unmet_by(requirements, count(held))
 }
 
-/// Number of slots by the profile that they offer.
+/// Numbers of slots by the profile that they offer.
 pub type Slots<'a> = BTreeMap<&'a ResourceProfile, u32>;
 
 /// Counts the slots of each profile.
@@ -29,7 +29,7 @@ pub fn count<'a>(slots: impl IntoIterator<Item = &'a ResourceProfile>) -> Slots<
     by_profile
 }
 
-/// Computes the same as [`unmet`], from slots that were counted before.
+/// Computes the same as [`unmet`] from slots that were counted before: the part of `requirements` that they leave unmet.
 pub fn unmet_by(
     requirements: &[ResourceRequirement],
     mut by_profile: Slots<'_>,
@@ -59,17 +59,17 @@ fn demanding_first(requirements: &[ResourceRequirement]) -> Vec<(&ResourceProfil
     sums.into_iter().rev().collect()
 }
 
-/// The workers that unmet requirements need.
+/// The new workers that unmet requirements need.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WorkersNeeded {
     /// Number of new workers by spec.
     pub workers: BTreeMap<WorkerResourceSpec, u32>,
-    /// The requirements that no worker of this configuration can meet.
+    /// The requirements that no worker of the configured size can meet, not even with a single slot.
     pub impossible: Vec<ResourceRequirement>,
 }
 
-/// Returns the workers that would meet all of `unmet`. A requirement that is larger than an equal
-/// share of `worker` gets workers of the same size with fewer, larger slots.
+/// Computes the workers that would meet all of `unmet`. `worker` is the configured worker; a requirement larger than one of its
+/// slots gets workers of the same size with fewer, larger slots.
 pub fn workers_for(unmet: &[ResourceRequirement], worker: &WorkerResourceSpec) -> WorkersNeeded {
     let mut slots_of: BTreeMap<WorkerResourceSpec, u32> = BTreeMap::new();
     let mut needed = WorkersNeeded::default();

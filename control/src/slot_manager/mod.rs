@@ -56,7 +56,8 @@ struct Job {
     promised_at: Option<Duration>,
 }
 
-/// The SlotManager's state.
+/// The state of a SlotManager: workers and their slots, the jobs' requirements, and who waits. Calls nobody:
+/// [`SlotManager::check`] returns the commands.
 #[derive(Debug)]
 pub struct SlotManager {
     settings: Settings,
@@ -86,7 +87,7 @@ pub struct SlotManager {
 }
 
 impl SlotManager {
-    /// Returns a SlotManager without workers and jobs.
+    /// Makes a SlotManager without workers and jobs.
     pub fn new(settings: Settings) -> Self {
         Self {
             workers: Workers::new(settings.mutation.keeps(Rule::PendingSlotIsTaken)),
@@ -108,25 +109,26 @@ impl SlotManager {
         }
     }
 
-    /// Returns true if something has changed that [`SlotManager::check`] must look at. Time that has passed does not
-    /// count.
+    /// Returns true if workers, slots or requirements have changed since the last [`SlotManager::check`], which should be
+    /// called then. Time that has passed does not count.
     pub fn is_dirty(&self) -> bool {
         self.dirty
     }
 
-    /// Returns the workers and their slots.
+    /// Returns the registered workers and their slots.
     pub fn workers(&self) -> &Workers {
         &self.workers
     }
 
-    /// Adds a TaskExecutor that has registered.
+    /// Adds a TaskExecutor with its first slot report; an earlier incarnation of the same process is removed. Its slots are
+    /// given to jobs by the next [`SlotManager::check`].
     pub fn add_worker(&mut self, now: Duration, worker: NewWorker) {
         self.workers.add(now, worker);
         self.changes += 1;
         self.dirty = true;
     }
 
-    /// Removes a TaskExecutor that is gone.
+    /// Removes a TaskExecutor that is gone, with its slots; jobs that held some of them lack them from now on.
     pub fn remove_worker(&mut self, instance_id: InstanceId) {
         if self.settings.mutation.keeps(Rule::LostSlotsReplaced) {
             self.workers.remove(instance_id);
@@ -135,8 +137,9 @@ impl SlotManager {
         self.dirty = true;
     }
 
-    /// Applies a TaskExecutor's slot report. Returns a [`Command::FreeSlot`] for each reported slot of a removed job:
-    /// an earlier command was lost, or the job got the slot after its removal.
+    /// Applies a TaskExecutor's full slot report; recent answers of the TaskExecutor override it for [`Settings::settle`].
+    /// Returns a [`Command::FreeSlot`] for each reported slot of a removed job: an earlier command was lost, or the job got the
+    /// slot after its removal.
     pub fn report(
         &mut self,
         now: Duration,
@@ -156,7 +159,8 @@ impl SlotManager {
         held.into_iter().map(free).collect()
     }
 
-    /// Handles a TaskExecutor's notice that an allocation has ended.
+    /// Handles a TaskExecutor's notice that an allocation has ended: the slot is free. Ignored if the slot is held under
+    /// another allocation.
     pub fn free_slot(
         &mut self,
         now: Duration,
@@ -173,8 +177,8 @@ impl SlotManager {
         }
     }
 
-    /// Handles a TaskExecutor's answer that it has allocated the requested slot. Returns [`Command::FreeSlot`] if the
-    /// job was removed meanwhile.
+    /// Handles a TaskExecutor's answer that it has allocated the requested slot. Ignored if the slot is no longer held under
+    /// that allocation. Returns [`Command::FreeSlot`] if the job was removed meanwhile, otherwise `None`.
     pub fn slot_granted(&mut self, now: Duration, request: &SlotRequest) -> Option<Command> {
         let SlotRequest { instance_id, index, job_id, allocation_id, .. } = *request;
         // A notice that the slot is free again may have arrived first.
@@ -187,8 +191,9 @@ impl SlotManager {
         ended.then_some(Command::FreeSlot { instance_id, allocation_id })
     }
 
-    /// Handles a TaskExecutor's answer that it did not allocate the slot, or a request that failed without a known
-    /// result.
+    /// Handles a TaskExecutor's answer that it did not allocate the slot, or a request that failed without a known result. The
+    /// job lacks the slot again, and the next check chooses another. Ignored if the slot is no longer held under that
+    /// allocation.
     pub fn slot_refused(&mut self, now: Duration, request: &SlotRequest, refusal: Refusal) {
         let (instance, index) = (request.instance_id, request.index);
         if self.workers.is_held_under(instance, index, request.allocation_id) {
@@ -201,7 +206,9 @@ impl SlotManager {
         }
     }
 
-    /// Replaces a job's requirements. Ignores the declaration of an earlier JobMaster.
+    /// Replaces a job's requirements with these whole amounts; entries with 0 slots are dropped, and none at all means that the
+    /// job needs no slots (it keeps those that it has). Slots are given by the next check. Ignored for an earlier JobMaster of
+    /// the job.
     pub fn require(
         &mut self,
         job_id: JobId,
@@ -237,9 +244,9 @@ impl SlotManager {
         self.dirty = true;
     }
 
-    /// Removes a job. Returns a [`Command::FreeSlot`] for each slot that is allocated to it, because nobody else frees
-    /// these slots. Slots whose request is pending are freed when the request is answered: otherwise a TaskExecutor
-    /// could be asked to free a slot before it is asked to allocate it.
+    /// Removes a job and its requirements. Returns a [`Command::FreeSlot`] for each slot that is allocated to it, because
+    /// nobody else frees these slots. Slots whose request is pending are freed when the request is answered: otherwise a
+    /// TaskExecutor could be asked to free a slot before it is asked to allocate it.
     pub fn remove_job(&mut self, job_id: JobId) -> Vec<Command> {
         if let Some(job) = self.jobs.remove(&job_id) {
             self.wanting -= u32::from(!job.requirements.is_empty());
@@ -259,14 +266,14 @@ impl SlotManager {
         .collect()
     }
 
-    /// Replaces the set of blocked nodes.
+    /// Replaces the set of blocked nodes (host names): no new slots on them are given to jobs; held slots stay.
     pub fn block_hosts(&mut self, hosts: impl IntoIterator<Item = String>) {
         self.workers.block_hosts(hosts.into_iter().collect());
         self.dirty = true;
     }
 
-    /// Replaces the set of workers that can never be provided, each with the reason. The next [`SlotManager::check`]
-    /// reports this to the jobs that need one of them, instead of only after `slot.request.timeout`.
+    /// Replaces the set of workers that can never be provided, each with the reason. The next [`SlotManager::check`] reports
+    /// this to the jobs that need one of them, instead of only after `slot.request.timeout`.
     pub fn refuse_workers(
         &mut self,
         specs: impl IntoIterator<Item = (WorkerResourceSpec, String)>,
@@ -275,7 +282,9 @@ impl SlotManager {
         self.refusals_changed = true;
     }
 
-    /// Assigns free slots and returns all commands that follow at `now`.
+    /// Gives free slots to jobs that lack some, and returns all commands that follow at `now` (monotonic): slot requests,
+    /// requests to yield, reports of shortages, released idle workers, missing workers. To be called after changes and at
+    /// regular intervals.
     pub fn check(&mut self, now: Duration) -> Vec<Command> {
         let mut commands = Vec::new();
         let mut changed = self.refresh();
@@ -432,7 +441,7 @@ impl SlotManager {
         AllocationId(crate::ids::nth_id(self.settings.seed, self.drawn))
     }
 
-    /// Returns the sums over all workers.
+    /// Returns the numbers of workers and slots, for REST.
     pub fn overview(&self) -> Overview {
         let (workers, slots, free_slots) = self.workers.totals();
         let mut sums = Overview { workers, slots, free_slots, ..Overview::default() };

@@ -9,50 +9,52 @@ use model::{
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The way in which the cluster gets its workers.
+/// The way in which the cluster gets its workers: they register on their own (standalone), or are requested.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Supply {
-    /// Workers come from outside at any time (standalone): requirements wait for them.
+    /// Workers come from outside at any time (standalone); requirements wait for them.
     Passive {
-        /// End of the start-up period, monotonic.
+        /// End of the start-up period (monotonic), before which no shortage is reported.
         start_up_until: Duration,
     },
     /// Workers are requested from an external resource system.
     Active {
-        /// The default spec of a worker.
+        /// The configured spec of a worker.
         worker: WorkerResourceSpec,
-        /// Longest time a request for a slot stays open (`slot.request.timeout`).
+        /// Time after which a requirement that is still unfulfilled is reported as a shortage (`slot.request.timeout`).
         request_timeout: Duration,
         /// Time after which an idle TaskManager is released
         /// (`resourcemanager.taskmanager-timeout`).
         idle_timeout: Duration,
-        /// Largest number of slots of the cluster (`slotmanager.number-of-slots.max`); `None` for
-        /// no bound.
+        /// Maximum number of slots of the cluster, beyond which no workers are requested (`slotmanager.number-of-slots.max`);
+        /// `None`: no bound.
         slots_max: Option<u32>,
-        /// Number of spare TaskManagers (`slotmanager.redundant-taskmanager-num`).
+        /// Number of idle TaskManagers that are kept spare (`slotmanager.redundant-taskmanager-num`).
         redundant: u32,
     },
 }
 
-/// The settings of a SlotManager.
+/// The settings of a SlotManager, fixed for its life.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Source of the workers.
+    /// The way in which the cluster gets its workers.
     pub supply: Supply,
-    /// True if slots are spread over all TaskManagers (`cluster.evenly-spread-out-slots`).
+    /// True if slots are taken from the least used TaskManagers first (`cluster.evenly-spread-out-slots`); false: from those
+    /// that the job uses already, then from the most used.
     pub spread_out: bool,
-    /// Time for which an answer of a TaskExecutor overrides its reports: two heartbeats.
+    /// Time for which an answer of a TaskExecutor about a slot overrides its reports, which may be older: two heartbeats.
     pub settle: Duration,
     /// A random number, drawn once, from which allocation ids are derived.
     pub seed: u128,
-    /// [`Mutation::None`] outside of the simulation.
+    /// A rule that a simulation breaks on purpose; [`Mutation::None`] in production.
     pub mutation: Mutation,
 }
 
 /// A command for the caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
-    /// Ask a TaskExecutor to allocate a slot to a job.
+    /// Ask a TaskExecutor to allocate a slot to a job; the answer is given to `SlotManager::slot_granted` or
+    /// `SlotManager::slot_refused`.
     RequestSlot(SlotRequest),
     /// Tell a TaskExecutor to free a slot of a removed job. The message may be lost: then the TaskExecutor's next
     /// report still shows the slot, and the command is given again.
@@ -62,76 +64,78 @@ pub enum Command {
         /// The allocation to end.
         allocation_id: AllocationId,
     },
-    /// Tell a job's JobMaster that its requirements can't be met.
+    /// Tell a job's JobMaster that its requirements can't be met; repeated every 5 s while that lasts.
     TellLack(Lack),
     /// Ask a job's JobMaster to yield slots that it holds and cannot use yet, so that another job can run with them.
     AskToGiveWay {
         /// The job that is asked.
         job_id: JobId,
-        /// Leadership of the job's JobMaster.
+        /// Session of the job's JobMaster, which tells it from earlier and later ones.
         job_master_id: JobMasterId,
         /// The numbers of slots by the profile that they must fulfil.
         slots: Vec<ResourceRequirement>,
     },
-    /// Active supply: request this many workers beyond the known ones (the whole amount). `seen` is the number of
-    /// additions and removals of workers so far.
+    /// Active supply: tell the ResourceManager how many workers are missing beyond the known ones (whole amounts). Given when
+    /// the amounts or the known workers change.
     NeedWorkers {
-        /// Additions and removals that this takes into account.
+        /// The number of additions and removals of workers that this takes into account.
         seen: u64,
         /// The number of missing workers by spec; empty if none are missing.
         missing: BTreeMap<WorkerResourceSpec, u32>,
     },
-    /// Active supply: release a worker that has been idle for long enough.
+    /// Active supply: release a worker that has been idle for longer than the time-out; none of its slots is given to a job any
+    /// more.
     ReleaseWorker {
         /// Incarnation of the TaskExecutor.
         instance_id: InstanceId,
     },
 }
 
-/// A request for a slot of a TaskExecutor.
+/// A request to a TaskExecutor that it allocate one of its slots to a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlotRequest {
     /// Incarnation of the TaskExecutor that is asked.
     pub instance_id: InstanceId,
-    /// The index of the slot on the worker.
+    /// The index of the slot on the TaskExecutor, from 0.
     pub index: u32,
     /// The job that the slot is for.
     pub job_id: JobId,
-    /// Allocation that the request establishes.
+    /// The allocation that the request makes if the TaskExecutor grants it.
     pub allocation_id: AllocationId,
     /// The profile that the slot must fulfil.
     pub profile: ResourceProfile,
 }
 
-/// Requirements that can't be met.
+/// A job's shortage: requirements that can't be met.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lack {
     /// The job with the shortage.
     pub job_id: JobId,
-    /// Leadership of the job's JobMaster.
+    /// The leadership of the JobMaster that is told.
     pub job_master_id: JobMasterId,
-    /// The shortage as text: "needs 8 slots of …, 4 registered, 0 free", and the jobs that hold the
-    /// others.
+    /// The shortage as text for users: "needs 8 slots of …, 4 registered, 0 free", and the numbers of slots that other jobs
+    /// hold.
     pub message: String,
 }
 
-/// The reason why a slot was not allocated.
+/// The reason why a requested slot was not allocated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// Another allocation holds the slot.
+    /// The slot is held by this allocation; the SlotManager takes that over as the slot's state.
     Occupied(SlotAllocation),
-    /// The TaskExecutor does not know the slot, is not registered here any more, or did not answer.
+    /// The TaskExecutor does not know the slot, is not registered here any more, or did not answer; the slot's state is unknown
+    /// until the next report.
     NotKnown,
 }
 
-/// Sums and details, for REST.
+/// Numbers of workers and slots, for REST.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Overview {
     /// Number of registered workers.
     pub workers: u32,
     /// Number of slots of all registered workers.
     pub slots: u32,
-    /// Number of free slots.
+    /// Number of free slots, those on blocked nodes included.
     pub free_slots: u32,
     /// Number of workers on blocked nodes.
     pub blocked_workers: u32,

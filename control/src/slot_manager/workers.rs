@@ -13,7 +13,7 @@ use model::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// The known state of a slot.
+/// The state of a slot as the SlotManager knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SlotState {
     /// No job holds the slot.
@@ -22,12 +22,13 @@ pub enum SlotState {
     Pending(SlotAllocation),
     /// The TaskExecutor has allocated the slot to a job.
     Allocated(SlotAllocation),
-    /// A request for the slot ended without a known result; the next report tells its state.
+    /// A request for the slot ended without a known result; the next report tells the state. The slot is not given to a job
+    /// meanwhile.
     Unknown,
 }
 
 impl SlotState {
-    /// Returns the allocation that holds the slot; `None` if it is free or its state is unknown.
+    /// Returns the allocation that holds the slot, granted or pending; `None` if the slot is free or its state is unknown.
     pub fn holder(&self) -> Option<SlotAllocation> {
         match self {
             Self::Pending(held) | Self::Allocated(held) => Some(*held),
@@ -36,21 +37,22 @@ impl SlotState {
     }
 }
 
-/// One slot of a worker.
+/// One slot of a worker as the SlotManager knows it.
 #[derive(Debug, Clone)]
 pub struct Slot {
     /// The resources that the slot offers.
     pub profile: ResourceProfile,
     /// State of the slot: free, requested or allocated.
     pub state: SlotState,
-    /// Time of the TaskExecutor's last answer about the slot, monotonic: older reports may still be on their way.
+    /// Time (monotonic) of the last request or answer about the slot. Reports that may be older than it are ignored for a
+    /// while.
     pub settled_at: Duration,
 }
 
-/// A worker at its registration.
+/// A worker that has registered and sent its first slot report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewWorker {
-    /// Incarnation of the TaskExecutor.
+    /// Incarnation of the TaskExecutor, drawn at its registration.
     pub instance_id: InstanceId,
     /// Process of the TaskExecutor.
     pub resource_id: ResourceId,
@@ -58,11 +60,11 @@ pub struct NewWorker {
     pub host: String,
     /// Resources of the worker.
     pub spec: WorkerResourceSpec,
-    /// The state of its slots.
+    /// The first report of the states of its slots.
     pub report: SlotReport,
 }
 
-/// One registered worker.
+/// One registered worker with its slots.
 #[derive(Debug, Clone)]
 pub struct Worker {
     /// Process of the TaskExecutor.
@@ -73,7 +75,7 @@ pub struct Worker {
     pub spec: WorkerResourceSpec,
     /// Slots of the worker by index.
     pub slots: BTreeMap<u32, Slot>,
-    /// Time since when every slot is free, monotonic; `None` if a slot is not free.
+    /// Time (monotonic) since when every slot is free; `None` if a slot is not free.
     pub idle_since: Option<Duration>,
     /// True if the worker is being released: none of its slots is given to a job any more.
     pub releasing: bool,
@@ -86,7 +88,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Returns the worker's free slots with their indexes.
+    /// Iterates over the worker's free slots with their indexes.
     pub fn free(&self) -> impl Iterator<Item = (u32, &Slot)> {
         self.slots
             .iter()
@@ -94,18 +96,18 @@ impl Worker {
             .map(|(index, slot)| (*index, slot))
     }
 
-    /// Returns true if the worker's free slots may be given to jobs.
+    /// Returns true if the worker's free slots may be given to jobs: it is not being released, and its node is not blocked.
     pub fn usable(&self) -> bool {
         !self.releasing && !self.blocked
     }
 
-    /// Returns the number of the worker's slots that jobs hold.
+    /// Returns the number of the worker's slots that jobs hold, pending requests included.
     pub fn used(&self) -> u32 {
         self.used
     }
 }
 
-/// All registered workers and their slots, indexed by host and profile.
+/// All registered workers and their slots.
 #[derive(Debug)]
 pub struct Workers {
     all: BTreeMap<InstanceId, Worker>,
@@ -120,8 +122,8 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// Returns an empty set. `pending_is_taken` is false only under a simulated mutation, in which slots with a pending
-    /// request are given again.
+    /// Makes an empty set. `pending_is_taken` is false only under a simulated mutation, in which slots with a pending request
+    /// are given again.
     pub fn new(pending_is_taken: bool) -> Self {
         Self {
             all: BTreeMap::new(),
@@ -136,17 +138,17 @@ impl Workers {
         }
     }
 
-    /// Returns every worker.
+    /// Iterates over all workers by incarnation.
     pub fn iter(&self) -> impl Iterator<Item = (&InstanceId, &Worker)> {
         self.all.iter()
     }
 
-    /// Returns the numbers of workers, slots and free slots.
+    /// Returns the numbers of workers, of their slots and of their free slots, blocked nodes included.
     pub fn totals(&self) -> (u32, u32, u32) {
         (u32::try_from(self.all.len()).unwrap_or(u32::MAX), self.slots, self.free)
     }
 
-    /// Returns the number of slots in [`SlotState::Unknown`].
+    /// Returns the number of slots of all workers whose state is [`SlotState::Unknown`].
     pub fn unknown(&self) -> u32 {
         self.unknown
     }
@@ -176,13 +178,13 @@ impl Workers {
         self.holdings.take_touched()
     }
 
-    /// Returns the workers on blocked nodes.
+    /// Iterates over the workers on blocked nodes.
     pub fn on_blocked_hosts(&self) -> impl Iterator<Item = &Worker> {
         let hosts = self.blocked_hosts.iter().filter_map(|host| self.by_host.get(host));
         hosts.flatten().filter_map(|instance| self.all.get(instance))
     }
 
-    /// Returns the slots that `job` holds, allocated or with a pending request.
+    /// Iterates over the slots that `job` holds, allocated or with a pending request: incarnation, slot index and slot.
     pub fn held_by(&self, job: JobId) -> impl Iterator<Item = (InstanceId, u32, &Slot)> {
         self.holdings.slots_of(job).filter_map(|(instance, index)| {
             let slot = self.all.get(&instance)?.slots.get(&index)?;
@@ -190,7 +192,8 @@ impl Workers {
         })
     }
 
-    /// Adds a worker; an earlier incarnation of the same process goes.
+    /// Adds a worker, idle since `now` (monotonic), and applies its report. An earlier incarnation of the same process is
+    /// removed.
     pub fn add(&mut self, now: Duration, worker: NewWorker) {
         if let Some(earlier) = self.by_resource.get(&worker.resource_id).copied() {
             self.remove(earlier);
@@ -214,7 +217,7 @@ impl Workers {
         self.reconcile(now, id, worker.report, Duration::ZERO);
     }
 
-    /// Removes a worker and everything held on it.
+    /// Removes a worker and everything held on it, and returns it; `None` if it is not registered.
     pub fn remove(&mut self, instance_id: InstanceId) -> Option<Worker> {
         let worker = self.all.remove(&instance_id)?;
         self.shelves.take(instance_id, &worker);
@@ -238,12 +241,12 @@ impl Workers {
         Some(worker)
     }
 
-    /// Marks a worker as being released.
+    /// Marks a worker as being released: none of its slots is given to a job any more. The worker stays until it is removed.
     pub fn release(&mut self, instance_id: InstanceId) {
         self.change(instance_id, |worker| worker.releasing = true);
     }
 
-    /// Replaces the set of blocked nodes. Only workers on nodes that were or become blocked are updated.
+    /// Replaces the set of blocked nodes, and marks or unmarks the workers on them.
     pub fn block_hosts(&mut self, hosts: BTreeSet<String>) {
         let before = std::mem::replace(&mut self.blocked_hosts, hosts);
         let changed: Vec<(InstanceId, bool)> = before
@@ -275,8 +278,8 @@ impl Workers {
         }
     }
 
-    /// Sets a slot's state, as its TaskExecutor answered or as it was requested. Returns false if there is no such
-    /// slot.
+    /// Sets a slot's state at `now` (monotonic), as its TaskExecutor answered or as it was requested; reports are ignored for a
+    /// while. Returns false if there is no such slot.
     pub fn set(
         &mut self,
         now: Duration,
@@ -327,15 +330,15 @@ impl Workers {
         Some(self.all.get(&instance_id)?.slots.get(&index)?.state)
     }
 
-    /// Returns true if a slot is held under this allocation.
+    /// Returns true if this allocation holds the slot, granted or pending.
     pub fn is_held_under(&self, instance_id: InstanceId, index: u32, of: AllocationId) -> bool {
         self.state(instance_id, index)
             .and_then(|state| state.holder())
             .is_some_and(|held| held.allocation_id == of)
     }
 
-    /// Applies a full slot report. An answer of the TaskExecutor that is less than `settle` old overrides the report,
-    /// which may have been made before it; so does a pending request. Returns true if anything changed.
+    /// Applies a full slot report; slots that were not known are added. A slot that was set less than `settle` ago or has a
+    /// pending request keeps its state, because the report may have been made before. Returns true if anything changed.
     pub fn reconcile(
         &mut self,
         now: Duration,

@@ -12,7 +12,7 @@ use model::{AllocationId, InstanceId, ResourceId, ResourceProfile, ResourceRequi
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A slot that the job holds.
+/// A slot that the job holds: a TaskExecutor offered it and the job accepted.
 #[derive(Debug, Clone)]
 pub struct HeldSlot {
     /// TaskExecutor that the slot is on.
@@ -45,44 +45,43 @@ struct GroupState {
     slots: u32,
 }
 
-/// The result of a registration.
+/// The result of a registration of a TaskExecutor at the job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Registration {
     /// The TaskExecutor was not registered before.
     New,
-    /// The same incarnation was registered before.
+    /// The same incarnation was registered before; nothing has changed.
     Known,
     /// Another incarnation was registered; it was removed with all its slots.
     Replaced {
-        /// Shared slots that it served.
+        /// Shared slots that its slots served, and that no slot serves now.
         lost: Vec<SharedSlot>,
     },
 }
 
-/// The result of an offer.
+/// The result of an offer of slots.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Accepted {
-    /// The allocations held now, including those that were held before.
+    /// The offered allocations that the job holds now, including those that it held before.
     pub accepted: Vec<AllocationId>,
-    /// Shared slots that are served now and were not before.
+    /// Shared slots that a slot serves now and that none served before.
     pub served: Vec<SharedSlot>,
-    /// Shared slots whose program host was replaced by another: the tasks that ran there have
-    /// ended.
+    /// Shared slots whose program host was replaced by another (its data address differs): the tasks that ran there have ended.
     pub moved: Vec<SharedSlot>,
 }
 
 /// The fate of the slot that served a shared slot in which everything has finished.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Retired {
-    /// The slot now serves this shared slot.
+    /// The slot, on this TaskExecutor, now serves this other shared slot.
     Serves(Arc<Worker>, SharedSlot),
-    /// The slot is not needed any more; it may be returned.
+    /// The slot was removed from the pool; the caller has to free it at its TaskExecutor.
     Free(Arc<Worker>, AllocationId),
     /// No slot served the shared slot.
     Unserved,
 }
 
-/// The slots that a job holds, and which shared slots they serve.
+/// The slots that a job holds, and which shared slot each of them serves. Frees no slot at a TaskExecutor itself.
 #[derive(Debug, Clone)]
 pub struct SlotPool {
     groups: Vec<GroupState>,
@@ -95,7 +94,7 @@ pub struct SlotPool {
 }
 
 impl SlotPool {
-    /// Creates an empty pool for a job's plan.
+    /// Makes a pool without slots, in which every shared slot of the plan is missing one.
     pub fn new(plan: &SlotPlan) -> Self {
         let groups: Vec<GroupState> = plan
             .groups()
@@ -118,8 +117,7 @@ impl SlotPool {
         }
     }
 
-    /// Registers a TaskExecutor. If another incarnation of it was registered, that is removed with
-    /// all its slots.
+    /// Registers a TaskExecutor. If another incarnation of it was registered, that is removed with all its slots.
     pub fn register(&mut self, plan: &SlotPlan, worker: Worker) -> Registration {
         let found = match self.workers.get(&worker.resource_id) {
             Some(known) if known.worker.instance_id == worker.instance_id => {
@@ -137,7 +135,7 @@ impl SlotPool {
         }
     }
 
-    /// Returns the TaskExecutor if it is registered in that incarnation, otherwise `None`.
+    /// Returns the TaskExecutor if it is registered in that incarnation; otherwise `None`.
     pub fn worker(&self, resource: &ResourceId, instance: InstanceId) -> Option<&Arc<Worker>> {
         self.current(resource, instance).map(|known| &known.worker)
     }
@@ -146,13 +144,15 @@ impl SlotPool {
         self.workers.get(resource).filter(|known| known.worker.instance_id == instance)
     }
 
-    /// Returns all registered TaskExecutors.
+    /// Iterates over the registered TaskExecutors.
     pub fn workers(&self) -> impl Iterator<Item = &Arc<Worker>> {
         self.workers.values().map(|known| &known.worker)
     }
 
-    /// Takes the slots that a TaskExecutor offers, as far as they are needed; the TaskExecutor
-    /// frees the others. Returns `None` if it is not registered in this incarnation.
+    /// Takes the slots that a TaskExecutor offers, as far as they are needed; the TaskExecutor frees those that are not
+    /// accepted. An idle slot may be moved to another shared slot so that the offered one is of use. Slots held with another
+    /// `data_address` get the new one and are returned as moved. Returns `None` if the TaskExecutor is not registered in this
+    /// incarnation.
     pub fn offer<'a>(
         &mut self,
         plan: &SlotPlan,
@@ -268,8 +268,8 @@ impl SlotPool {
         }
     }
 
-    /// Removes a TaskExecutor with all its slots, and returns the shared slots that these served.
-    /// Does nothing if another incarnation is registered.
+    /// Removes a TaskExecutor with all its slots, and returns the shared slots that these served and that are missing one now.
+    /// Does nothing, and returns none, if another incarnation is registered.
     pub fn release_worker(
         &mut self,
         plan: &SlotPlan,
@@ -284,8 +284,8 @@ impl SlotPool {
         allocations.into_iter().filter_map(|a| self.release_slot(plan, a)).collect()
     }
 
-    /// Removes a slot and returns the shared slot that it served; `None` if the pool does not hold
-    /// it.
+    /// Removes a slot and returns the shared slot that it served, which is missing one now unless it is retired; `None` if the
+    /// pool does not hold the slot.
     pub fn release_slot(
         &mut self,
         plan: &SlotPlan,
@@ -299,7 +299,7 @@ impl SlotPool {
         Some(slot.serves)
     }
 
-    /// Returns the place of the slot that serves a shared slot; `None` if none does.
+    /// Returns the TaskExecutor, allocation and data address of the slot that serves a shared slot; `None` if none does.
     pub fn placement(&self, slot: SharedSlot) -> Option<Placement> {
         let allocation = (*self.serving.get(slot.0 as usize)?)?;
         let held = self.held.get(&allocation)?;
@@ -310,8 +310,8 @@ impl SlotPool {
         })
     }
 
-    /// Marks the slot that serves a shared slot as in use (tasks were deployed into it) or not (all
-    /// of them have ended).
+    /// Marks the slot that serves a shared slot as in use (tasks were deployed into it) or not (all of them have ended). A slot
+    /// in use is not moved to another shared slot by an offer. Does nothing if no slot serves it.
     pub fn set_in_use(&mut self, slot: SharedSlot, in_use: bool) {
         let allocation = self.serving.get(slot.0 as usize).copied().flatten();
         if let Some(held) = allocation.and_then(|a| self.held.get_mut(&a)) {
@@ -319,8 +319,8 @@ impl SlotPool {
         }
     }
 
-    /// Compares a TaskExecutor's full report with the pool. Returns the held slots that it has not
-    /// listed for `strikes` reports in a row.
+    /// Compares a TaskExecutor's full report with the pool. Returns the held slots that `strikes` reports in a row have not
+    /// listed; the caller removes them.
     pub fn reconcile(
         &mut self,
         resource: &ResourceId,
@@ -342,17 +342,17 @@ impl SlotPool {
         gone
     }
 
-    /// Returns true if a shared slot is served.
+    /// Returns true if a slot serves this shared slot.
     pub fn is_served(&self, slot: SharedSlot) -> bool {
         self.serving.get(slot.0 as usize).is_some_and(Option::is_some)
     }
 
-    /// Returns true if every shared slot is served.
+    /// Returns true if no shared slot in which something is to run is missing a slot.
     pub fn is_complete(&self) -> bool {
         self.groups.iter().all(|g| g.missing.is_empty())
     }
 
-    /// Number of slots that the pool holds.
+    /// Returns the number of slots that the pool holds.
     pub fn len(&self) -> usize {
         self.held.len()
     }
@@ -362,9 +362,8 @@ impl SlotPool {
         self.held.is_empty()
     }
 
-    /// Records that everything in a shared slot has finished, so that it needs no slot any more.
-    /// The slot that served it serves a missing one if `pass_on` is true; otherwise the caller has
-    /// to free it.
+    /// Records that everything in a shared slot has finished, so that it needs no slot any more. If `pass_on` is true, the slot
+    /// that served it serves a missing one if it can; otherwise the slot is removed and the caller has to free it.
     pub fn retire(&mut self, plan: &SlotPlan, slot: SharedSlot, pass_on: bool) -> Retired {
         if let Some(group) = plan.group_of(slot).and_then(|g| self.groups.get_mut(g)) {
             group.retired.insert(slot.0);
@@ -389,7 +388,8 @@ impl SlotPool {
         }
     }
 
-    /// Lets a slot in which nothing runs serve another shared slot, which no slot serves.
+    /// Makes a held slot, in which nothing runs, serve the shared slot `to`, which no slot serves. The shared slot that it
+    /// served is missing one, unless it is retired. Does nothing if the slot is not held.
     pub fn reassign(&mut self, plan: &SlotPlan, allocation: AllocationId, to: SharedSlot) {
         let Some(held) = self.held.get_mut(&allocation) else {
             return;
@@ -400,7 +400,7 @@ impl SlotPool {
         self.serve(plan, to, Some(allocation));
     }
 
-    /// Records that a retired shared slot is needed again; does nothing if it is not retired.
+    /// Records that a retired shared slot is needed again and is missing a slot; does nothing if it is not retired.
     pub fn revive(&mut self, plan: &SlotPlan, slot: SharedSlot) {
         let group = plan.group_of(slot).and_then(|g| self.groups.get_mut(g));
         if let Some(group) = group
@@ -410,7 +410,7 @@ impl SlotPool {
         }
     }
 
-    /// Returns the slots that the unfinished part of the job needs, one entry per profile, ordered
+    /// Returns the slots that the unfinished part of the job needs, held or not: whole amounts, one entry per profile, ordered
     /// by profile.
     pub fn requirements(&self) -> Vec<ResourceRequirement> {
         let mut by_profile: BTreeMap<&ResourceProfile, u32> = BTreeMap::new();
@@ -426,13 +426,12 @@ impl SlotPool {
             .collect()
     }
 
-    /// Returns all slots with the shared slots that they serve.
+    /// Iterates over all held slots, with the shared slot that each serves and its allocation, ordered by allocation.
     pub fn slots(&self) -> impl Iterator<Item = (SharedSlot, AllocationId, &HeldSlot)> {
         self.held.iter().map(|(allocation, slot)| (slot.serves, *allocation, slot))
     }
 
-    /// Returns the slots of a TaskExecutor with the shared slots that they serve, by ascending
-    /// allocation id.
+    /// Iterates over the held slots of a TaskExecutor with the shared slots that they serve, by ascending allocation id.
     pub fn slots_on(
         &self,
         resource: &ResourceId,
@@ -444,7 +443,7 @@ impl SlotPool {
             .filter_map(|a| Some((*a, self.held.get(a)?.serves)))
     }
 
-    /// Returns true if the pool holds the slot, and the slot is on that TaskExecutor.
+    /// Returns true if the pool holds the slot of this allocation on that TaskExecutor.
     pub fn holds(&self, resource: &ResourceId, allocation: AllocationId) -> bool {
         self.workers.get(resource).is_some_and(|known| known.allocations.contains(&allocation))
     }

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use thiserror::Error;
 
-/// The slots of one TaskExecutor.
+/// The slots of one TaskExecutor, and the allocation that each belongs to. Frees no slot by itself.
 #[derive(Debug, Clone)]
 pub struct SlotTable {
     resource_id: ResourceId,
@@ -32,43 +32,46 @@ struct Slot {
 pub struct Held {
     /// Job that holds the slot.
     pub job: JobId,
-    /// Allocation under which the slot is held or asked for.
+    /// The allocation under which the job holds the slot.
     pub allocation: AllocationId,
     /// Phase of the allocation.
     pub phase: Phase,
-    /// Since when it is in that phase.
+    /// Monotonic time at which the phase began, or was last set again.
     pub since: Duration,
 }
 
 /// The phase of an allocated slot, as its TaskExecutor sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// No JobMaster has accepted the slot, or the one that had is disconnected.
+    /// No JobMaster has accepted the slot, or the one that had is disconnected; the slot is freed after
+    /// `taskmanager.slot.timeout`.
     Inactive,
-    /// Accepted by the connected JobMaster.
+    /// The connected JobMaster has accepted the slot.
     Active,
-    /// The slot's program host has ended; the slot is freed once the JobMaster has been informed.
+    /// The slot's program host has ended; the slot is freed once the JobMaster has confirmed the report, or after
+    /// `taskmanager.slot.timeout`.
     Failing,
-    /// The slot was given back, but tasks in it still run; it is freed when they have ended.
+    /// The slot was given back, but tasks in it still run; it is freed when they have ended. After a time-out their host is
+    /// killed.
     Releasing,
 }
 
-/// The result of an allocation.
+/// The result of a successful allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Allocated {
-    /// The slot was free.
+    /// The slot was free and is allocated now.
     New,
     /// The slot had this allocation already: the request was repeated.
     Already,
 }
 
-/// The reason why a slot was not allocated.
+/// The reason why a slot was not allocated; nothing has changed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum AllocateError {
     /// The table has no slot of that index.
     #[error("there is no slot {0}")]
     NoSuchSlot(u32),
-    /// The slot has another allocation, or is being freed.
+    /// The slot belongs to another allocation, or to this one but is being freed.
     #[error("the slot belongs to job {job}")]
     Occupied {
         /// Job that has the slot now.
@@ -76,10 +79,10 @@ pub enum AllocateError {
         /// Allocation that has the slot now.
         allocation: AllocationId,
     },
-    /// The allocation has another slot.
+    /// The allocation has another slot of this TaskExecutor.
     #[error("allocation {0} has another slot here")]
     AllocatedElsewhere(AllocationId),
-    /// The slot has less than is needed.
+    /// The slot has less of a resource than is needed.
     #[error("slot {index} has {has}, {need} is needed")]
     TooSmall {
         /// Index of the slot in its TaskExecutor.
@@ -91,25 +94,30 @@ pub enum AllocateError {
     },
 }
 
-/// A slot that became free.
+/// A slot that has become free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Freed {
     /// Index of the slot, from 0.
     pub index: u32,
-    /// The job it belonged to.
+    /// The job that had the slot.
     pub job: JobId,
-    /// The allocation that ended.
+    /// The allocation under which the job had the slot, which has ended.
     pub allocation: AllocationId,
 }
 
 impl SlotTable {
-    /// A table of the given slots, all of them free.
+    /// Makes a table with one free slot for each profile, indexed from 0.
     pub fn new(resource_id: ResourceId, profiles: Vec<ResourceProfile>) -> Self {
         let slots = profiles.into_iter().map(|profile| Slot { profile, held: None });
         Self { resource_id, slots: slots.collect(), by_allocation: BTreeMap::new() }
     }
 
-    /// Gives a free slot to an allocation. Repeating it is harmless.
+    /// Gives the free slot of this index to an allocation, in phase [`Phase::Inactive`] from `now` (monotonic) on. A repeated
+    /// request changes nothing and returns [`Allocated::Already`].
+    ///
+    /// # Errors
+    /// Returns [`AllocateError`], without a change, if there is no such slot, it or the allocation is taken, or it does not
+    /// fulfil `need`.
     pub fn allocate(
         &mut self,
         now: Duration,
@@ -146,18 +154,19 @@ impl SlotTable {
         }
     }
 
-    /// Returns the slot that has this allocation, `None` if none has.
+    /// Returns the job, phase and time of an allocation; `None` if no slot has this allocation.
     pub fn get(&self, allocation: AllocationId) -> Option<Held> {
         let at = *self.by_allocation.get(&allocation)?;
         self.slots.get(at)?.held
     }
 
-    /// Returns the index of the slot that has this allocation, `None` if none has.
+    /// Returns the index of the slot that has this allocation; `None` if none has.
     pub fn index_of(&self, allocation: AllocationId) -> Option<u32> {
         u32::try_from(*self.by_allocation.get(&allocation)?).ok()
     }
 
-    /// Moves an allocated slot into another phase; its time there starts now. Whether there is one.
+    /// Sets the phase of an allocated slot, also to the one that it has; its time there starts at `now` (monotonic). Returns
+    /// false, without a change, if no slot has this allocation.
     pub fn set_phase(&mut self, now: Duration, allocation: AllocationId, phase: Phase) -> bool {
         let at = self.by_allocation.get(&allocation).copied();
         let held = at.and_then(|at| self.slots.get_mut(at)?.held.as_mut());
@@ -171,7 +180,7 @@ impl SlotTable {
         }
     }
 
-    /// Frees a slot, whatever its phase.
+    /// Frees the slot of an allocation, whatever its phase, and returns it; `None` if no slot has this allocation.
     pub fn free(&mut self, allocation: AllocationId) -> Option<Freed> {
         let at = self.by_allocation.remove(&allocation)?;
         let held = self.slots.get_mut(at)?.held.take();
@@ -180,12 +189,12 @@ impl SlotTable {
         Some(Freed { index: u32::try_from(at).ok()?, job: held.job, allocation })
     }
 
-    /// Returns the slots of a job, by index.
+    /// Iterates over the slots that are allocated to a job, by index.
     pub fn of_job(&self, job: JobId) -> impl Iterator<Item = Held> {
         self.held().filter(move |held| held.job == job)
     }
 
-    /// Returns the job's slots that no JobMaster has accepted, as offers.
+    /// Returns the slots of the job that no JobMaster has accepted ([`Phase::Inactive`]), as offers, by index.
     pub fn offers(&self, job: JobId) -> Vec<SlotOffer> {
         let slots = (0u32..).zip(&self.slots);
         slots
@@ -200,12 +209,12 @@ impl SlotTable {
             .collect()
     }
 
-    /// Returns all allocated slots, by index.
+    /// Iterates over all allocated slots, by index.
     pub fn held(&self) -> impl Iterator<Item = Held> {
         self.slots.iter().filter_map(|slot| slot.held)
     }
 
-    /// Reports every slot, as the ResourceManager receives it.
+    /// Returns the state of every slot, as the ResourceManager receives it.
     pub fn report(&self) -> SlotReport {
         let slots = (0u32..).zip(&self.slots).map(|(index, slot)| SlotStatus {
             slot_id: SlotId { resource_id: self.resource_id.clone(), index },

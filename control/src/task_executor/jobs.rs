@@ -7,22 +7,25 @@ use model::job::TaskStateUpdate;
 use model::{AllocationId, ExecutionAttemptId, FailureCause, InstanceId, JobId, JobMasterId};
 use std::time::Duration;
 
-/// A deployment that was accepted, at least in part.
+/// The result of a deployment that was accepted, at least in part.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Deployment {
-    /// The host that takes it.
+    /// Number of the launch of the program host that takes the tasks.
     pub launch: u64,
-    /// The tasks to hand on. One that is here already is not among them: the request was repeated.
+    /// The tasks to hand on to the host. A task that is here already is not among them: the request was repeated.
     pub accepted: Vec<ExecutionAttemptId>,
-    /// The tasks that can't run.
+    /// The tasks that are refused because the job does not have their slots; the JobMaster is told.
     pub refused: Vec<(ExecutionAttemptId, JobMasterRefusal)>,
     /// Further commands for the caller.
     pub commands: Vec<Command>,
 }
 
 impl TaskExecutor {
-    /// Deploys tasks of a JobMaster into its slots. Returns the deployment to pass to the host. The
-    /// error says why the whole call is refused.
+    /// Deploys tasks of the JobMaster `by` into slots of its job, each given with its allocation. Tasks are recorded as
+    /// DEPLOYING and their slots as accepted; the caller hands the accepted ones to the host. May be repeated.
+    ///
+    /// # Errors
+    /// Returns the reason why the whole call is refused, without a change: not the connected JobMaster, or the host is not up.
     pub fn deploy(
         &mut self,
         now: Duration,
@@ -58,7 +61,11 @@ impl TaskExecutor {
         Ok(Deployment { launch, accepted, refused, commands })
     }
 
-    /// Cancels tasks for a JobMaster.
+    /// Has tasks cancelled for the JobMaster `by`; attempts that are not here or have ended are ignored. Tasks report when they
+    /// have ended.
+    ///
+    /// # Errors
+    /// Returns the reason, without a change, if `by` is not the connected JobMaster of the job.
     pub fn cancel(
         &mut self,
         id: JobId,
@@ -73,7 +80,7 @@ impl TaskExecutor {
     /// Checks that a call comes from the JobMaster that this TaskExecutor is connected to for the job.
     ///
     /// # Errors
-    /// The reason why the call must change nothing.
+    /// Returns the reason why the call must change nothing: no JobMaster or another one is connected.
     pub fn check_job_master(&self, id: JobId, by: JobMasterId) -> Result<(), JobMasterRefusal> {
         let connected = self.jobs.get(&id).and_then(|job| job.job_master);
         match connected {

@@ -8,149 +8,151 @@ use model::{
     ResourceManagerId,
 };
 
-/// An event that the core is to take into account.
+/// An event that [`TaskExecutor::step`](super::TaskExecutor::step) takes into account.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// The leader of the ResourceManagers has changed; `None`: there is none now.
     ResourceManager(Option<ResourceManagerId>),
-    /// A ResourceManager accepted the registration.
+    /// A ResourceManager has accepted this TaskExecutor's registration.
     RegistrationAccepted {
-        /// Leadership of the ResourceManager that answered.
+        /// Session of the ResourceManager that has answered.
         by: ResourceManagerId,
-        /// The new incarnation of this TaskExecutor.
+        /// The incarnation of this TaskExecutor that the registration made.
         instance: InstanceId,
     },
     /// A ResourceManager refused the registration.
     RegistrationRefused {
-        /// Leadership of the ResourceManager that answered.
+        /// Session of the ResourceManager that has answered.
         by: ResourceManagerId,
-        /// Reason as text for people.
+        /// The reason as text, for log lines and users.
         reason: String,
-        /// True if another attempt may succeed.
+        /// True if another attempt may succeed; false: the process ends.
         retry: bool,
     },
-    /// A ResourceManager did not answer the registration.
+    /// A ResourceManager did not answer the registration, or the call failed.
     RegistrationFailed {
-        /// Leadership of the ResourceManager concerned.
+        /// Session of the ResourceManager, which tells it from earlier and later ones.
         at: ResourceManagerId,
-        /// Reason as text for people.
+        /// The reason as text, for log lines and users.
         reason: String,
     },
-    /// The ResourceManager's heartbeats stopped, or it closed the connection.
+    /// The ResourceManager's heartbeats have stopped, or it has closed the connection.
     ResourceManagerLost {
-        /// Leadership of the ResourceManager concerned.
+        /// Session of the ResourceManager, which tells it from earlier and later ones.
         id: ResourceManagerId,
-        /// Reason as text for people.
+        /// The reason as text, for log lines and users.
         reason: String,
     },
-    /// The ResourceManager wants this process to end.
+    /// The ResourceManager wants this process to end; ignored unless this process is registered there.
     ResourceManagerReleases {
-        /// Leadership of the ResourceManager concerned.
+        /// Session of the ResourceManager, which tells it from earlier and later ones.
         id: ResourceManagerId,
-        /// Reason as text for people.
+        /// The reason as text, for log lines and users.
         reason: String,
     },
-    /// The JobLeaderService registered at a JobMaster.
+    /// The JobLeaderService has registered this TaskExecutor at a job's JobMaster.
     JobMasterGained {
-        /// Job that the message concerns.
+        /// The job that the event is about.
         job: JobId,
-        /// Leadership of the JobMaster.
+        /// Session of the job's JobMaster, which tells it from earlier and later ones.
         id: JobMasterId,
         /// The incarnation under which this process is registered.
         instance: InstanceId,
     },
-    /// A JobMaster leads no more, is not heard, or ended the connection.
+    /// A JobMaster leads no more, is not heard, or has ended the connection: the job's tasks here end, its slots wait for the
+    /// next JobMaster.
     JobMasterLost {
-        /// Job that the message concerns.
+        /// The job that the event is about.
         job: JobId,
-        /// Leadership of the JobMaster.
+        /// Session of the job's JobMaster, which tells it from earlier and later ones.
         id: JobMasterId,
-        /// Reason as text for people.
+        /// The reason as text, for log lines and users.
         reason: String,
-        /// True if the same one may be registered at again.
+        /// True if this TaskExecutor may register at the same JobMaster again.
         reconnect: bool,
     },
-    /// A JobMaster refused for good.
+    /// A JobMaster has refused this TaskExecutor for good: the job's slots are freed.
     JobMasterRefused {
-        /// Job that the message concerns.
+        /// The job that the event is about.
         job: JobId,
-        /// Reason as text for people.
+        /// The reason as text, for log lines and users.
         reason: String,
     },
-    /// A JobMaster was not heard for so long that it may soon declare this process dead.
+    /// A JobMaster was not heard for so long that it may soon declare this process dead: the job's tasks here are ended and
+    /// fail.
     JobMasterSilent {
-        /// Job that the message concerns.
+        /// The job that the event is about.
         job: JobId,
-        /// Leadership of the JobMaster.
+        /// Session of the job's JobMaster, which tells it from earlier and later ones.
         id: JobMasterId,
     },
-    /// A host takes tasks.
+    /// A job's program host has started and takes tasks.
     HostUp {
-        /// Job that the message concerns.
+        /// The job that the event is about.
         job: JobId,
         /// Number of the launch, unique within this process.
         launch: u64,
     },
-    /// A host is gone, or could not be launched.
+    /// A job's program host has ended unasked, or could not be launched: its tasks fail and its slots are reported as lost.
     HostLost {
-        /// Job that the message concerns.
+        /// The job that the event is about.
         job: JobId,
         /// Number of the launch, unique within this process.
         launch: u64,
         /// Failure that is the reason, as users see it.
         cause: FailureCause,
     },
-    /// A host that was asked to end has ended.
+    /// A job's program host that was asked to end has ended.
     HostEnded {
-        /// Job that the message concerns.
+        /// The job that the event is about.
         job: JobId,
         /// Number of the launch, unique within this process.
         launch: u64,
     },
-    /// A JobMaster answered an offer with what it takes.
+    /// A JobMaster has answered an offer; offered slots that it does not accept are freed.
     OffersAnswered {
-        /// Job that the message concerns.
+        /// The job that the event is about.
         job: JobId,
         /// Number of the connection to the JobMaster, unique within the process.
         connection: u64,
         /// The allocations that the JobMaster accepts.
         accepted: Vec<AllocationId>,
     },
-    /// A JobMaster did not answer an offer.
+    /// A JobMaster did not answer an offer, which is repeated after a pause.
     OffersFailed {
-        /// Job that the message concerns.
+        /// The job that the event is about.
         job: JobId,
         /// Number of the connection to the JobMaster, unique within the process.
         connection: u64,
     },
-    /// A JobMaster took a batch of reports.
+    /// A JobMaster has taken a batch of reports.
     ReportsTaken {
-        /// Job that the message concerns.
+        /// The job that the event is about.
         job: JobId,
         /// Number of the connection to the JobMaster, unique within the process.
         connection: u64,
-        /// Attempts that it does not know.
+        /// Attempts that the JobMaster does not know; they are cancelled.
         unknown: Vec<ExecutionAttemptId>,
     },
-    /// A JobMaster did not answer a batch of reports.
+    /// A JobMaster did not answer a batch of reports, which is repeated after a pause.
     ReportsFailed {
-        /// Job that the message concerns.
+        /// The job that the event is about.
         job: JobId,
         /// Number of the connection to the JobMaster, unique within the process.
         connection: u64,
     },
-    /// A host reports tasks.
+    /// A job's program host reports states of tasks.
     TaskStates {
-        /// Job that the message concerns.
+        /// The job that the event is about.
         job: JobId,
         /// States in the order in which they came about.
         updates: Vec<TaskStateUpdate>,
     },
-    /// The tasks of an accepted deployment never started.
+    /// Tasks of a deployment were refused by the host or never started; they are forgotten without a report.
     NotDeployed {
-        /// Job that the message concerns.
+        /// The job that the event is about.
         job: JobId,
-        /// Execution attempts that the message concerns.
+        /// The execution attempts that are meant.
         attempts: Vec<ExecutionAttemptId>,
     },
     /// Time has passed: deadlines are checked.
@@ -160,28 +162,28 @@ pub enum Event {
 /// A command for the caller; commands are carried out in order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
-    /// Register at a ResourceManager.
+    /// Send a registration to this ResourceManager; its outcome is an event.
     Register {
-        /// Leadership of the ResourceManager concerned.
+        /// Session of the ResourceManager, which tells it from earlier and later ones.
         at: ResourceManagerId,
     },
-    /// Registered: send the slot report, expect heartbeats.
+    /// The registration was accepted: send the slot report, expect heartbeats.
     ConnectResourceManager {
-        /// Leadership of the ResourceManager concerned.
+        /// Session of the ResourceManager, which tells it from earlier and later ones.
         id: ResourceManagerId,
         /// Incarnation of this TaskExecutor that the registration made.
         instance: InstanceId,
     },
-    /// Heartbeats with this ResourceManager are over.
+    /// End the connection to this ResourceManager and its heartbeats.
     DropResourceManager {
-        /// Leadership of the ResourceManager concerned.
+        /// Session of the ResourceManager, which tells it from earlier and later ones.
         id: ResourceManagerId,
         /// Incarnation of this TaskExecutor that the registration made.
         instance: InstanceId,
     },
-    /// Tell the ResourceManager of a free slot.
+    /// Tell the ResourceManager that a slot has become free.
     NotifySlotAvailable {
-        /// Leadership of the ResourceManager concerned.
+        /// Session of the ResourceManager, which tells it from earlier and later ones.
         id: ResourceManagerId,
         /// Incarnation of this TaskExecutor that the registration made.
         instance: InstanceId,
@@ -190,103 +192,103 @@ pub enum Command {
         /// The allocation that ended.
         allocation: AllocationId,
     },
-    /// Find and register at the job's JobMaster.
+    /// Find the job's leading JobMaster and register there; watch for changes.
     WatchJob {
-        /// Job that the message concerns.
+        /// The job that the command is about.
         job: JobId,
         /// The incarnation under which this process is registered.
         instance: InstanceId,
     },
     /// Register again at the job's JobMaster, whose connection was lost.
     ReconnectJob {
-        /// Job that the message concerns.
+        /// The job that the command is about.
         job: JobId,
     },
-    /// The job has no slots here any more.
+    /// Stop watching the job's leader: the job has no slots here any more.
     ForgetJob {
-        /// Job that the message concerns.
+        /// The job that the command is about.
         job: JobId,
     },
-    /// Expect heartbeats of a JobMaster.
+    /// Expect heartbeats of the JobMaster that has accepted the registration.
     ConnectJobMaster {
-        /// Job that the message concerns.
+        /// The job that the command is about.
         job: JobId,
-        /// Leadership of the JobMaster.
+        /// Session of the job's JobMaster, which tells it from earlier and later ones.
         id: JobMasterId,
         /// The incarnation under which it knows this process.
         instance: InstanceId,
     },
-    /// Heartbeats with this JobMaster are over.
+    /// End the connection to this JobMaster and its heartbeats.
     DropJobMaster {
-        /// Job that the message concerns.
+        /// The job that the command is about.
         job: JobId,
-        /// Leadership of the JobMaster.
+        /// Session of the job's JobMaster, which tells it from earlier and later ones.
         id: JobMasterId,
         /// The incarnation under which it knows this process.
         instance: InstanceId,
-        /// Message to the JobMaster with the reason; `None`: it is not told.
+        /// The reason that the JobMaster is told; `None`: it is not told.
         tell: Option<FailureCause>,
     },
-    /// Launch the job's host.
+    /// Launch the job's program host; answered with [`Event::HostUp`] or [`Event::HostLost`].
     LaunchHost {
-        /// Job that the message concerns.
+        /// The job that the command is about.
         job: JobId,
         /// Number of the launch, unique within this process.
         launch: u64,
         /// The program that the host runs; `None`: this process itself is the program.
         program: Option<BlobKey>,
     },
-    /// End the job's host; answered with [`Event::HostEnded`].
+    /// End the job's program host; answered with [`Event::HostEnded`].
     EndHost {
-        /// Job that the message concerns.
+        /// The job that the command is about.
         job: JobId,
         /// Number of the launch, unique within this process.
         launch: u64,
-        /// Kill it, or let it cancel its tasks first.
+        /// True: kill the host; false: let it cancel its tasks first.
         at_once: bool,
     },
-    /// Tell the host what memory it has, because its number of slots has changed.
+    /// Tell the host how much memory it has, because the job's number of slots here has changed.
     ResizeHost {
-        /// Job that the message concerns.
+        /// The job that the command is about.
         job: JobId,
         /// Number of the launch, unique within this process.
         launch: u64,
     },
-    /// Cancel attempts on the job's host.
+    /// Have the job's host cancel these attempts; they report when they have ended.
     CancelOnHost {
-        /// Job that the message concerns.
+        /// The job that the command is about.
         job: JobId,
-        /// Execution attempts that the message concerns.
+        /// The execution attempts that are meant.
         attempts: Vec<ExecutionAttemptId>,
     },
-    /// The host ends what runs in a slot.
+    /// Have the job's host end all tasks in a slot that was given back.
     ReleaseSlotOnHost {
-        /// Job that the message concerns.
+        /// The job that the command is about.
         job: JobId,
         /// Allocation of the slot concerned.
         allocation: AllocationId,
     },
-    /// Offer slots to a connected JobMaster.
+    /// Offer slots to a connected JobMaster; answered with [`Event::OffersAnswered`] or [`Event::OffersFailed`].
     OfferSlots {
-        /// Job that the message concerns.
+        /// The job that the command is about.
         job: JobId,
         /// Connection to the job's JobMaster.
         to: Connection,
         /// Slots that are offered.
         slots: Vec<SlotOffer>,
     },
-    /// Report task states.
+    /// Report states of tasks to the connected JobMaster; answered with [`Event::ReportsTaken`] or [`Event::ReportsFailed`].
     UpdateTaskStates {
-        /// Job that the message concerns.
+        /// The job that the command is about.
         job: JobId,
         /// Connection to the job's JobMaster.
         to: Connection,
         /// States in the order in which they came about.
         updates: Vec<TaskStateUpdate>,
     },
-    /// Report a lost slot to a JobMaster.
+    /// Report a lost slot to the connected JobMaster; answered with [`Event::ReportsTaken`] or [`Event::ReportsFailed`].
     FailSlot {
-        /// Job that the message concerns.
+        /// The job that the command is about.
         job: JobId,
         /// Connection to the job's JobMaster.
         to: Connection,
@@ -297,21 +299,21 @@ pub enum Command {
         /// Failure that is the reason, as users see it.
         cause: FailureCause,
     },
-    /// Refresh the slot report that heartbeats carry to the ResourceManager.
+    /// Refresh the slot report that heartbeats carry to the ResourceManager (`TaskExecutor::slot_report`).
     PublishSlots,
-    /// Refresh the report that heartbeats carry to this job's JobMaster.
+    /// Refresh the report that heartbeats carry to this job's JobMaster (`TaskExecutor::job_report`).
     PublishJob {
-        /// Job that the message concerns.
+        /// The job that the command is about.
         job: JobId,
     },
     /// End the process with an error.
     Fail {
-        /// Reason as text for people.
+        /// The reason as text, for log lines and users.
         reason: String,
     },
-    /// The process is not needed any more.
+    /// End the process in an orderly way: the ResourceManager does not need it any more.
     End {
-        /// Reason as text for people.
+        /// The reason as text, for log lines and users.
         reason: String,
     },
 }

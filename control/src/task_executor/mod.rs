@@ -37,39 +37,40 @@ pub struct Settings {
     pub slots: Vec<ResourceProfile>,
     /// Pauses between attempts to register (`cluster.registration.*`).
     pub registration: Pauses,
-    /// Longest time without registration before the process ends
+    /// Maximum time without a registration at a ResourceManager; then the process ends with an error
     /// (`taskmanager.registration.timeout`).
     pub registration_timeout: Duration,
-    /// Time after which a slot that no JobMaster accepts is freed (`taskmanager.slot.timeout`).
+    /// Time after which a slot that no JobMaster accepts, or whose loss no JobMaster confirms, is freed
+    /// (`taskmanager.slot.timeout`).
     pub slot_timeout: Duration,
-    /// Time after which the host of a slot that was given back is killed if it has not ended its
-    /// tasks.
+    /// Time after which the host of a slot that was given back is killed, with all its tasks, if it has not ended the tasks in
+    /// the slot.
     pub release_timeout: Duration,
-    /// A rule that is broken on purpose.
+    /// A rule that a simulation breaks on purpose; [`Mutation::None`] in production.
     pub mutation: Mutation,
 }
 
-/// The reason why a slot is not given.
+/// The reason why a requested slot is not given; nothing has changed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SlotRefusal {
     /// The caller is not the ResourceManager that this process is registered at.
     #[error("not from the ResourceManager this TaskExecutor is registered at")]
     NotMyResourceManager,
-    /// The slot table refused; see [`crate::slot_table::AllocateError`].
+    /// The slot table refused, for this reason.
     #[error(transparent)]
     Table(#[from] crate::slot_table::AllocateError),
 }
 
-/// The reason why a call of a JobMaster is refused.
+/// The reason why a call of a JobMaster, or one task of it, is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum JobMasterRefusal {
     /// No JobMaster of that job is connected.
     #[error("no JobMaster of job {0} is connected")]
     NoJobMaster(JobId),
-    /// Another JobMaster of the job is connected.
+    /// Another JobMaster of the job is connected, so the caller may be superseded.
     #[error("another JobMaster of the job is connected")]
     OtherJobMaster,
-    /// The slot is not one of that job.
+    /// The allocation is not a slot of the job here, or the slot is being freed.
     #[error("allocation {0} is not a slot of the job")]
     NoSuchAllocation(AllocationId),
     /// The job's host does not take tasks now.
@@ -77,16 +78,16 @@ pub enum JobMasterRefusal {
     HostNotUp,
 }
 
-/// A request of a ResourceManager for a slot.
+/// A ResourceManager's request that this TaskExecutor give a slot to a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlotRequest {
-    /// Leadership of the ResourceManager that asks.
+    /// Leadership of the ResourceManager that asks; refused unless this process is registered there.
     pub by: ResourceManagerId,
     /// Index of the slot, from 0.
     pub index: u32,
     /// Job that the slot is for.
     pub job: JobId,
-    /// Allocation under which the slot is held or asked for.
+    /// The allocation that the slot is to be held under.
     pub allocation: AllocationId,
     /// Profile that the slot must fulfil.
     pub need: ResourceProfile,
@@ -94,7 +95,7 @@ pub struct SlotRequest {
     pub program: Option<BlobKey>,
 }
 
-/// The state of a TaskExecutor.
+/// The state of a TaskExecutor: its registration, its slots and the jobs that have some. Calls nobody: events return commands.
 #[derive(Debug, Clone)]
 pub struct TaskExecutor {
     settings: Settings,
@@ -112,7 +113,7 @@ pub struct TaskExecutor {
 }
 
 impl TaskExecutor {
-    /// Creates a TaskExecutor without registration and with all slots free.
+    /// Makes a TaskExecutor without registration and with all slots free; `now` (monotonic) starts the registration time-out.
     pub fn new(now: Duration, settings: Settings) -> Self {
         Self {
             registration: Registration::new(settings.registration),
@@ -127,7 +128,8 @@ impl TaskExecutor {
         }
     }
 
-    /// Takes an event; what follows from it.
+    /// Takes an event at `now` (monotonic) and returns the commands that follow, in order. Events of a leader, connection or
+    /// launch that is not the present one change nothing.
     pub fn step(&mut self, now: Duration, event: Event) -> Vec<Command> {
         match event {
             Event::ResourceManager(leader) => self.resource_manager_changed(now, leader),
@@ -157,7 +159,7 @@ impl TaskExecutor {
         std::mem::take(&mut self.out)
     }
 
-    /// Returns the monotonic time at which [`Event::Tick`] is due; `None` if nothing is pending.
+    /// Returns the monotonic time at which [`Event::Tick`] is due at the latest; `None` if nothing is pending.
     pub fn deadline(&self) -> Option<Duration> {
         let registration = self.unregistered.as_ref();
         let give_up =
@@ -168,46 +170,46 @@ impl TaskExecutor {
         one.into_iter().flatten().chain(jobs).chain(slots).min()
     }
 
-    /// Returns the present ResourceManager and the incarnation that it gave; `None` if not
+    /// Returns the ResourceManager that this process is registered at, and the incarnation that it gave; `None` if not
     /// registered.
     pub fn registered_at(&self) -> Option<(ResourceManagerId, InstanceId)> {
         self.instance.filter(|(id, _)| self.registration.registered() == Some(*id))
     }
 
-    /// Reports every slot, as the ResourceManager receives it.
+    /// Returns the state of every slot, as the ResourceManager receives it.
     pub fn slot_report(&self) -> SlotReport {
         self.slots.report()
     }
 
-    /// Returns the report for a job's JobMaster: the slots it accepted and the states of the tasks
-    /// here.
+    /// Returns the report that heartbeats carry to a job's JobMaster: the allocations it accepted, and the tasks that are here
+    /// with their newest states and counts.
     pub fn job_report(&self, job: JobId) -> (Vec<AllocationId>, Vec<TaskStateUpdate>) {
         let active = self.slots.of_job(job).filter(|held| held.phase == Phase::Active);
         let tasks = self.jobs.get(&job).map(Job::snapshot).unwrap_or_default();
         (active.map(|held| held.allocation).collect(), tasks)
     }
 
-    /// Returns the connected JobMaster of a job.
+    /// Returns the connection to a job's JobMaster; `None` if none is connected.
     pub fn job_master(&self, job: JobId) -> Option<crate::job_table::Connection> {
         self.jobs.get(&job)?.job_master
     }
 
-    /// Returns the jobs that have slots here or whose reports are not confirmed.
+    /// Iterates over the jobs that have slots or a host here, or whose reports are not confirmed.
     pub fn jobs(&self) -> impl Iterator<Item = JobId> {
         self.jobs.keys().copied()
     }
 
-    /// The number of this process's slots that a job has.
+    /// Returns the number of this process's slots that are allocated to a job.
     pub fn slots_of(&self, job: JobId) -> usize {
         self.slots.of_job(job).count()
     }
 
-    /// Returns the index of the slot that has this allocation.
+    /// Returns the index of the slot that has this allocation; `None` if none has.
     pub fn slot_index(&self, allocation: AllocationId) -> Option<u32> {
         self.slots.index_of(allocation)
     }
 
-    /// Returns true if an attempt is here and has not ended.
+    /// Returns true if the job's attempt is here and has not ended.
     pub fn is_running(&self, job: JobId, attempt: ExecutionAttemptId) -> bool {
         self.jobs.get(&job).is_some_and(|j| j.is_running(attempt))
     }

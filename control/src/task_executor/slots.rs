@@ -9,8 +9,11 @@ use model::{AllocationId, FailureCause, JobId, JobMasterId, ResourceManagerId};
 use std::time::Duration;
 
 impl TaskExecutor {
-    /// Gives a slot to a job on request of the ResourceManager. May be repeated. The error says why
-    /// the slot is not given.
+    /// Gives a slot to a job on request of the ResourceManager, and returns the commands that follow: watch the job's leader,
+    /// launch its program host, offer the slot. May be repeated.
+    ///
+    /// # Errors
+    /// Returns the reason why the slot is not given, without a change.
     pub fn request_slot(
         &mut self,
         now: Duration,
@@ -37,7 +40,11 @@ impl TaskExecutor {
         Ok(std::mem::take(&mut self.out))
     }
 
-    /// Takes a slot back on request of the job's JobMaster. The error says why the call is refused.
+    /// Takes a slot back on request of the job's JobMaster `by`: tasks in it are ended, and the slot is freed when they have
+    /// ended.
+    ///
+    /// # Errors
+    /// Returns the reason, without a change, if the allocation is unknown or `by` is not the connected JobMaster.
     pub fn free_slot(
         &mut self,
         now: Duration,
@@ -51,9 +58,9 @@ impl TaskExecutor {
         Ok(std::mem::take(&mut self.out))
     }
 
-    /// Takes a slot back on request of the ResourceManager: its job has ended or has no leader.
-    /// Returns `None` if the slot is not allocated, or `by` is not the ResourceManager that this
-    /// process is registered at.
+    /// Takes a slot back on request of the ResourceManager `by`, because its job has ended or has no leader: tasks in it are
+    /// ended, and the slot is freed when they have ended. Returns `None`, without a change, if the slot is not allocated or
+    /// this process is not registered at `by`.
     pub fn take_back_slot(
         &mut self,
         now: Duration,

@@ -27,14 +27,14 @@ use std::path::Path;
 use std::time::Duration;
 use transport::{Transport, escape};
 
-/// The time-outs of a client.
+/// The time limits of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientTimeouts {
-    /// Maximum time to connect.
+    /// Maximum time to connect, for each request.
     pub connect: Duration,
-    /// Maximum time to wait for an ordinary answer.
+    /// Maximum time from a request to the end of an ordinary answer.
     pub answer: Duration,
-    /// Maximum time to wait for a program to be built and submitted.
+    /// Maximum time for an answer that needs a program to be uploaded, built or submitted.
     pub build: Duration,
 }
 
@@ -48,7 +48,8 @@ impl Default for ClientTimeouts {
     }
 }
 
-/// A client of one endpoint.
+/// A client of one REST endpoint. Each call opens a connection of its own, sends one request and waits for the answer; no call
+/// is repeated. All calls return [`ClientError`] if the endpoint can't be reached, does not answer in time, or refuses.
 #[derive(Debug, Clone)]
 pub struct RestClient {
     transport: Transport,
@@ -56,34 +57,35 @@ pub struct RestClient {
 }
 
 impl RestClient {
-    /// Makes a client of the endpoint at `host:port`. Does not connect.
+    /// Makes a client of the endpoint at `host:port` (an IPv6 address with or without brackets). Does not connect.
     pub fn new(host: &str, port: u16, timeouts: ClientTimeouts) -> Self {
         Self { transport: Transport::new(host, port, timeouts.connect), timeouts }
     }
 
-    /// Sends the endpoint's token with every request.
+    /// Makes the client send this token with every request; `None`: no token.
     #[must_use]
     pub fn with_token(mut self, token: Option<BearerToken>) -> Self {
         self.transport.token = token;
         self
     }
 
-    /// Names a trace with every request: the endpoint's processes log it with what they do for these requests.
+    /// Makes the client name this trace in the header `traceparent` of every request; the endpoint's processes log it with what
+    /// they do for these requests.
     #[must_use]
     pub fn with_trace(mut self, trace: TraceContext) -> Self {
         self.transport.trace = trace;
         self
     }
 
-    /// Authority of the endpoint, `host:port`.
+    /// Returns the authority of the endpoint, `host:port`.
     pub fn authority(&self) -> &str {
         self.transport.authority()
     }
 
-    /// Asks a path of the endpoint, such as `/jobs/overview`, for an answer of any shape.
+    /// Sends GET for a path of the endpoint below `/v1`, such as `/jobs/overview`, and decodes the JSON answer as `T`.
     ///
     /// # Errors
-    /// [`ClientError`], also if the answer has another shape.
+    /// Returns [`ClientError`], also if the answer has another shape.
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         self.call(Method::GET, path, None::<&EmptyBody>, self.timeouts.answer).await
     }
@@ -107,24 +109,24 @@ impl RestClient {
             .map_err(|e| ClientError::Malformed { what: path.to_owned(), why: e.to_string() })
     }
 
-    /// Sends `GET /overview`.
+    /// Sends `GET /overview`: the numbers of TaskManagers, slots and jobs.
     pub async fn overview(&self) -> Result<ClusterOverview, ClientError> {
         self.get("/overview").await
     }
-    /// Sends `GET /config`.
+    /// Sends `GET /config`: version and features of the endpoint.
     pub async fn dashboard_config(&self) -> Result<DashboardConfiguration, ClientError> {
         self.get("/config").await
     }
-    /// Sends `GET /jobmanager/config`.
+    /// Sends `GET /jobmanager/config`: the JobManager's options, secrets masked.
     pub async fn configuration(&self) -> Result<Vec<ConfigurationEntry>, ClientError> {
         self.get("/jobmanager/config").await
     }
-    /// Sends `GET /jobmanager/logs`.
+    /// Sends `GET /jobmanager/logs`: the JobManager's log files.
     pub async fn logs(&self) -> Result<LogList, ClientError> {
         self.get("/jobmanager/logs").await
     }
-    /// Sends `GET /jobmanager/logs/:file` and passes the file to `each` in pieces; the first error
-    /// of `each` ends the download.
+    /// Sends `GET /jobmanager/logs/:file` and passes the file to `each` in pieces; the first error of `each` ends the download
+    /// and is returned. Only the wait for each piece is limited.
     pub async fn log<E: From<ClientError>>(
         &self,
         file: &str,
@@ -133,12 +135,12 @@ impl RestClient {
         let path = format!("/jobmanager/logs/{}", escape(file));
         self.transport.download(&path, self.timeouts.answer, each).await
     }
-    /// Sends `GET /taskmanagers/:id/logs`.
+    /// Sends `GET /taskmanagers/:id/logs`: the log files of one TaskManager.
     pub async fn task_manager_logs(&self, id: &str) -> Result<LogList, ClientError> {
         self.get(&format!("/taskmanagers/{}/logs", escape(id))).await
     }
-    /// Sends `GET /taskmanagers/:id/logs/:file` and passes the file to `each` in pieces; the first
-    /// error of `each` ends the download.
+    /// Sends `GET /taskmanagers/:id/logs/:file` and passes the file to `each` in pieces; the first error of `each` ends the
+    /// download and is returned. Only the wait for each piece is limited.
     pub async fn task_manager_log<E: From<ClientError>>(
         &self,
         id: &str,
@@ -148,44 +150,44 @@ impl RestClient {
         let path = format!("/taskmanagers/{}/logs/{}", escape(id), escape(file));
         self.transport.download(&path, self.timeouts.answer, each).await
     }
-    /// Sends `GET /jobs/overview`.
+    /// Sends `GET /jobs/overview`: all jobs, running and ended.
     pub async fn jobs_overview(&self) -> Result<JobsOverview, ClientError> {
         self.get("/jobs/overview").await
     }
-    /// Sends `GET /jobs/:jobid`.
+    /// Sends `GET /jobs/:jobid`: the job's state, vertices and plan.
     pub async fn job(&self, job: &str) -> Result<JobDetailsInfo, ClientError> {
         self.get(&format!("/jobs/{}", escape(job))).await
     }
-    /// Sends `GET /jobs/:jobid/status`.
+    /// Sends `GET /jobs/:jobid/status`: the job's state alone.
     pub async fn job_status(&self, job: &str) -> Result<JobStatusInfo, ClientError> {
         self.get(&format!("/jobs/{}/status", escape(job))).await
     }
-    /// Sends `GET /jobs/:jobid/plan`.
+    /// Sends `GET /jobs/:jobid/plan`: the job's graph.
     pub async fn job_plan(&self, job: &str) -> Result<PlanResponse, ClientError> {
         self.get(&format!("/jobs/{}/plan", escape(job))).await
     }
-    /// Sends `GET /jobs/:jobid/exceptions`.
+    /// Sends `GET /jobs/:jobid/exceptions`: the job's failures, at most the newest 20.
     pub async fn job_exceptions(&self, job: &str) -> Result<JobExceptions, ClientError> {
         self.get(&format!("/jobs/{}/exceptions", escape(job))).await
     }
-    /// Sends `GET /jobs/:jobid/checkpoints`.
+    /// Sends `GET /jobs/:jobid/checkpoints`: statistics of the job's checkpoints.
     pub async fn checkpoints(&self, job: &str) -> Result<CheckpointingStatistics, ClientError> {
         self.get(&format!("/jobs/{}/checkpoints", escape(job))).await
     }
-    /// Sends `GET /jobs/:jobid/checkpoints/config`.
+    /// Sends `GET /jobs/:jobid/checkpoints/config`: the job's checkpoint settings.
     pub async fn checkpoint_config(&self, job: &str) -> Result<CheckpointConfigInfo, ClientError> {
         self.get(&format!("/jobs/{}/checkpoints/config", escape(job))).await
     }
-    /// Sends `GET /jobs/:jobid/checkpoints/details/:checkpointid`.
+    /// Sends `GET /jobs/:jobid/checkpoints/details/:checkpointid`: the checkpoint with the number `id`.
     pub async fn checkpoint(&self, job: &str, id: u64) -> Result<CheckpointInfo, ClientError> {
         self.get(&format!("/jobs/{}/checkpoints/details/{id}", escape(job))).await
     }
-    /// Sends `GET /jobs/:jobid/vertices/:vertexid`.
+    /// Sends `GET /jobs/:jobid/vertices/:vertexid`: a vertex with its subtasks.
     pub async fn vertex(&self, job: &str, vertex: &str) -> Result<VertexDetailsInfo, ClientError> {
         self.get(&format!("/jobs/{}/vertices/{}", escape(job), escape(vertex))).await
     }
-    /// Sends `GET /jobs/:jobid/execution-result`; the answer comes when the job has ended or after
-    /// `wait`.
+    /// Sends `GET /jobs/:jobid/execution-result?wait=…`. The answer comes when the job has ended, or after `wait` (the endpoint
+    /// waits a minute at most, and less when it is full) with status `IN_PROGRESS`.
     pub async fn execution_result(
         &self,
         job: &str,
@@ -195,15 +197,14 @@ impl RestClient {
         let within = self.timeouts.answer + wait;
         self.call(Method::GET, &path, None::<&EmptyBody>, within).await
     }
-    /// Sends `PATCH /jobs/:jobid?mode=cancel`: asks to cancel the job and does not wait for its
-    /// end.
+    /// Sends `PATCH /jobs/:jobid?mode=cancel`: asks to cancel the job, and does not wait for its end.
     pub async fn cancel(&self, job: &str) -> Result<(), ClientError> {
         let path = format!("/jobs/{}?mode=cancel", escape(job));
         let _: EmptyBody =
             self.call(Method::PATCH, &path, None::<&EmptyBody>, self.timeouts.answer).await?;
         Ok(())
     }
-    /// Sends `PATCH /jobs/:jobid/clientHeartbeat`: the job is cancelled unless another beat comes
+    /// Sends `PATCH /jobs/:jobid/clientHeartbeat`: binds the job to this client; the job is cancelled unless another beat comes
     /// within `timeout`.
     pub async fn client_heartbeat(&self, job: &str, timeout: Duration) -> Result<(), ClientError> {
         let path = format!("/jobs/{}/clientHeartbeat", escape(job));
@@ -213,7 +214,8 @@ impl RestClient {
             self.call(Method::PATCH, &path, Some(&body), self.timeouts.answer).await?;
         Ok(())
     }
-    /// Sends `POST /jobs/:jobid/coordinators/:operatorUid` and returns the coordinator's answer.
+    /// Sends `POST /jobs/:jobid/coordinators/:operatorUid`: passes `request` to the coordinator of an operator, named by id or
+    /// `uid`, and returns its answer. Both are bytes in the operator's own encoding.
     pub async fn coordinate(
         &self,
         job: &str,
@@ -228,8 +230,8 @@ impl RestClient {
         decode::from_base64(&answer.serialized_coordination_result)
             .map_err(|e| ClientError::Malformed { what: path, why: e.errors.join("; ") })
     }
-    /// Asks for a vertex's part of a checkpoint, subtask by subtask:
-    /// `GET /jobs/:jobid/checkpoints/details/:checkpointid/subtasks/:vertexid`.
+    /// Sends `GET /jobs/:jobid/checkpoints/details/:checkpointid/subtasks/:vertexid`: a vertex's part of the checkpoint `id`,
+    /// subtask by subtask.
     pub async fn checkpoint_of_vertex(
         &self,
         job: &str,
@@ -239,7 +241,8 @@ impl RestClient {
         let vertex = escape(vertex);
         self.get(&format!("/jobs/{}/checkpoints/details/{id}/subtasks/{vertex}", escape(job))).await
     }
-    /// `POST /jobs/:jobid/checkpoints`. Returns the id of the operation.
+    /// Sends `POST /jobs/:jobid/checkpoints`: triggers a checkpoint and does not wait for it. Returns the id of the operation,
+    /// for [`RestClient::triggered_checkpoint`].
     pub async fn trigger_checkpoint(
         &self,
         job: &str,
@@ -250,7 +253,8 @@ impl RestClient {
             self.call(Method::POST, &path, Some(body), self.timeouts.answer).await?;
         Ok(begun.request_id)
     }
-    /// Asks how far a checkpoint is that was triggered by a call: `GET /jobs/:jobid/checkpoints/:triggerid`.
+    /// Sends `GET /jobs/:jobid/checkpoints/:triggerid`: the progress and result of a checkpoint that was triggered by
+    /// [`RestClient::trigger_checkpoint`].
     pub async fn triggered_checkpoint(
         &self,
         job: &str,
@@ -258,21 +262,23 @@ impl RestClient {
     ) -> Result<TriggeredCheckpointInfo, ClientError> {
         self.get(&format!("/jobs/{}/checkpoints/{}", escape(job), escape(trigger))).await
     }
-    /// Sends `POST /jobs/:jobid/savepoints`. Returns the id of the operation, which runs on.
+    /// Sends `POST /jobs/:jobid/savepoints`: triggers a savepoint and does not wait for it. Returns the id of the operation,
+    /// for [`RestClient::savepoint_status`].
     pub async fn savepoint(&self, job: &str, body: &SavepointBody) -> Result<String, ClientError> {
         let path = format!("/jobs/{}/savepoints", escape(job));
         let begun: TriggerResponse =
             self.call(Method::POST, &path, Some(body), self.timeouts.answer).await?;
         Ok(begun.request_id)
     }
-    /// Sends `POST /jobs/:jobid/stop`. Returns the id of the operation, which runs on.
+    /// Sends `POST /jobs/:jobid/stop`: stops the job with a savepoint and does not wait for it. Returns the id of the
+    /// operation, for [`RestClient::savepoint_status`].
     pub async fn stop(&self, job: &str, body: &StopBody) -> Result<String, ClientError> {
         let path = format!("/jobs/{}/stop", escape(job));
         let begun: TriggerResponse =
             self.call(Method::POST, &path, Some(body), self.timeouts.answer).await?;
         Ok(begun.request_id)
     }
-    /// Sends `GET /jobs/:jobid/savepoints/:triggerid`.
+    /// Sends `GET /jobs/:jobid/savepoints/:triggerid`: the progress and result of a savepoint or stop.
     pub async fn savepoint_status(
         &self,
         job: &str,
@@ -280,7 +286,8 @@ impl RestClient {
     ) -> Result<OperationInfo, ClientError> {
         self.get(&format!("/jobs/{}/savepoints/{}", escape(job), escape(trigger))).await
     }
-    /// Sends `POST /savepoint-disposal`. Returns the id of the operation, which runs on.
+    /// Sends `POST /savepoint-disposal`: deletes the savepoint at this path or URI and does not wait for it. Returns the id of
+    /// the operation, for [`RestClient::disposal_status`].
     pub async fn dispose_savepoint(&self, path: &str) -> Result<String, ClientError> {
         let body = DisposalBody { savepoint_path: path.to_owned() };
         let within = self.timeouts.answer;
@@ -288,23 +295,24 @@ impl RestClient {
             self.call(Method::POST, "/savepoint-disposal", Some(&body), within).await?;
         Ok(begun.request_id)
     }
-    /// Sends `GET /savepoint-disposal/:triggerid`.
+    /// Sends `GET /savepoint-disposal/:triggerid`: the progress and result of a savepoint's deletion.
     pub async fn disposal_status(&self, trigger: &str) -> Result<OperationInfo, ClientError> {
         self.get(&format!("/savepoint-disposal/{}", escape(trigger))).await
     }
-    /// Sends `GET /taskmanagers`.
+    /// Sends `GET /taskmanagers`: all registered TaskManagers.
     pub async fn task_managers(&self) -> Result<TaskManagers, ClientError> {
         self.get("/taskmanagers").await
     }
-    /// Sends `GET /taskmanagers/:id`.
+    /// Sends `GET /taskmanagers/:id`: one TaskManager with its slots in use and memory.
     pub async fn task_manager(&self, id: &str) -> Result<TaskManagerInfo, ClientError> {
         self.get(&format!("/taskmanagers/{}", escape(id))).await
     }
-    /// Sends `GET /blocklist/nodes`.
+    /// Sends `GET /blocklist/nodes`: the nodes that are blocked now.
     pub async fn blocked_nodes(&self) -> Result<BlockedNodes, ClientError> {
         self.get("/blocklist/nodes").await
     }
-    /// Sends `POST /blocklist/nodes/:node`: blocks a node for new tasks.
+    /// Sends `POST /blocklist/nodes/:node`: blocks a node for a time, so that it gets no new slots and workers. Returns the
+    /// block that holds.
     pub async fn block_node(
         &self,
         node: &str,
@@ -313,19 +321,20 @@ impl RestClient {
         let path = format!("/blocklist/nodes/{}", escape(node));
         self.call(Method::POST, &path, Some(body), self.timeouts.answer).await
     }
-    /// Sends `DELETE /blocklist/nodes/:node`: ends the block of a node.
+    /// Sends `DELETE /blocklist/nodes/:node`: ends the block of a node; refused with 404 if the node is not blocked.
     pub async fn unblock_node(&self, node: &str) -> Result<(), ClientError> {
         let path = format!("/blocklist/nodes/{}", escape(node));
         let _: EmptyBody =
             self.call(Method::DELETE, &path, None::<&EmptyBody>, self.timeouts.answer).await?;
         Ok(())
     }
-    /// Sends `GET /jars`.
+    /// Sends `GET /jars`: the uploaded programs.
     pub async fn jars(&self) -> Result<JarList, ClientError> {
         self.get("/jars").await
     }
-    /// Sends `POST /jars/upload` and streams the file at `path`; `progress` is called with the
-    /// number of bytes sent so far.
+    /// Sends `POST /jars/upload` and streams the program at `path`; `progress` is called with the number of bytes of the file
+    /// sent so far. The endpoint checks the program and runs it to learn its job names. May take [`ClientTimeouts::build`], and
+    /// a minute more per GiB.
     pub async fn upload(
         &self,
         path: &Path,
@@ -337,7 +346,8 @@ impl RestClient {
             why: e.to_string(),
         })
     }
-    /// Sends `POST /jars/:jarid/run`: runs the uploaded program and submits its job.
+    /// Sends `POST /jars/:jarid/run`: builds the uploaded program's graph on the cluster and submits its job. Returns the job's
+    /// id; does not wait for the job.
     pub async fn run(
         &self,
         jar: &str,
@@ -346,19 +356,19 @@ impl RestClient {
         let path = format!("/jars/{}/run", escape(jar));
         self.call(Method::POST, &path, Some(request), self.timeouts.build).await
     }
-    /// Sends `POST /jars/:jarid/plan`: builds the program's graph and submits nothing.
+    /// Sends `POST /jars/:jarid/plan`: builds the uploaded program's graph on the cluster and submits nothing.
     pub async fn plan(&self, jar: &str, request: &JarRequest) -> Result<PlanResponse, ClientError> {
         let path = format!("/jars/{}/plan", escape(jar));
         self.call(Method::POST, &path, Some(request), self.timeouts.build).await
     }
-    /// Sends `DELETE /jars/:jarid`: deletes the uploaded program.
+    /// Sends `DELETE /jars/:jarid`: deletes the uploaded program; its jobs go on.
     pub async fn delete_jar(&self, jar: &str) -> Result<(), ClientError> {
         let path = format!("/jars/{}", escape(jar));
         let _: EmptyBody =
             self.call(Method::DELETE, &path, None::<&EmptyBody>, self.timeouts.answer).await?;
         Ok(())
     }
-    /// Sends `DELETE /cluster`: the cluster stops after it has answered.
+    /// Sends `DELETE /cluster`: the cluster ends, with all its jobs, after it has answered.
     pub async fn shut_down_cluster(&self) -> Result<(), ClientError> {
         let _: EmptyBody =
             self.call(Method::DELETE, "/cluster", None::<&EmptyBody>, self.timeouts.answer).await?;

@@ -23,7 +23,7 @@ const ANSWER_BYTES_MAX: usize = 256 << 20;
 /// The reason why a request has no usable answer.
 #[derive(Debug, Error)]
 pub enum ClientError {
-    /// No connection to the endpoint could be made.
+    /// No connection to the endpoint could be made in time; the request was not sent.
     #[error("no REST endpoint answers at {authority}: {why}")]
     Unreachable {
         /// Authority of the endpoint, `host:port`.
@@ -31,7 +31,7 @@ pub enum ClientError {
         /// Message of the system.
         why: String,
     },
-    /// The connection broke, or the answer did not come in time.
+    /// The connection broke, or the answer did not come in time; the request may have been carried out.
     #[error("the REST endpoint at {authority} did not answer {path}: {why}")]
     Broken {
         /// Authority of the endpoint, `host:port`.
@@ -41,17 +41,17 @@ pub enum ClientError {
         /// Description of the failure, for users.
         why: String,
     },
-    /// The endpoint refuses the request.
+    /// The endpoint has answered with a status of 400 or more.
     #[error("{}", errors.join("; "))]
     Refused {
         /// Status of the HTTP answer.
         status: u16,
-        /// Reasons that the endpoint gave, in its order; may be empty.
+        /// Reasons that the endpoint gave, in its order; at least one.
         errors: Vec<String>,
-        /// Set if the errors are a program's own words about its arguments.
+        /// Set if the errors are a program's own words about its arguments; otherwise `None`.
         usage: Option<Usage>,
     },
-    /// The answer is not what such an endpoint sends.
+    /// The answer (or the request's body) is not what such an endpoint takes or sends.
     #[error("the answer to {what} is not understood (is this a Flott endpoint?): {why}")]
     Malformed {
         /// Path of the request.
@@ -70,14 +70,14 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// Returns the HTTP status, `None` if the endpoint did not answer.
+    /// Returns the HTTP status of a refusal; `None` for other errors.
     pub fn status(&self) -> Option<u16> {
         match self {
             Self::Refused { status, .. } => Some(*status),
             _ => None,
         }
     }
-    /// Returns true if asking again may help: nobody answered, or nobody leads just now.
+    /// Returns true if asking again may help: nobody answered, or the endpoint refused with 503 or 504 (nobody leads just now).
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Broken { .. } => true,

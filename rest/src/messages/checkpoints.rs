@@ -6,24 +6,24 @@ use std::collections::BTreeMap;
 /// The answer to `GET /jobs/:jobid/checkpoints`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointingStatistics {
-    /// Number of checkpoints by outcome.
+    /// Numbers of checkpoints by outcome.
     pub counts: CheckpointCountsInfo,
-    /// Spreads of sizes and durations over the newest complete checkpoints.
+    /// Spreads of sizes and durations over the newest complete checkpoints, at most 1,000.
     pub summary: CheckpointSummary,
-    /// The newest checkpoint of each kind.
+    /// The newest checkpoint of each kind, and the one the job was restored from.
     pub latest: LatestCheckpoints,
-    /// The newest checkpoints, newest first.
+    /// The newest checkpoints, newest first, at most `web.checkpoints.history`.
     pub history: Vec<CheckpointInfo>,
 }
 
-/// Numbers of checkpoints since the JobMaster started.
+/// Numbers of checkpoints, savepoints included, since the JobMaster started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointCountsInfo {
-    /// Number of restores from a checkpoint.
+    /// Number of times that subtasks were started from a checkpoint or savepoint.
     pub restored: u64,
-    /// Number of checkpoints that were triggered.
+    /// Number of checkpoints that were triggered: the sum of the other three.
     pub total: u64,
-    /// Number of checkpoints in progress.
+    /// Number of checkpoints in progress: 0 or 1.
     pub in_progress: u64,
     /// Number of complete checkpoints.
     pub completed: u64,
@@ -31,14 +31,14 @@ pub struct CheckpointCountsInfo {
     pub failed: u64,
 }
 
-/// The spread of one number.
+/// The spread of one number over several checkpoints or subtasks; all 0 if there are none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SpreadInfo {
     /// Smallest of the values.
     pub min: u64,
     /// Largest of the values.
     pub max: u64,
-    /// Arithmetic mean of the values.
+    /// Arithmetic mean of the values, rounded down.
     pub avg: u64,
     /// Median of the values.
     pub p50: u64,
@@ -52,24 +52,24 @@ pub struct SpreadInfo {
     pub p999: u64,
 }
 
-/// Spreads over the newest complete checkpoints.
+/// Spreads over the newest complete checkpoints, savepoints included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointSummary {
     /// Bytes that were written; equal to `state_size`, because every checkpoint is whole.
     pub checkpointed_size: SpreadInfo,
     /// Size of the state in bytes.
     pub state_size: SpreadInfo,
-    /// Milliseconds from the trigger to the end.
+    /// Milliseconds from the trigger to the completion.
     pub end_to_end_duration: SpreadInfo,
     /// Always 0: no input is buffered for alignment.
     pub alignment_buffered: SpreadInfo,
-    /// 0: it is not counted.
+    /// Always 0: it is not counted.
     pub processed_data: SpreadInfo,
-    /// 0: no data in flight is stored.
+    /// Always 0: no data in flight is stored.
     pub persisted_data: SpreadInfo,
 }
 
-/// The newest checkpoint of each kind.
+/// The newest checkpoint of each kind, without its tasks; `None` (JSON `null`) if there is none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LatestCheckpoints {
     /// Newest complete checkpoint that is not a savepoint.
@@ -78,72 +78,74 @@ pub struct LatestCheckpoints {
     pub savepoint: Option<CheckpointInfo>,
     /// Newest failed checkpoint.
     pub failed: Option<CheckpointInfo>,
-    /// The one that the job was restored from.
+    /// The checkpoint that the job was last restored from.
     pub restored: Option<RestoredCheckpointInfo>,
 }
 
-/// The checkpoint that a job was restored from.
+/// The checkpoint or snapshot that a job was last restored from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestoredCheckpointInfo {
     /// Number of the checkpoint, unique within its job.
     pub id: u64,
     /// Time of the restore, in Unix milliseconds.
     pub restore_timestamp: i64,
-    /// True if it is a savepoint.
+    /// True if it is the snapshot that the job was started from, false if it is a checkpoint of the job itself.
     pub is_savepoint: bool,
-    /// URI of the checkpoint's folder, if it is retained for users.
+    /// URI of the snapshot that the job was started from; `None` for a checkpoint of the job itself.
     pub external_path: Option<String>,
 }
 
-/// `GET /jobs/:jobid/checkpoints/details/:checkpointid`, and an entry of the history.
+/// The answer to `GET /jobs/:jobid/checkpoints/details/:checkpointid`, and an entry of the history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointInfo {
-    /// `completed`, `failed` or `in_progress`: Flink's clients choose the class by it.
+    /// `completed`, `failed` or `in_progress`: Flink's clients choose the class of the answer by it.
     #[serde(rename = "className")]
     pub class_name: String,
     /// Number of the checkpoint, unique within its job.
     pub id: u64,
     /// `COMPLETED`, `FAILED` or `IN_PROGRESS`.
     pub status: String,
-    /// True if it is a savepoint.
+    /// True if it is a savepoint, also that of a stop.
     pub is_savepoint: bool,
-    /// Format, `CANONICAL` for savepoints; absent otherwise.
+    /// `CANONICAL` for savepoints, otherwise `None` (JSON `null`).
     #[serde(rename = "savepointFormat")]
     pub savepoint_format: Option<String>,
     /// Time of the trigger, in Unix milliseconds.
     pub trigger_timestamp: i64,
     /// Time of the last acknowledgement in Unix milliseconds; -1 if there was none.
     pub latest_ack_timestamp: i64,
-    /// Bytes written for this checkpoint.
+    /// Bytes written for this checkpoint; equal to `state_size`, because every checkpoint is whole.
     pub checkpointed_size: u64,
     /// Size of the state in bytes.
     pub state_size: u64,
-    /// Time from the trigger to the last acknowledgement, in milliseconds; -1 if there was none.
+    /// Milliseconds from the trigger to the completion or failure; while it is in progress, to the last acknowledgement; -1 if
+    /// there was none.
     pub end_to_end_duration: i64,
     /// Always 0: no input is buffered for alignment.
     pub alignment_buffered: u64,
-    /// 0: it is not counted.
+    /// Always 0: it is not counted.
     pub processed_data: u64,
-    /// 0: no data in flight is stored.
+    /// Always 0: no data in flight is stored.
     pub persisted_data: u64,
     /// Number of subtasks that take part.
     pub num_subtasks: u32,
-    /// Number of subtasks that have acknowledged.
+    /// Number of subtasks that have acknowledged, or whose part was taken over from the checkpoint before.
     pub num_acknowledged_subtasks: u32,
     /// `CHECKPOINT`, `SAVEPOINT` or `SYNC_SAVEPOINT` (the one of `stop`).
     pub checkpoint_type: String,
-    /// Parts of the checkpoint by vertex id; empty in the history.
+    /// Parts of the checkpoint by vertex id; empty in the history and among the latest.
     pub tasks: BTreeMap<String, TaskCheckpointInfo>,
-    /// The folder of a complete checkpoint, if users know it.
+    /// The URI of a complete savepoint's folder; `<checkpoint-not-externally-addressable>` for any other complete checkpoint;
+    /// absent otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external_path: Option<String>,
-    /// Whether a complete checkpoint is deleted already.
+    /// True if a complete checkpoint was deleted, because newer ones replace it; absent if it is not complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub discarded: Option<bool>,
-    /// The end of a failed checkpoint in Unix milliseconds.
+    /// Time of a checkpoint's failure in Unix milliseconds; absent unless it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_timestamp: Option<i64>,
-    /// The reason why a checkpoint failed.
+    /// The reason why the checkpoint failed; absent unless it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_message: Option<String>,
 }
@@ -153,223 +155,223 @@ pub struct CheckpointInfo {
 pub struct TaskCheckpointInfo {
     /// Number of the checkpoint.
     pub id: u64,
-    /// State of the checkpoint by Flink's name, such as `COMPLETED`.
+    /// State of the whole checkpoint by Flink's name, such as `COMPLETED`.
     pub status: String,
-    /// Time of the last acknowledgement in Unix milliseconds; -1 if there was none.
+    /// Time of the vertex's last acknowledgement in Unix milliseconds; -1 if there was none.
     pub latest_ack_timestamp: i64,
-    /// Bytes written for this checkpoint.
+    /// Bytes written for this vertex; equal to `state_size`.
     pub checkpointed_size: u64,
-    /// Size of the state in bytes.
+    /// Size of the vertex's state in bytes, as far as acknowledged.
     pub state_size: u64,
-    /// Time from the trigger to the last acknowledgement, in milliseconds; -1 if there was none.
+    /// Milliseconds from the trigger to the vertex's last acknowledgement; -1 if there was none.
     pub end_to_end_duration: i64,
     /// Always 0: no input is buffered for alignment.
     pub alignment_buffered: u64,
-    /// 0: it is not counted.
+    /// Always 0: it is not counted.
     pub processed_data: u64,
-    /// 0: no data in flight is stored.
+    /// Always 0: no data in flight is stored.
     pub persisted_data: u64,
-    /// Number of subtasks that take part.
+    /// Number of the vertex's subtasks.
     pub num_subtasks: u32,
-    /// Number of subtasks that have acknowledged.
+    /// Number of subtasks that have acknowledged, or whose part was taken over from the checkpoint before.
     pub num_acknowledged_subtasks: u32,
 }
 
-/// Answers `GET /jobs/:jobid/checkpoints/details/:checkpointid/subtasks/:vertexid`.
+/// The answer to `GET /jobs/:jobid/checkpoints/details/:checkpointid/subtasks/:vertexid`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VertexCheckpointInfo {
     /// The part of the vertex as a whole.
     #[serde(flatten)]
     pub task: TaskCheckpointInfo,
-    /// Spreads over the subtasks that have acknowledged.
+    /// Spreads over the subtasks whose part is present.
     pub summary: VertexCheckpointSummary,
-    /// The subtasks, by their indices.
+    /// All subtasks of the vertex, by index.
     pub subtasks: Vec<SubtaskCheckpointInfo>,
 }
 
-/// Spreads over the subtasks of a vertex.
+/// Spreads over the subtasks of a vertex whose part of a checkpoint is present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VertexCheckpointSummary {
     /// Bytes that were written; equal to `state_size`.
     pub checkpointed_size: SpreadInfo,
     /// Bytes of state.
     pub state_size: SpreadInfo,
-    /// Milliseconds from the trigger to the acknowledgement.
+    /// Milliseconds from the trigger to the acknowledgement; 0 for a part that was taken over.
     pub end_to_end_duration: SpreadInfo,
-    /// 0: it is not measured.
+    /// Always 0: it is not measured.
     pub checkpoint_duration: SnapshotDuration<SpreadInfo>,
-    /// 0: it is not measured.
+    /// Always 0: it is not measured.
     pub alignment: AlignmentInfo<SpreadInfo>,
-    /// 0: it is not measured.
+    /// Always 0: it is not measured.
     pub start_delay: SpreadInfo,
 }
 
-/// The time that a snapshot took, by Flink's two parts.
+/// The time that a snapshot took, in Flink's two parts. Not measured: 0 in spreads, -1 for a subtask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SnapshotDuration<T> {
-    /// Milliseconds in which the task did nothing else.
+    /// Milliseconds in which the task did nothing but the snapshot; not measured.
     pub sync: T,
-    /// Milliseconds beside the task's work.
+    /// Milliseconds that the snapshot took beside the task's work (Flink's `async`).
     #[serde(rename = "async")]
     pub beside: T,
 }
 
-/// The alignment of the barriers of several inputs.
+/// The alignment of the barriers of several inputs. Not measured: every value is 0, and a subtask's `duration` -1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AlignmentInfo<T> {
-    /// Bytes that were buffered; 0, because barriers never overtake records.
+    /// Bytes that were buffered; always 0, because barriers never overtake records.
     pub buffered: T,
-    /// Bytes that were processed meanwhile.
+    /// Bytes that were processed during the alignment; not counted, always 0.
     pub processed: T,
-    /// Bytes of data in flight that were stored; 0.
+    /// Bytes of data in flight that were stored; always 0.
     pub persisted: T,
-    /// Milliseconds from the first barrier to the last one.
+    /// Milliseconds from the first barrier to the last one; not measured.
     pub duration: T,
 }
 
-/// The part of one subtask in a checkpoint. Flink's clients choose the class by `className`.
+/// The part of one subtask in a checkpoint. Flink's clients choose the class by the field `className`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "className", rename_all = "snake_case")]
 pub enum SubtaskCheckpointInfo {
-    /// The part is there.
+    /// The subtask has acknowledged, or its part was taken over from the checkpoint before.
     Completed(AcknowledgedInfo),
-    /// The part is missing.
+    /// The subtask has not acknowledged.
     Pending {
-        /// The index of the subtask.
+        /// The index of the subtask in its vertex, from 0.
         index: u32,
         /// Always the text `pending_or_failed`.
         status: String,
     },
 }
 
-/// The part of a subtask that has acknowledged a checkpoint.
+/// The part of a subtask whose part of a checkpoint is present.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AcknowledgedInfo {
-    /// The index of the subtask.
+    /// The index of the subtask in its vertex, from 0.
     pub index: u32,
     /// Always the text `completed`.
     pub status: String,
-    /// Unix milliseconds; the trigger's, if the part comes from the checkpoint before.
+    /// Time of the acknowledgement in Unix milliseconds; the trigger's, if the part was taken over from the checkpoint before.
     pub ack_timestamp: i64,
-    /// Milliseconds from the trigger to the acknowledgement.
+    /// Milliseconds from the trigger to the acknowledgement; 0 if the part was taken over.
     pub end_to_end_duration: i64,
-    /// Bytes that were written.
+    /// Bytes that were written; equal to `state_size`.
     pub checkpointed_size: u64,
-    /// Bytes of state.
+    /// Size of the subtask's state in bytes.
     pub state_size: u64,
-    /// -1: it is not measured.
+    /// Always -1: it is not measured.
     pub checkpoint: SnapshotDuration<i64>,
-    /// The duration is -1, because it is not measured.
+    /// Always 0, and the duration -1, because it is not measured.
     pub alignment: AlignmentInfo<i64>,
-    /// -1: it is not measured.
+    /// Always -1: it is not measured.
     pub start_delay: i64,
-    /// `false`: barriers never overtake records.
+    /// Always `false`: barriers never overtake records.
     pub unaligned_checkpoint: bool,
     /// Always `false`: a subtask's part is shown once it is complete.
     pub aborted: bool,
 }
 
-/// Body of `POST /jobs/:jobid/checkpoints`.
+/// The body of `POST /jobs/:jobid/checkpoints`, which may be empty.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CheckpointBody {
-    /// `CONFIGURED`, `FULL` or `INCREMENTAL`, as Flink's clients send it; every checkpoint is whole.
+    /// `CONFIGURED`, `FULL` or `INCREMENTAL`, as Flink's clients send it; all mean the same, as every checkpoint is whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint_type: Option<String>,
-    /// The id of the operation; absent: drawn.
+    /// The id for the operation, 32 hexadecimal digits; absent: one is drawn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trigger_id: Option<String>,
 }
 
-/// Answers `GET /jobs/:jobid/checkpoints/:triggerid`.
+/// The answer to `GET /jobs/:jobid/checkpoints/:triggerid`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TriggeredCheckpointInfo {
-    /// `IN_PROGRESS` or `COMPLETED`; a failed operation is completed too.
+    /// `IN_PROGRESS` or `COMPLETED`; a failed operation is `COMPLETED` too.
     pub status: super::QueueStatus,
-    /// The result, once it is completed.
+    /// The result; absent while the operation is in progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<TriggeredCheckpoint>,
 }
 
-/// The result of a checkpoint that was asked for.
+/// The result of a checkpoint that a user triggered: one of its two fields is set.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TriggeredCheckpoint {
-    /// The number of the complete checkpoint.
+    /// The number of the complete checkpoint; absent if it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint_id: Option<u64>,
-    /// The reason why it has failed.
+    /// The reason why the checkpoint failed; absent if it is complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_cause: Option<super::FailureBody>,
 }
 
-/// The answer to `GET /jobs/:jobid/checkpoints/config`.
+/// The answer to `GET /jobs/:jobid/checkpoints/config`: the job's checkpoint settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointConfigInfo {
     /// Checkpointing mode, always `exactly_once`.
     pub mode: String,
-    /// Milliseconds; the largest signed number where there are no periodic checkpoints.
+    /// Milliseconds between the triggers of two checkpoints; the largest signed number if there are no periodic ones.
     pub interval: i64,
-    /// Longest time a checkpoint may take, in milliseconds.
+    /// Milliseconds after which an incomplete checkpoint is aborted.
     pub timeout: i64,
-    /// Shortest pause between two checkpoints, in milliseconds.
+    /// Minimum number of milliseconds between the end of a checkpoint and the next trigger.
     pub min_pause: i64,
-    /// Most checkpoints at the same time; always 1.
+    /// Maximum number of checkpoints at the same time; always 1.
     pub max_concurrent: u32,
-    /// The fate of checkpoints at the end of the job.
+    /// What becomes of checkpoints at the end of the job.
     pub externalization: ExternalizationInfo,
-    /// The checkpoint directory; `JobManager` where the JobManager keeps the state.
+    /// URI of the checkpoint directory; `JobManager` if the JobManager keeps the state.
     pub checkpoint_storage: String,
-    /// `false`: barriers never overtake records.
+    /// Always `false`: barriers never overtake records.
     pub unaligned_checkpoints: bool,
-    /// Failures in a row that the job tolerates.
+    /// Number of failed checkpoints in a row that the job tolerates.
     pub tolerable_failed_checkpoints: u32,
-    /// Milliseconds: 0, barriers never overtake records.
+    /// Always 0 (milliseconds): barriers never overtake records.
     pub aligned_checkpoint_timeout: i64,
     /// Always `true`: checkpoints go on after some tasks have finished.
     pub checkpoints_after_tasks_finish: bool,
 }
 
-/// The fate of checkpoints at the end of the job.
+/// What becomes of checkpoints at the end of the job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExternalizationInfo {
-    /// True if they are kept in some case.
+    /// True if checkpoints are kept when the job fails.
     pub enabled: bool,
-    /// True if they are deleted if the job is cancelled.
+    /// True if checkpoints are deleted when the job is cancelled.
     pub delete_on_cancellation: bool,
 }
 
-/// The body of `POST /jobs/:jobid/savepoints`.
+/// The body of `POST /jobs/:jobid/savepoints`, which may be empty.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SavepointBody {
-    /// The directory; absent: the configured one.
+    /// The directory for the savepoint's folder; absent: the configured one.
     #[serde(rename = "target-directory", default, skip_serializing_if = "Option::is_none")]
     pub target_directory: Option<String>,
-    /// Whether the job is cancelled when the savepoint is complete.
+    /// True if the job is cancelled when the savepoint is complete; absent: false.
     #[serde(rename = "cancel-job", default)]
     pub cancel_job: Option<bool>,
-    /// `CANONICAL` or `NATIVE`, as Flink's clients send it; there is one format.
+    /// `CANONICAL` or `NATIVE`, as Flink's clients send it; both mean the one format that there is.
     #[serde(rename = "formatType", default, skip_serializing_if = "Option::is_none")]
     pub format_type: Option<String>,
-    /// The id of the operation; absent: drawn.
+    /// The id for the operation, 32 hexadecimal digits; absent: one is drawn.
     #[serde(rename = "triggerId", default, skip_serializing_if = "Option::is_none")]
     pub trigger_id: Option<String>,
 }
 
-/// The body of `POST /jobs/:jobid/stop`.
+/// The body of `POST /jobs/:jobid/stop`, which may be empty.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StopBody {
-    /// The directory; absent: the configured one.
+    /// The directory for the savepoint's folder; absent: the configured one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_directory: Option<String>,
-    /// Whether operators emit what they hold, as at the end of the data.
+    /// True if operators first emit what they hold, as at the end of the data; absent: false.
     #[serde(default)]
     pub drain: Option<bool>,
-    /// `CANONICAL` or `NATIVE`, as Flink's clients send it; there is one format.
+    /// `CANONICAL` or `NATIVE`, as Flink's clients send it; both mean the one format that there is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format_type: Option<String>,
-    /// The id of the operation; absent: drawn.
+    /// The id for the operation, 32 hexadecimal digits; absent: one is drawn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trigger_id: Option<String>,
 }
@@ -377,15 +379,15 @@ pub struct StopBody {
 /// The body of `POST /savepoint-disposal`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct DisposalBody {
-    /// Path or URI of the savepoint's folder.
+    /// Path or URI of the savepoint's folder, which is to be deleted.
     #[serde(rename = "savepoint-path")]
     pub savepoint_path: String,
 }
 
-/// The answer to a request that begins an operation.
+/// The answer to a request that begins an operation, which goes on after the answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TriggerResponse {
-    /// The id of the operation.
+    /// The id of the operation, by which the client asks about it.
     #[serde(rename = "request-id")]
     pub request_id: String,
 }
@@ -393,21 +395,21 @@ pub struct TriggerResponse {
 /// The answer to `GET /jobs/:jobid/savepoints/:triggerid` and `/savepoint-disposal/:triggerid`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperationInfo {
-    /// `IN_PROGRESS` or `COMPLETED`; a failed operation is completed too.
+    /// `IN_PROGRESS` or `COMPLETED`; a failed operation is `COMPLETED` too.
     pub status: super::QueueStatus,
-    /// The result, once it is completed.
+    /// The result; absent while the operation is in progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<OperationResult>,
 }
 
-/// The result of an operation.
+/// The result of a savepoint, stop or disposal.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct OperationResult {
-    /// The folder of a savepoint.
+    /// The URI of the savepoint's folder; absent if the operation failed, and for a disposal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub location: Option<String>,
-    /// The reason why the operation has failed.
+    /// The reason why the operation failed; absent if it succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_cause: Option<super::FailureBody>,
 }

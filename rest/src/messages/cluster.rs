@@ -2,33 +2,33 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The answer to `GET /overview`.
+/// The answer to `GET /overview`: numbers of TaskManagers, slots and jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ClusterOverview {
     /// Number of registered TaskManagers.
     pub taskmanagers: u32,
-    /// Number of slots, free or not.
+    /// Number of slots of all TaskManagers, free or not.
     pub slots_total: u32,
-    /// Number of slots that are free.
+    /// Number of slots that are free, those on blocked nodes included.
     pub slots_available: u32,
     /// Number of TaskManagers on blocked nodes; absent if 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub taskmanagers_blocked: u32,
-    /// Free slots on blocked nodes.
+    /// Number of free slots on blocked nodes; absent if 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub slots_free_and_blocked: u32,
-    /// Jobs that have not ended.
+    /// Number of jobs that have not ended for good.
     pub jobs_running: u32,
-    /// Number of jobs that finished.
+    /// Number of jobs that finished since the Dispatcher's start, or that it remembers; forgotten ones are counted too.
     pub jobs_finished: u32,
-    /// Number of jobs that were cancelled.
+    /// Number of jobs that were cancelled, counted like `jobs_finished`.
     pub jobs_cancelled: u32,
-    /// Number of jobs that failed.
+    /// Number of jobs that failed, counted like `jobs_finished`.
     pub jobs_failed: u32,
     /// Version of this runtime (the field keeps Flink's name).
     pub flink_version: String,
-    /// Commit it was built from.
+    /// Commit that this runtime was built from (the field keeps Flink's name).
     pub flink_commit: String,
 }
 
@@ -37,19 +37,19 @@ fn is_zero(n: &u32) -> bool {
     *n == 0
 }
 
-/// The answer to `GET /config`.
+/// The answer to `GET /config`: settings for a page that shows the cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct DashboardConfiguration {
-    /// Milliseconds between refreshes of a page.
+    /// Milliseconds between refreshes of the page.
     pub refresh_interval: u64,
-    /// Time zone of the JobManager.
+    /// Time zone of the answers' times, always `Coordinated Universal Time`.
     pub timezone_name: String,
-    /// Offset of the time zone, in milliseconds east of UTC.
+    /// Offset of the time zone in milliseconds, always 0.
     pub timezone_offset: i64,
     /// Version of this runtime.
     pub flink_version: String,
-    /// Commit it was built from.
+    /// Commit that this runtime was built from.
     pub flink_revision: String,
     /// The features that this endpoint allows.
     pub features: Features,
@@ -59,17 +59,17 @@ pub struct DashboardConfiguration {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Features {
-    /// True if programs may be uploaded and run.
+    /// True if programs may be uploaded and run over REST.
     pub web_submit: bool,
-    /// True if jobs may be cancelled over REST.
+    /// True if jobs may be cancelled and stopped over REST.
     pub web_cancel: bool,
-    /// True if the parallelism of a running job can be changed.
+    /// Always false: the parallelism of a running job can't be changed.
     pub web_rescale: bool,
-    /// True if this is a history server.
+    /// Always false: this is not a history server.
     pub web_history: bool,
 }
 
-/// One line of `GET /jobmanager/config`.
+/// One option in the answer to `GET /jobmanager/config`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfigurationEntry {
     /// Key of the option.
@@ -78,17 +78,17 @@ pub struct ConfigurationEntry {
     pub value: String,
 }
 
-/// The answer to `GET …/logs`.
+/// The answer to `GET /jobmanager/logs` and `GET /taskmanagers/:id/logs`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LogList {
-    /// Log files, ordered by name.
+    /// Log files, ordered by name; empty if the process logs to its console only.
     pub logs: Vec<LogInfo>,
 }
 
-/// The answer to `GET /jobs/:jobid/…/log-url`.
+/// The answer to `GET /jobs/:jobid/jobmanager/log-url` and `…/taskmanagers/:id/log-url`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogUrl {
-    /// A page with the log files of the process, or the log file itself.
+    /// URL of a page with the log files of the process, or of its log file at this endpoint.
     pub url: String,
 }
 
@@ -103,17 +103,18 @@ pub struct LogInfo {
     pub mtime: u64,
 }
 
-/// One metric: with a value where it was asked for by name.
+/// One metric of a process, a vertex or a subtask.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MetricSample {
     /// Name of the metric.
     pub id: String,
-    /// Value of the metric as text.
+    /// Value of the metric as text; absent unless the request named metrics by `get`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
 }
 
-/// One metric over several subtasks: with values where it was asked for by name.
+/// One metric over several subtasks. Values are absent unless the request named metrics by `get` and the aggregation by `agg`
+/// (by default all).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AggregatedMetric {
     /// Name of the metric.
@@ -124,16 +125,16 @@ pub struct AggregatedMetric {
     /// Largest value over the subtasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<f64>,
-    /// The mean of all values.
+    /// Arithmetic mean over the subtasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub avg: Option<f64>,
-    /// Sum of all values.
+    /// Sum over the subtasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sum: Option<f64>,
 }
 
 impl AggregatedMetric {
-    /// Removes the values that are not named (`min`, `max`, `avg`, `sum`).
+    /// Removes the aggregations whose names (`min`, `max`, `avg`, `sum`) are not among `names`.
     pub fn keep(&mut self, names: &[&str]) {
         let kept = |name: &str| names.contains(&name);
         self.min = self.min.filter(|_| kept("min"));
@@ -150,12 +151,12 @@ pub struct BlockNodeBody {
     /// Duration of the block in milliseconds, at least 1; absent: 600,000 (10 min).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration: Option<u64>,
-    /// The reason, which the list of blocked nodes shows.
+    /// The reason, which the list of blocked nodes shows; at most 1,000 bytes; absent: `no reason given`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
 }
 
-/// A blocked node, which gets no new slots and workers: the answer to `POST /blocklist/nodes/:node`.
+/// A blocked node, which gets no new slots and workers: the answer to `POST /blocklist/nodes/:node`, and an entry of the list.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct BlockedNodeInfo {
     /// The node's host name, as its TaskManagers register with it.
@@ -171,6 +172,6 @@ pub struct BlockedNodeInfo {
 /// The answer to `GET /blocklist/nodes`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct BlockedNodes {
-    /// The blocked nodes, sorted by name.
+    /// The nodes that are blocked now, sorted by name.
     pub nodes: Vec<BlockedNodeInfo>,
 }

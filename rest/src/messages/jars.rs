@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 /// The answer to `GET /jars`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct JarList {
-    /// URL of the endpoint.
+    /// URL of the endpoint; `.` if it is protected by a token.
     pub address: String,
     /// Uploaded programs, newest first.
     pub files: Vec<JarFile>,
@@ -15,78 +15,78 @@ pub struct JarList {
 /// One uploaded program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JarFile {
-    /// Id of the program, as used in `/jars/:jarid`.
+    /// Id of the program, `<32 hexadecimal digits>_<name>`, as used in `/jars/:jarid`.
     pub id: String,
-    /// Name of the uploaded file.
+    /// Name of the uploaded file, as the client sent it.
     pub name: String,
-    /// Unix milliseconds of the upload.
+    /// Time of the upload in Unix milliseconds.
     pub uploaded: u64,
-    /// Jobs that the program declares.
+    /// The jobs that the program registers; empty if they are not known.
     pub entry: Vec<JarEntry>,
 }
 
-/// One registered job of a program.
+/// One job that a program registers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JarEntry {
     /// Name of the registered job.
     pub name: String,
-    /// Description meant for people; `None` if the program gives none.
+    /// Description meant for people; always `None` (JSON `null`).
     pub description: Option<String>,
 }
 
 /// The answer to `POST /jars/upload`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JarUploaded {
-    /// Path on the JobManager; its last part is the id.
+    /// Path of the program's file on the JobManager; its last part is the program's id.
     pub filename: String,
     /// Outcome of the upload, always `success`.
     pub status: String,
 }
 
 impl JarUploaded {
-    /// Returns the program's id, as used in `/jars/:jarid`.
+    /// Returns the program's id, as used in `/jars/:jarid`: the last part of `filename`.
     pub fn jar_id(&self) -> &str {
         self.filename.rsplit('/').next().unwrap_or(&self.filename)
     }
 }
 
-/// Body of `POST /jars/:jarid/run` and `…/plan`; every field may be absent.
+/// The body of `POST /jars/:jarid/run` and `…/plan`; every field may be absent, unknown ones are refused.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct JarRequest {
-    /// Name of the program's registered job, where it has several.
+    /// Name of the job to run, if the program registers several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry_class: Option<String>,
-    /// Arguments in one text, split on white space outside of quotes.
+    /// Arguments in one text, split on white space outside of quotes. Refused together with `program_args_list`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program_args: Option<String>,
-    /// Arguments of the program, one per element.
+    /// Arguments of the program, one per element. Refused together with `program_args`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program_args_list: Option<Vec<String>>,
-    /// Default parallelism of the job.
+    /// Default parallelism of the job, 1 to 32,768; absent: the program's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parallelism: Option<i64>,
-    /// 32 hexadecimal digits; drawn where absent.
+    /// Id for the job, 32 hexadecimal digits; absent: one is drawn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_id: Option<String>,
-    /// Options of this job.
+    /// Options of this job by key; options of the cluster's processes are refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flink_configuration: Option<BTreeMap<String, String>>,
-    /// Path or URI of the savepoint to start from.
+    /// Path or URI of the savepoint or retained checkpoint to start from; absent or empty: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub savepoint_path: Option<String>,
-    /// Whether state of the savepoint may be left behind.
+    /// True if state of the savepoint that the program does not have may be left behind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allow_non_restored_state: Option<bool>,
-    /// The owner of the savepoint after the start: `NO_CLAIM` or `CLAIM`.
+    /// The owner of the savepoint after the start: `NO_CLAIM` (the user) or `CLAIM` (the job, which deletes it).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim_mode: Option<String>,
-    /// Older name of `claimMode`.
+    /// Older name of `claimMode`, used if that is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restore_mode: Option<String>,
 }
 
-/// The answer to `POST /jars/:jarid/run`.
+/// The answer to `POST /jars/:jarid/run`, sent once the job is accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JarRunResponse {
     /// Id of the submitted job.
@@ -97,7 +97,7 @@ pub struct JarRunResponse {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CoordinationRequestBody {
-    /// Bytes in the operator's own encoding, in base64.
+    /// The request's bytes in the operator's own encoding, in base64.
     pub serialized_coordination_request: String,
 }
 
@@ -105,6 +105,6 @@ pub struct CoordinationRequestBody {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CoordinationResponseBody {
-    /// Bytes in the operator's own encoding, in base64.
+    /// The answer's bytes in the operator's own encoding, in base64.
     pub serialized_coordination_result: String,
 }

@@ -3,15 +3,17 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Body of `PATCH /jobs/:jobid/clientHeartbeat`; one of the fields must be there.
+/// The body of `PATCH /jobs/:jobid/clientHeartbeat`; at least one field must be present. Unless another beat comes in time, the
+/// job is cancelled.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ClientHeartbeatBody {
-    /// Flink's field: Unix milliseconds, by the client's clock, at which the job is cancelled unless another beat
-    /// comes.
+    /// Flink's field: time in Unix milliseconds, by the client's clock, at which the job is cancelled. Ignored if `timeout` is
+    /// present.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expired_timestamp: Option<i64>,
-    /// Ours, taken first: milliseconds from the arrival of this beat. No clocks have to agree.
+    /// Not Flink's: milliseconds from the arrival of this beat after which the job is cancelled, so that no clocks have to
+    /// agree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<u64>,
 }
@@ -19,14 +21,14 @@ pub struct ClientHeartbeatBody {
 /// The answer to `GET /jobs`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct JobIds {
-    /// All jobs, running and ended.
+    /// All jobs that the Dispatcher knows, running and ended.
     pub jobs: Vec<JobIdWithStatus>,
 }
 
-/// One job's id and state.
+/// The id and state of one job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobIdWithStatus {
-    /// Id, 32 hexadecimal digits.
+    /// Job id, 32 hexadecimal digits.
     pub id: String,
     /// State by Flink's name, such as `RUNNING`.
     pub status: String,
@@ -35,11 +37,11 @@ pub struct JobIdWithStatus {
 /// The answer to `GET /jobs/overview`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct JobsOverview {
-    /// All jobs, running and ended.
+    /// All jobs that the Dispatcher knows, running and ended.
     pub jobs: Vec<JobOverview>,
 }
 
-/// One line of the overview.
+/// One job in the answer to `GET /jobs/overview`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct JobOverview {
@@ -47,19 +49,19 @@ pub struct JobOverview {
     pub jid: String,
     /// Name meant for people; not unique.
     pub name: String,
-    /// Start in Unix milliseconds.
+    /// Time of the submission in Unix milliseconds.
     pub start_time: i64,
-    /// Unix milliseconds; -1 while it runs.
+    /// Time of the end in Unix milliseconds; -1 until the job has ended.
     pub end_time: i64,
-    /// Duration in milliseconds.
+    /// Milliseconds from start to end, or to now.
     pub duration: i64,
     /// State by Flink's name, such as `RUNNING`.
     pub state: String,
-    /// Time of the last change of state, in Unix milliseconds.
+    /// Time of the last change of the job's or a subtask's state, in Unix milliseconds.
     pub last_modification: i64,
-    /// Subtasks by state in lower case, and `total`.
+    /// Number of subtasks by state in lower case, every state included, and their sum as `total`.
     pub tasks: BTreeMap<String, u32>,
-    /// Operators of the job that are not chained into vertices yet: 0.
+    /// Always 0: every operator is in a vertex.
     #[serde(default)]
     pub pending_operators: u32,
 }
@@ -72,105 +74,105 @@ pub struct JobDetailsInfo {
     pub jid: String,
     /// Name meant for people; not unique.
     pub name: String,
-    /// True if it can be stopped with a savepoint.
+    /// Always false, as in Flink; jobs are stopped by `POST /jobs/:jobid/stop` all the same.
     #[serde(rename = "isStoppable")]
     pub is_stoppable: bool,
     /// State by Flink's name, such as `RUNNING`.
     pub state: String,
     /// Type of the job, always `STREAMING`.
     pub job_type: String,
-    /// Start in Unix milliseconds.
+    /// Time of the submission in Unix milliseconds.
     pub start_time: i64,
-    /// Unix milliseconds; -1 while it runs.
+    /// Time of the end in Unix milliseconds; -1 until the job has ended.
     pub end_time: i64,
-    /// Duration in milliseconds.
+    /// Milliseconds from start to end, or to now.
     pub duration: i64,
-    /// Greatest parallelism of all vertices that state allows; -1: not set.
+    /// Smallest maximum parallelism (number of key groups) of the job's vertices.
     #[serde(rename = "maxParallelism")]
     pub max_parallelism: i64,
     /// Time at which the answer was made, in Unix milliseconds.
     pub now: i64,
-    /// Unix milliseconds of each state's entry; 0: never entered.
+    /// Time of the latest entry into each job state in Unix milliseconds, by Flink's name; 0: never entered.
     pub timestamps: BTreeMap<String, i64>,
     /// Vertices in topological order.
     pub vertices: Vec<JobVertexInfo>,
-    /// Number of vertices by state.
+    /// Number of vertices by state, every state included.
     pub status_counts: BTreeMap<String, u32>,
-    /// Operators of the job that are not chained into vertices yet.
+    /// Always 0: every operator is in a vertex.
     pub pending_operators: u32,
-    /// Graph of the job, as Flink draws it.
+    /// Graph of the job in the form that Flink's pages draw.
     pub plan: JobPlan,
 }
 
-/// One vertex of a job.
+/// One vertex of a job with the state of its subtasks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct JobVertexInfo {
-    /// Id, 32 hexadecimal digits.
+    /// Vertex id, 32 hexadecimal digits.
     pub id: String,
-    /// Name of the slot sharing group.
+    /// Id of the slot sharing group, 32 hexadecimal digits that follow from the group's name.
     #[serde(rename = "slotSharingGroupId")]
     pub slot_sharing_group_id: String,
-    /// Name meant for people; not unique.
+    /// Name meant for people: the names of the chained operators; not unique.
     pub name: String,
     /// Number of key groups.
     #[serde(rename = "maxParallelism")]
     pub max_parallelism: u32,
     /// Number of subtasks.
     pub parallelism: u32,
-    /// State of all subtasks together.
+    /// State of all subtasks together, by Flink's order of precedence: `FAILED` if one has failed, for instance.
     pub status: String,
-    /// Unix milliseconds; -1: not started.
+    /// Time of the first deployment of a subtask in Unix milliseconds; -1: none was deployed.
     pub start_time: i64,
-    /// Unix milliseconds; -1: not ended.
+    /// Time at which the last subtask ended in Unix milliseconds; -1: not all have ended.
     pub end_time: i64,
-    /// Duration in milliseconds; -1 if it has not started.
+    /// Milliseconds from start to end, or to now; -1: not started.
     pub duration: i64,
-    /// Number of subtasks by state.
+    /// Number of subtasks by state, every state included.
     pub tasks: BTreeMap<String, u32>,
-    /// Sums over the subtasks.
+    /// Records and bytes, summed over the subtasks' current attempts.
     pub metrics: IoMetrics,
 }
 
-/// Records and bytes of a subtask or of several.
+/// Records and bytes of a subtask's current attempt, or the sums over several.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct IoMetrics {
-    /// Number of bytes received.
+    /// Number of bytes received in serialised form.
     pub read_bytes: u64,
-    /// True if all subtasks have reported.
+    /// Always true.
     pub read_bytes_complete: bool,
-    /// Number of bytes sent.
+    /// Number of bytes sent in serialised form.
     pub write_bytes: u64,
-    /// True if all subtasks have reported.
+    /// Always true.
     pub write_bytes_complete: bool,
-    /// Number of records received.
+    /// Number of records received from other tasks.
     pub read_records: u64,
-    /// True if all subtasks have reported.
+    /// Always true.
     pub read_records_complete: bool,
-    /// Number of records sent.
+    /// Number of records sent to other tasks.
     pub write_records: u64,
-    /// True if all subtasks have reported.
+    /// Always true.
     pub write_records_complete: bool,
-    /// 0: not measured, but Flink's clients demand a number.
+    /// Always 0: not measured, but Flink's clients demand a number.
     #[serde(default)]
     pub accumulated_backpressured_time: u64,
-    /// 0: not measured, but Flink's clients demand a number.
+    /// Always 0: not measured, but Flink's clients demand a number.
     #[serde(default)]
     pub accumulated_idle_time: u64,
-    /// `NaN`: not measured, which Flink says in the same way.
+    /// Always `NaN`: not measured, which Flink says in the same way.
     #[serde(default)]
     pub accumulated_busy_time: String,
 }
 
-/// The answer to `GET /jobs/:jobid/plan` and `/jars/:jarid/plan`.
+/// The answer to `GET /jobs/:jobid/plan`, and to GET and POST of `/jars/:jarid/plan`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlanResponse {
-    /// Graph of the job, as Flink draws it.
+    /// Graph of the job in the form that Flink's pages draw.
     pub plan: JobPlan,
 }
 
-/// A job's graph: chained vertices as nodes.
+/// A job's graph, with its vertices (chains) as nodes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobPlan {
     /// Job id, 32 hexadecimal digits.
@@ -180,11 +182,11 @@ pub struct JobPlan {
     /// Kind of the plan, always `STREAMING`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Sinks first, as Flink has them.
+    /// The vertices in reverse topological order: sinks first, as in Flink.
     pub nodes: Vec<PlanNode>,
 }
 
-/// One vertex of a plan.
+/// One vertex of a plan, with the edges that end at it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlanNode {
     /// Vertex id, 32 hexadecimal digits.
@@ -195,7 +197,7 @@ pub struct PlanNode {
     pub operator: String,
     /// Empty, as in Flink's streaming plans.
     pub operator_strategy: String,
-    /// Names of the chained operators.
+    /// Name of the vertex: the names of the chained operators.
     pub description: String,
     /// Name of the slot sharing group.
     #[serde(default)]
@@ -203,41 +205,41 @@ pub struct PlanNode {
     /// Operators of the chain, first to last.
     #[serde(default)]
     pub operators: Vec<PlanOperator>,
-    /// Edges that end at this vertex.
+    /// Edges that end at this vertex, by input.
     #[serde(default)]
     pub inputs: Vec<PlanInput>,
     /// Always empty: there is no optimizer.
     pub optimizer_properties: String,
 }
 
-/// One operator of a chain.
+/// One operator of a vertex's chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanOperator {
     /// Operator id, 32 hexadecimal digits.
     pub id: String,
-    /// `uid` as the program gives it.
+    /// `uid` as the program gives it; absent if it gives none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
     /// Kind of the operator: `map`, `text_source`, …
     pub kind: String,
     /// Name meant for people; not unique.
     pub name: String,
-    /// Record type that goes out.
+    /// Rust type of the records that go out; absent for a sink.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
-    /// True if a coordinator answers requests for it.
+    /// True if the operator has a coordinator, which answers coordination requests.
     #[serde(default)]
     pub coordinated: bool,
 }
 
-/// One edge of a plan.
+/// One edge of a plan, at the vertex that consumes its records.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanInput {
-    /// Index among the inputs, from 0.
+    /// Index of the input at the consuming vertex, from 0.
     pub num: u32,
     /// Id of the producing vertex.
     pub id: String,
-    /// Distribution of the records: `FORWARD`, `HASH`, `REBALANCE` or `BROADCAST`.
+    /// Distribution of the records: `FORWARD`, `HASH`, `REBALANCE`, `BROADCAST` or `CUSTOM`.
     pub ship_strategy: String,
     /// Kind of exchange, always `pipelined_bounded`.
     pub exchange: String,
@@ -250,18 +252,18 @@ pub struct JobStatusInfo {
     pub status: String,
 }
 
-/// The answer to `GET /jobs/:jobid/execution-result`.
+/// The answer to `GET /jobs/:jobid/execution-result`: whether the job has ended, and how.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ExecutionResult {
-    /// Tells whether the job has ended: `COMPLETED` or `IN_PROGRESS`.
+    /// `COMPLETED` if the job has ended for good, otherwise `IN_PROGRESS`.
     pub status: QueueStatus,
-    /// Result of the job, only when it has ended.
+    /// The result; absent until the job has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_execution_result: Option<JobExecutionResult>,
 }
 
-/// The state of a result.
+/// The state of something that a client waits for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueStatus {
     /// `IN_PROGRESS` or `COMPLETED`.
@@ -274,40 +276,40 @@ pub struct QueueStatus {
 pub struct JobExecutionResult {
     /// Job id, 32 hexadecimal digits.
     pub id: String,
-    /// `SUCCEEDED`, `FAILED`, `CANCELED`, `UNKNOWN`.
+    /// `SUCCEEDED`, `FAILED` or `CANCELED`.
     pub application_status: String,
-    /// Empty: there are no accumulators.
+    /// Always empty: there are no accumulators.
     pub accumulator_results: BTreeMap<String, String>,
-    /// Run time of the job, in milliseconds.
+    /// Milliseconds that the job has run.
     pub net_runtime: u64,
     /// Reason of the failure; absent unless the job failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_cause: Option<FailureBody>,
 }
 
-/// A failure, as Flink's clients expect it.
+/// A failure, in the form that Flink's clients read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct FailureBody {
     /// Kind of the failure, such as `UserError`.
     pub class: String,
-    /// Text of the failure, with its causes.
+    /// Message of the failure for users, in one or more lines; no stack trace.
     pub stack_trace: String,
-    /// A Java object stream with Flink's `SerializedThrowable`, in base64.
+    /// The failure as a Java object stream with Flink's `SerializedThrowable`, in base64, for Flink's own client.
     #[serde(default)]
     pub serialized_throwable: String,
 }
 
-/// The answer to `GET /jobs/:jobid/exceptions`.
+/// The answer to `GET /jobs/:jobid/exceptions`: the job's failures.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct JobExceptions {
-    /// The cause of the job's end, or of its last restart.
+    /// The failure that ended the job, or else the newest one, as `KIND: MESSAGE`; `None` (JSON `null`) if there was none.
     #[serde(rename = "root-exception", default)]
     pub root_exception: Option<String>,
-    /// Time of the failure in Unix milliseconds.
+    /// Time of the newest failure in Unix milliseconds; `None` (JSON `null`) if there was none.
     #[serde(default)]
     pub timestamp: Option<i64>,
-    /// Failures, newest first.
+    /// The job's failures, newest first.
     #[serde(rename = "exceptionHistory")]
     pub exception_history: ExceptionHistory,
 }
@@ -315,9 +317,9 @@ pub struct JobExceptions {
 /// The history of a job's failures.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ExceptionHistory {
-    /// Failures, newest first, at most `web.exception-history-size`.
+    /// Failures, newest first, at most as many as the request's `maxExceptions` (by default 20).
     pub entries: Vec<ExceptionEntry>,
-    /// True if older ones are missing.
+    /// True if the Dispatcher knows older failures that the answer leaves out.
     pub truncated: bool,
 }
 
@@ -327,29 +329,29 @@ pub struct ExceptionHistory {
 pub struct ExceptionEntry {
     /// Kind of the failure, such as `UserError`.
     pub exception_name: String,
-    /// Text of the failure, with its causes.
+    /// Message of the failure for users; no stack trace.
     pub stacktrace: String,
-    /// Time in Unix milliseconds.
+    /// Time of the failure in Unix milliseconds.
     pub timestamp: i64,
-    /// Empty: there are no failure enrichers.
+    /// Always empty: there are no failure enrichers.
     pub failure_labels: BTreeMap<String, String>,
-    /// Name of the task that failed first; absent if no task did.
+    /// Name of the task that failed first; `None` (JSON `null`) if no task did.
     pub task_name: Option<String>,
-    /// Host name of the TaskManager; absent if unknown.
+    /// Host name of the task's TaskManager; `None` if it is unknown or runs nothing of the job any more.
     pub endpoint: Option<String>,
-    /// TaskManager of the task; absent if it is unknown.
+    /// Resource id of the task's TaskManager; `None` if it is unknown.
     pub task_manager_id: Option<String>,
-    /// Further failures until the restart.
+    /// Further failures before the restart, one of each cause.
     pub concurrent_exceptions: Vec<ExceptionEntry>,
 }
 
-/// The answer to `GET /jobs/:jobid/vertices/:vertexid`.
+/// The answer to `GET /jobs/:jobid/vertices/:vertexid`: a vertex with its subtasks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VertexDetailsInfo {
-    /// Id, 32 hexadecimal digits.
+    /// Vertex id, 32 hexadecimal digits.
     pub id: String,
-    /// Name meant for people; not unique.
+    /// Name of the vertex: the names of the chained operators; not unique.
     pub name: String,
     /// Number of subtasks.
     pub parallelism: u32,
@@ -371,18 +373,18 @@ pub struct SubtaskInfo {
     pub status: String,
     /// Number of the attempt, from 0.
     pub attempt: u32,
-    /// Host name of the TaskManager, or `(unassigned)`.
+    /// Host name of the TaskManager, or `(unassigned)` before the deployment.
     pub endpoint: String,
-    /// Unix milliseconds; -1: not started.
+    /// Time of the deployment in Unix milliseconds; -1: not deployed.
     pub start_time: i64,
-    /// Unix milliseconds; -1: not ended.
+    /// Time of the attempt's end in Unix milliseconds; -1: not ended.
     pub end_time: i64,
-    /// Duration in milliseconds; -1 if it has not started.
+    /// Milliseconds from start to end, or to now; -1: not started.
     pub duration: i64,
-    /// Records and bytes.
+    /// Records and bytes of the attempt.
     pub metrics: IoMetrics,
-    /// Resource id of the TaskManager, or `(unassigned)`.
+    /// Resource id of the TaskManager, or `(unassigned)` before the deployment.
     pub taskmanager_id: String,
-    /// Milliseconds in each state; -1: never in it.
+    /// Milliseconds that the attempt spent in each state that is no end; -1: never in it.
     pub status_duration: BTreeMap<String, i64>,
 }

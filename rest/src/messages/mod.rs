@@ -23,22 +23,21 @@ use serde::{Deserialize, Serialize};
 pub struct ErrorBody {
     /// The messages of the error, most general first.
     pub errors: Vec<String>,
-    /// Set if the errors are a program's own help or complaint about its arguments; absent
-    /// otherwise.
+    /// Set if the errors are a program's own help or complaint about its arguments; absent otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
 }
 
-/// The kind of a program's own words.
+/// The kind of a program's own words in an error answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Usage {
-    /// Help or the version was asked for: no failure.
+    /// The program was asked for its help or version, and the words are that: no failure.
     Help,
-    /// The arguments are wrong.
+    /// The program's arguments are wrong, and the words say so.
     Wrong,
 }
 
-/// An empty JSON object, `{}`.
+/// An empty JSON object, `{}`: the body of answers that say nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct EmptyBody {}

@@ -10,23 +10,23 @@ pub struct TaskManagers {
     pub taskmanagers: Vec<TaskManagerInfo>,
 }
 
-/// One TaskManager; `GET /taskmanagers/:id` adds `allocatedSlots` and `metrics`.
+/// One TaskManager in the answer to `GET /taskmanagers`; `GET /taskmanagers/:id` adds `allocatedSlots` and `metrics`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskManagerInfo {
     /// Resource id of the TaskManager.
     pub id: String,
-    /// RPC address of the TaskExecutor.
+    /// RPC address of its TaskExecutor.
     pub path: String,
     /// Host name of the TaskExecutor's node.
     pub host: String,
-    /// Process id on its machine.
+    /// Process id of the TaskManager on its machine.
     pub pid: u32,
     /// Data port of the TaskManager; -1 if each of its program hosts draws its own.
     pub data_port: i32,
     /// Always -1: there is no JMX.
     pub jmx_port: i32,
-    /// Unix milliseconds of its last heartbeat.
+    /// Time of the last heartbeat in Unix milliseconds (as in Flink, despite the name).
     pub time_since_last_heartbeat: u64,
     /// Number of slots, free or not.
     pub slots_number: u32,
@@ -34,16 +34,16 @@ pub struct TaskManagerInfo {
     pub free_slots: u32,
     /// Resources of the whole TaskManager.
     pub total_resource: ResourceInfo,
-    /// Resources that are not allocated.
+    /// Resources that no allocated slot has.
     pub free_resource: ResourceInfo,
     /// Hardware of the machine the TaskManager runs on.
     pub hardware: HardwareInfo,
-    /// Memory by part, in bytes.
+    /// Memory of the TaskManager by part.
     pub memory_configuration: MemoryConfiguration,
-    /// True if its node takes no new slots for now.
+    /// True if the TaskManager's node is blocked, so that it gets no new slots; absent if false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub blocked: bool,
-    /// Slots in use; only in the details of one TaskManager.
+    /// Slots in use; absent in the list of TaskManagers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocated_slots: Option<Vec<SlotInfo>>,
     /// Memory in use; absent in the list of TaskManagers.
@@ -51,25 +51,25 @@ pub struct TaskManagerInfo {
     pub metrics: Option<TaskManagerMetrics>,
 }
 
-/// The machine of a TaskManager; memory in bytes.
+/// The machine of a TaskManager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HardwareInfo {
-    /// Cores that the process may use.
+    /// Number of cores that the process may use; 0: not known.
     pub cpu_cores: u32,
-    /// Memory of the machine, in bytes.
+    /// Memory of the machine in bytes; 0: not known.
     pub physical_memory: u64,
-    /// Memory of the runtime and user code, in bytes. Flink shows the largest heap here.
+    /// Configured memory of the runtime and user code, in bytes. Flink shows the largest heap here.
     pub free_memory: u64,
-    /// Managed memory in bytes.
+    /// Configured managed memory in bytes.
     pub managed_memory: u64,
 }
 
-/// Memory in use, bytes. What only a JVM has is 0 or empty.
+/// Memory in use by a TaskManager; what only a JVM has is 0 or empty.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskManagerMetrics {
-    /// Memory in use by the process and its program hosts, in bytes.
+    /// Memory in use by the process and its program hosts, in bytes; 0 if the TaskManager did not answer in time.
     pub heap_used: u64,
     /// Same value as `heap_used`.
     pub heap_committed: u64,
@@ -93,7 +93,7 @@ pub struct TaskManagerMetrics {
     pub mapped_used: u64,
     /// Always 0: a figure of the JVM without counterpart here.
     pub mapped_max: u64,
-    /// 0: exchange memory is not cut into segments.
+    /// Always 0: exchange memory is not cut into segments.
     pub memory_segments_available: u64,
     /// Always 0: a figure of the JVM without counterpart here.
     pub memory_segments_total: u64,
@@ -103,16 +103,16 @@ pub struct TaskManagerMetrics {
     pub netty_shuffle_memory_segments_used: u64,
     /// Always 0: exchange buffers are not divided into Netty's segments.
     pub netty_shuffle_memory_segments_total: u64,
-    /// Exchange memory; the part in use is not known, so Flink's two fields about it are left out.
+    /// Configured exchange memory in bytes; the part in use is not known, so Flink's two fields about it are left out.
     pub netty_shuffle_memory_total: u64,
-    /// Empty: nothing is collected here.
+    /// Always empty: there is no garbage collection.
     pub garbage_collectors: Vec<GarbageCollectorInfo>,
 }
 
-/// A garbage collector of Flink's; there is none here.
+/// A garbage collector in Flink's answers; there is none here.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GarbageCollectorInfo {
-    /// Name meant for people; not unique.
+    /// Name of the collector.
     pub name: String,
     /// Number of garbage collections.
     pub count: u64,
@@ -120,15 +120,15 @@ pub struct GarbageCollectorInfo {
     pub time: u64,
 }
 
-/// Amounts of a slot or of a whole TaskManager; memory in MiB, as Flink shows it.
+/// Resources of a slot or of a whole TaskManager; memory in MiB rounded down, as Flink shows it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceInfo {
-    /// Number of processor cores.
+    /// Number of processor cores, exact to a thousandth.
     pub cpu_cores: f64,
     /// Memory of user code, in MiB.
     pub task_heap_memory: u64,
-    /// 0: there is one amount for user code here.
+    /// Always 0: there is one amount for user code here.
     pub task_off_heap_memory: u64,
     /// Managed memory in MiB.
     pub managed_memory: u64,
@@ -138,17 +138,17 @@ pub struct ResourceInfo {
     pub extended_resources: BTreeMap<String, f64>,
 }
 
-/// Memory of a TaskManager's processes, bytes.
+/// Configured memory of a TaskManager by part, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MemoryConfiguration {
-    /// Memory of the runtime itself.
+    /// Memory of the runtime itself, in bytes.
     pub framework_heap: u64,
     /// Memory of user code, in bytes.
     pub task_heap: u64,
-    /// 0: there is one amount for the runtime here.
+    /// Always 0: there is one amount for the runtime here.
     pub framework_off_heap: u64,
-    /// 0: there is one amount for user code here.
+    /// Always 0: there is one amount for user code here.
     pub task_off_heap: u64,
     /// Memory for exchange buffers, in bytes.
     pub network_memory: u64,
@@ -164,11 +164,11 @@ pub struct MemoryConfiguration {
     pub total_process_memory: u64,
 }
 
-/// A slot that a job uses.
+/// A slot of a TaskManager that a job has.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SlotInfo {
-    /// Id of the job that has the slot.
+    /// Id of the job that has the slot, 32 hexadecimal digits.
     pub job_id: String,
     /// Resources of the slot.
     pub resource: ResourceInfo,

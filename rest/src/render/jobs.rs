@@ -30,7 +30,7 @@ const JOB_STATES: [JobStatus; 11] = [
 /// Shown where a subtask has no TaskManager yet.
 const UNASSIGNED: &str = "(unassigned)";
 
-/// Renders the answer to `GET /jobs`.
+/// Renders the answer to `GET /jobs`: the ids and states of these jobs.
 pub fn job_ids(jobs: &[JobSummary]) -> JobIds {
     JobIds {
         jobs: jobs
@@ -43,12 +43,12 @@ pub fn job_ids(jobs: &[JobSummary]) -> JobIds {
     }
 }
 
-/// Renders the answer to `GET /jobs/overview`, as of `now_ms`.
+/// Renders the answer to `GET /jobs/overview`; durations of running jobs are those at `now_ms` (Unix milliseconds).
 pub fn jobs_overview(jobs: &[JobSummary], now_ms: u64) -> JobsOverview {
     JobsOverview { jobs: jobs.iter().map(|job| job_overview(job, now_ms)).collect() }
 }
 
-/// Renders one job of the overview.
+/// Renders one job of the overview; its duration, if it runs, is that at `now_ms` (Unix milliseconds).
 pub fn job_overview(job: &JobSummary, now_ms: u64) -> JobOverview {
     let mut tasks: BTreeMap<String, u32> =
         ExecutionState::ALL.iter().map(|state| (state.as_str().to_ascii_lowercase(), 0)).collect();
@@ -72,7 +72,8 @@ pub fn job_overview(job: &JobSummary, now_ms: u64) -> JobOverview {
     }
 }
 
-/// Renders the answer to `GET /jobs/:jobid`.
+/// Renders the answer to `GET /jobs/:jobid`. `now_ms` (Unix milliseconds) is shown as the answer's time if the job has ended;
+/// otherwise the time at which the details were made.
 pub fn job_details(job: &JobDetails, now_ms: u64) -> JobDetailsInfo {
     let vertices: Vec<JobVertexInfo> = job
         .graph
@@ -228,7 +229,7 @@ fn sum_io<'a>(parts: impl Iterator<Item = &'a TaskIo>, complete: bool) -> IoMetr
     sum
 }
 
-/// Renders a graph as Flink's plan: sinks first.
+/// Renders a job graph as Flink's plan: its vertices, sinks first.
 pub fn plan(graph: &JobGraph) -> JobPlan {
     let nodes = graph.vertices.iter().rev().map(|vertex| plan_node(graph, vertex)).collect();
     JobPlan {
@@ -285,7 +286,8 @@ fn ship_name(ship: ShipStrategy) -> &'static str {
     }
 }
 
-/// Renders the answer to `GET /jobs/:jobid/vertices/:vertexid`; `None` if there is no such vertex.
+/// Renders the answer to `GET /jobs/:jobid/vertices/:vertexid`, as of `now_ms` (Unix milliseconds); `None` if there is no such
+/// vertex.
 pub fn vertex_details(job: &JobDetails, id: JobVertexId, now_ms: u64) -> Option<VertexDetailsInfo> {
     let vertex = job.graph.vertex(id)?;
     Some(VertexDetailsInfo {
@@ -345,7 +347,7 @@ fn status_durations(subtask: &SubtaskDetails, now_ms: u64) -> BTreeMap<String, i
     durations
 }
 
-/// Renders the answer to `GET /jobs/:jobid/exceptions`, at most `max` entries.
+/// Renders the answer to `GET /jobs/:jobid/exceptions`, with the newest `max` failures.
 pub fn job_exceptions(job: &JobDetails, max: usize) -> JobExceptions {
     let newest = job.failures.first();
     let root = job.cause.as_ref().or(newest.map(|record| &record.cause)).map(ToString::to_string);
@@ -385,7 +387,7 @@ fn exception(job: &JobDetails, record: &FailureRecord) -> ExceptionEntry {
     }
 }
 
-/// Renders the answer to `GET /jobs/:jobid/execution-result`.
+/// Renders the answer to `GET /jobs/:jobid/execution-result`: `IN_PROGRESS` without a result until the job has ended for good.
 pub fn execution_result(result: &JobResult) -> ExecutionResult {
     if !result.status.is_globally_terminal() {
         return ExecutionResult {

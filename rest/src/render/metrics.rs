@@ -5,7 +5,7 @@ use gateways::job_master::{JobDetails, SubtaskDetails};
 use model::JobVertexId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The names of the metrics wanted; `None`: all names, without values.
+/// The names of the metrics whose values are wanted; `None`: the names of all metrics, without values.
 pub type Wanted<'a> = Option<BTreeSet<&'a str>>;
 
 /// Returns all metrics of one subtask, by name.
@@ -33,8 +33,8 @@ fn samples(subtask: &SubtaskDetails, prefix: &str, wanted: &Wanted<'_>) -> Vec<M
         .collect()
 }
 
-/// Renders the answer to `GET /jobs/:jobid/vertices/:vertexid/metrics`: the metrics of all
-/// subtasks, each name after the subtask's number and a dot. `None` if the job has no such vertex.
+/// Renders the answer to `GET /jobs/:jobid/vertices/:vertexid/metrics`: the metrics of all subtasks, each name after the
+/// subtask's number and a dot. Names that are not known are left out. `None` if the job has no such vertex.
 pub fn vertex_metrics(
     job: &JobDetails,
     vertex: JobVertexId,
@@ -44,8 +44,8 @@ pub fn vertex_metrics(
     Some(subtasks(job, vertex)?.iter().flat_map(of).collect())
 }
 
-/// Renders the answer to `GET /jobs/:jobid/vertices/:vertexid/subtasks/:subtask/metrics`. `None` if
-/// the job has no such subtask.
+/// Renders the answer to `GET /jobs/:jobid/vertices/:vertexid/subtasks/:subtask/metrics`. Names that are not known are left
+/// out. `None` if the job has no such subtask.
 pub fn subtask_metrics(
     job: &JobDetails,
     vertex: JobVertexId,
@@ -56,8 +56,8 @@ pub fn subtask_metrics(
     Some(samples(found, "", wanted))
 }
 
-/// Renders the answer to `GET /jobs/:jobid/vertices/:vertexid/subtasks/metrics`, over the subtasks
-/// for which `chosen` returns true. `None` if the job has no such vertex.
+/// Renders the answer to `GET /jobs/:jobid/vertices/:vertexid/subtasks/metrics`: each metric over the subtasks for which
+/// `chosen` returns true and that have it. `None` if the job has no such vertex.
 pub fn aggregated_metrics(
     job: &JobDetails,
     vertex: JobVertexId,

@@ -39,7 +39,8 @@ const PART_BYTES: usize = 2 << 20;
 /// by another one before it is read.
 const LISTINGS: u32 = 3;
 
-/// Blobs of a JobManager that may be superseded by another one; clones are handles to the same store.
+/// The blobs of a JobManager: files of its own, with copies of jobs' programs in the cluster's object store, from which another
+/// JobManager restores them. Clones are handles to the same store.
 #[derive(Debug, Clone)]
 pub struct DurableBlobs {
     files: Arc<dyn BlobStore>,
@@ -66,24 +67,25 @@ type Kept = Shared<BlobFuture<()>>;
 type Restored = Shared<BlobFuture<Option<BlobKey>>>;
 
 impl DurableBlobs {
-    /// Returns a store over the files of this JobManager and the object store that it shares with others.
+    /// Makes a store over the files of this JobManager and the object store that it shares with others. It makes and removes no
+    /// copies before [`DurableBlobs::lead`].
     pub fn new(files: Arc<dyn BlobStore>, objects: Arc<dyn ObjectStore>) -> Self {
         Self { files, objects, copies: Arc::default(), copying: Arc::default() }
     }
 
-    /// Records that this process leads. Copies of earlier leaders are its to remove from now on, and it makes copies of
-    /// its own.
+    /// Records that this process leads from now on: it makes copies of its own, and may remove copies of earlier leaders.
     pub fn lead(&self, leader: LeaderSession) {
         let mut copies = self.copies();
         copies.next = Some(LogId { creator: leader, count: 0 });
         copies.kept.clear();
     }
 
-    /// Copies a program into the object store, unless this leadership has done so already.
+    /// Copies a program into the object store, unless this leadership has done so already; calls for one program share one
+    /// copy. Must succeed before a job that needs the program is recorded.
     ///
     /// # Errors
-    /// [`BlobStoreError::NotFound`] if the program is not here; the object store's error, also if this process has never
-    /// led. A later call tries again.
+    /// [`BlobStoreError::NotFound`] if the program is not here; the object store's error, also if this process has never led. A
+    /// later call tries again.
     pub fn keep(&self, program: &BlobKey) -> BlobFuture<()> {
         let mut copies = self.copies();
         if let Some(kept) = copies.kept.get(&program.hash)
@@ -102,7 +104,8 @@ impl DurableBlobs {
         kept.boxed()
     }
 
-    /// Deletes the copies of all programs that this leader and earlier ones made, because the cluster has ended.
+    /// Deletes the copies of all programs that this leader and earlier ones made, because the cluster has ended. Does nothing
+    /// if this process has never led.
     ///
     /// # Errors
     /// The object store's error; copies that were deleted before it stay deleted.
@@ -391,7 +394,8 @@ fn of_program(hash: ContentHash) -> String {
     format!("{PREFIX}{hash}/")
 }
 
-/// Returns the program and the copy that an object's name completes; `None` if it does not complete a copy.
+/// Returns the program's hash and the copy's id if an object of this name completes a copy; `None` for parts of copies and for
+/// other names.
 pub fn parse_copy_name(name: &str) -> Option<(ContentHash, LogId)> {
     let copied = parse(name)?;
     let hash = copied.hash;

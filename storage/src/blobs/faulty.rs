@@ -13,7 +13,7 @@ use futures::TryFutureExt as _;
 use model::{BlobKey, BlobKind, ContentHash, JobId};
 use std::{path::PathBuf, sync::Arc};
 
-/// A blob store with faults that a test sets; clones share the store and its faults.
+/// A blob store whose calls are slow, hang or fail as a test sets; clones share the store and its faults. For tests only.
 #[derive(Debug, Clone)]
 pub struct FaultyBlobs {
     inner: Arc<dyn BlobStore>,
@@ -26,23 +26,23 @@ impl FaultyBlobs {
         Self { inner, faults: FaultSwitch::new() }
     }
 
-    /// Sets the fault of all calls that only read, from now on.
+    /// Sets the fault of all calls that only read, from now on; calls that hang pass or fail accordingly.
     pub fn set_reads(&self, fault: Fault) {
         self.faults.set_reads(fault);
     }
 
-    /// Sets the fault of uploads and removals from now on.
+    /// Sets the fault of uploads and removals, from now on; calls that hang pass or fail accordingly.
     pub fn set_writes(&self, fault: Fault) {
         self.faults.set_writes(fault);
     }
 
-    /// Sets the fault of every call from now on.
+    /// Sets the fault of every call, from now on; calls that hang pass or fail accordingly.
     pub fn set(&self, fault: Fault) {
         self.set_reads(fault.clone());
         self.set_writes(fault);
     }
 
-    /// Returns the number of calls that a fault is holding up now.
+    /// Returns the number of calls that a fault holds up now.
     pub fn waiting(&self) -> usize {
         self.faults.waiting()
     }

@@ -32,7 +32,8 @@ const SHARED: &str = "shared";
 /// Mode of blobs: programs are started from them; no other user needs to read them.
 const MODE: u32 = 0o700;
 
-/// A blob store in a directory; clones are handles to the same store.
+/// A blob store in a local directory; clones are handles to the same store. At most eight calls use the disk at a time; further
+/// ones wait.
 #[derive(Debug, Clone)]
 pub struct FileBlobs {
     folder: Arc<Folder>,
@@ -71,8 +72,11 @@ impl Stamp {
 }
 
 impl FileBlobs {
-    /// Opens the store, creating the directory; fails at once if it can't be written to. What killed
-    /// writers left behind is removed; blobs stay.
+    /// Opens the store in the directory `root`, which is created where it is absent, and removes what killed writers left more
+    /// than an hour ago; blobs stay. Blocks the calling thread.
+    ///
+    /// # Errors
+    /// Returns the system's error if the directory can't be created or written to.
     pub fn open(root: impl Into<PathBuf>) -> Result<Self, StoreError> {
         let root: PathBuf = root.into();
         create_dirs(&root)?;

@@ -13,7 +13,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// A store in memory; clones are handles to the same one.
+/// A blob store in memory, which has no files ([`BlobStore::path`] returns `None`); clones are handles to the same store.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryBlobs {
     state: Arc<Mutex<State>>,
@@ -30,7 +30,7 @@ impl MemoryBlobs {
     pub fn new() -> Self {
         Self::default()
     }
-    /// Makes every write fail with this error from now on; `None` heals it.
+    /// Makes every upload fail with this error from now on; `None` ends that. Removals still succeed.
     pub fn fail_writes(&self, failure: Option<StoreError>) {
         self.lock().write_failure = failure;
     }

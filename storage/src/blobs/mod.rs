@@ -39,44 +39,49 @@ use tokio::io::AsyncReadExt as _;
 /// Bytes that are hashed or copied at a time.
 const STEP_BYTES: usize = 1 << 18;
 
-/// The future answer of a blob store. Dropping the future gives up waiting; a change that has begun may still take
-/// effect.
+/// The future answer of a blob store. Dropping it gives up waiting; a change that has begun may still take effect.
 pub type BlobFuture<T> = BoxFuture<'static, Result<T, BlobStoreError>>;
 
-/// A store of content-addressed bytes. Concurrent calls are safe: each change of a blob's name happens wholly before or
-/// wholly after any other.
+/// A store of content-addressed bytes, which gives out only content that it has verified. Concurrent calls are safe: each
+/// change of a blob's name happens wholly before or wholly after any other. Errors of all calls: [`BlobStoreError`].
 pub trait BlobStore: Send + Sync + fmt::Debug {
-    /// Begins to take in a blob; nothing of it is visible before [`BlobWriter::finish`].
+    /// Begins to take in a blob and returns its writer; nothing of it is visible before [`BlobWriter::finish`].
     fn begin(&self) -> BlobFuture<Box<dyn BlobWriter>>;
-    /// Looks up a blob by content and job, the permanent one before the transient one. Returns `None` if there is
-    /// neither. Does not verify the content.
+    /// Looks up a blob by content and job (`None`: blobs of no job), the permanent one before the transient one. Returns `None`
+    /// if there is neither. Does not verify the content.
     fn find(&self, job: Option<JobId>, hash: ContentHash) -> BlobFuture<Option<BlobKey>>;
-    /// Looks up a blob without a job in order to remove it: nothing is restored for that.
+    /// Looks up a blob of no job in order to remove it, like [`BlobStore::find`] but without restoring anything.
     fn stored(&self, hash: ContentHash) -> BlobFuture<Option<BlobKey>> {
         self.find(None, hash)
     }
-    /// Verifies the blob and reads at most `max` bytes from `offset` on. Returns no bytes at or beyond the end.
+    /// Verifies the blob, unless this process has before, and reads at most `max` bytes from `offset` (in bytes) on; empty at
+    /// or beyond the end. A damaged blob is removed.
     fn read(&self, key: &BlobKey, offset: u64, max: usize) -> BlobFuture<Bytes>;
-    /// Verifies the blob and returns a file that holds exactly its content, readable and executable by this user. The
-    /// file is valid until the blob is removed. Returns `None` if this store has no files.
+    /// Verifies the blob, unless this process has before, and returns a file that holds exactly its content, readable and
+    /// executable by this user. The file is valid until the blob is removed. `None` if this store has no files.
     fn path(&self, key: &BlobKey) -> BlobFuture<Option<PathBuf>>;
     /// Returns the number of references to this content: one for each job and kind that holds it.
     fn references(&self, key: &BlobKey) -> BlobFuture<u64>;
-    /// Removes one reference; returns false if there was none. The content is removed with its last reference.
+    /// Removes one reference, that of the key's job and kind; returns false if there was none. The content is removed with its
+    /// last reference.
     fn remove(&self, key: &BlobKey) -> BlobFuture<bool>;
-    /// Ends all references of a job.
+    /// Removes all references of a job; it is no error if there are none.
     fn remove_job(&self, job: JobId) -> BlobFuture<()>;
-    /// Lists all blobs in ascending order.
+    /// Lists the keys of all blobs, in ascending order.
     fn keys(&self) -> BlobFuture<Vec<BlobKey>>;
-    /// Returns where the store is, for messages.
+    /// Returns the store's place as text, for messages.
     fn location(&self) -> String;
 }
 
-/// A blob that is being written. Dropping it before [`BlobWriter::finish`] leaves nothing behind.
+/// A blob that is being written; dropping it before [`BlobWriter::finish`] leaves nothing behind.
 pub trait BlobWriter: Send {
-    /// Writes the next bytes and returns the writer once they are written. After an error nothing of the blob remains.
+    /// Appends bytes and returns the writer once they are written. After an error nothing of the blob remains.
     fn append(self: Box<Self>, bytes: Bytes) -> BlobFuture<Box<dyn BlobWriter>>;
-    /// Checks the content against its expected name, makes it durable and visible.
+    /// Checks that the content has the hash `expected`, makes it durable, and makes it visible for this job (`None`: no job)
+    /// and kind. Returns its key. Content that the store already has is shared.
+    ///
+    /// # Errors
+    /// [`BlobStoreError::WrongHash`] if the content has another hash; nothing of it remains.
     fn finish(
         self: Box<Self>,
         job: Option<JobId>,
@@ -85,10 +90,10 @@ pub trait BlobWriter: Send {
     ) -> BlobFuture<BlobKey>;
 }
 
-/// The reason why a blob could not be stored or read.
+/// The reason why a blob could not be stored, read or removed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum BlobStoreError {
-    /// The store does not have the blob.
+    /// The store has no such blob under this hash, or one of another size.
     #[error("there is no blob {0} here")]
     NotFound(ContentHash),
     /// The blob's content does not match its name. A stored blob found to be so is removed.
@@ -99,17 +104,20 @@ pub enum BlobStoreError {
         /// The hash of the actual content.
         actual: ContentHash,
     },
-    /// The file system failed, for example because the disk is full.
+    /// The file system or object store failed, for example because the disk is full.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// Returns the content hash of some bytes.
+/// Computes the content hash (SHA-256) of some bytes.
 pub fn hash_bytes(bytes: &[u8]) -> ContentHash {
     ContentHash(Sha256::digest(bytes).into())
 }
 
-/// Computes the content hash and the size in bytes of a file, on a blocking thread.
+/// Computes the content hash (SHA-256) and the size in bytes of a file, on a blocking thread.
+///
+/// # Errors
+/// Returns the system's error, with the path, if the file can't be read.
 pub async fn hash_file(path: &Path) -> Result<(ContentHash, u64), StoreError> {
     let (file, failed) = (path.to_owned(), path.display().to_string());
     let hashed = crate::disk::blocking(move || hash_file_now(&file)).await;
@@ -133,7 +141,11 @@ fn hash_file_now(path: &Path) -> Result<(ContentHash, u64), StoreError> {
     }
 }
 
-/// Takes a local file into the store; its content may be there already.
+/// Takes a local file into the store for this job (`None`: no job) and returns its key. Copies nothing if the store has the
+/// content already under that job and kind.
+///
+/// # Errors
+/// Returns the store's error, also if the file can't be read or changes meanwhile ([`BlobStoreError::WrongHash`]).
 pub async fn store_file(
     store: &dyn BlobStore,
     path: &Path,
@@ -159,7 +171,10 @@ pub async fn store_file(
     }
 }
 
-/// Takes bytes into the store.
+/// Takes bytes into the store for this job (`None`: no job) and returns their key.
+///
+/// # Errors
+/// Returns the store's error.
 pub async fn store_bytes(
     store: &dyn BlobStore,
     bytes: &[u8],

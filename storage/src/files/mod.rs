@@ -12,23 +12,26 @@ use crate::objects::{S3Settings, StoreError, StoreFuture, unknown_uri};
 use bytes::Bytes;
 use std::{fmt, sync::Arc};
 
-/// Files below the URIs of one system.
+/// Read access to the files of one remote system (a name service of HDFS, a bucket of S3). Writes nothing. Calls fail with
+/// [`StoreError::Unreachable`] if the system does not answer in time.
 pub trait RemoteFiles: Send + Sync + fmt::Debug {
-    /// Lists the file of this URI, or all files below the folder, with their lengths in bytes, in the order of their names.
-    /// Inside folders those whose names begin with `.` or `_` are left out, as in Flink. In S3, where an object and a folder can
-    /// have the same name, the folder is listed.
+    /// Lists the file of this URI, or all files below the folder, as URIs with their lengths in bytes, in the order of their
+    /// names. Inside folders those whose names begin with `.` or `_` are left out, as in Flink. In S3, where an object and a
+    /// folder can have the same name, the folder is listed.
     fn list(&self, uri: &str) -> StoreFuture<Vec<(String, u64)>>;
-    /// Opens a file for reading. An absent file may be noticed by the first read only.
+    /// Opens the file of this URI for reading. An absent file is an error, which in S3 comes with the first read only.
     fn open(&self, uri: &str) -> StoreFuture<Arc<dyn RemoteFile>>;
 }
 
-/// An open file. HDFS shows it as it was when it was opened; in S3, a read fails if the object was replaced after the first read.
+/// An open file. HDFS shows its content as of its opening; in S3, a read fails if the object was replaced after the first read.
 pub trait RemoteFile: Send + Sync + fmt::Debug {
-    /// Reads at most `most` bytes from `offset` on. Returns no bytes at the end of the file only.
+    /// Reads at most `most` bytes from `offset` (in bytes) on, and fewer only at the end of the file; empty at or behind the
+    /// end.
     fn read(&self, offset: u64, most: usize) -> StoreFuture<Bytes>;
 }
 
-/// Makes the client of a URI's system, with the settings for S3.
+/// The type of [`open`]: makes the client of a URI's system, with the settings for S3. A parameter of sources, so that a test
+/// can pass another function.
 pub type OpenRemoteFiles = fn(&str, &S3Settings) -> Result<Arc<dyn RemoteFiles>, StoreError>;
 
 /// Returns the client of the system that the URI names, `hdfs://nameservice/path` or `s3://bucket/path`. Nothing is contacted, and
@@ -55,15 +58,16 @@ pub fn open(uri: &str, s3: &S3Settings) -> Result<Arc<dyn RemoteFiles>, StoreErr
     }
 }
 
-/// Returns true if the text is a URI whose files only this module reads.
+/// Returns true if the text begins with `hdfs://` or `s3://`, so that only this module reads it.
 pub fn is_remote(path: &str) -> bool {
     path.starts_with("hdfs://") || path.starts_with("s3://")
 }
 
-/// Lists files on the calling thread, which waits for them.
+/// Lists files like [`RemoteFiles::list`] on the calling thread, which it blocks. Must not be called inside of an async
+/// runtime.
 ///
 /// # Errors
-/// The system's error.
+/// Returns the system's error.
 pub fn list_now(files: &dyn RemoteFiles, uri: &str) -> Result<Vec<(String, u64)>, StoreError> {
     let failed =
         |error: std::io::Error| StoreError::Io { path: uri.to_owned(), why: error.to_string() };

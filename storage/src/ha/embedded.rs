@@ -4,7 +4,8 @@ use super::{Campaign, Candidate, ElectionDriver, LeaderRecord, Lease, LeaseEvent
 use platform::watch;
 use std::sync::Arc;
 
-/// Grants the lease at once, with a fixed counter.
+/// The election of a process that has no rival: grants the lease at once, with a fixed counter, for as long as the process
+/// lives.
 #[derive(Debug, Clone)]
 pub struct EmbeddedElection {
     store_epoch: u64,
@@ -12,7 +13,7 @@ pub struct EmbeddedElection {
 }
 
 impl EmbeddedElection {
-    /// Makes the driver. `store_epoch` is the process's start in Unix milliseconds (on YARN the
+    /// Makes the driver. `store_epoch` is the counter of its leadership: the process's start in Unix milliseconds (on YARN the
     /// attempt number), so that a later process has a higher one.
     pub fn new(store_epoch: u64) -> Self {
         Self { store_epoch, leader: Arc::new(watch::Sender::new(None)) }

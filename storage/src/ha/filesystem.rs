@@ -33,16 +33,17 @@ const EPOCHS_KEPT: u64 = 3;
 /// ignored, because no epoch above it would be left to claim.
 const EPOCH_MAX: u64 = u64::MAX / 2;
 
-/// The settings `high-availability.filesystem.*`.
+/// The settings `high-availability.filesystem.*`, which must be the same in all processes of a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileElectionSettings {
-    /// Time for which a lease is valid without being renewed.
+    /// Time without a renewal after which rivals claim the lease; the holder itself stops after 0.6 of it.
     pub lease_duration: Duration,
-    /// Interval at which the holder renews the lease and the others look at it.
+    /// Interval at which the holder renews the lease, and the others look at it.
     pub renew_interval: Duration,
 }
 
-/// The election of the processes that share an object store.
+/// The election of the processes that share an object store; the process that creates the next epoch's object leads. Clones
+/// share one election.
 #[derive(Clone, derive_more::Debug)]
 #[debug("FileElection({})", self.inner.store.location())]
 pub struct FileElection {
@@ -63,7 +64,8 @@ struct Inner {
 }
 
 impl FileElection {
-    /// Returns an election in `store`, which must be the cluster's own.
+    /// Returns this process's election in `store`, which must be the cluster's own. Nothing is read or written before a
+    /// campaign or [`ElectionDriver::leader`].
     pub fn new(
         platform: Platform,
         store: Arc<dyn ObjectStore>,
@@ -78,10 +80,11 @@ impl FileElection {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Reads the newest leader's record; `None` if the store has none.
+    /// Reads the record of the newest leader from the store now, whether its lease still holds or not; `None` if the store has
+    /// none.
     ///
     /// # Errors
-    /// The store's error if it cannot be read.
+    /// Returns the store's error if it cannot be read.
     pub async fn read_leader(&self) -> Result<Option<LeaderRecord>, StoreError> {
         Ok(self.inner.look().await?.map(|seen| seen.record))
     }

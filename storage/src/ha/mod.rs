@@ -26,51 +26,54 @@ use tokio::sync::{mpsc, oneshot};
 /// Events that a contender may leave unread; a lease changes hands rarely.
 const EVENTS_MAX: usize = 16;
 
-/// The process that holds, or last held, the lease.
+/// The process that holds, or last held, the lease, as the election publishes it. Ordered by `store_epoch` first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct LeaderRecord {
-    /// The store's counter. The record with the highest counter is valid; lower ones are refused.
+    /// The counter of the leadership. The record with the highest counter is valid; lower ones are ignored.
     pub store_epoch: u64,
-    /// The address of the process's fabric, `host:port`.
+    /// The RPC address (`host:port`) of the process.
     pub node: String,
-    /// The address of its REST endpoint, for clients; empty if it has none.
+    /// The address (`host:port`) of the process's REST endpoint, for clients; empty if it has none.
     pub rest: String,
-    /// The identity of the process on its machine, see [`process_identity`]; empty if unknown.
+    /// The identity of the process on its machine, see [`process_identity`], by which a rival on it sees that it has ended;
+    /// empty if unknown.
     pub identity: String,
 }
 
-/// A process that stands for the lease.
+/// A process that stands for the lease, with the addresses that are published if it wins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
-    /// The address of the process's fabric, `host:port`.
+    /// The RPC address (`host:port`) of the process.
     pub node: String,
-    /// The address of its REST endpoint; empty if it has none.
+    /// The address (`host:port`) of the process's REST endpoint; empty if it has none.
     pub rest: String,
 }
 
-/// A change of the lease.
+/// A change of the lease of this process's campaign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeaseEvent {
-    /// The process holds the lease from now on, with a higher counter than any before.
+    /// The process holds the lease from now on, with a higher counter than any leader before.
     Granted {
-        /// Counter of leaderships in the store.
+        /// The counter of this leadership in the store.
         store_epoch: u64,
     },
     /// The process no longer holds the lease. It may be granted again, with a higher counter.
     Lost,
 }
 
-/// A driver by which processes of a cluster elect one leader.
+/// A driver by which the processes of a cluster elect one leader. Decides nothing about what the leader does.
 pub trait ElectionDriver: Send + Sync + fmt::Debug {
-    /// Stands for the lease until the answer is dropped or resigned.
+    /// Makes this process stand for the lease, until the returned campaign is dropped or resigned. The lease's changes come
+    /// through [`Campaign::next`].
     fn campaign(&self, candidate: Candidate) -> Campaign;
-    /// Watches the record of the process that holds the lease; `None` until a record is known.
+    /// Watches the record of the process that leads, of any process; the value is `None` until a record is known. Only newer
+    /// records replace it.
     fn leader(&self) -> watch::Receiver<Option<LeaderRecord>>;
-    /// Returns the lease of this process's campaign.
+    /// Returns the lease of this process's campaign, to be checked before each write as the leader.
     fn lease(&self) -> Lease;
 }
 
-/// A process's candidacy in the election. Dropping it gives the lease up.
+/// A process's candidacy in the election. Dropping it gives the lease up, without waiting.
 #[derive(Debug)]
 pub struct Campaign {
     events: mpsc::Receiver<LeaseEvent>,
@@ -79,19 +82,19 @@ pub struct Campaign {
     stopped: oneshot::Receiver<()>,
 }
 
-/// The driver's side of a [`Campaign`].
+/// The election driver's side of a [`Campaign`].
 #[derive(Debug)]
 pub struct CampaignRun {
-    /// The channel for the lease's events, in order. Closed when the campaign is dropped.
+    /// The channel by which the driver reports the lease's changes, in order. Closed when the campaign is dropped.
     pub events: mpsc::Sender<LeaseEvent>,
-    /// Ends when the lease is to be given up.
+    /// Resolves when the campaign was dropped or resigned: the driver has to give the lease up.
     pub stop: oneshot::Receiver<()>,
-    /// Dropped once the lease is given up.
+    /// The driver drops this sender once the lease is given up, which ends [`Campaign::resign`].
     pub stopped: oneshot::Sender<()>,
 }
 
 impl Campaign {
-    /// Returns both sides of a new campaign.
+    /// Makes both sides of a campaign: the contender's and the driver's.
     pub fn new() -> (Self, CampaignRun) {
         let (events_in, events) = mpsc::channel(EVENTS_MAX);
         let (stop, stop_seen) = oneshot::channel();
@@ -101,12 +104,12 @@ impl Campaign {
         (campaign, run)
     }
 
-    /// Waits for the next event; returns `None` when the driver has ended.
+    /// Waits for the next change of the lease; `None` when the driver has ended.
     pub async fn next(&mut self) -> Option<LeaseEvent> {
         self.events.recv().await
     }
 
-    /// Gives the lease up and waits until that is done.
+    /// Gives the lease up and waits until that is done, so that a rival need not wait until the lease ends.
     pub async fn resign(mut self) {
         self.stop.take();
         // The driver has finished in either case.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 pub(super) const PREFIX: &str = "archive/";
 
-/// The store of the details of ended jobs. Clones share it.
+/// The store of the details of ended jobs, as encoded bytes in an object store. Deletes nothing on its own. Clones share it.
 #[derive(Debug, Clone)]
 pub struct DetailsStore {
     objects: Arc<dyn ObjectStore>,
@@ -27,31 +27,31 @@ fn prefix_of(job: JobId, log: LogId) -> String {
 }
 
 impl DetailsStore {
-    /// Returns the details store in `objects`.
+    /// Returns the details store in `objects`. Reads and writes nothing.
     pub fn new(objects: Arc<dyn ObjectStore>) -> Self {
         Self { objects }
     }
 
-    /// Encodes details for [`DetailsStore::put`].
+    /// Encodes details (MessagePack with named fields) for [`DetailsStore::put`].
     ///
     /// # Errors
-    /// The encoder's message.
+    /// Returns the encoder's message.
     pub fn encode<T: Serialize>(details: &T) -> Result<bytes::Bytes, String> {
         rmp_serde::to_vec_named(details).map(Into::into).map_err(|e| e.to_string())
     }
 
-    /// Stores encoded details under `name`.
+    /// Stores encoded details under `name` (see [`archive_name`]), replacing earlier ones of that name.
     ///
     /// # Errors
-    /// The object store's error.
+    /// Returns the object store's error.
     pub async fn put(self, name: String, details: bytes::Bytes) -> Result<(), StoreError> {
         self.objects.put(&name, details).await
     }
 
-    /// Reads the details of that name; `None` if there are none.
+    /// Reads and decodes the details of that name; `None` if there are none.
     ///
     /// # Errors
-    /// The object store's error; [`StoreError::Corrupt`] if the bytes cannot be decoded.
+    /// Returns the object store's error; [`StoreError::Corrupt`] if the bytes cannot be decoded.
     pub async fn get<T: DeserializeOwned>(self, name: String) -> Result<Option<T>, StoreError> {
         let Some(bytes) = self.objects.get(&name).await? else {
             return Ok(None);
@@ -70,10 +70,10 @@ impl DetailsStore {
         self.objects.delete(&name).await.map(|_| ())
     }
 
-    /// Deletes all details that any leader stored for the jobs of these logs, which have one job id.
+    /// Deletes all details that any leader stored for these logs of the job.
     ///
     /// # Errors
-    /// The object store's error; objects that were deleted before it stay deleted.
+    /// Returns the object store's error; objects that were deleted before it stay deleted.
     pub async fn delete_job(self, job: JobId, logs: &[LogId]) -> Result<(), StoreError> {
         let prefixes: Vec<String> = logs.iter().map(|log| prefix_of(job, *log)).collect();
         for name in self.objects.list(&format!("{PREFIX}{job}/")).await? {

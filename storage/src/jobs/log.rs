@@ -35,14 +35,14 @@ const MARKS: &str = "taken-over";
 /// Maximum number of attempts of one take-over.
 const TRIES_MAX: u32 = 100;
 
-/// The identity of a log, which no other log ever has. Of two logs of one job, the one with the higher id was created
-/// later. Copies of programs have ids of the same kind. Its text is `<store epoch>.<process epoch>.<nonce>.<count>`.
+/// The identity of a job's log (or of a program's copy), which no other one ever has. Of two logs of one job, the one with the
+/// higher id was created later. Displays and parses as `<store epoch>.<process epoch>.<nonce>.<count>`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, derive_more::Display)]
 #[display("{}.{}", session_text(self.creator), self.count)]
 pub struct LogId {
     /// The leader that created the log.
     pub creator: LeaderSession,
-    /// The number of logs that this leader had created before.
+    /// The number of logs (or copies) that this leader had created before.
     pub count: u64,
 }
 
@@ -63,12 +63,12 @@ impl FromStr for LogId {
     }
 }
 
-/// The position of a log's next record.
+/// The position of a log's next record, as one leader knows it; needed for an append.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogEnd {
     /// The job that the log belongs to.
     pub job: JobId,
-    /// Id of the log.
+    /// The log of that job.
     pub log: LogId,
     next: u64,
 }
@@ -80,33 +80,33 @@ impl LogEnd {
     }
 }
 
-/// The reason why a fact was not recorded.
+/// The reason why a fact was not recorded in a job's log.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum AppendError {
     /// Another leader has written to the log: this leader must not act for the job any more.
     #[error("job {job} belongs to another leader{}; this leader's record is not kept", writer_text(.by))]
     Superseded {
-        /// Job that the message concerns.
+        /// The job whose log it is.
         job: JobId,
-        /// The other leader, if its record can be read.
+        /// The other leader; `None` if its record can't be read, or another JobMaster of the same leader owns the log.
         by: Option<Writer>,
     },
     /// The process no longer holds the leader's lease, so the record does not count even if it was written.
     #[error("the leader's lease is over; nothing is recorded about job {job}")]
     LeaseOver {
-        /// Job that the message concerns.
+        /// The job whose log it is.
         job: JobId,
     },
     /// A log of this job id exists already; nothing was written.
     #[error("a log of job {job} exists already")]
     Exists {
-        /// Job that the message concerns.
+        /// The job whose log it is.
         job: JobId,
     },
     /// The record cannot be encoded.
     #[error("cannot encode a record of job {job}: {why}")]
     Encode {
-        /// Job that the message concerns.
+        /// The job whose log it is.
         job: JobId,
         /// Message of the encoder.
         why: String,
@@ -121,20 +121,21 @@ fn writer_text(writer: &Option<Writer>) -> String {
     writer.as_ref().map(by).unwrap_or_default()
 }
 
-/// A job as a leader has read it. If the job is running or damaged, the leader owns its log.
+/// A job as a leader has read it. If the state is running or damaged, the leader owns its log now.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TakenOver {
     /// The job's state according to its log.
     pub state: JobState,
-    /// The position of the next record; `None` if there is no job any more.
+    /// The position of the next record; `None` if there is no job (any more).
     pub end: Option<LogEnd>,
-    /// Logs of this job id that are no job (any more); they may be deleted.
+    /// Logs of this job id that are no job (any more): ghosts, removed or older ones; the caller may delete them.
     pub stale: Vec<LogId>,
-    /// The checkpoints of a running job with the numbers of their records, the newest last.
+    /// The checkpoints in the log, each with the number of its record, the newest last.
     pub checkpoints: Vec<(u64, CheckpointPointer)>,
 }
 
-/// The logs of all jobs of a cluster, as one leader uses them. Clones share the store.
+/// The logs of all jobs of a cluster, as one process uses them. Each write is refused if its lease is over. Clones share the
+/// store.
 #[derive(Clone, derive_more::Debug)]
 #[debug("JobLogs({})", self.objects.location())]
 pub struct JobLogs {
@@ -144,17 +145,18 @@ pub struct JobLogs {
 }
 
 impl JobLogs {
-    /// Returns the logs in `objects`. Each write first checks that `lease` is held.
+    /// Returns the logs in `objects`. Each write first checks that `lease` is held on `platform`'s clock. Reads and writes
+    /// nothing.
     pub fn new(objects: Arc<dyn ObjectStore>, platform: Platform, lease: Lease) -> Self {
         Self { objects, platform, lease }
     }
 
-    /// Creates the log of a new job. If the store fails, this tries to withdraw the log again: the submitter is told of
-    /// a failure, so the next leader should not run the job.
+    /// Creates the log of a new job, with its graph as record 0, and returns the position after it. If the store fails, this
+    /// tries to withdraw the log again: the submitter is told of a failure, so the next leader should not run the job.
     ///
     /// # Errors
-    /// [`AppendError::Exists`] if another log has this job; [`AppendError::LeaseOver`] if the lease ended before or
-    /// while the record was written.
+    /// [`AppendError::Exists`] if another log has this job; [`AppendError::LeaseOver`] if the lease ended before or while the
+    /// record was written; the store's error.
     pub async fn create(
         self,
         graph: Arc<JobGraph>,
@@ -200,10 +202,12 @@ impl JobLogs {
         &self.objects
     }
 
-    /// Appends a fact. Returns the position after it.
+    /// Appends a fact at `end`, unless a record is there already, and returns the position after it. Repeating the same append
+    /// is harmless.
     ///
     /// # Errors
-    /// [`AppendError::Superseded`] if another leader has appended since `end` was read.
+    /// [`AppendError::Superseded`] if another leader has appended since `end` was read; [`AppendError::LeaseOver`]; after a
+    /// store error the caller repeats the same append, because the record may have been written.
     pub async fn append(
         self,
         end: LogEnd,
@@ -217,10 +221,10 @@ impl JobLogs {
         }
     }
 
-    /// Lists the jobs that have records, in ascending order of their ids.
+    /// Lists the jobs that have records, ghosts and removed jobs included, in ascending order of their ids.
     ///
     /// # Errors
-    /// The store's error.
+    /// Returns the store's error.
     pub async fn list(self) -> Result<Vec<JobId>, StoreError> {
         let names = self.objects.list(PREFIX).await?;
         let mut jobs: Vec<JobId> =
@@ -229,10 +233,11 @@ impl JobLogs {
         Ok(jobs)
     }
 
-    /// Returns the newest session below `session` whose leader had taken over all jobs; `None` if there is none.
+    /// Returns the newest session below `session` whose leader had taken over all jobs ([`JobLogs::mark_taken_over`]); `None`
+    /// if there is none.
     ///
     /// # Errors
-    /// The store's error.
+    /// Returns the store's error.
     pub async fn newest_mark(
         self,
         session: LeaderSession,
@@ -241,10 +246,11 @@ impl JobLogs {
         Ok(names.iter().filter_map(|name| mark_of(name)).filter(|mark| *mark < session).max())
     }
 
-    /// Records that the leader with this session has taken over all jobs, and removes older marks.
+    /// Records that the leader with this session has taken over all jobs, so that running jobs' logs with older records only
+    /// count as ghosts for later leaders. Removes older marks.
     ///
     /// # Errors
-    /// The store's error.
+    /// Returns the store's error.
     pub async fn mark_taken_over(self, session: LeaderSession) -> Result<(), StoreError> {
         let _ = self.objects.put_new(&mark_name(session), Bytes::new()).await?;
         for name in self.objects.list(&format!("{PREFIX}{MARKS}/")).await? {
@@ -255,11 +261,12 @@ impl JobLogs {
         Ok(())
     }
 
-    /// Reads a job's logs and makes `writer` the owner if the job has not ended. A log whose records are all older than
-    /// `mark` (see [`JobLogs::newest_mark`]) is a ghost.
+    /// Reads a job's logs and, if the job runs or its log is damaged, appends a record that makes `writer` the owner: earlier
+    /// leaders can't append any more. A log whose records are all older than `mark` (see [`JobLogs::newest_mark`]) is a ghost.
     ///
     /// # Errors
-    /// [`AppendError::Superseded`] if a leader with a higher session owns the job.
+    /// [`AppendError::Superseded`] if a leader with a higher session owns the job; [`AppendError::LeaseOver`]; the store's
+    /// error.
     pub async fn take_over(
         self,
         job: JobId,
@@ -312,10 +319,11 @@ impl JobLogs {
         Ok(TakenOver { state: gone, end: None, stale, checkpoints: Vec::new() })
     }
 
-    /// Deletes logs of a job that are no job (any more), record 0 of each first.
+    /// Deletes these logs of a job, which must be no job (any more), record 0 of each first. The lease is checked before each
+    /// object.
     ///
     /// # Errors
-    /// The store's error, or [`AppendError::LeaseOver`]; records that were deleted before it stay deleted.
+    /// Returns the store's error or [`AppendError::LeaseOver`]; records that were deleted before it stay deleted.
     pub async fn delete(self, job: JobId, logs: &[LogId]) -> Result<(), AppendError> {
         let records = self.records(job).await?;
         for name in logs.iter().filter_map(|log| records.get(log)).flat_map(BTreeMap::values) {
@@ -400,7 +408,7 @@ pub(super) fn name_of(job: JobId, log: LogId, number: u64) -> String {
     format!("{PREFIX}{job}/{log}-{number:010}")
 }
 
-/// Returns the job, the log and the record number that an object's name contains; `None` if it is no record's name.
+/// Returns the job, the log and the record number in the name of a record's object; `None` for any other name.
 pub fn parse_record_name(name: &str) -> Option<(JobId, LogId, u64)> {
     let (job, record) = name.strip_prefix(PREFIX)?.split_once('/')?;
     let (log, number) = record.split_once('-')?;

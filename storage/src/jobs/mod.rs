@@ -28,10 +28,11 @@ fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, rmp_serde::decode::Err
     T::deserialize(&mut decoder)
 }
 
-/// Deletes all logs and details. Called when an application has ended, because its cluster ends with it.
+/// Deletes the logs and the stored details of all jobs, without checking a lease. Called when an application has ended, because
+/// its cluster ends with it.
 ///
 /// # Errors
-/// The store's error; objects that were deleted before it stay deleted.
+/// Returns the store's error; objects that were deleted before it stay deleted.
 pub async fn clear(objects: &dyn ObjectStore) -> Result<(), StoreError> {
     for prefix in [log::PREFIX, archive::PREFIX] {
         for name in objects.list(prefix).await? {

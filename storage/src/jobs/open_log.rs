@@ -11,7 +11,8 @@ use futures::lock::Mutex;
 use model::{CheckpointPointer, LeaderSession};
 use std::{collections::BTreeSet, sync::Arc};
 
-/// The log of a running job at the Dispatcher that owns it. Clones share the position.
+/// The log of a running job at the Dispatcher that owns it, shared with the job's JobMasters; appends wait for one another.
+/// Clones share the position.
 #[derive(Clone, derive_more::Debug)]
 #[debug("OpenJobLog({}, {})", self.0.opened.job, self.0.opened.log)]
 pub struct OpenJobLog(Arc<Shared>);
@@ -35,8 +36,8 @@ struct State {
 }
 
 impl OpenJobLog {
-    /// Opens the log that ends at `end`. `checkpoints` are those in it with the numbers of their records, the newest
-    /// last.
+    /// Opens the log that ends at `end` for appends by `writer`, the Dispatcher. `checkpoints` are those in the log with the
+    /// numbers of their records, the newest last. No JobMaster may append before [`OpenJobLog::lead`].
     pub fn new(
         logs: JobLogs,
         writer: Writer,
@@ -47,34 +48,35 @@ impl OpenJobLog {
         Self(Arc::new(Shared { logs, writer, opened: end, state }))
     }
 
-    /// Returns the position at which the log was opened.
+    /// Returns the position at which the log was opened; it does not move with appends.
     pub fn opened(&self) -> LogEnd {
         self.0.opened
     }
 
-    /// Returns the logs that this one belongs to.
+    /// Returns the logs of all jobs, to which this one belongs.
     pub fn logs(&self) -> &JobLogs {
         &self.0.logs
     }
 
-    /// Lets a JobMaster append from now on, and no earlier one. Returns the newest complete checkpoint.
+    /// Waits for an append that is under way, then lets this JobMaster record checkpoints, and no earlier one. Returns the
+    /// newest complete checkpoint in the log; `None` if there is none.
     pub async fn lead(&self, master: LeaderSession) -> Option<CheckpointPointer> {
         let mut state = self.0.state.lock().await;
         state.master = Some(master);
         state.checkpoints.last().map(|(_, pointer)| pointer.clone())
     }
 
-    /// Returns the complete checkpoints in the log, the newest last. Only the JobMaster that leads adds to them.
+    /// Returns the complete checkpoints in the log, the newest last, after an append that is under way.
     pub async fn checkpoints(&self) -> Vec<CheckpointPointer> {
         let state = self.0.state.lock().await;
         state.checkpoints.iter().map(|(_, pointer)| pointer.clone()).collect()
     }
 
-    /// Records a complete checkpoint, and then deletes the records of earlier ones whose numbers are not in `keep`. After a store error the record may
-    /// exist or not: the caller must repeat the call.
+    /// Records a complete checkpoint for the JobMaster `master`, and then deletes the records of earlier ones whose checkpoint
+    /// numbers are not in `keep`. After a store error the record may exist or not: the caller must repeat the call.
     ///
     /// # Errors
-    /// [`AppendError::Superseded`] if another JobMaster or another leader owns the log.
+    /// [`AppendError::Superseded`] if another JobMaster or another leader owns the log; see [`JobLogs::append`] for others.
     pub async fn record_checkpoint(
         &self,
         master: LeaderSession,
@@ -101,7 +103,8 @@ impl OpenJobLog {
         Ok(())
     }
 
-    /// Appends the job's last fact, after every append that is under way. Returns the position after it.
+    /// Appends the job's last fact, after every append that is under way; no JobMaster may append from then on. Returns the
+    /// position after it. After a store error the caller repeats the call.
     ///
     /// # Errors
     /// See [`JobLogs::append`].
@@ -114,7 +117,7 @@ impl OpenJobLog {
         Ok(end)
     }
 
-    /// Returns true if the job's last fact is in the log: nobody will run the job again.
+    /// Returns true if the job's last fact was appended here: nobody will run the job again.
     pub async fn has_ended(&self) -> bool {
         self.0.state.lock().await.ended
     }

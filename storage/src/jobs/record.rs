@@ -13,7 +13,7 @@ use std::{collections::BTreeMap, sync::Arc};
 /// The first four bytes of a record: magic and version of the format.
 const MAGIC: &[u8; 4] = b"FJL1";
 
-/// The leader that wrote a record.
+/// The leader that wrote a record of a job's log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Writer {
     /// The Dispatcher's session. A record of a lower epoch never follows one of a higher epoch.
@@ -22,12 +22,12 @@ pub struct Writer {
     pub address: String,
 }
 
-/// One fact about a job.
+/// One fact about a job, as one record of its log states it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum JobFact {
     /// The job exists; always record 0.
     Graph(Arc<JobGraph>),
-    /// The record's writer leads the job from here on.
+    /// The record's writer leads the job from here on; earlier leaders can append no more.
     Owner,
     /// A checkpoint of the job is complete; the newest such record counts.
     Checkpoint(CheckpointPointer),
@@ -37,10 +37,10 @@ pub enum JobFact {
     Removed,
 }
 
-/// The result of an ended job.
+/// The result of an ended job, as later leaders and REST need it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobResultEntry {
-    /// Id of the job.
+    /// The job that has ended.
     pub job_id: JobId,
     /// The job's name.
     pub name: String,
@@ -54,13 +54,13 @@ pub struct JobResultEntry {
     pub end_ms: u64,
     /// The time of the job's last change of state, in Unix milliseconds.
     pub last_modification_ms: u64,
-    /// The number of subtasks by the state in which they ended.
+    /// The number of subtasks by the state in which they ended; states without one are left out.
     pub tasks: BTreeMap<ExecutionState, u32>,
     /// Name and size in bytes of the object with the job's details; `None` if they could not be stored.
     pub details: Option<(String, u64)>,
 }
 
-/// One record of a job's log.
+/// One record of a job's log: a fact and the leader that states it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobRecord {
     /// The job that the record is about.
@@ -72,10 +72,10 @@ pub struct JobRecord {
 }
 
 impl JobRecord {
-    /// Returns the encoded record.
+    /// Encodes the record: `FJL1`, then MessagePack with named fields.
     ///
     /// # Errors
-    /// The reason why a field cannot be encoded.
+    /// Returns the reason why a field cannot be encoded.
     pub fn encode(&self) -> Result<Bytes, String> {
         let mut bytes = MAGIC.to_vec();
         let mut out = rmp_serde::Serializer::new(&mut bytes).with_struct_map();
@@ -83,10 +83,10 @@ impl JobRecord {
         Ok(bytes.into())
     }
 
-    /// Decodes a record.
+    /// Decodes a record. Never panics, whatever the bytes are.
     ///
     /// # Errors
-    /// A description of what is wrong with the bytes.
+    /// Returns a description of what is wrong with the bytes.
     pub fn try_decode(bytes: &[u8]) -> Result<Self, String> {
         let body = bytes
             .strip_prefix(MAGIC)

@@ -4,19 +4,19 @@ use super::record::{JobFact, JobRecord, JobResultEntry, Writer};
 use model::{CheckpointPointer, JobGraph, JobId};
 use std::sync::Arc;
 
-/// A job's state according to its log.
+/// A job's state as its log's records say.
 #[derive(Debug, Clone, PartialEq)]
 pub enum JobState {
     /// The log has no record 0, or an old leader wrote it after a take-over: there is no job. Its records may be
     /// deleted.
     Ghost,
-    /// The job has not ended.
+    /// The job has not ended; this is its graph.
     Running(Arc<JobGraph>),
     /// The job has ended with this result.
     Ended(Box<JobResultEntry>),
-    /// The job is forgotten; its objects are still to be deleted.
+    /// The job is forgotten: it must not be run, and its objects are still to be deleted.
     Removed,
-    /// A record cannot be read that decides whether the job may run.
+    /// A record cannot be read that decides whether the job may run; the job fails.
     Damaged {
         /// The job's graph, if its record can be read.
         graph: Option<Arc<JobGraph>>,

@@ -10,13 +10,13 @@ use futures::future::BoxFuture;
 use platform::watch;
 use std::{sync::Arc, time::Duration};
 
-/// The fault that calls of a [`FaultyObjects`] have.
+/// The fault that calls of a faulty store have.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Fault {
     /// All calls reach the store.
     #[default]
     None,
-    /// Each call takes this much longer.
+    /// Each call waits this long before it reaches the store.
     Slow(Duration),
     /// Calls wait until the fault has changed, then take effect.
     Hang,
@@ -85,7 +85,7 @@ impl FaultSwitch {
     }
 }
 
-/// An object store with faults that a test sets; clones share the store and its faults.
+/// An object store whose calls are slow, hang or fail as a test sets; clones share the store and its faults. For tests only.
 #[derive(Debug, Clone)]
 pub struct FaultyObjects {
     inner: Arc<dyn ObjectStore>,
@@ -98,22 +98,22 @@ impl FaultyObjects {
         Self { inner, faults: FaultSwitch::new() }
     }
 
-    /// Sets the fault of `get` and `list` from now on.
+    /// Sets the fault of `get` and `list`, from now on; calls that hang pass or fail accordingly.
     pub fn set_reads(&self, fault: Fault) {
         self.faults.set_reads(fault);
     }
 
-    /// Sets the fault of `put_new`, `put` and `delete` from now on.
+    /// Sets the fault of `put_new`, `put` and `delete`, from now on; calls that hang pass or fail accordingly.
     pub fn set_writes(&self, fault: Fault) {
         self.faults.set_writes(fault);
     }
 
-    /// Returns the number of calls that a fault is holding up now.
+    /// Returns the number of calls that a fault holds up now.
     pub fn waiting(&self) -> usize {
         self.faults.waiting()
     }
 
-    /// Sets the fault of every call from now on.
+    /// Sets the fault of every call, from now on; calls that hang pass or fail accordingly.
     pub fn set(&self, fault: Fault) {
         self.set_reads(fault.clone());
         self.set_writes(fault);

@@ -35,7 +35,8 @@ static TEMPORARY_COUNTER: AtomicU64 = AtomicU64::new(0);
 /// Maximum number of times that another call may remove a folder between its creation and its use.
 const CREATE_TRIES: u32 = 100;
 
-/// An object store in a directory of a local (or mounted) file system.
+/// An object store in a directory of a local (or mounted) file system; other users cannot read its files. At most eight calls
+/// use the disk at a time; further ones wait.
 #[derive(Debug)]
 pub struct FileObjects {
     folder: Arc<Folder>,
@@ -49,7 +50,11 @@ struct Folder {
 }
 
 impl FileObjects {
-    /// Opens the store, creating the directory; fails at once if it can't be written to.
+    /// Opens the store in the directory `root`, which is created where it is absent, and removes temporary files that killed
+    /// writers left more than an hour ago. Blocks the calling thread.
+    ///
+    /// # Errors
+    /// Returns the system's error if the directory can't be created or written to.
     pub fn open(root: impl Into<PathBuf>) -> Result<Self, StoreError> {
         let folder = Folder { root: root.into() };
         create_dirs(&folder.root)?;
@@ -64,11 +69,11 @@ impl FileObjects {
         Ok(Self { calls: DiskCalls::new(&folder.root), folder: Arc::new(folder) })
     }
 
-    /// Opens a directory that must exist. Unlike [`FileObjects::open`] it neither tries whether the directory can be written to
-    /// nor removes what killed writers left: opening writes nothing.
+    /// Opens the store in a directory that must exist. Unlike [`FileObjects::open`] it neither tries whether the directory can
+    /// be written to nor removes what killed writers left: opening writes nothing. Blocks the calling thread.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] if the path names no directory, or the system's error.
+    /// Returns [`StoreError::NotFound`] if the path names no directory, or the system's error.
     pub fn open_existing(root: impl Into<PathBuf>) -> Result<Self, StoreError> {
         let folder = Folder { root: root.into() };
         let found = fs::metadata(&folder.root);

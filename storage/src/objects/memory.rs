@@ -12,14 +12,14 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// A store in memory; clones are handles to the same one.
+/// An object store in memory, lost with the process; clones are handles to the same store.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryObjects {
     objects: Arc<Mutex<BTreeMap<String, Bytes>>>,
 }
 
 impl MemoryObjects {
-    /// Returns an empty store.
+    /// Makes an empty store.
     pub fn new() -> Self {
         Self::default()
     }

@@ -32,43 +32,43 @@ use platform::Platform;
 use std::{fmt, io, path::Path, sync::Arc};
 use thiserror::Error;
 
-/// Maximum length of an object's name in bytes.
+/// Maximum length of an object's name in bytes; a segment may have 200.
 pub const NAME_BYTES_MAX: usize = 512;
 
-/// The future answer of an object store. Dropping the future gives up waiting; a write that has begun may still take
-/// effect.
+/// The future answer of an object store. Dropping it gives up waiting; a write that has begun may still take effect.
 pub type StoreFuture<T> = BoxFuture<'static, Result<T, StoreError>>;
 
-/// A store of named byte strings. A write is durable when its future returns `Ok`; a write whose future returned an
-/// error or was dropped may or may not have taken effect.
+/// A store of named byte strings. A write is durable when its future returns `Ok`; a write whose future returned an error or
+/// was dropped may or may not have taken effect. All calls fail with [`StoreError::BadName`] for a name that is none.
 ///
 /// A name is one or more segments of `A-Z a-z 0-9 . _ -` separated by `/`; no segment starts with a dot.
 pub trait ObjectStore: Send + Sync + fmt::Debug {
-    /// Reads the whole object; returns `None` if there is no object of that name.
+    /// Reads the whole object; `None` if there is no object of that name. [`StoreError::Corrupt`] if its content is damaged.
     fn get(&self, name: &str) -> StoreFuture<Option<Bytes>>;
-    /// Creates the object unless one of that name exists; atomic among all processes on the store.
+    /// Creates the object unless one of that name exists, which is no error ([`PutNew::Exists`]); atomic among all processes on
+    /// the store.
     fn put_new(&self, name: &str, bytes: Bytes) -> StoreFuture<PutNew>;
-    /// Creates or replaces the object; a reader sees the old or the new one, never a mixture.
+    /// Creates the object or replaces one of that name; a reader sees the old or the new one, never a mixture.
     fn put(&self, name: &str, bytes: Bytes) -> StoreFuture<()>;
     /// Removes the object. Returns true if there was one; a store that cannot tell always returns true.
     fn delete(&self, name: &str) -> StoreFuture<bool>;
-    /// Lists the names that start with `prefix` in ascending order. `prefix` may end within a segment.
+    /// Lists the names that start with `prefix` in ascending order; empty if there are none. `prefix` may end within a segment.
     fn list(&self, prefix: &str) -> StoreFuture<Vec<String>>;
-    /// Returns where the store is, for messages.
+    /// Returns the store's place (a path or URI), for messages.
     fn location(&self) -> String;
 }
 
-/// The outcome of a create-if-absent.
+/// The outcome of a create-if-absent that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "an object that exists already was not written"]
 pub enum PutNew {
-    /// There was no such object; now it exists.
+    /// There was no such object; this call created it.
     Created,
     /// The object exists already and was left unchanged.
     Exists,
 }
 
-/// The reason why a store call failed.
+/// The reason why a call of an object store, or its opening, failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum StoreError {
     /// The disk is full, or a quota is used up.
@@ -91,7 +91,7 @@ pub enum StoreError {
         /// The missing file or directory.
         path: String,
     },
-    /// Access refused by the system.
+    /// The system refuses access: permissions, access keys or a Kerberos login.
     #[error("no permission to use {path}: {why}")]
     Permission {
         /// Path of the object or directory.
@@ -135,7 +135,7 @@ pub enum StoreError {
         /// The URI of the store.
         path: String,
     },
-    /// Any other failure that the system reports.
+    /// Any other failure that the system reports; may pass when the call is repeated.
     #[error("{path}: {why}")]
     Io {
         /// Path of the object or directory.
@@ -146,7 +146,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Converts a system error about `path`.
+    /// Converts a system error about `path` into the kind that it means; [`StoreError::Io`] if no other fits.
     pub fn from_io(path: &Path, error: &io::Error) -> Self {
         let path = path.display().to_string();
         match error.kind() {
@@ -162,24 +162,26 @@ impl StoreError {
     }
 }
 
-/// Settings for reaching a server that speaks S3. The environment (`AWS_…`) supplies those that are
-/// not set.
+/// Settings for reaching a server that speaks S3. The environment (`AWS_…`) supplies those that are `None`. The debug text
+/// shows no key.
 #[derive(Clone, Default)]
 pub struct S3Settings {
-    /// The server's `http://host:port` or `https://host:port`; by default Amazon's endpoint for the region.
+    /// The server's `http://host:port` or `https://host:port`; `None`: Amazon's endpoint for the region.
     pub endpoint: Option<String>,
-    /// The region that requests are signed for.
+    /// The region that requests are signed for; `None`: from the environment.
     pub region: Option<String>,
-    /// The id of the access key.
+    /// The id of the access key; `None`: from the environment.
     pub access_key: Option<String>,
-    /// The secret of the access key; never shown in logs or `Debug` output.
+    /// The secret of the access key; `None`: from the environment. Never shown in logs or `Debug` output.
     pub secret_key: Option<String>,
-    /// True if requests name the bucket as the first segment of the path instead of in the host name.
+    /// True if requests name the bucket as the first segment of the path instead of in the host name; always so for IP
+    /// addresses.
     pub path_style_access: bool,
 }
 
 impl S3Settings {
-    /// Returns the settings among options that are texts, `s3.endpoint` and so on. `option` returns the value of a key.
+    /// Collects the settings from options as texts: `option` returns the value of a key such as `s3.endpoint`, `None` if it is
+    /// not set. Path-style access is true only for the value `true`.
     pub fn from_texts(option: impl Fn(&str) -> Option<String>) -> Self {
         Self {
             endpoint: option("s3.endpoint"),
@@ -219,7 +221,8 @@ pub fn open(
     }
 }
 
-/// Opens a store like [`open`]; a local directory must exist, and need not be writable.
+/// Opens a store like [`open`], for reading a snapshot, say: a local directory must exist and need not be writable; nothing is
+/// created.
 ///
 /// # Errors
 /// See [`open`]; [`StoreError::NotFound`] if a local directory does not exist.
@@ -234,7 +237,7 @@ pub fn open_existing(
     }
 }
 
-/// Returns the URI of `folder` below the given URI or plain path.
+/// Returns the URI (or path) of `folder` below the given URI or plain path. Checks nothing.
 pub fn below(uri: &str, folder: &str) -> String {
     let uri = uri.trim();
     match uri.trim_end_matches('/') {
@@ -244,7 +247,7 @@ pub fn below(uri: &str, folder: &str) -> String {
     }
 }
 
-/// Returns true if the URI names a remote system.
+/// Returns true if the URI names a remote system (`s3:` or `hdfs:`), also if the rest of it is wrong; false for local paths.
 pub fn is_remote(uri: &str) -> bool {
     !matches!(Remote::of(uri), Ok(None))
 }
@@ -314,7 +317,10 @@ pub(crate) fn unknown_uri(uri: &str, why: String) -> StoreError {
     StoreError::UnknownUri { uri: uri.chars().take(200).collect(), why }
 }
 
-/// Returns the directory that a `file:` URI or a plain path names.
+/// Returns the path that a `file:` URI (percent-decoded) or a plain path names. Touches no file.
+///
+/// # Errors
+/// Returns [`StoreError::UnknownUri`] for another scheme, a foreign host, broken percent encoding, or an empty path.
 pub fn local_path(uri: &str) -> Result<std::path::PathBuf, StoreError> {
     let wrong = |why: String| unknown_uri(uri, why);
     let text = uri.trim();
@@ -371,7 +377,7 @@ fn percent_decoded(text: &str) -> Option<String> {
     String::from_utf8(out).ok()
 }
 
-/// Returns true if the text may be a segment of an object's name: at most 200 of `A-Z a-z 0-9 . _ -`, the first no dot.
+/// Returns true if the text may be a segment of an object's name: 1 to 200 of `A-Z a-z 0-9 . _ -`, the first no dot.
 pub fn is_segment(text: &str) -> bool {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
     !text.is_empty() && !text.starts_with('.') && text.len() <= 200 && text.bytes().all(allowed)

@@ -20,16 +20,19 @@ use std::{fmt, path::PathBuf, sync::Arc};
 const IN_PROGRESS: &str = ".inprogress";
 const PENDING: &str = ".pending";
 
-/// A folder for output files.
+/// A folder for output files of sinks: local, in HDFS or in S3. Files are invisible to readers until they are published.
 pub trait OutputFolder: Send + Sync + fmt::Debug {
-    /// Creates a file that is to become `name`, in progress, and the folder where it is absent. `owner` is a part of the hidden
-    /// name, so that [`OutputFolder::unpublished`] finds the files of one writer. Both consist of `A-Z a-z 0-9 . _ -`.
+    /// Creates a file, in progress, that is to become `name`, and the folder where it is absent. `owner` is a part of the
+    /// hidden name, so that [`OutputFolder::unpublished`] finds the files of one writer. Both consist of `A-Z a-z 0-9 . _ -`.
     fn create(&self, name: &str, owner: &str) -> StoreFuture<Box<dyn OutputFile>>;
-    /// Publishes a pending file, unless that is done already.
+    /// Makes a pending file visible under its name in one step; succeeds again if that is done already. See [`Published`] for a
+    /// file that is gone.
     fn publish(&self, file: PendingOutput) -> StoreFuture<Published>;
-    /// Lists the files of an owner that are in progress or pending. A system that cannot tell returns none.
+    /// Lists the files of an owner that are in progress or pending; empty if the folder is absent. S3 cannot tell and returns
+    /// none.
     fn unpublished(&self, owner: &str) -> StoreFuture<Vec<Unpublished>>;
-    /// Deletes a file that is not published; an absent one is no error.
+    /// Deletes a file that is not published; an absent one is no error. Does nothing in S3, where a lifecycle rule removes
+    /// uploads.
     fn discard(&self, file: Unpublished) -> StoreFuture<()>;
     /// Creates an empty hidden file in the folder, and the folder where it is absent, by which another process sees that it uses
     /// the same folder. Returns the file's name; `None` without a file if all machines see the same folder under one URI.
@@ -37,49 +40,50 @@ pub trait OutputFolder: Send + Sync + fmt::Debug {
     fn leave_mark(&self, _name: &str, _owner: &str) -> StoreFuture<Option<String>> {
         Box::pin(async { Ok(None) })
     }
-    /// Deletes a mark of [`OutputFolder::leave_mark`]. Returns false if it is not in the folder.
+    /// Deletes a mark of [`OutputFolder::leave_mark`]. Returns false if it is not in the folder, which is then another one.
     fn take_mark(&self, _mark: &str) -> StoreFuture<bool> {
         Box::pin(async { Ok(true) })
     }
-    /// Returns how many bytes to write at once.
+    /// Returns the number of bytes that each [`OutputFile::write`] but the last must have.
     fn piece_bytes(&self) -> usize;
 }
 
-/// A file in progress. A local one is deleted when it is dropped.
+/// A file in progress. A local one is deleted when this value is dropped before [`OutputFile::finish`].
 pub trait OutputFile: Send {
-    /// Appends bytes: [`OutputFolder::piece_bytes`] of them, fewer in the last call only.
+    /// Appends bytes and returns the file once they are written: exactly [`OutputFolder::piece_bytes`] of them, fewer in the
+    /// last call only. After an error the file can't be used any more.
     fn write(self: Box<Self>, bytes: Bytes) -> StoreFuture<Box<dyn OutputFile>>;
-    /// Makes the file pending: its content is durable when the future returns `Ok`.
+    /// Makes the file pending: its content is durable when the future returns `Ok`, and still invisible.
     fn finish(self: Box<Self>) -> StoreFuture<PendingOutput>;
 }
 
-/// A file that is written to its end and not published.
+/// A file that is written to its end and not published; kept in checkpoints until it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingOutput {
-    /// The name that the file gets when it is published.
+    /// The name, within the folder, that the file gets when it is published.
     pub name: String,
-    /// Temporary place of the content: the hidden name, or the id of the upload.
+    /// Temporary place of the content: the hidden name, or in S3 the id of the upload.
     pub hidden: String,
-    /// The tags of an upload's parts; empty where the content is a file.
+    /// The tags of an S3 upload's parts, in order; empty where the content is a file.
     pub parts: Vec<String>,
-    /// The length in bytes.
+    /// The length of the content in bytes.
     pub bytes: u64,
 }
 
-/// The outcome of [`OutputFolder::publish`].
+/// The outcome of [`OutputFolder::publish`] that is no error of the system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "a file that is missing was not published"]
 pub enum Published {
     /// The file is visible under its name, now or since an earlier call.
     Done,
-    /// Neither the pending file nor a finished one of its name and length is in the folder.
+    /// Neither the pending file nor a finished one of its name and length is in the folder: the data is lost.
     Missing,
 }
 
-/// The name of a file that is in progress or pending.
+/// A file that is in progress or pending, as [`OutputFolder::unpublished`] found it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Unpublished {
-    /// The name that the file would have got.
+    /// The name that the file would have got by publishing.
     pub name: String,
     hidden: String,
 }
@@ -118,7 +122,7 @@ pub fn open(uri: &str, s3: &S3Settings) -> Result<Arc<dyn OutputFolder>, StoreEr
     }
 }
 
-/// Opens a folder of a local or mounted file system. Nothing is touched or created.
+/// Returns the folder at a path of a local or mounted file system. Nothing is touched or created.
 pub fn local(folder: impl Into<PathBuf>) -> Arc<dyn OutputFolder> {
     Arc::new(local::LocalFolder::new(folder.into()))
 }
