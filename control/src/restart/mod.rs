@@ -58,7 +58,7 @@ pub enum RestartSpec {
 /// A restart strategy, and the failures that it is asked about.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RestartPolicy {
-    /// The strategy.
+    /// The restart strategy of the job.
     pub spec: RestartSpec,
     /// True if the strategy decides about errors of the program itself ([`PROGRAM_ERRORS`]); false if they fail the job at
     /// once.

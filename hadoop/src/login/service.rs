@@ -17,7 +17,7 @@ pub enum Service {
 }
 
 impl Service {
-    /// All services.
+    /// All services, in the order of their declaration.
     pub const ALL: [Self; 4] =
         [Self::ResourceManager, Self::Scheduler, Self::NodeManager, Self::NameNode];
 

@@ -140,19 +140,19 @@ pub struct JobVertexInfo {
 pub struct IoMetrics {
     /// Number of bytes received in serialised form.
     pub read_bytes: u64,
-    /// Always true.
+    /// Always true: no count is partial.
     pub read_bytes_complete: bool,
     /// Number of bytes sent in serialised form.
     pub write_bytes: u64,
-    /// Always true.
+    /// Always true: no count is partial.
     pub write_bytes_complete: bool,
     /// Number of records received from other tasks.
     pub read_records: u64,
-    /// Always true.
+    /// Always true: no count is partial.
     pub read_records_complete: bool,
     /// Number of records sent to other tasks.
     pub write_records: u64,
-    /// Always true.
+    /// Always true: no count is partial.
     pub write_records_complete: bool,
     /// Always 0: not measured, but Flink's clients demand a number.
     #[serde(default)]

@@ -112,7 +112,7 @@ enumerations! {
 
     /// The comparison of an attribute with a value.
     pub enum NodeAttributeOpCode {
-        /// No comparison.
+        /// No comparison is made.
         NoOp = 1,
         /// The node must have the value.
         Eq = 2,
