@@ -109,7 +109,7 @@ async fn a_bucket_keeps_the_contract_of_stores() {
     contract::check(make).await;
     assert_eq!(
         open(&server, &format!("s3://{BUCKET}"), SECRET_KEY).list("ha/").await.unwrap().len(),
-        8
+        10
     );
 }
 
