@@ -247,7 +247,7 @@ pub enum BlockNodeError {
     /// The name is empty or too long for a host name.
     #[error("'{0}' cannot be a host name: 1 to 255 bytes are allowed")]
     InvalidName(String),
-    /// As many nodes are blocked as may be; the value is their number.
+    /// No more nodes may be blocked; the value is the number of blocked ones.
     #[error("{0} nodes are blocked already; unblock some of them first")]
     TooMany(u64),
 }

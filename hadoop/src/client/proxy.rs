@@ -95,7 +95,7 @@ impl Proxy {
     /// Makes a call like [`Proxy::call`], with messages that are encoded already.
     ///
     /// # Errors
-    /// As [`Proxy::call`].
+    /// Returns the errors of [`Proxy::call`].
     pub async fn call_encoded(
         &self,
         method: &str,

@@ -154,7 +154,7 @@ struct Uploading {
     parts: Vec<StatePart>,
 }
 
-/// Why the snapshot of an aborted checkpoint is not stored.
+/// The reason that is given for the snapshot of an aborted checkpoint.
 const ABORTED: &str = "the checkpoint was aborted";
 
 /// The future of a part that is being stored.

@@ -318,7 +318,7 @@ pub struct CheckpointConfigInfo {
     pub min_pause: i64,
     /// Maximum number of checkpoints at the same time; always 1.
     pub max_concurrent: u32,
-    /// What becomes of checkpoints at the end of the job.
+    /// Tells whether checkpoints are kept or deleted at the end of the job.
     pub externalization: ExternalizationInfo,
     /// URI of the checkpoint directory; `JobManager` if the JobManager keeps the state.
     pub checkpoint_storage: String,
@@ -332,7 +332,7 @@ pub struct CheckpointConfigInfo {
     pub checkpoints_after_tasks_finish: bool,
 }
 
-/// What becomes of checkpoints at the end of the job.
+/// Tells whether checkpoints are kept or deleted at the end of the job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExternalizationInfo {
     /// True if checkpoints are kept when the job fails.

@@ -26,7 +26,7 @@ pub(super) struct FileStream {
     written: Arc<Mutex<Option<Written>>>,
 }
 
-/// What is written so far.
+/// The temporary file, and the length and checksum of its content so far.
 #[derive(Debug)]
 struct Written {
     target: PathBuf,

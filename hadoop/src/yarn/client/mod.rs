@@ -55,7 +55,7 @@ impl YarnClient {
     /// Makes the same client over the connections of an existing [`Client`].
     ///
     /// # Errors
-    /// As [`YarnClient::new`].
+    /// Returns the errors of [`YarnClient::new`].
     pub async fn with_client(
         conf: &Configuration,
         login: Login,

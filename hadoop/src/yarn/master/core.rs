@@ -17,7 +17,7 @@ const REQUESTS_MAX: usize = 10_000;
 /// The reason why a request was not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// As many requests are open as may be: 10,000.
+    /// No more requests may be open: 10,000 are.
     #[error("{REQUESTS_MAX} requests are open already")]
     TooMany,
     /// The request is for more containers than YARN can count (`i32::MAX`).
