@@ -5,14 +5,14 @@
 //! holds up these calls but no lane. This module must never show a file that was not written to its end, never leave
 //! its directory, and never let other users of the machine read its files.
 
-use super::file_stream::FileStream;
+use super::file_stream::{FileStream, Written};
 use super::frame::{self, FILE_MAGIC};
 use super::{ObjectStore, ObjectStream, PutNew, StoreError, StoreFuture, check_name};
 use crate::disk::DiskCalls;
 use bytes::Bytes;
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
-    io::{self, Read, Write},
+    io::{self, Read},
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     sync::{
@@ -143,19 +143,6 @@ impl Folder {
             }
         }
     }
-
-    /// Writes and syncs a temporary file beside `target`.
-    fn write_temporary(&self, target: &Path, bytes: &[u8]) -> Result<Temporary, StoreError> {
-        let (path, mut file) = self.create_beside(target)?;
-        let temporary = Temporary { path };
-        let write = |file: &mut File| -> io::Result<()> {
-            file.write_all(&frame::header(FILE_MAGIC, &[bytes]))?;
-            file.write_all(bytes)?;
-            file.sync_all()
-        };
-        write(&mut file).map_err(|e| StoreError::from_io(target, &e))?;
-        Ok(temporary)
-    }
 }
 
 impl Folder {
@@ -181,7 +168,7 @@ impl Folder {
         if target.exists() {
             return Ok(PutNew::Exists);
         }
-        let temporary = self.write_temporary(&target, bytes)?;
+        let temporary = Written::begin(self, name)?.write(bytes)?.seal()?;
         match fs::hard_link(&temporary.path, &target) {
             Ok(()) => {}
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Ok(PutNew::Exists),
@@ -192,8 +179,7 @@ impl Folder {
     }
 
     fn put(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
-        let target = self.path(name)?;
-        self.write_temporary(&target, bytes)?.take_the_name_of(&target)
+        Written::begin(self, name)?.write(bytes)?.finish()
     }
 
     fn delete(&self, name: &str) -> Result<bool, StoreError> {
@@ -291,14 +277,6 @@ impl ObjectStore for FileObjects {
 #[derive(Debug)]
 pub(crate) struct Temporary {
     pub(crate) path: PathBuf,
-}
-
-impl Temporary {
-    /// Renames the file, which must be synced, to `target`, where it replaces another one, and syncs the folder.
-    pub(super) fn take_the_name_of(self, target: &Path) -> Result<(), StoreError> {
-        fs::rename(&self.path, target).map_err(|e| StoreError::from_io(target, &e))?;
-        sync_folder_of(target)
-    }
 }
 
 impl Drop for Temporary {

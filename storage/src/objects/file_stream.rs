@@ -1,15 +1,15 @@
-//! A file of a store that is written piece by piece: to a temporary name, with its header filled in at the end. This module must never
-//! write or remove anything on the thread that polls a future.
+//! The writing of a store's files, in one piece or many: to a temporary name, with the header filled in at the end. A [`FileStream`] must
+//! never write or remove anything on the thread that polls a future.
 
 use super::{
     ObjectStream, StoreError, StoreFuture,
-    file::{Folder, Temporary},
+    file::{Folder, Temporary, sync_folder_of},
     frame::{self, FILE_MAGIC, HEADER_BYTES},
 };
 use crate::disk::{DiskCalls, in_background};
 use bytes::Bytes;
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{self, Write as _},
     os::unix::fs::FileExt as _,
     path::PathBuf,
@@ -28,7 +28,7 @@ pub(super) struct FileStream {
 
 /// The temporary file, and the length and checksum of its content so far.
 #[derive(Debug)]
-struct Written {
+pub(super) struct Written {
     target: PathBuf,
     temporary: Temporary,
     file: File,
@@ -61,7 +61,8 @@ impl FileStream {
 }
 
 impl Written {
-    fn begin(folder: &Folder, name: &str) -> Result<Self, StoreError> {
+    /// Creates the temporary file of an object of this name, and the folders above it.
+    pub(super) fn begin(folder: &Folder, name: &str) -> Result<Self, StoreError> {
         let target = folder.path(name)?;
         let (path, file) = folder.create_beside(&target)?;
         let temporary = Temporary { path };
@@ -75,18 +76,28 @@ impl Written {
         result.map_err(|error| StoreError::from_io(&self.target, &error))
     }
 
-    fn write(mut self, piece: &[u8]) -> Result<Self, StoreError> {
+    /// Appends a piece to the content.
+    pub(super) fn write(mut self, piece: &[u8]) -> Result<Self, StoreError> {
         self.checksum.update(piece);
         self.bytes += piece.len() as u64;
         self.done((&self.file).write_all(piece))?;
         Ok(self)
     }
 
-    fn finish(self) -> Result<(), StoreError> {
+    /// Writes the header, syncs the file, and returns it under its temporary name.
+    pub(super) fn seal(self) -> Result<Temporary, StoreError> {
         let header = frame::header_of(FILE_MAGIC, self.bytes, self.checksum.clone());
         self.done(self.file.write_all_at(&header, 0))?;
         self.done(self.file.sync_all())?;
-        self.temporary.take_the_name_of(&self.target)
+        Ok(self.temporary)
+    }
+
+    /// Gives the whole file the object's name, where it replaces another one.
+    pub(super) fn finish(self) -> Result<(), StoreError> {
+        let target = self.target.clone();
+        let temporary = self.seal()?;
+        fs::rename(&temporary.path, &target).map_err(|e| StoreError::from_io(&target, &e))?;
+        sync_folder_of(&target)
     }
 }
 

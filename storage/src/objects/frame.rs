@@ -14,6 +14,7 @@ const FAMILY: &[u8] = b"FLOTTOB";
 pub(super) const HEADER_BYTES: usize = 8 + 8 + 4;
 
 /// Returns the header for content that consists of these pieces.
+#[cfg(any(test, feature = "hdfs", feature = "s3"))]
 pub(super) fn header(magic: &[u8; 8], pieces: &[&[u8]]) -> [u8; HEADER_BYTES] {
     let mut checksum = crc32fast::Hasher::new();
     pieces.iter().for_each(|piece| checksum.update(piece));
