@@ -327,7 +327,8 @@ impl Bench {
         Ok(bench)
     }
 
-    fn step(&mut self) -> Result<()> {
+    /// Lets the task run once. Returns true if it has handled all updates that were due, after a pause.
+    fn step(&mut self) -> Result<bool> {
         let due = {
             let mut state = self.world.state();
             let now = Instant::now();
@@ -345,17 +346,16 @@ impl Bench {
                     // The pause of a task's thread that waits for input.
                     std::thread::sleep(PAUSE);
                     self.world.state().last_look = None;
+                    return Ok(true);
                 }
             }
         }
-        Ok(())
+        Ok(false)
     }
 
-    /// Steps until no update is due, so that what is measured next begins without a backlog.
+    /// Steps until the task has handled what was due, so that what is measured next begins without a backlog.
     fn catch_up(&mut self) -> Result<()> {
-        while self.world.due() > 0 {
-            self.step()?;
-        }
+        while !self.step()? {}
         Ok(())
     }
 
