@@ -64,8 +64,6 @@ pub struct ChainTask {
     last_barrier: Option<u64>,
     /// True once the checkpoint that the task ends with is complete.
     final_complete: bool,
-    /// Timers of operators that were due after the barrier of a stop. They are handed over if a sink commits, which may have set one.
-    held: Vec<(NodeId, u32)>,
     /// True once the task was cancelled, has failed, or was closed or disposed of: no user code runs any more.
     over: bool,
 }
@@ -87,7 +85,6 @@ impl ChainTask {
             stored_timer: false,
             last_barrier: None,
             final_complete: false,
-            held: Vec::new(),
             over: false,
         }
     }
@@ -318,10 +315,6 @@ impl Subtask for ChainTask {
                     }
                     return Ok(());
                 }
-                if task.shared.is_stopped() && !(task.final_complete && task.head.is_committing()) {
-                    task.held.push((node, ticket));
-                    return Ok(());
-                }
                 task.head.deliver(node, OperatorMail::Timer { ticket })
             }
             Mail::Drain => {
@@ -331,13 +324,7 @@ impl Subtask for ChainTask {
             Mail::Trigger(barrier) => task.head.trigger(barrier),
             Mail::NotifyComplete(checkpoint) => {
                 task.final_complete |= task.last_barrier == Some(checkpoint);
-                task.head.notify_complete(checkpoint)?;
-                if task.final_complete && task.head.is_committing() {
-                    for (node, ticket) in std::mem::take(&mut task.held) {
-                        task.head.deliver(node, OperatorMail::Timer { ticket })?;
-                    }
-                }
-                Ok(())
+                task.head.notify_complete(checkpoint)
             }
             Mail::NotifyAborted(checkpoint) => {
                 task.abort(checkpoint);

@@ -214,13 +214,15 @@ impl<R: SourceReader> SourceHead<R> {
 
     fn timer(&mut self, ticket: u32) -> Result<(), TaskError> {
         match ticket {
+            // The snapshot of the stop is all that remains of the chain.
+            _ if self.stops_with.is_some() => {}
             WAKE.. => self.requests.timer(ticket),
             POLL if self.link.as_ref().is_some_and(|link| !link.is_over()) => {
                 self.poll_enumerator(true);
                 self.context.wake_after(POLL_AGAIN, POLL);
             }
             // After the final watermark only the end of input follows.
-            ASK | LOOK if self.read_to_end || self.stops_with.is_some() => {}
+            ASK | LOOK if self.read_to_end => {}
             ASK => {
                 self.out.set_clock(|| self.context.now_unix_ms());
                 self.out.ask();

@@ -26,6 +26,8 @@ pub struct Link<In, Op: Operator<In>> {
     rest: VecDeque<Batch<In>>,
     /// The operator is done with the event that is passing; what follows is not.
     passing: bool,
+    /// True once the operator has handled the end of its input: its timers are over.
+    input_ended: bool,
     /// True once the operator was closed or disposed of, even if closing it failed.
     ended: bool,
     /// The checkpoint whose snapshot the operator writes while records come.
@@ -55,6 +57,7 @@ impl<In, Op: Operator<In>> Link<In, Op> {
             context,
             rest: VecDeque::new(),
             passing: false,
+            input_ended: false,
             ended: false,
             writes: None,
             chunks: Vec::new(),
@@ -71,6 +74,12 @@ impl<In, Op: Operator<In>> Link<In, Op> {
 
     pub(crate) fn operator_mut(&mut self) -> &mut Op {
         &mut self.operator
+    }
+
+    /// Returns true if records and events are over for the operator: it has seen its end of input before the checkpoint that it is
+    /// restored from, or the job is stopped without the end of its data.
+    fn is_over(&self) -> bool {
+        self.context.shared.restored_at_end || self.context.shared.is_stopped()
     }
 
     /// Takes out the operator's snapshots for a checkpoint.
@@ -199,18 +208,15 @@ impl<In: Send + 'static, Op: Operator<In>> Consumer<In> for Link<In, Op> {
                 return Ok(Flow::More);
             }
             self.out.set_time(NO_TIME);
-            // The operator has seen its end of input before the checkpoint that it is restored from: what it emitted then must not
-            // be emitted again.
-            let shared = &self.context.shared;
-            let over = (shared.restored_at_end || shared.is_stopped())
-                && !matches!(event, StreamEvent::Barrier(_));
-            if !over {
+            // What an operator emitted at an end that it has seen must not be emitted again.
+            if !self.is_over() || matches!(event, StreamEvent::Barrier(_)) {
                 let flow = self.operator.event(event, &mut self.out, &self.context)?;
                 self.out.flush()?;
                 if flow != Flow::Done {
                     return Ok(flow);
                 }
             }
+            self.input_ended |= event == StreamEvent::EndOfInput;
             if let StreamEvent::Barrier(barrier) = event {
                 self.take_snapshot(barrier)?;
             }
@@ -266,6 +272,14 @@ impl<In: Send + 'static, Op: Operator<In>> Consumer<In> for Link<In, Op> {
 
     fn deliver(&mut self, to: NodeId, mail: OperatorMail) -> Result<(), TaskError> {
         if to == self.context.node {
+            // Nothing is emitted behind the end of input, for which the next operators and the final checkpoint count. Only the
+            // repetition of a commit is still wanted.
+            if matches!(mail, OperatorMail::Timer { .. })
+                && (self.input_ended || self.is_over())
+                && !self.operator.is_committing()
+            {
+                return Ok(());
+            }
             self.out.set_time(NO_TIME);
             self.operator.mail(mail, &mut self.out, &self.context)?;
             return self.out.flush();
