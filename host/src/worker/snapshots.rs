@@ -145,12 +145,12 @@ impl Snapshots {
         Ok(())
     }
 
-    /// An attempt gives up its part of a checkpoint, which was aborted.
+    /// Gives up an attempt's part of a checkpoint that was aborted: ends its uploads and deletes what they have stored.
     pub(crate) fn give_up(&self, attempt: ExecutionAttemptId, checkpoint: u64) {
         self.uploads.give_up(attempt, checkpoint);
     }
 
-    /// Gives up what an attempt that has ended began to store.
+    /// Gives up the uploads of an attempt that has ended, and deletes what they have stored.
     pub(crate) fn ended(&self, attempt: ExecutionAttemptId) {
         self.uploads.ended(attempt);
     }
