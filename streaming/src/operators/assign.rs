@@ -79,7 +79,8 @@ pub(crate) fn ask_interval(context: &OperatorContext) -> Result<Option<Duration>
     Ok((!interval.is_zero()).then(|| interval.max(Duration::from_millis(1))))
 }
 
-/// Assigns event times and emits watermarks and idleness as a [`WatermarkStrategy`] says.
+/// The operator that assigns event times and emits watermarks and idleness as a [`WatermarkStrategy`] says. Watermarks and idleness of
+/// its input end here, except the final watermark.
 pub struct AssignWatermarks<T, F, G> {
     strategy: WatermarkStrategy<T, F, G>,
     /// The newest watermark, emitted or restored; `i64::MIN` before the first one.

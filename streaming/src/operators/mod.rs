@@ -68,7 +68,7 @@ use crate::{
     types::Record,
 };
 
-/// The error type of user code: any error that can be sent between threads.
+/// The error type of user code: any error that can be sent between threads; `?` converts to it.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Returns the text of an error and of its causes, separated by `: `.
@@ -82,7 +82,7 @@ pub(crate) fn text_of(error: &BoxError) -> String {
     text
 }
 
-/// Says how far a control element got in a chain.
+/// The distance that a control element got in a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
     /// The event went through the whole chain.
@@ -93,21 +93,21 @@ pub enum Flow {
     Waiting,
 }
 
-/// The rest of a chain as its predecessor sees it: takes records and control elements. The defaults are those of a consumer
-/// that is the end of its chain, holds nothing back and is never full.
+/// The rest of a chain as its predecessor sees it: takes records and control elements. The default methods are those of a consumer that
+/// is the end of its chain, holds nothing back and is never full.
 pub trait Consumer<T>: Send {
     /// Opens the operators of the chain, from the last one to this one.
     ///
     /// # Errors
-    /// Returns an error if an operator cannot be opened.
+    /// The error of the first operator that cannot be opened; those before it are not opened then.
     fn open(&mut self) -> Result<(), TaskError> {
         Ok(())
     }
-    /// Takes all records of `batch`, which comes back empty and keeps its capacity. Returns true if the chain takes more, false
-    /// if an output is full or the step was interrupted.
+    /// Takes all records of `batch`, which comes back empty and keeps its capacity. Returns true if the chain takes more, false if an
+    /// output is full or the step was interrupted.
     ///
     /// # Errors
-    /// Returns an error if an operator fails; the task is over then.
+    /// The error of an operator that fails; the task is over then.
     fn batch(&mut self, batch: &mut Batch<T>) -> Result<bool, TaskError>;
     /// Continues with records that were taken before the step was interrupted, until the step is interrupted again or an output
     /// is full.

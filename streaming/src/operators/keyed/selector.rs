@@ -3,7 +3,8 @@
 use crate::types::Key;
 use std::{any::Any, marker::PhantomData, ptr};
 
-/// Finds the key of a record. A key that has to be computed is computed once per record and held beside the record.
+/// Finds the key of a record. A key that has to be computed is computed once per record and held beside the record. The key must depend
+/// on the record alone, because records of a key meet by it.
 pub trait KeySelector<T>: Clone + Send + 'static {
     /// The type of the keys.
     type Key: Key;
@@ -11,7 +12,7 @@ pub trait KeySelector<T>: Clone + Send + 'static {
     type Held;
     /// True if keys are computed by a function of the program, which may take long; false if a key is a part of its record.
     const COMPUTES: bool;
-    /// Computes the value that is held beside the record.
+    /// Computes the value that is held beside the record; calls the program's function if [`KeySelector::COMPUTES`].
     fn hold(&self, record: &T) -> Self::Held;
     /// Returns the record's key.
     fn key<'a>(&self, record: &'a T, held: &'a Self::Held) -> &'a Self::Key;
@@ -56,7 +57,7 @@ impl<'s, T, S: KeySelector<T>> Keyed<'s, T, S> {
     pub fn record(&self) -> &T {
         &self.record
     }
-    /// Returns the record and drops the key.
+    /// Returns the record and drops the held key.
     #[inline]
     pub fn into_record(self) -> T {
         self.record
@@ -73,14 +74,14 @@ impl<'s, T, S: KeySelector<T>> Keyed<'s, T, S> {
     }
 }
 
-/// Finds a key that is a part of the record, or the whole of it.
+/// A selector of a key that is a part of the record, or the whole of it (`key_by`).
 #[derive(Debug)]
 pub struct ByReference<F, K> {
     function: F,
     key: PhantomData<fn() -> K>,
 }
 
-/// Finds a key that is computed from the record.
+/// A selector of a key that is computed from the record (`key_by_value`).
 #[derive(Debug)]
 pub struct ByValue<F, K> {
     function: F,
@@ -88,7 +89,7 @@ pub struct ByValue<F, K> {
 }
 
 impl<F, K> ByReference<F, K> {
-    /// Makes the selector of a function that returns a reference to the key.
+    /// Makes the selector of a function that returns a reference to the key in its record.
     pub fn new(function: F) -> Self {
         Self { function, key: PhantomData }
     }
