@@ -40,7 +40,8 @@ enum Left<T> {
     Event(StreamEvent),
 }
 
-/// Sends the records and events of a chain on one edge.
+/// The end of a chain that sends records and events on one edge. While a channel refuses an element, the writer keeps what comes and is
+/// full.
 pub struct EdgeWriter<T> {
     port: Box<dyn OutputPort>,
     partitioner: Box<dyn Partitioner<T>>,
@@ -90,8 +91,8 @@ fn smallest(asked: &[Option<usize>]) -> usize {
 }
 
 impl<T: Record> EdgeWriter<T> {
-    /// Returns a writer that sends to `port`; `partitioner` selects the channel of each record if there are several, and stops
-    /// between two records when `interrupt` is raised.
+    /// Creates a writer that sends to `port`. `partitioner` selects the channel of each record if there are several, and stops between
+    /// two records when `interrupt` is raised. The writer counts sent records and the newest watermark in `counters`.
     pub fn new(
         port: Box<dyn OutputPort>,
         partitioner: Box<dyn Partitioner<T>>,
