@@ -29,7 +29,7 @@ pub struct Launched {
     pub stream: UnixStream,
     /// The child's process id, which is also the id of its process group.
     pub pid: u32,
-    /// Completes when the child has ended.
+    /// Completes when the child has ended and was reaped, with how it ended.
     pub exited: Exited,
     /// Kills the child and its process group.
     pub kill: Kill,

@@ -21,7 +21,7 @@ pub enum TimeDomain {
     ProcessingTime,
 }
 
-/// A timer that is due.
+/// A timer that is due, for [`KeyedProcessFunction::on_timer`](super::KeyedProcessFunction::on_timer).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timer {
     /// The moment that the timer was set to, in milliseconds since 1970.
@@ -104,7 +104,7 @@ impl<K: Key> TimerService<'_, K> {
         self.timers.event.delete(timestamp, self.at, self.key);
     }
     /// Sets a timer that fires when the machine's clock reaches `timestamp`, or as soon as possible if it has already. The end of bounded
-    /// input does not wait for the timer, which then never fires.
+    /// input does not wait for the timer.
     pub fn processing_time(&mut self, timestamp: i64) {
         self.timers.processing.set(timestamp, self.at, self.key);
     }

@@ -55,7 +55,8 @@ impl EventReply {
     pub fn new(send: impl FnOnce(Result<Vec<u8>, String>) + Send + 'static) -> Self {
         Self(Box::new(send))
     }
-    /// Sends the answer, or an error with its reason, which fails the task that sent the event, or the checkpoint.
+    /// Sends the answer, or an error with its reason: the subtask that sent the event gets the error instead of an answer, or the
+    /// checkpoint fails.
     pub fn send(self, answer: Result<Vec<u8>, String>) {
         (self.0)(answer);
     }

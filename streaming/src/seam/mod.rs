@@ -164,7 +164,7 @@ impl ErasedBatch {
     }
 }
 
-/// The unit of transfer on a channel.
+/// The unit of transfer on a channel: a batch of records, or a control element.
 #[derive(Debug)]
 pub enum Element {
     /// A batch of records.
@@ -367,7 +367,7 @@ pub enum TaskError {
 }
 
 impl TaskError {
-    /// Returns whether a restart may help. It cannot for [`TaskError::Deployment`] and [`TaskError::InvalidOption`], which stay as they
+    /// Returns true if a restart may help. It cannot for [`TaskError::Deployment`] and [`TaskError::InvalidOption`], which stay as they
     /// are, nor for [`TaskError::Input`] and [`TaskError::Output`], because a changed input cannot be read again, and a commit that is
     /// impossible stays so.
     pub fn is_recoverable(&self) -> bool {
@@ -379,7 +379,8 @@ impl TaskError {
                 | Self::Output { .. }
         )
     }
-    /// Returns the stable name of the error's kind, for `FailureCause::kind`.
+    /// Returns the stable name of the error's kind, such as `IoError`. A task's `FailureCause` has the same kind, except that a panic is
+    /// reported as `UserError`.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::User { .. } => "UserError",

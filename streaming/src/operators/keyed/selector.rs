@@ -14,7 +14,7 @@ pub trait KeySelector<T>: Clone + Send + 'static {
     const COMPUTES: bool;
     /// Computes the value that is held beside the record; calls the program's function if [`KeySelector::COMPUTES`].
     fn hold(&self, record: &T) -> Self::Held;
-    /// Returns the record's key.
+    /// Returns the record's key, which is a part of the record or of `held`.
     fn key<'a>(&self, record: &'a T, held: &'a Self::Held) -> &'a Self::Key;
     /// Returns the key of a record that is still needed; a key that is a part of the record is cloned.
     fn own(&self, record: &T, held: Self::Held) -> Self::Key;
@@ -28,7 +28,7 @@ pub trait KeySelector<T>: Clone + Send + 'static {
     }
 }
 
-/// A record with the value held beside it and the selector that finds its key in them.
+/// A record together with the value held beside it, and the selector that finds its key in them.
 pub struct Keyed<'s, T, S: KeySelector<T>> {
     selector: &'s S,
     record: T,
@@ -36,7 +36,7 @@ pub struct Keyed<'s, T, S: KeySelector<T>> {
 }
 
 impl<'s, T, S: KeySelector<T>> Keyed<'s, T, S> {
-    /// Computes the value that `selector` holds beside `record`.
+    /// Joins a record with the value that `selector` holds beside it, which is computed now.
     #[inline]
     pub fn new(selector: &'s S, record: T) -> Self {
         let held = selector.hold(&record);
@@ -47,12 +47,12 @@ impl<'s, T, S: KeySelector<T>> Keyed<'s, T, S> {
     pub(in crate::operators) fn with_held(selector: &'s S, record: T, held: S::Held) -> Self {
         Self { selector, record, held }
     }
-    /// Returns the key.
+    /// Returns the record's key, without a call of the program's function if the key is held.
     #[inline]
     pub fn key(&self) -> &S::Key {
         self.selector.key(&self.record, &self.held)
     }
-    /// Returns the record.
+    /// Returns a reference to the record.
     #[inline]
     pub fn record(&self) -> &T {
         &self.record
@@ -62,7 +62,7 @@ impl<'s, T, S: KeySelector<T>> Keyed<'s, T, S> {
     pub fn into_record(self) -> T {
         self.record
     }
-    /// Returns the key and drops the record.
+    /// Returns the key and drops the record; a key that is a part of the record is cloned, unless it is the whole record.
     #[inline]
     pub fn into_key(self) -> S::Key {
         self.selector.take(self.record, self.held)

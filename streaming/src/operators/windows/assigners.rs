@@ -307,7 +307,8 @@ sessions! {
 impl<G> EventTimeAssigner for EventTimeSessionWindows<G> {}
 
 /// Windows with a number of records of a key, from [`KeyedStream::count_window`](crate::api::KeyedStream::count_window) and
-/// [`KeyedStream::count_window_sliding`](crate::api::KeyedStream::count_window_sliding).
+/// [`KeyedStream::count_window_sliding`](crate::api::KeyedStream::count_window_sliding). A window is emitted with its last record; one
+/// that is incomplete at the end of input is not emitted.
 #[derive(Debug, Clone, Copy)]
 pub struct CountWindows {
     size: u64,

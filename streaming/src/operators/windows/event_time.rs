@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// The operator that groups the records of each key by windows of event time, and emits the results of a window once the watermark has
-/// passed its end. A record without an event time fails the task.
+/// passed its end. A record without an event time fails the task with [`TaskError::Input`], so that the job is not restarted.
 pub struct EventTimeWindows<S, W> {
     selector: S,
     store: W,
