@@ -1,5 +1,6 @@
 //! The state of tasks on its way to and from the checkpoint directory: small state goes with the acknowledgement, the rest into
-//! objects whose handles do. Keyed state comes in chunks while the task writes it (`uploads.rs`). A checkpoint must never be acknowledged before its objects are stored.
+//! objects whose handles do. Keyed state comes in chunks while the task writes it (`uploads.rs`). A checkpoint must never be acknowledged
+//! before its objects are stored.
 
 use super::uploads::{Target, Upload, Uploads};
 use bytes::Bytes;
