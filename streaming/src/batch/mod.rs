@@ -155,7 +155,7 @@ impl<T> Batch<T> {
         }
     }
 
-    /// Not a part of its caller, which is inlined into user functions.
+    /// Extends the column of times. A function of its own, because its caller is inlined into user functions.
     #[cold]
     #[inline(never)]
     fn extend_times(&mut self) {

@@ -65,11 +65,11 @@ pub struct EdgeWriter<T> {
     /// The maximum records of a batch by each channel's consumer; `None` if the consumer is not there yet, or was never sent a
     /// batch: one that has never worked knows nothing of its rate.
     asked: Vec<Option<usize>>,
-    /// Whether a batch was sent on each channel.
+    /// True for each channel on which a batch was sent.
     written: Vec<bool>,
     /// The smallest number in `asked`; low if there is none.
     paced: usize,
-    /// How often the chain was told how many records to work on at once since records came here last.
+    /// The number of times that the chain has asked how many records to work on at once since records came here last.
     quiet: Cell<u32>,
     /// The maximum records of a batch, given the size of the records too; low until their size is known.
     sized: usize,

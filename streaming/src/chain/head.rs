@@ -101,7 +101,7 @@ pub type OpenBatch<T> = fn(ErasedBatch) -> Result<Batch<T>, ErasedBatch>;
 /// chain.
 pub struct InputHead<T> {
     ports: Vec<Box<dyn InputPort>>,
-    /// How the batches of each port are converted.
+    /// The conversion of each port's batches.
     open: Vec<OpenBatch<T>>,
     /// The number of each port's first channel among all channels.
     offsets: Vec<usize>,

@@ -55,7 +55,7 @@ pub struct SourceHead<R: SourceReader> {
     ended: bool,
     /// True once the reader was closed.
     closed: bool,
-    /// How often the watermark generators are asked while no records come; `None`: not at all.
+    /// The interval at which the watermark generators are asked while no records come; `None`: they are not asked then.
     ask_every: Option<Duration>,
 }
 

@@ -115,7 +115,7 @@ pub struct Producers {
 pub struct InputEdge {
     /// Id of the edge in the job graph.
     pub edge: EdgeId,
-    /// How records are distributed; `Forward` connects subtasks of the same index, all others connect all with all.
+    /// The distribution of records: `Forward` connects subtasks of the same index, all others connect all with all.
     pub ship: ShipStrategy,
     /// The producers and their places.
     pub producers: Producers,
@@ -128,7 +128,7 @@ pub struct InputEdge {
 pub struct OutputEdge {
     /// Id of the edge in the job graph.
     pub edge: EdgeId,
-    /// How records are distributed; `Forward` connects subtasks of the same index, all others connect all with all.
+    /// The distribution of records: `Forward` connects subtasks of the same index, all others connect all with all.
     pub ship: ShipStrategy,
     /// Number of consuming subtasks.
     pub consumers: u32,

@@ -75,7 +75,7 @@ pub struct Harness {
     fail_after: Vec<u64>,
     cancel_after: Option<u64>,
     checkpoint_after: Vec<u64>,
-    /// When the job is stopped, and whether it is drained.
+    /// The number of steps after which the job is stopped, and true if it is drained.
     stop_after: Option<(u64, bool)>,
     interrupt: Interrupt,
 }

@@ -1,5 +1,5 @@
-//! What happens when the tasks of a host hold more memory than they may: which one fails, and when the host ends. Decisions
-//! only: nothing here may read a clock or an account, or stop anything.
+//! The limit of a host's memory: decides which task fails when the tasks hold more than they may, and when the host ends. Decisions only:
+//! nothing here may read a clock or an account, or stop anything.
 
 use model::MemorySize;
 use std::{fmt, time::Duration};
@@ -112,9 +112,9 @@ pub enum Verdict<K> {
 #[derive(Debug)]
 pub struct MemoryLimit<K> {
     limits: MemoryLimits,
-    /// Since when the limit is exceeded without interruption, on the clock of [`MemoryLimit::look`].
+    /// The time from which on the limit is exceeded without interruption, on the clock of [`MemoryLimit::look`].
     over_since: Option<Duration>,
-    /// The task that was told to fail, and when.
+    /// The task that was told to fail, and the time of that.
     failing: Option<(K, Duration)>,
 }
 

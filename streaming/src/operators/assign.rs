@@ -88,7 +88,7 @@ pub struct AssignWatermarks<T, F, G> {
     /// True until the restored watermark is emitted. It goes before all records, so that those behind it are late as they were.
     is_restored: bool,
     activity: Activity,
-    /// How often the generator is asked while no records come; `None`: not at all.
+    /// The interval at which the generator is asked while no records come; `None`: the generator is not asked then.
     ask_every: Option<Duration>,
 }
 

@@ -40,9 +40,9 @@ pub struct Collector<T> {
 /// A control element that the chain behind has begun with.
 #[derive(Debug, Clone, Copy)]
 enum Begun {
-    /// The operator's own.
+    /// An event of the operator's own.
     Own(StreamEvent),
-    /// One that came to the operator, and is handed in again by who brought it.
+    /// An event that came to the operator, and that its caller hands in again.
     Passing,
 }
 

@@ -75,7 +75,7 @@ pub struct Upcalls {
 #[derive(Default)]
 struct State {
     queue: VecDeque<(OperatorId, Vec<u8>, u64)>,
-    /// Whether a spawned sender works on the queue.
+    /// True while a spawned sender works on the queue.
     sending: bool,
     work: Vec<AbortHandle>,
 }
