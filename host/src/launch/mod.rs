@@ -63,7 +63,7 @@ pub struct LaunchSpec {
     pub output_mode: u32,
 }
 
-/// The reasons why a child was not started. The child is killed in each case.
+/// The reasons why a child was not started. No process is left in any case.
 #[derive(Debug, Error)]
 pub enum LaunchError {
     /// The file is not a Flott program, or not one for this system. Nothing of it was executed.

@@ -128,7 +128,7 @@ impl<T> Batch<T> {
         Batch { records: self.records.into_iter().map(map).collect(), times: self.times }
     }
 
-    /// Drops all records; the memory stays.
+    /// Drops all records and their times; the memory stays.
     #[inline]
     pub fn clear(&mut self) {
         self.records.clear();
