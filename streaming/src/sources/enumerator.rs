@@ -68,7 +68,9 @@ const MOST_AT_ONCE: usize = 256;
 /// Maximum nesting of folders below an input path.
 const DEEPEST: usize = 64;
 
-/// Assigns byte ranges of files to the subtasks that ask for them, in the order of paths and file names.
+/// Assigns byte ranges of files to the subtasks that ask for them, in the order of paths and file names: at each request about as many
+/// bytes as one split has, of at most 256 splits. The files are listed once, when the job first starts: files that are created later
+/// are not read.
 pub struct FileEnumerator {
     context: SplitEnumeratorContext<FileSplit>,
     waiting: VecDeque<FileSplit>,

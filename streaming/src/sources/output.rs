@@ -67,14 +67,15 @@ impl<T: Record> ReaderOutput<T> {
         self.push_all(records.into_iter());
     }
 
-    /// Returns the output of the split with this id.
+    /// Returns the output of the split with this id. A split that is not known yet gets a watermark generator of its own with its first
+    /// record, and holds back the subtask's watermark from then on.
     pub fn split(&mut self, id: &str) -> SplitOutput<'_, T> {
         self.turn_to(id);
         SplitOutput { out: self }
     }
 
     /// Records that a split was read to its end, so that it no longer holds back the subtask's watermark. Must be called after the
-    /// split's last record was emitted.
+    /// split's last record was emitted. Does nothing if the source has no watermark strategy.
     pub fn release_split(&mut self, id: &str) {
         self.pass_pending();
         self.do_or_leave(Left::Release(id.to_owned()));
@@ -258,14 +259,16 @@ impl<T: Record> SplitOutput<'_, T> {
     }
 
     /// Sets this split's watermark to `ms`, in milliseconds since 1970: no record of the split with an event time up to `ms` may
-    /// follow. For sources that know this better than a generator; does nothing if the source has no watermark strategy.
+    /// follow. For sources that know this better than a generator. Ends the split's idleness; a watermark below the split's current one
+    /// is ignored. Does nothing if the source has no watermark strategy.
     pub fn emit_watermark(&mut self, ms: i64) {
         self.out.pass_pending();
         let split = self.out.split.clone();
         self.out.do_or_leave(Left::Watermark(split, ms));
     }
 
-    /// Marks this split as idle: it does not hold back the subtask's watermark until its next record.
+    /// Marks this split as idle: it does not hold back the subtask's watermark until its next record or watermark. Does nothing if the
+    /// source has no watermark strategy.
     pub fn mark_idle(&mut self) {
         self.out.pass_pending();
         let split = self.out.split.clone();
@@ -305,23 +308,26 @@ impl<'a> ReaderContext<'a> {
         Self { operator, requests }
     }
 
-    /// Asks the enumerator for splits, which arrive at [`SourceReader::add_splits`](super::SourceReader::add_splits), or for
-    /// the message that there are no more. Does nothing if the source has no enumerator.
+    /// Asks the enumerator for splits, which arrive at [`SourceReader::add_splits`](super::SourceReader::add_splits), or for the
+    /// message that there are no more. The request is sent when the call of the reader returns. Does nothing if the source has no
+    /// enumerator.
     pub fn request_splits(&mut self) {
         self.requests.messages.push(FromReader::Request);
     }
-    /// Sends an event that the source defines to the enumerator. Does nothing if the source has no enumerator.
+    /// Sends an event that the source defines to the enumerator
+    /// ([`SplitEnumerator::handle_source_event`](super::SplitEnumerator::handle_source_event)), when the call of the reader returns.
+    /// Does nothing if the source has no enumerator.
     pub fn send_event(&mut self, event: Vec<u8>) {
         self.requests.messages.push(FromReader::Event(event));
     }
     /// Runs I/O beside the task, on the process's tokio runtime. Its result arrives with the ticket at
     /// [`SourceReader::io_done`](super::SourceReader::io_done), and the reader is polled afterwards. Only the lower 31 bits of the
-    /// ticket are kept.
+    /// ticket are kept. Work that is not done when the task ends is dropped.
     pub fn spawn_io(&mut self, work: BoxFuture<'static, Result<Vec<u8>, String>>, ticket: u32) {
         self.operator.spawn_io(work, ticket & !OWN_TICKETS);
     }
-    /// Asks that the reader is polled again in `after`, or earlier. While an earlier timer is pending, a later one is ignored: the
-    /// reader asks again when it is polled.
+    /// Asks that the reader is polled again in `after` (a part of a millisecond is ignored), or earlier. While an earlier timer is
+    /// pending, a later one is ignored: the reader asks again when it is polled.
     pub fn wake_after(&mut self, after: Duration) {
         let wait_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
         let due_ms = self.now_unix_ms().saturating_add(wait_ms);
@@ -352,7 +358,7 @@ impl<'a> ReaderContext<'a> {
     pub fn option(&self, key: &str) -> Option<&str> {
         self.operator.option(key)
     }
-    /// Returns an existing folder for temporary files.
+    /// Returns an existing folder for the task's temporary files.
     pub fn tmp_dir(&self) -> &Path {
         self.operator.tmp_dir()
     }

@@ -79,7 +79,9 @@ pub struct SequenceSource {
 }
 
 impl SequenceSource {
-    /// Creates a source of the numbers of a range, as fast as possible: `0..1_000` is bounded, `0..` is unbounded.
+    /// Creates a source of the numbers of a range, as fast as possible: `0..1_000` is bounded, `0..` is unbounded and ends only after
+    /// `u64::MAX`. An empty range emits nothing. A bounded range never contains `u64::MAX` itself, even if it is written as
+    /// `..=u64::MAX`.
     pub fn new(range: impl RangeBounds<u64>) -> Self {
         let start = match range.start_bound() {
             Bound::Included(first) => *first,

@@ -22,7 +22,8 @@ pub enum Boundedness {
 ///
 /// A split is also its reader's state: a snapshot contains each split together with the position up to which it was read.
 pub trait SourceSplit: FlottType + Clone {
-    /// Returns the split's id, unique within its source. The id must not change while the split is being read.
+    /// Returns the split's id, unique within its source. The id must not change while the split is being read: the watermark of the
+    /// split is kept under it.
     fn split_id(&self) -> String;
 }
 
@@ -217,17 +218,19 @@ pub trait Source: Send + 'static {
     }
 
     /// Creates the enumerator, beside the JobMaster: from the state `restored` of a checkpoint, or with `None` from scratch. The
-    /// context may be kept, cloned, and used from other threads.
+    /// context may be kept, cloned, and used from other threads. May block: it runs on the enumerator's thread.
     ///
     /// # Errors
-    /// Returns an error if the input cannot be examined, for instance because a file is absent; the job fails with it.
+    /// Returns an error if the input cannot be examined, for instance because a file is absent; the source fails with it, before a
+    /// reader starts.
     fn create_enumerator(
         &self,
         context: SplitEnumeratorContext<Self::Split>,
         restored: Option<<Self::Enumerator as SplitEnumerator>::Checkpoint>,
     ) -> Result<Self::Enumerator, BoxError>;
 
-    /// Creates the reader of one subtask. The splits of a snapshot are passed afterwards, to [`SourceReader::add_splits`].
+    /// Creates the reader of one subtask, each time the subtask is deployed. The splits of a snapshot are passed afterwards, to
+    /// [`SourceReader::add_splits`].
     ///
     /// # Errors
     /// The task fails with the returned error.
@@ -267,8 +270,8 @@ pub trait SplitEnumerator: Send + 'static {
     fn start(&mut self) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Reacts to the registration of a subtask's reader; `_held` are the splits that the reader restored from a snapshot. Called
-    /// once per execution attempt; from this call on splits can be assigned to the subtask.
+    /// Reacts to the registration of a subtask's reader; `_held` are the splits that the reader has restored from a snapshot, which
+    /// must not be assigned again. Called once per execution attempt; from this call on splits can be assigned to the subtask.
     ///
     /// # Errors
     /// See [`SplitEnumerator::start`].
@@ -309,7 +312,7 @@ pub trait SplitEnumerator: Send + 'static {
         Ok(())
     }
     /// Releases the enumerator's resources. Called once: when the job has ended, before a new enumerator takes over, or after
-    /// [`SplitEnumerator::start`] failed.
+    /// [`SplitEnumerator::start`] failed. No other method is called afterwards.
     fn close(&mut self) {}
 }
 
@@ -320,8 +323,8 @@ pub trait SourceReader: Send + 'static {
     /// The type of the splits that the reader reads.
     type Split: SourceSplit;
 
-    /// Starts the reader. Called once, after [`SourceReader::add_splits`] with the splits of a snapshot (if there is one) and
-    /// before every other method.
+    /// Starts the reader. Called once, after [`SourceReader::add_splits`] with the splits of a snapshot (if there is one) and before
+    /// every other method. Not called if the subtask had read everything in the restored checkpoint.
     ///
     /// # Errors
     /// The task fails with the returned error, as it does with the errors of the other methods. A
@@ -329,7 +332,8 @@ pub trait SourceReader: Send + 'static {
     fn start(&mut self, _context: &mut ReaderContext<'_>) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Emits about `most` records at most, and returns within milliseconds. The result says when the reader is polled again.
+    /// Emits about `most` records at most, and returns within milliseconds. `most` is at most 1,024, and less for large records. The
+    /// result says when the reader is polled again.
     ///
     /// # Errors
     /// See [`SourceReader::start`].
@@ -349,7 +353,8 @@ pub trait SourceReader: Send + 'static {
         splits: Vec<Self::Split>,
         context: &mut ReaderContext<'_>,
     ) -> Result<(), BoxError>;
-    /// Records that the enumerator has no more splits for this subtask; its events end here too.
+    /// Records that the enumerator has no more splits for this subtask; its events end here too. Without an enumerator, called once at
+    /// the start.
     fn no_more_splits(&mut self);
     /// Handles an event that the enumerator sent with [`SplitEnumeratorContext::send_event`].
     ///
@@ -362,7 +367,7 @@ pub trait SourceReader: Send + 'static {
     ) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Takes the result of I/O that [`ReaderContext::spawn_io`] started with this ticket.
+    /// Takes the result of I/O that [`ReaderContext::spawn_io`] started with this ticket. The reader is polled afterwards.
     ///
     /// # Errors
     /// See [`SourceReader::start`].
@@ -374,7 +379,8 @@ pub trait SourceReader: Send + 'static {
     ) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Returns the splits that are not read to their ends, each with the position after the last record that was emitted.
+    /// Returns the splits that are not read to their ends, each with the position after the last record that was emitted. Called
+    /// between two polls. A split that is left out is not read again after a restore.
     ///
     /// # Errors
     /// The task fails with the returned error.
