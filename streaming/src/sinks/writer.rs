@@ -59,13 +59,13 @@ pub trait SinkWriter<T>: Send + 'static {
     fn open(&mut self, _context: &OperatorContext) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Writes a record, now or later.
+    /// Writes a record, now or later. A writer that cannot write now keeps the record.
     ///
     /// # Errors
     /// See [`SinkWriter::open`].
     fn write(&mut self, record: T, context: &WriterContext<'_>) -> Result<(), BoxError>;
-    /// Begins to write everything that was taken. Called before a checkpoint's barrier goes on, and with `_end_of_input` after
-    /// the last record.
+    /// Begins to write everything that was taken. Called before a checkpoint's barrier goes on, and once with `_end_of_input` after the
+    /// last record; the next call comes only after [`SinkWriter::is_flushing`] has become false.
     ///
     /// # Errors
     /// See [`SinkWriter::open`].
@@ -93,7 +93,7 @@ pub trait SinkWriter<T>: Send + 'static {
     fn close(&mut self) {}
 }
 
-/// The announcement of a writer, once it is prepared: see [`CommittingSinkWriter::announce`].
+/// A future of what a writer announces to the global committer, `None` for nothing: see [`CommittingSinkWriter::announce`].
 pub type Announcement<C> = BoxFuture<'static, Result<Option<C>, BoxError>>;
 
 /// A [`SinkWriter`] that prepares what it has written for a commit: the first of the two phases.
@@ -269,9 +269,9 @@ pub trait CommittingSinkWriter<T>: SinkWriter<T> {
     ) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Announces the writer to the sink's global committer: the future returns a committable that is not to be committed, but goes
-    /// to [`GlobalCommitter::check`](super::GlobalCommitter::check) at once. A writer can so have noticed at its start what would make each commit fail, for
-    /// example a folder that the global committer does not share. Called once, after [`SinkWriter::open`] and the restore, if
+    /// Announces the writer to the sink's global committer: the future returns a committable that is not to be committed, but goes to
+    /// [`GlobalCommitter::check`](super::GlobalCommitter::check) at once. So the job fails at its start for what would make each commit
+    /// fail, for example a folder that the global committer does not share. Called once, after [`SinkWriter::open`] and the restore, if
     /// the sink has a global committer; not called if the subtask had reached the end of its data in the restored checkpoint. The
     /// future runs beside the task. Barriers wait for it, records do not.
     ///

@@ -13,7 +13,8 @@ pub struct CollectRequest {
 }
 
 impl CollectRequest {
-    /// Encodes the request.
+    /// Returns the request's bytes, a version byte first, as [`Coordinator::handle_request`](crate::Coordinator::handle_request) takes
+    /// them.
     pub fn encode(&self) -> Vec<u8> {
         encode_one(&(VERSION, self.offset, self.max_bytes))
     }
@@ -41,7 +42,7 @@ pub struct CollectChunk {
 }
 
 impl CollectChunk {
-    /// Encodes the answer.
+    /// Returns the answer's bytes, a version byte first.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![VERSION];
         self.offset.encode(&mut out);
