@@ -46,11 +46,11 @@ use model::graph::StateDeclaration;
 pub trait State: Sized + Send + 'static {
     /// Returns the names, kinds and schemas of the fields. A field's number is its index here.
     fn declare() -> Vec<StateDeclaration>;
-    /// Returns the state of a key that has no state yet.
+    /// Returns the state of a key that has no state yet: all fields are empty.
     fn empty() -> Self;
-    /// Returns true if every field is empty.
+    /// Returns true if every field is empty: the key is then removed and takes no memory.
     fn holds_nothing(&self) -> bool;
-    /// Writes the rows of all fields.
+    /// Appends the rows of all fields to `rows`; the state is not changed.
     fn write(&self, rows: &mut RowWriter);
     /// Adds a row to the field with that number. Called once for each row, in the order in which they were written.
     ///
@@ -68,7 +68,8 @@ pub trait State: Sized + Send + 'static {
 pub trait StateField: Sized + Send + 'static {
     /// The kind's name in job graphs and snapshots: `value`, `list`, `map`, `reducing`, `aggregating` or `union-list`.
     const KIND: &'static str;
-    /// Returns the fingerprints of the types in the field by their role, such as `name` and `value` of a map.
+    /// Returns the fingerprints of the types in the field by their role, such as `name` and `value` of a map. A restore is refused if
+    /// one of them has changed.
     fn schemas() -> Vec<(&'static str, String)>;
     /// Returns the field of a key that has no state yet.
     fn empty() -> Self;
@@ -191,7 +192,7 @@ impl RowWriter {
     }
 }
 
-/// Writes the rows of one field.
+/// Writes the rows of one field of a key; made by [`RowWriter::fields`].
 #[derive(Debug)]
 pub struct FieldRows<'r> {
     field: u32,
