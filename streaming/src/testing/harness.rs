@@ -23,7 +23,10 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
-/// The test of an operator before it is opened: place, options, side outputs and snapshots.
+/// The test of an operator before it is opened: place, options, side outputs and snapshots. By default the operator is the only
+/// subtask, in attempt 0 of a job without options, and begins without state. Its clock stands at 0 until the test moves it. I/O that
+/// the operator begins is done before the call that asks for it returns, a question to its coordinator is answered with an error, and
+/// its folder for temporary files is the empty path, so that its files are in the working directory.
 ///
 /// ```
 /// use streaming::{
@@ -97,7 +100,8 @@ impl<T, Op: Operator<T>> HarnessBuilder<T, Op> {
 }
 
 impl<T: Send + 'static, Op: Operator<T>> HarnessBuilder<T, Op> {
-    /// Makes the operator subtask number `subtask`, from 0, of `of` subtasks. By default it is the only one.
+    /// Makes the operator subtask number `subtask`, from 0, of `of` subtasks (0 counts as 1). By default it is the only one. A keyed
+    /// operator then takes only records whose keys belong to that subtask.
     pub fn subtask(self, subtask: u32, of: u32) -> Self {
         Self { place: (subtask, of.max(1)), ..self }
     }
@@ -132,7 +136,7 @@ impl<T: Send + 'static, Op: Operator<T>> HarnessBuilder<T, Op> {
         self.gathered.insert(tag.name(), Box::new(gathered));
         self
     }
-    /// Interrupts every step of the operator behind its first record, as mail to the task does.
+    /// Interrupts every step of the operator after its first record, as mail to the task does. The results must be the same.
     pub fn interrupted(self) -> Self {
         self.interrupt.raise();
         self
@@ -141,7 +145,7 @@ impl<T: Send + 'static, Op: Operator<T>> HarnessBuilder<T, Op> {
     ///
     /// # Errors
     /// Fails with the operator's own error, for example when a snapshot is not its own, and for windows that are impossible, such as
-    /// windows without length.
+    /// windows without length ([`TaskError::Deployment`]).
     pub fn open(self) -> Result<OperatorHarness<T, Op>, TaskError> {
         if let Some(mistake) = self.mistake {
             return Err(TaskError::Deployment(mistake.to_owned()));
@@ -169,7 +173,8 @@ impl<T: Send + 'static, Op: Operator<T>> HarnessBuilder<T, Op> {
     }
 }
 
-/// The opened test of an operator. Everything that is passed in is processed before the call returns.
+/// The opened test of an operator; made by [`HarnessBuilder::open`]. Everything that is passed in is processed before the call returns.
+/// After an error the test must not be used again.
 pub struct OperatorHarness<T, Op: Operator<T>> {
     link: Link<T, Op>,
     pub(super) host: Arc<Host>,
@@ -194,7 +199,7 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
     pub fn push_at(&mut self, record: T, timestamp: i64) -> Result<(), TaskError> {
         self.push_batch([(record, timestamp)])
     }
-    /// Passes in records as one batch, each with its event time in milliseconds since 1970.
+    /// Passes in records as one batch, each with its event time in milliseconds since 1970, or [`NO_TIME`](crate::batch::NO_TIME).
     ///
     /// # Errors
     /// Fails with the error of the operator.
@@ -234,7 +239,7 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
         self.watermark(i64::MAX)?;
         self.event(StreamEvent::EndOfInput)
     }
-    /// Closes the operator, as a task does after the end of input.
+    /// Closes the operator, as a task does after the end of input. A test that is only dropped does not close its operator.
     ///
     /// # Errors
     /// Fails with the error of the operator.
@@ -269,7 +274,8 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
         })?;
         Ok(gathered.take_records().into_iter().map(|(record, _)| record).collect())
     }
-    /// Takes a checkpoint and returns the operator's snapshots in it; none if the operator has no state.
+    /// Takes a checkpoint, with the number after that of the last one, and returns the operator's snapshots in it; none if the operator
+    /// has no state. The operator is not told that the checkpoint is complete.
     ///
     /// # Errors
     /// Fails with the error of the operator.
@@ -406,14 +412,14 @@ where
 }
 
 impl<T: Send + 'static, Op: Operator<T> + InspectBroadcast> OperatorHarness<T, Op> {
-    /// Returns the broadcast state.
+    /// Returns the broadcast state as the operator's subtask has it now.
     pub fn broadcast_state(&self) -> &Op::State {
         self.link.operator().broadcast_state()
     }
 }
 
 impl<T: Send + 'static, Op: Operator<T> + InspectOperatorState> OperatorHarness<T, Op> {
-    /// Returns the state of the subtask. It is mutable because lists are read with `&mut`.
+    /// Returns the state of the subtask, which the test may also change. It is mutable because lists are read with `&mut`.
     pub fn operator_state(&mut self) -> &mut Op::State {
         self.link.operator_mut().operator_state()
     }

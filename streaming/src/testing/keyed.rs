@@ -163,7 +163,8 @@ impl<T: Send + 'static, S: KeySelector<T>> KeyedTest<T, S> {
     {
         self.process(StatefulFlatMap::new(function))
     }
-    /// Prepares the test of a computation over windows.
+    /// Prepares the test of a computation over windows. For impossible windows [`HarnessBuilder::open`] fails, where building a program
+    /// would.
     pub fn window<W: WindowAssigner<T>>(self, assigner: W) -> WindowedTest<T, S, W>
     where
         T: Record,

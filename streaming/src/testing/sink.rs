@@ -20,7 +20,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// The snapshots of a sink in one checkpoint, of which [`SinkHarnessBuilder::restore`] restores a sink.
+/// The snapshots of all operators of a sink in one checkpoint; [`SinkHarnessBuilder::restore`] restores a sink from them.
 #[derive(Debug, Clone, Default)]
 pub struct SinkSnapshot {
     writers: Vec<Vec<u8>>,
@@ -28,7 +28,8 @@ pub struct SinkSnapshot {
     global_committer: Vec<Vec<u8>>,
 }
 
-/// The test of a sink before it is opened.
+/// The test of a sink before it is opened; made by [`sink`]. By default the sink has one subtask, in attempt 0 of a job without
+/// options.
 pub struct SinkHarnessBuilder<T, S> {
     sink: Shared<S>,
     job: JobId,
@@ -80,7 +81,7 @@ pub fn sink<T, S: Sink<T>>(sink: S) -> SinkHarnessBuilder<T, S> {
 }
 
 impl<T: Send + 'static, S: Sink<T>> SinkHarnessBuilder<T, S> {
-    /// Sets the number of subtasks, 1 by default.
+    /// Sets the number of subtasks, 1 by default (0 counts as 1).
     pub fn subtasks(self, parallelism: u32) -> Self {
         Self { parallelism: parallelism.max(1), ..self }
     }
@@ -92,7 +93,7 @@ impl<T: Send + 'static, S: Sink<T>> SinkHarnessBuilder<T, S> {
     pub fn job(self, job: u128) -> Self {
         Self { job: JobId(job), ..self }
     }
-    /// Sets an option of the job.
+    /// Sets an option of the job, which the operators' contexts return.
     pub fn option(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.options.insert(key.into(), value.into());
         self
@@ -145,7 +146,8 @@ impl<T: Send + 'static, S: Sink<T>> SinkHarnessBuilder<T, S> {
 /// The opened test of one of a sink's committers.
 type CommitterHarness<T, S, Op> = OperatorHarness<Prepared<<S as Sink<T>>::Committable>, Op>;
 
-/// The opened test of a sink. Everything that is passed in is processed before the call returns.
+/// The opened test of a sink; made by [`SinkHarnessBuilder::open`]. Everything that is passed in is processed before the call returns,
+/// and what the writers emit goes to the committers at once. After an error the test must not be used again.
 pub struct SinkHarness<T: Send + 'static, S: Sink<T>> {
     writers: Vec<OperatorHarness<T, SinkWriterOperator<T, S>>>,
     committers: Vec<CommitterHarness<T, S, CommitterOf<T, S>>>,
@@ -192,8 +194,9 @@ impl<T: Send + 'static, S: Sink<T>> SinkHarness<T, S> {
         self.committers.iter_mut().try_for_each(OperatorHarness::end_of_input)?;
         self.global.iter_mut().try_for_each(OperatorHarness::end_of_input)
     }
-    /// Passes in the barrier of a checkpoint and returns the snapshots of all operators. `last` marks the job's final checkpoint,
-    /// which comes after [`SinkHarness::end_of_input`].
+    /// Passes in the barrier of a checkpoint and returns the snapshots of all operators. Nothing of it is committed before
+    /// [`SinkHarness::notify_complete`]. Numbers of checkpoints must ascend. `last` marks the job's final checkpoint, which comes after
+    /// [`SinkHarness::end_of_input`].
     ///
     /// # Errors
     /// Fails with the error of the sink.

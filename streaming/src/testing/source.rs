@@ -26,8 +26,8 @@ use std::{
 /// Records that one poll of the reader may emit.
 const BUDGET: usize = 1_024;
 
-/// Prepares the test of a source: one subtask's reader and the enumerator, without watermarks. No other subtask registers with
-/// the enumerator. [`Source`] has an example.
+/// Prepares the test of a source: one subtask's reader and the enumerator, without watermarks. No other subtask registers with the
+/// enumerator. Nothing is opened before [`SourceHarnessBuilder::open`]. [`Source`] has an example.
 pub fn source<S: Source>(source: S) -> SourceHarnessBuilder<S, SourceTimestamps, NoWatermarks> {
     SourceHarnessBuilder {
         source,
@@ -68,7 +68,7 @@ where
         let Self { source, place, options, restore, .. } = self;
         SourceHarnessBuilder { source, watermarks: strategy, place, options, restore }
     }
-    /// Makes the reader subtask number `subtask`, from 0, of `of` subtasks. By default it is the only one.
+    /// Makes the reader subtask number `subtask`, from 0, of `of` subtasks (0 counts as 1). By default it is the only one.
     pub fn subtask(self, subtask: u32, of: u32) -> Self {
         Self { place: (subtask, of.max(1)), ..self }
     }
@@ -183,7 +183,8 @@ pub struct SourceHarness<S: Source> {
 }
 
 impl<S: Source> SourceHarness<S> {
-    /// Polls the reader once. Returns true if the reader has more to read at once, or was sent something by the enumerator.
+    /// Polls the reader once, for at most 1,024 records. Returns true if the reader has more to read at once, or was sent something by
+    /// the enumerator.
     ///
     /// # Errors
     /// Fails with the error of the reader or the enumerator.
@@ -194,7 +195,7 @@ impl<S: Source> SourceHarness<S> {
         self.head.flush(true)?;
         Ok(self.work_off()? || progress == Progress::Busy)
     }
-    /// Polls the reader until it has ended or waits.
+    /// Polls the reader until it has ended or waits. Does not return for a source that always has more to read.
     ///
     /// # Errors
     /// Fails as [`SourceHarness::poll`] does.
@@ -246,7 +247,8 @@ impl<S: Source> SourceHarness<S> {
         given_back.map_err(|why| self.coordinator_error(why))?;
         self.work_off().map(drop)
     }
-    /// Takes a checkpoint of the enumerator, then of the reader, and notifies both that it is complete.
+    /// Takes a checkpoint of the enumerator, then of the reader, and notifies both that it is complete. Checkpoints are numbered from
+    /// 1.
     ///
     /// # Errors
     /// Fails with the source's error, or when the reader has not confirmed what the enumerator has sent.

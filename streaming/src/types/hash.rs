@@ -34,7 +34,7 @@ impl KeyHasher {
         Self { state: SEED }
     }
 
-    /// Feeds a number of 64 bits.
+    /// Feeds a number of 64 bits; the order of calls matters.
     #[inline]
     pub fn write_u64(&mut self, value: u64) {
         self.state = fold(self.state ^ value, K1);
@@ -59,7 +59,7 @@ impl KeyHasher {
         self.state = fold(low ^ self.state, high ^ K2 ^ (bytes.len() as u64));
     }
 
-    /// Returns the hash of everything that was fed so far.
+    /// Returns the hash of everything that was fed so far; more can be fed afterwards.
     #[inline]
     pub fn finish(&self) -> u64 {
         fold(self.state, K2)

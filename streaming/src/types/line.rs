@@ -32,7 +32,7 @@ use std::io::Write;
     note = "`map` it to a string, a number, bytes or a tuple of these, or implement `ToLine`"
 )]
 pub trait ToLine {
-    /// Appends the record as text, without the line's end.
+    /// Appends the record as text, without the line's end. The text must not contain a line end: readers would see two records.
     fn write_line(&self, out: &mut Vec<u8>);
 }
 

@@ -116,9 +116,11 @@ pub enum CodecError {
     note = "add `#[derive(Clone, FlottType)]` (values of state need no `Clone`), or wrap a type that has serde's traits in `Serde`"
 )]
 pub trait FlottType: Sized + Send + 'static {
-    /// Returns the type's name for people, the same in every process: `string`, `(string, u64)`, `Order`.
+    /// Returns the type's name for people, the same in every process: `string`, `(string, u64)`, `Order`. It is in job graphs and error
+    /// messages, and need not be unique.
     fn type_name() -> String;
-    /// Adds the type's structure to `schema`, whose hash is the fingerprint.
+    /// Adds the type's structure to `schema`, whose hash is the fingerprint. Types that are encoded differently must add different
+    /// texts: a restore is refused if the fingerprint has changed.
     fn describe(schema: &mut Schema);
     /// Appends the encoded value, which must be at least one byte.
     fn encode(&self, out: &mut Vec<u8>);
@@ -129,7 +131,8 @@ pub trait FlottType: Sized + Send + 'static {
     fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError>;
     /// Feeds the value to the hash of keys. Equal keys must feed the same, in every version of the program.
     fn hash_key(&self, hasher: &mut KeyHasher);
-    /// Returns the estimated size in memory, in bytes, with what the value owns on the heap.
+    /// Returns the estimated size in memory, in bytes, with what the value owns on the heap. It bounds how many records are in a batch.
+    /// By default only the size of the value itself.
     fn weight(&self) -> usize {
         size_of::<Self>()
     }

@@ -13,7 +13,7 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Returns the structure of type `T` as text.
+    /// Returns the structure of type `T` as text, of which [`fingerprint`] is the hash.
     pub fn of<T: FlottType>() -> String {
         let mut schema = Self::default();
         T::describe(&mut schema);
@@ -61,7 +61,7 @@ impl Schema {
     }
 }
 
-/// Returns the fingerprint of a type's structure: 16 hex digits.
+/// Returns the fingerprint of a type's structure: the first 8 bytes of the SHA-256 of [`Schema::of`], as 16 lower-case hex digits.
 pub fn fingerprint<T: FlottType>() -> String {
     let digest = Sha256::digest(Schema::of::<T>().as_bytes());
     digest.iter().take(8).map(|b| format!("{b:02x}")).collect()
