@@ -252,7 +252,7 @@ impl<S: SourceSplit> SplitEnumeratorContext<S> {
     /// Tells a subtask that it gets no more splits. Nothing else can be sent to this attempt afterwards; a repetition does nothing.
     ///
     /// # Errors
-    /// See [`SplitEnumeratorContext::assign_splits`].
+    /// Returns [`NotRegistered`] if no reader of the subtask is registered; nothing is sent then.
     pub fn no_more_splits(&self, subtask: u32) -> Result<(), NotRegistered> {
         self.shared.say(subtask, ToReader::NoMoreSplits)
     }
@@ -260,7 +260,7 @@ impl<S: SourceSplit> SplitEnumeratorContext<S> {
     /// Sends an event that the source defines to a subtask's [`SourceReader::handle_source_event`](super::SourceReader).
     ///
     /// # Errors
-    /// See [`SplitEnumeratorContext::assign_splits`].
+    /// Returns [`NotRegistered`] if no reader of the subtask is registered, or it was told that no more splits follow.
     pub fn send_event(&self, subtask: u32, event: Vec<u8>) -> Result<(), NotRegistered> {
         self.shared.say(subtask, ToReader::Event(event))
     }

@@ -7,7 +7,7 @@ const LONGEST_LINE: usize = 256 << 20;
 /// Smallest size of the buffer in bytes; half of it is the least room that is offered.
 const BLOCK: usize = 256 << 10;
 
-/// The error of a line that is longer than 256 MiB.
+/// The error of a [`LineBuffer`] in which a line is longer than 256 MiB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("a line is longer than {} MiB", LONGEST_LINE >> 20)]
 pub struct LineTooLong;
@@ -95,7 +95,7 @@ impl LineBuffer {
         self.bytes.get(rest).unwrap_or_default()
     }
 
-    /// Drops the buffer's contents.
+    /// Drops the buffer's contents and keeps its memory.
     pub fn clear(&mut self) {
         (self.start, self.searched, self.filled) = (0, 0, 0);
     }

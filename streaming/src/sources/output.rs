@@ -45,7 +45,7 @@ impl<T: Record> ReaderOutput<T> {
         Self { out, times, pending, load, left, split: String::new(), now_ms: 0 }
     }
 
-    /// Emits a record that belongs to no split and has no event time.
+    /// Emits a record that belongs to no split and has no event time of its own; the source's watermark strategy may give it one.
     #[inline]
     pub fn collect(&mut self, record: T) {
         self.collect_at(record, NO_TIME);
@@ -61,7 +61,7 @@ impl<T: Record> ReaderOutput<T> {
         self.push(record, timestamp);
     }
 
-    /// Emits records that belong to no split and have no event times, in their order.
+    /// Emits records that belong to no split and have no event times of their own, in their order.
     pub fn collect_all(&mut self, records: impl IntoIterator<Item = T>) {
         self.turn_to("");
         self.push_all(records.into_iter());
@@ -75,7 +75,7 @@ impl<T: Record> ReaderOutput<T> {
     }
 
     /// Records that a split was read to its end, so that it no longer holds back the subtask's watermark. Must be called after the
-    /// split's last record was emitted. Does nothing if the source has no watermark strategy.
+    /// split's last record was emitted.
     pub fn release_split(&mut self, id: &str) {
         self.pass_pending();
         self.do_or_leave(Left::Release(id.to_owned()));
@@ -229,13 +229,13 @@ impl<T: Record> ReaderOutput<T> {
     }
 }
 
-/// The output of one split; see [`ReaderOutput::split`].
+/// The output of one split, to which a reader emits the split's records; made by [`ReaderOutput::split`].
 pub struct SplitOutput<'a, T> {
     out: &'a mut ReaderOutput<T>,
 }
 
 impl<T: Record> SplitOutput<'_, T> {
-    /// Emits a record without an event time of its own.
+    /// Emits a record without an event time of its own; the source's watermark strategy may give it one.
     #[inline]
     pub fn collect(&mut self, record: T) {
         self.out.push(record, NO_TIME);
@@ -252,23 +252,24 @@ impl<T: Record> SplitOutput<'_, T> {
         self.out.push_all(records.into_iter());
     }
 
-    /// Returns whether the reader should return from this call and go on in the next one, as [`ReaderOutput::is_stopped`] does.
+    /// Returns true if the reader should return from this call and go on in the next one, because the rest of the chain takes nothing
+    /// more for now or the step should end.
     #[inline]
     pub fn is_stopped(&self) -> bool {
         self.out.is_stopped()
     }
 
     /// Sets this split's watermark to `ms`, in milliseconds since 1970: no record of the split with an event time up to `ms` may
-    /// follow. For sources that know this better than a generator. Ends the split's idleness; a watermark below the split's current one
-    /// is ignored. Does nothing if the source has no watermark strategy.
+    /// follow. For sources that know this better than a generator. Works with every strategy, also
+    /// [`WatermarkStrategy::no_watermarks`](crate::time::WatermarkStrategy::no_watermarks). Ends the split's idleness; a watermark
+    /// below the split's current one is ignored.
     pub fn emit_watermark(&mut self, ms: i64) {
         self.out.pass_pending();
         let split = self.out.split.clone();
         self.out.do_or_leave(Left::Watermark(split, ms));
     }
 
-    /// Marks this split as idle: it does not hold back the subtask's watermark until its next record or watermark. Does nothing if the
-    /// source has no watermark strategy.
+    /// Marks this split as idle: it does not hold back the subtask's watermark until its next record or watermark.
     pub fn mark_idle(&mut self) {
         self.out.pass_pending();
         let split = self.out.split.clone();
@@ -326,7 +327,7 @@ impl<'a> ReaderContext<'a> {
     pub fn spawn_io(&mut self, work: BoxFuture<'static, Result<Vec<u8>, String>>, ticket: u32) {
         self.operator.spawn_io(work, ticket & !OWN_TICKETS);
     }
-    /// Asks that the reader is polled again in `after` (a part of a millisecond is ignored), or earlier. While an earlier timer is
+    /// Asks that the reader is polled again in `after` (rounded down to whole milliseconds), or earlier. While an earlier timer is
     /// pending, a later one is ignored: the reader asks again when it is polled.
     pub fn wake_after(&mut self, after: Duration) {
         let wait_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
@@ -354,7 +355,7 @@ impl<'a> ReaderContext<'a> {
     pub fn parallelism(&self) -> u32 {
         self.operator.parallelism()
     }
-    /// Returns the value of a job option, `None` if it is not set.
+    /// Returns the value of the job option `key` as text, unparsed; `None` if neither client nor program sets it.
     pub fn option(&self, key: &str) -> Option<&str> {
         self.operator.option(key)
     }

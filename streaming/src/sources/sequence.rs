@@ -151,7 +151,7 @@ impl Source for SequenceSource {
     }
 }
 
-/// The reader of a [`SequenceSource`].
+/// The reader of a [`SequenceSource`] in one subtask: emits every n-th number, from the subtask's first one on.
 #[derive(Debug)]
 pub struct SequenceReader {
     source: SequenceSource,

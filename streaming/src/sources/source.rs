@@ -9,7 +9,7 @@ use crate::{
 };
 use model::graph::StateDeclaration;
 
-/// Whether a source ends by itself.
+/// Says whether a source ends by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Boundedness {
     /// The input has an end; the source finishes there.
@@ -35,7 +35,7 @@ pub enum ReadProgress {
     /// No input is available: the reader is polled again after an event that it asked its context for (a timer, I/O, splits, an
     /// event of the enumerator), or earlier.
     Waiting,
-    /// All input was read: the subtask emits the final watermark and finishes. The reader is not polled again.
+    /// All input was read and no split follows: the subtask emits the final watermark and finishes. The reader is not polled again.
     Ended,
 }
 
@@ -194,7 +194,7 @@ pub enum ReadProgress {
 pub trait Source: Send + 'static {
     /// The type of the records that the readers emit.
     type Record: Record;
-    /// The type of the parts into which the input is divided.
+    /// The type of the parts into which the input is divided; each part is read by one subtask.
     type Split: SourceSplit;
     /// The type of the enumerator that assigns splits; [`NoEnumerator`](super::NoEnumerator) if nothing has to be assigned at
     /// run time.
@@ -263,10 +263,10 @@ pub trait SplitEnumerator: Send + 'static {
     #[doc(hidden)]
     const COORDINATED: bool = true;
 
-    /// Starts the enumerator. Called once, before every other method.
+    /// Starts the enumerator. Called once, before every other method, on the enumerator's thread, as they are.
     ///
     /// # Errors
-    /// The job fails with the returned error, as it does with the errors of the other methods.
+    /// A returned error fails the source: the job restarts it, or fails if its restart strategy says so.
     fn start(&mut self) -> Result<(), BoxError> {
         Ok(())
     }
@@ -274,14 +274,14 @@ pub trait SplitEnumerator: Send + 'static {
     /// must not be assigned again. Called once per execution attempt; from this call on splits can be assigned to the subtask.
     ///
     /// # Errors
-    /// See [`SplitEnumerator::start`].
+    /// A returned error fails the source: the job restarts it, or fails if its restart strategy says so.
     fn add_reader(&mut self, _subtask: u32, _held: Vec<Self::Split>) -> Result<(), BoxError> {
         Ok(())
     }
     /// Handles a reader's request for splits. Splits, or [`SplitEnumeratorContext::no_more_splits`], may be sent now or later.
     ///
     /// # Errors
-    /// See [`SplitEnumerator::start`].
+    /// A returned error fails the source: the job restarts it, or fails if its restart strategy says so.
     fn handle_split_request(&mut self, subtask: u32) -> Result<(), BoxError>;
     /// Takes back the splits that were assigned to an attempt of a subtask since the last complete checkpoint, because a later attempt
     /// has taken its place at this enumerator. That is rare: a failure creates a new enumerator, whose restored state has such
@@ -289,12 +289,12 @@ pub trait SplitEnumerator: Send + 'static {
     /// successor, and was answered with splits. Not called if there are none.
     ///
     /// # Errors
-    /// See [`SplitEnumerator::start`].
+    /// A returned error fails the source: the job restarts it, or fails if its restart strategy says so.
     fn add_splits_back(&mut self, splits: Vec<Self::Split>, subtask: u32) -> Result<(), BoxError>;
     /// Handles an event that a subtask's reader sent with [`ReaderContext::send_event`].
     ///
     /// # Errors
-    /// See [`SplitEnumerator::start`].
+    /// A returned error fails the source: the job restarts it, or fails if its restart strategy says so.
     fn handle_source_event(&mut self, _subtask: u32, _event: Vec<u8>) -> Result<(), BoxError> {
         Ok(())
     }
@@ -302,12 +302,13 @@ pub trait SplitEnumerator: Send + 'static {
     /// discovered. Called before any subtask takes its snapshot of the checkpoint.
     ///
     /// # Errors
-    /// The checkpoint and the job fail with the returned error.
+    /// A returned error fails the checkpoint and the source: the job restarts the source, or fails if its restart strategy says so.
     fn snapshot_state(&mut self, checkpoint: u64) -> Result<Self::Checkpoint, BoxError>;
-    /// Records that a checkpoint is complete on all subtasks and coordinators.
+    /// Records that a checkpoint is complete on all subtasks and coordinators, so that the job never continues from an earlier one by
+    /// itself.
     ///
     /// # Errors
-    /// See [`SplitEnumerator::start`].
+    /// A returned error fails the source: the job restarts it, or fails if its restart strategy says so.
     fn notify_checkpoint_complete(&mut self, _checkpoint: u64) -> Result<(), BoxError> {
         Ok(())
     }
@@ -336,18 +337,18 @@ pub trait SourceReader: Send + 'static {
     /// result says when the reader is polled again.
     ///
     /// # Errors
-    /// See [`SourceReader::start`].
+    /// A returned error fails the task.
     fn poll_next(
         &mut self,
         most: usize,
         out: &mut ReaderOutput<Self::Record>,
         context: &mut ReaderContext<'_>,
     ) -> Result<ReadProgress, BoxError>;
-    /// Adds splits, from a snapshot or from the enumerator. The splits of a snapshot are added before every other call, even if the
-    /// snapshot contains none.
+    /// Adds splits to those that the reader reads, from a snapshot or from the enumerator. The splits of a snapshot are added before
+    /// every other call, even if the snapshot contains none.
     ///
     /// # Errors
-    /// See [`SourceReader::start`].
+    /// A returned error fails the task.
     fn add_splits(
         &mut self,
         splits: Vec<Self::Split>,
@@ -359,7 +360,7 @@ pub trait SourceReader: Send + 'static {
     /// Handles an event that the enumerator sent with [`SplitEnumeratorContext::send_event`].
     ///
     /// # Errors
-    /// See [`SourceReader::start`].
+    /// A returned error fails the task.
     fn handle_source_event(
         &mut self,
         _event: Vec<u8>,
@@ -370,7 +371,7 @@ pub trait SourceReader: Send + 'static {
     /// Takes the result of I/O that [`ReaderContext::spawn_io`] started with this ticket. The reader is polled afterwards.
     ///
     /// # Errors
-    /// See [`SourceReader::start`].
+    /// A returned error fails the task.
     fn io_done(
         &mut self,
         _ticket: u32,
@@ -388,7 +389,7 @@ pub trait SourceReader: Send + 'static {
     /// Records that a checkpoint is complete everywhere: input read before it can be acknowledged to the source's system.
     ///
     /// # Errors
-    /// See [`SourceReader::start`].
+    /// A returned error fails the task.
     fn notify_checkpoint_complete(&mut self, _checkpoint: u64) -> Result<(), BoxError> {
         Ok(())
     }

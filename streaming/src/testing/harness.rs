@@ -188,21 +188,21 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
     /// Passes in a record without an event time.
     ///
     /// # Errors
-    /// Fails with the error of the operator.
+    /// Returns the error with which the operator's task would fail: [`TaskError::User`] for one of a function.
     pub fn push(&mut self, record: T) -> Result<(), TaskError> {
         self.push_batch([(record, NO_TIME)])
     }
     /// Passes in a record with an event time, in milliseconds since 1970.
     ///
     /// # Errors
-    /// Fails with the error of the operator.
+    /// Returns the error with which the operator's task would fail: [`TaskError::User`] for one of a function.
     pub fn push_at(&mut self, record: T, timestamp: i64) -> Result<(), TaskError> {
         self.push_batch([(record, timestamp)])
     }
     /// Passes in records as one batch, each with its event time in milliseconds since 1970, or [`NO_TIME`](crate::batch::NO_TIME).
     ///
     /// # Errors
-    /// Fails with the error of the operator.
+    /// Returns the error with which the operator's task would fail: [`TaskError::User`] for one of a function.
     pub fn push_batch(
         &mut self,
         records: impl IntoIterator<Item = (T, i64)>,
@@ -215,7 +215,7 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
     /// Passes in a watermark: no record with an event time of at most `ms` milliseconds follows.
     ///
     /// # Errors
-    /// Fails with the error of the operator.
+    /// Returns the error with which the operator's task would fail: [`TaskError::User`] for one of a function.
     pub fn watermark(&mut self, ms: i64) -> Result<(), TaskError> {
         self.event(StreamEvent::Watermark(ms))
     }
@@ -223,7 +223,7 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
     /// never goes back.
     ///
     /// # Errors
-    /// Fails with the error of the operator.
+    /// Returns the error with which the operator's task would fail: [`TaskError::User`] for one of a function.
     pub fn advance_clock_to(&mut self, ms: u64) -> Result<(), TaskError> {
         while let Some(ticket) = self.host.next_timer(ms) {
             self.deliver(ticket)?;
@@ -234,7 +234,7 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
     /// Passes in the final watermark, then the end of bounded input. Where the operator waits for a timer, the clock moves to it.
     ///
     /// # Errors
-    /// Fails with the error of the operator.
+    /// Returns the error with which the operator's task would fail: [`TaskError::User`] for one of a function.
     pub fn end_of_input(&mut self) -> Result<(), TaskError> {
         self.watermark(i64::MAX)?;
         self.event(StreamEvent::EndOfInput)
@@ -242,7 +242,7 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
     /// Closes the operator, as a task does after the end of input. A test that is only dropped does not close its operator.
     ///
     /// # Errors
-    /// Fails with the error of the operator.
+    /// Returns the error with which the operator's task would fail: [`TaskError::User`] for one of a function.
     pub fn close(mut self) -> Result<(), TaskError> {
         self.link.close()
     }
@@ -278,7 +278,7 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
     /// has no state. The operator is not told that the checkpoint is complete.
     ///
     /// # Errors
-    /// Fails with the error of the operator.
+    /// Returns the error with which the operator's task would fail: [`TaskError::User`] for one of a function.
     pub fn snapshot(&mut self) -> Result<Vec<Vec<u8>>, TaskError> {
         self.barrier(self.checkpoint + 1, false)
     }
@@ -286,7 +286,7 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
     /// marks the job's final checkpoint, which comes after [`OperatorHarness::end_of_input`].
     ///
     /// # Errors
-    /// Fails with the error of the operator.
+    /// Returns the error with which the operator's task would fail: [`TaskError::User`] for one of a function.
     pub fn barrier(&mut self, checkpoint: u64, last: bool) -> Result<Vec<Vec<u8>>, TaskError> {
         self.checkpoint = checkpoint;
         self.event(StreamEvent::Barrier(Barrier { checkpoint, triggered_ms: 0, last }))?;
@@ -294,10 +294,10 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
         let snapshots = self.shared.take_snapshots(checkpoint);
         Ok(snapshots.iter().map(|(_, chunks)| join_chunks(chunks)).collect())
     }
-    /// Tells the operator that a checkpoint is complete in the whole job.
+    /// Tells the operator that a checkpoint is complete in the whole job, so that it commits what it has prepared for it.
     ///
     /// # Errors
-    /// Fails with the error of the operator.
+    /// Returns the error with which the operator's task would fail: [`TaskError::User`] for one of a function.
     pub fn notify_complete(&mut self, checkpoint: u64) -> Result<(), TaskError> {
         self.link.notify_complete(checkpoint)?;
         self.work_off()
@@ -306,19 +306,21 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
     pub fn is_committing(&self) -> bool {
         self.link.is_committing()
     }
-    /// Ends the test as a task ends that has failed or was cancelled: the operator is disposed of and not closed.
+    /// Ends the test as a task ends that has failed: the operator is disposed of ([`Operator::dispose`]) and not closed; a function's
+    /// `close` is called.
     pub fn fail(mut self) {
         self.link.dispose();
     }
 
-    /// Ends the test as a task ends that the JobMaster has cancelled, with all tasks that it works with.
+    /// Ends the test as a task ends that the JobMaster has cancelled, with all tasks that it works with: as [`OperatorHarness::fail`],
+    /// but a sink's writer is first told to withdraw its announcement.
     pub fn cancel(self) {
         self.shared.cancelled.store(true, Ordering::Relaxed);
         self.fail();
     }
 
-    /// Returns the value of a metric of the operator, by the name that its function gave it; `None` if there is none of that name.
-    /// `stateBytes` is the memory of the tables and timers of its keyed state; see [`Operator::state_bytes`].
+    /// Returns the value of a counter or gauge of the operator, by the name that its function gave it; `None` if there is none of that
+    /// name. `stateBytes` is the memory of the tables and timers of its keyed state; see [`Operator::state_bytes`].
     pub fn metric(&self, name: &str) -> Option<i64> {
         let of_task = self.shared.counters.functions.values();
         of_task.get(&format!("{}.{name}", host::OPERATOR)).copied()
@@ -384,28 +386,28 @@ where
     /// Passes in a record of the first input without an event time.
     ///
     /// # Errors
-    /// Fails with the error of the operator.
+    /// Returns the error with which the operator's task would fail: [`TaskError::User`] for one of a function.
     pub fn push1(&mut self, record: A) -> Result<(), TaskError> {
         self.push(Either::Left(record))
     }
     /// Passes in a record of the first input with an event time, in milliseconds since 1970.
     ///
     /// # Errors
-    /// Fails with the error of the operator.
+    /// Returns the error with which the operator's task would fail: [`TaskError::User`] for one of a function.
     pub fn push1_at(&mut self, record: A, timestamp: i64) -> Result<(), TaskError> {
         self.push_at(Either::Left(record), timestamp)
     }
     /// Passes in a record of the second input, or of the broadcast stream, without an event time.
     ///
     /// # Errors
-    /// Fails with the error of the operator.
+    /// Returns the error with which the operator's task would fail: [`TaskError::User`] for one of a function.
     pub fn push2(&mut self, record: B) -> Result<(), TaskError> {
         self.push(Either::Right(record))
     }
     /// Passes in a record of the second input, or of the broadcast stream, with an event time in milliseconds since 1970.
     ///
     /// # Errors
-    /// Fails with the error of the operator.
+    /// Returns the error with which the operator's task would fail: [`TaskError::User`] for one of a function.
     pub fn push2_at(&mut self, record: B, timestamp: i64) -> Result<(), TaskError> {
         self.push_at(Either::Right(record), timestamp)
     }

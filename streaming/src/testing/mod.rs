@@ -370,7 +370,8 @@ type KeyedBroadcast<A, B, K, S, F, V> = BroadcastOperator<KeyedReading<A, B, K, 
 type KeyedBroadcastBuilder<A, B, K, S, F, V> =
     HarnessBuilder<Either<A, B>, KeyedBroadcast<A, B, K, S, F, V>>;
 
-/// Prepares the test of a [`KeyedBroadcastProcessFunction`] whose key is a part of the record.
+/// Prepares the test of a [`KeyedBroadcastProcessFunction`] whose key is a part of the record: [`OperatorHarness::push1`] passes in
+/// records of the keyed stream, [`OperatorHarness::push2`] those of the broadcast stream.
 ///
 /// ```
 /// use streaming::{TaskError, operators::KeyedBroadcastProcessFunction, testing};

@@ -117,7 +117,7 @@ impl<T: Send + 'static, S: Sink<T>> SinkHarnessBuilder<T, S> {
     /// Opens the sink and returns its test. What a restored snapshot holds is committed when this returns.
     ///
     /// # Errors
-    /// Fails with the sink's own error.
+    /// Returns the error with which a task of the sink would fail when it opens, or when it commits what was restored.
     pub fn open(self) -> Result<SinkHarness<T, S>, TaskError> {
         let (commits, commits_globally) = two_phase::commits::<T, S>();
         let places = || (0..self.parallelism).map(|subtask| (subtask, self.parallelism));
@@ -159,14 +159,14 @@ impl<T: Send + 'static, S: Sink<T>> SinkHarness<T, S> {
     /// Passes a record without an event time to the writer of a subtask, from 0.
     ///
     /// # Errors
-    /// Fails with the error of the sink, or if there is no such subtask.
+    /// Returns the error with which the writer's task would fail, or [`TaskError::Deployment`] if there is no such subtask.
     pub fn push(&mut self, subtask: u32, record: T) -> Result<(), TaskError> {
         self.push_at(subtask, record, NO_TIME)
     }
     /// Passes a record to the writer of a subtask, from 0, with an event time in milliseconds since 1970.
     ///
     /// # Errors
-    /// Fails with the error of the sink, or if there is no such subtask.
+    /// Returns the error with which the writer's task would fail, or [`TaskError::Deployment`] if there is no such subtask.
     pub fn push_at(&mut self, subtask: u32, record: T, timestamp: i64) -> Result<(), TaskError> {
         let writer = self.writers.get_mut(subtask as usize).ok_or_else(|| {
             TaskError::Deployment(format!("the sink under test has no subtask {subtask}"))
@@ -177,7 +177,7 @@ impl<T: Send + 'static, S: Sink<T>> SinkHarness<T, S> {
     /// Moves the clock of all subtasks to `ms` milliseconds since 1970, and fires each timer that is due on the way.
     ///
     /// # Errors
-    /// Fails with the error of the sink.
+    /// Returns the error with which a task of the sink would fail: [`TaskError::Output`] if a commit can never succeed.
     pub fn advance_clock_to(&mut self, ms: u64) -> Result<(), TaskError> {
         self.writers.iter_mut().try_for_each(|writer| writer.advance_clock_to(ms))?;
         self.pass_on()?;
@@ -187,7 +187,7 @@ impl<T: Send + 'static, S: Sink<T>> SinkHarness<T, S> {
     /// Passes in the final watermark, then the end of bounded input.
     ///
     /// # Errors
-    /// Fails with the error of the sink.
+    /// Returns the error with which a task of the sink would fail: [`TaskError::Output`] if a commit can never succeed.
     pub fn end_of_input(&mut self) -> Result<(), TaskError> {
         self.writers.iter_mut().try_for_each(OperatorHarness::end_of_input)?;
         self.pass_on()?;
@@ -199,7 +199,7 @@ impl<T: Send + 'static, S: Sink<T>> SinkHarness<T, S> {
     /// [`SinkHarness::end_of_input`].
     ///
     /// # Errors
-    /// Fails with the error of the sink.
+    /// Returns the error with which a task of the sink would fail: [`TaskError::Output`] if a commit can never succeed.
     pub fn barrier(&mut self, checkpoint: u64, last: bool) -> Result<SinkSnapshot, TaskError> {
         self.checkpoint = checkpoint;
         let mut snapshot = SinkSnapshot::default();
@@ -218,7 +218,7 @@ impl<T: Send + 'static, S: Sink<T>> SinkHarness<T, S> {
     /// Tells the sink that a checkpoint is complete, and waits for the commits: the clock moves where one is to be repeated.
     ///
     /// # Errors
-    /// Fails with the error of the sink.
+    /// Returns the error with which a task of the sink would fail: [`TaskError::Output`] if a commit can never succeed.
     pub fn notify_complete(&mut self, checkpoint: u64) -> Result<(), TaskError> {
         self.writers.iter_mut().try_for_each(|writer| writer.notify_complete(checkpoint))?;
         for committer in &mut self.committers {
@@ -238,7 +238,7 @@ impl<T: Send + 'static, S: Sink<T>> SinkHarness<T, S> {
     /// closed.
     ///
     /// # Errors
-    /// Fails with the error of the sink.
+    /// Returns the error with which a task of the sink would fail: [`TaskError::Output`] if a commit can never succeed.
     pub fn finish(mut self) -> Result<(), TaskError> {
         self.end_of_input()?;
         let last = self.checkpoint + 1;
@@ -248,14 +248,16 @@ impl<T: Send + 'static, S: Sink<T>> SinkHarness<T, S> {
         self.committers.into_iter().try_for_each(OperatorHarness::close)?;
         self.global.into_iter().try_for_each(OperatorHarness::close)
     }
-    /// Ends the sink as a job does that fails or is cancelled: the operators are disposed of.
+    /// Ends the sink as a job does in which each of its tasks fails: the operators are disposed of and not closed, and nothing is
+    /// committed.
     pub fn fail(self) {
         self.writers.into_iter().for_each(OperatorHarness::fail);
         self.committers.into_iter().for_each(OperatorHarness::fail);
         self.global.into_iter().for_each(OperatorHarness::fail);
     }
 
-    /// Ends the sink as a job does that is cancelled, or that another part of has failed.
+    /// Ends the sink as a job does that is cancelled, or in which another task has failed: as [`SinkHarness::fail`], but writers first
+    /// withdraw their announcements.
     pub fn cancel(self) {
         self.writers.into_iter().for_each(OperatorHarness::cancel);
         self.committers.into_iter().for_each(OperatorHarness::cancel);

@@ -85,7 +85,7 @@ where
     /// Starts the enumerator, then opens the reader.
     ///
     /// # Errors
-    /// Fails with the source's own error, for example when its input is absent.
+    /// Returns the error of the reader or, as [`TaskError::Coordinator`], that of the enumerator, for example when its input is absent.
     pub fn open(self) -> Result<SourceHarness<S>, TaskError> {
         let host = Arc::new(Host::default());
         let upcalls = host.clone();
@@ -134,7 +134,8 @@ where
     }
 }
 
-/// The opened test of a source.
+/// The opened test of a source: one reader and the enumerator, between which messages are passed on at once; made by
+/// [`SourceHarnessBuilder::open`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -187,7 +188,7 @@ impl<S: Source> SourceHarness<S> {
     /// the enumerator.
     ///
     /// # Errors
-    /// Fails with the error of the reader or the enumerator.
+    /// Returns the error of the reader or, as [`TaskError::Coordinator`], that of the enumerator.
     pub fn poll(&mut self) -> Result<bool, TaskError> {
         self.work_off()?;
         let progress = self.head.step(BUDGET)?;
@@ -198,7 +199,7 @@ impl<S: Source> SourceHarness<S> {
     /// Polls the reader until it has ended or waits. Does not return for a source that always has more to read.
     ///
     /// # Errors
-    /// Fails as [`SourceHarness::poll`] does.
+    /// Returns the error of the reader or, as [`TaskError::Coordinator`], that of the enumerator.
     pub fn run(&mut self) -> Result<(), TaskError> {
         while self.poll()? {}
         Ok(())
@@ -228,7 +229,7 @@ impl<S: Source> SourceHarness<S> {
     /// never goes back. The reader is not polled.
     ///
     /// # Errors
-    /// Fails as [`SourceHarness::poll`] does.
+    /// Returns the error of the reader or, as [`TaskError::Coordinator`], that of the enumerator.
     pub fn advance_clock_to(&mut self, ms: u64) -> Result<(), TaskError> {
         while let Some(ticket) = self.host.next_timer(ms) {
             self.head.deliver(host::NODE, host::timer(ticket))?;
@@ -241,7 +242,7 @@ impl<S: Source> SourceHarness<S> {
     /// ([`SplitEnumerator::add_splits_back`]). The reader is not touched.
     ///
     /// # Errors
-    /// Fails with the enumerator's error.
+    /// Returns the enumerator's error as [`TaskError::Coordinator`].
     pub fn give_back(&mut self) -> Result<(), TaskError> {
         let given_back = self.coordinator.give_back(self.shared.attempt.subtask);
         given_back.map_err(|why| self.coordinator_error(why))?;

@@ -78,7 +78,7 @@ fn le(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |n, b| n << 8 | u64::from(*b))
 }
 
-/// Returns the hash of a key, which is the same in every process and version.
+/// Returns the 64-bit hash of a key, which is the same in every process and version; its bits 32 to 56 decide the key group.
 #[inline]
 pub fn key_hash<K: FlottType>(key: &K) -> u64 {
     let mut hasher = KeyHasher::new();

@@ -90,7 +90,7 @@ tuples! {
     (A 0, B 1, C 2, D 3, E 4, F 5)
 }
 
-/// A record that the sources of lines emit: a line as bytes or as text.
+/// A record that the sources of lines make of each line: its bytes (`Vec<u8>`) or its text (`String`).
 pub trait FromLine: Record {
     /// Reads a record from a line's bytes, without the line's end.
     ///

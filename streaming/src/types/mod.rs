@@ -61,7 +61,7 @@ pub enum CodecError {
     /// The bytes end before the value does.
     #[error("the bytes end too early")]
     Truncated,
-    /// The bytes hold a value that the type does not have.
+    /// The bytes hold a value that the type does not have, such as text that is not UTF-8; or a value could not be encoded.
     #[error("invalid {what}")]
     Invalid {
         /// The part of the value that is invalid.
@@ -122,14 +122,15 @@ pub trait FlottType: Sized + Send + 'static {
     /// Adds the type's structure to `schema`, whose hash is the fingerprint. Types that are encoded differently must add different
     /// texts: a restore is refused if the fingerprint has changed.
     fn describe(schema: &mut Schema);
-    /// Appends the encoded value, which must be at least one byte.
+    /// Appends the encoded value to `out`; it must be at least one byte. Cannot fail.
     fn encode(&self, out: &mut Vec<u8>);
-    /// Decodes one value and consumes exactly its bytes.
+    /// Decodes the value at the beginning of `input` and consumes exactly its bytes.
     ///
     /// # Errors
     /// Fails when the bytes do not begin with an encoded value.
     fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError>;
-    /// Feeds the value to the hash of keys. Equal keys must feed the same, in every version of the program.
+    /// Feeds the value to the hash of keys. Equal keys must feed the same, in every process and every version of the program: the hash
+    /// decides which subtask a key belongs to.
     fn hash_key(&self, hasher: &mut KeyHasher);
     /// Returns the estimated size in memory, in bytes, with what the value owns on the heap. It bounds how many records are in a batch.
     /// By default only the size of the value itself.

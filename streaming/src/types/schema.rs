@@ -20,7 +20,7 @@ impl Schema {
         schema.text
     }
 
-    /// Adds a word: a primitive's name or punctuation.
+    /// Appends `word` to the text as it is: a primitive's name or punctuation.
     pub fn word(&mut self, word: &str) {
         self.text.push_str(word);
     }
