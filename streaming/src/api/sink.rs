@@ -36,13 +36,13 @@ pub struct StreamSink {
     global_committer: Option<NodeId>,
 }
 
-/// The names of a sink's committers behind the name or uid of the sink.
+/// The names of a sink's committers, which follow the name or uid of the sink.
 const COMMITTER: &str = "committer";
 const GLOBAL_COMMITTER: &str = "global committer";
 
 impl StreamSink {
-    /// Changes the drafts of all nodes of the sink. `change` gets what a committer's name has behind the sink's; nothing for the
-    /// writer.
+    /// Changes the drafts of all nodes of the sink. `change` gets the text that follows the sink's name in a committer's; `None` for
+    /// the writer.
     fn set(self, what: &str, change: impl Fn(&mut NodeDraft, Option<&str>)) -> Self {
         let committer = self.committer.map(|node| (node, COMMITTER));
         let global = self.global_committer.map(|node| (node, GLOBAL_COMMITTER));

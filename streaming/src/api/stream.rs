@@ -34,7 +34,7 @@ use std::rc::Rc;
 pub struct Stream<T> {
     pub(crate) env: Environment,
     pub(crate) above: Vec<Pending<T>>,
-    /// The operator that settings such as `uid` and `name` apply to; `None` behind `rebalance`, `broadcast`, `union` and the like.
+    /// The operator that settings such as `uid` and `name` apply to; `None` after `rebalance`, `broadcast`, `union` and the like.
     pub(crate) node: Option<NodeId>,
 }
 
@@ -104,8 +104,8 @@ impl<T> Stream<T> {
         })
     }
 
-    /// Makes the operator begin a chain, so that its records come over the exchange, to a task of its own. Operators behind it may
-    /// still be chained to it.
+    /// Makes the operator begin a chain, so that its records come over the exchange, to a task of its own. Operators that read its
+    /// output may still be chained to it.
     pub fn disable_chaining(self) -> Self {
         self.set("disable_chaining", |node| node.cut = true)
     }

@@ -177,8 +177,8 @@ impl<T: Record, S: KeySelector<T>, W: WindowAssigner<T>> WindowedStream<T, S, W>
         self.folded(AggregateWindow(function))
     }
 
-    /// Calls a function with all records of each key and window. All records are kept until the window ends:
-    /// [`WindowedStream::aggregate`] keeps less.
+    /// Calls a function with all records of each key and window. All records are kept until the window ends, also in checkpoints;
+    /// [`WindowedStream::aggregate`] keeps accumulators instead.
     pub fn process<F: WindowFunction<S::Key, T>>(&self, function: F) -> Stream<F::Out> {
         self.folded(ProcessWindow(function))
     }

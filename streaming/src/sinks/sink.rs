@@ -225,9 +225,9 @@ pub trait GlobalCommitter<C>: Send + Sync + 'static {
 pub struct CommitRequest<C> {
     /// The committable, or the committables of a group.
     pub committable: C,
-    /// The checkpoint that it was prepared for.
+    /// The checkpoint that the committable was prepared for.
     pub checkpoint: u64,
-    /// How often this attempt of the task has tried to commit it before; 0 at first.
+    /// Number of times that this attempt of the task has tried to commit it before; 0 at first.
     pub retries: u32,
 }
 

@@ -75,7 +75,7 @@ impl<T: Record> Source for CollectionSource<T> {
 pub struct CollectionReader<T> {
     all: Arc<Mutex<Vec<T>>>,
     splits: VecDeque<SequenceSplit>,
-    /// Whether the splits are those of a snapshot; else they are the subtask's initial one.
+    /// True if the splits are those of a snapshot; else they are the subtask's initial one.
     restored: bool,
 }
 

@@ -112,7 +112,7 @@ struct State {
     readers: BTreeMap<u32, ReaderState>,
     /// The newest checkpoint for which the enumerator took a snapshot.
     newest: u64,
-    /// Whether that checkpoint is running.
+    /// True while that checkpoint is running.
     open: bool,
     snapshot: Option<OpenSnapshot>,
     failed: Option<String>,
@@ -215,7 +215,7 @@ impl<S> Clone for SplitEnumeratorContext<S> {
 }
 
 impl<S: SourceSplit> SplitEnumeratorContext<S> {
-    /// Returns the number of the source's subtasks, which have the indices from 0 to that number less 1.
+    /// Returns the number of the source's subtasks, which have the indices from 0 on.
     pub fn current_parallelism(&self) -> u32 {
         self.shared.parallelism
     }

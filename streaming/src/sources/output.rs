@@ -286,7 +286,7 @@ pub(crate) const WAKE: u32 = OWN_TICKETS + 16;
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     pub(crate) messages: Vec<FromReader>,
-    /// When the reader's next timer is due, in milliseconds since 1970, and its ticket.
+    /// The time at which the reader's next timer is due, in milliseconds since 1970, and its ticket.
     wake: Option<(u64, u32)>,
     timers: u32,
 }

@@ -43,11 +43,11 @@ impl SourceSplit for SequenceSplit {
     }
 }
 
-/// A source of the numbers of a range, in order, as fast as possible or at a rate: Flink's `NumberSequenceSource` and, with `map`
-/// behind it, its `DataGeneratorSource`.
+/// A source of the numbers of a range, in order, as fast as possible or at a rate: Flink's `NumberSequenceSource` and, followed by
+/// `map`, its `DataGeneratorSource`.
 ///
-/// With n subtasks, subtask i emits every n-th number, from the i-th on (counted from 0). After a restore each subtask goes on
-/// behind the last number of the checkpoint, whatever the parallelism.
+/// With n subtasks, subtask i emits every n-th number, from the i-th on (counted from 0). After a restore the source goes on after the
+/// last numbers of the checkpoint, whatever the parallelism.
 ///
 /// Orders that a test generates, one per 10 ms of event time, 500 a second:
 ///
@@ -156,9 +156,9 @@ impl Source for SequenceSource {
 pub struct SequenceReader {
     source: SequenceSource,
     splits: VecDeque<SequenceSplit>,
-    /// Whether the splits are those of a snapshot; else they are the subtask's initial one.
+    /// True if the splits are those of a snapshot; else they are the subtask's initial one.
     restored: bool,
-    /// When numbers are due; `None`: as fast as possible.
+    /// The times at which numbers are due; `None`: as fast as possible.
     schedule: Option<Schedule>,
 }
 

@@ -333,8 +333,8 @@ pub trait SourceReader: Send + 'static {
     fn start(&mut self, _context: &mut ReaderContext<'_>) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Emits about `most` records at most, and returns within milliseconds. `most` is at most 1,024, and less for large records. The
-    /// result says when the reader is polled again.
+    /// Reads and emits up to about `most` records, and returns within milliseconds; a few more do no harm. `most` is at most 1,024, and
+    /// less for large records. The result says when the reader is polled again.
     ///
     /// # Errors
     /// A returned error fails the task.

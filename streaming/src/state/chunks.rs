@@ -31,7 +31,7 @@ struct Shared {
     free: Mutex<Vec<Vec<u8>>>,
     /// The number of full chunks that are not stored yet.
     out: AtomicUsize,
-    /// How many of them may wait beyond [`POOLED`] before the operator takes no more records.
+    /// The number of them that may wait beyond [`POOLED`] before the operator takes no more records.
     reserve: AtomicUsize,
 }
 

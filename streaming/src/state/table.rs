@@ -254,7 +254,7 @@ pub(crate) type PlaceInTable<'a, K, V> = Place<OccupiedEntry<'a, (K, V)>, Vacant
 #[derive(Debug)]
 pub struct Vacant<'a, K, V> {
     entry: VacantEntry<'a, (K, V)>,
-    /// Where a new entry is marked, so that a snapshot that is being written leaves it out.
+    /// The marks of the table, in which a new entry is marked, so that a snapshot that is being written leaves it out.
     marks: Option<&'a mut Marks>,
 }
 

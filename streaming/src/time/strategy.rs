@@ -5,9 +5,9 @@ use std::{marker::PhantomData, time::Duration};
 
 /// Generates the watermarks of a stream. Each subtask has a generator of its own; in a source each split has one.
 ///
-/// A watermark of `t` promises that no record with an event time of at most `t` milliseconds follows. A record that breaks
-/// the promise is late. A watermark is emitted only if it is greater than the last one, and behind the batch of the record
-/// that it was generated for.
+/// A watermark of `t` promises that no record with an event time of at most `t` milliseconds follows. A record that breaks the promise
+/// is late. A watermark is emitted only if it is greater than the last one, and after the batch of the record that it was generated
+/// for.
 ///
 /// ```
 /// use std::time::Duration;
@@ -41,7 +41,7 @@ pub trait WatermarkGenerator<T>: Clone + Send + 'static {
     /// ignored.
     fn on_event(&mut self, record: &T, timestamp: i64) -> Option<i64>;
 
-    /// Called behind every batch with the time of the machine's clock, in milliseconds since 1970. Returns a watermark in milliseconds
+    /// Called after every batch with the time of the machine's clock, in milliseconds since 1970. Returns a watermark in milliseconds
     /// since 1970, or `None` if there is no new one.
     fn on_periodic(&mut self, now_ms: u64) -> Option<i64>;
 }
@@ -128,8 +128,9 @@ impl<T> TimestampAssigner<T> for SourceTimestamps {
 
 /// The event times and watermarks of a stream, for
 /// [`Stream::assign_timestamps_and_watermarks`](crate::Stream::assign_timestamps_and_watermarks) and
-/// [`Environment::from_source`](crate::Environment::from_source). In a source each split has a generator of its own, and the
-/// subtask's watermark is the least one of its active splits; behind an operator each subtask has one generator.
+/// [`Environment::from_source`](crate::Environment::from_source). In a source each split has a generator of its own, and the subtask's
+/// watermark is the least one of its active splits; in
+/// [`Stream::assign_timestamps_and_watermarks`](crate::Stream::assign_timestamps_and_watermarks) each subtask has one generator.
 ///
 /// ```
 /// use std::time::Duration;

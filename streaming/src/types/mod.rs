@@ -67,7 +67,7 @@ pub enum CodecError {
         /// The part of the value that is invalid.
         what: &'static str,
     },
-    /// Bytes are left behind the value; their number.
+    /// Bytes are left over after the value; their number.
     #[error("{0} bytes are left over")]
     Trailing(usize),
     /// Values are nested more deeply than [`Reader::MAX_DEPTH`].

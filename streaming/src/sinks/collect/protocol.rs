@@ -3,10 +3,11 @@
 use super::VERSION;
 use crate::types::{CodecError, FlottType, decode_one, encode_one};
 
-/// A client's request for lines.
+/// A client's request for lines to a [`CollectCoordinator`](super::CollectCoordinator).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CollectRequest {
-    /// Number of the first line to return, from 0. In an unbounded job the lines before it are dropped.
+    /// Number of the first line to return, from 0. In an unbounded job the coordinator drops the lines before it: they cannot be
+    /// requested again.
     pub offset: u64,
     /// Bytes of lines after which no further line is returned. The first line is returned whatever its size.
     pub max_bytes: u64,
@@ -37,7 +38,7 @@ pub struct CollectChunk {
     pub offset: u64,
     /// The lines without their line ends. Empty if no line is available yet, or, with `end`, if there are no more.
     pub lines: Vec<Vec<u8>>,
-    /// Whether the result ends after these lines.
+    /// True if the result ends after these lines, because the job has finished.
     pub end: bool,
 }
 
