@@ -116,8 +116,8 @@ impl Environment {
     }
 
     /// Returns an option of the job as the client gave it (`-D program.x=y`); `None` if the client did not set it. Options from
-    /// [`Environment::set_option`] are not returned where the job is submitted, but the other processes return them: a program whose
-    /// graph depends on a key that it sets itself builds another graph there, and the job fails.
+    /// [`Environment::set_option`] are not returned in the first build, but later ones return them: a program whose graph depends on a
+    /// key that it sets itself builds another graph there, and the job fails.
     ///
     /// ```
     /// use std::time::{SystemTime, UNIX_EPOCH};
@@ -136,8 +136,12 @@ impl Environment {
         self.settings.options.get(key).map(String::as_str)
     }
 
-    /// Returns an environment variable as it is where the job is submitted, the same in every process; `None` if it is not set
-    /// there or not Unicode. The value becomes part of the job graph: do not read secrets this way.
+    /// Returns an environment variable as it was in the first build, the same in every process; `None` if it was not set there or not
+    /// Unicode. The first build runs in the program's own process in embedded mode and where the JobManager is the program itself, in
+    /// the client for a YARN cluster per job, and otherwise in a process that the JobManager starts with few of its own variables:
+    /// `PATH`, `HOME`, `LANG`, `LC_ALL`, `TZ`, `TMPDIR`, `RUST_BACKTRACE`, `LD_LIBRARY_PATH`, `HADOOP_CONF_DIR`, `HADOOP_USER_NAME` and
+    /// `FLOTT_SHIPPED`. A variable of the user who calls `flott run` is not among them: pass it as an argument or option. The value
+    /// becomes part of the job graph: do not read secrets this way.
     pub fn var(&self, name: &str) -> Option<String> {
         let value = match &self.settings.env {
             Some(known) => known.get(name).cloned(),
@@ -149,12 +153,12 @@ impl Environment {
         value
     }
 
-    /// Evaluates `make` once, where the job is submitted, and returns the same value in every process: the time, a random number,
-    /// a service's answer. The value becomes part of the job graph, under `name`.
+    /// Evaluates `make` once, in the job's first build (see [`Environment::var`]), and returns the same value in every process: the
+    /// time, a random number, a service's answer. The value becomes part of the job graph, under `name`.
     ///
     /// # Errors
     /// Fails when `name` is used twice in one build, when the value cannot be serialised (as MessagePack) or deserialised, or when the
-    /// program did not ask for `name` at the submission.
+    /// program did not ask for `name` in the first build.
     pub fn once<T: Serialize + DeserializeOwned>(
         &self,
         name: &str,
