@@ -68,7 +68,7 @@ impl Args {
         })
     }
 
-    /// Returns all arguments, in their order.
+    /// Returns all arguments of the program, in their order and without the program's name.
     pub fn as_slice(&self) -> &[String] {
         &self.list
     }

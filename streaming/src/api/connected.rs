@@ -142,7 +142,7 @@ impl<A: Record, S: KeySelector<A>> KeyedStream<A, S> {
 }
 
 impl<A: Record, B: Record> ConnectedStreams<A, B> {
-    /// Converts every record with the function of its stream.
+    /// Converts every record with the function of its stream (`first` or `second`), which returns exactly one record for each.
     pub fn map<U, F, G>(&self, first: F, second: G) -> Stream<U>
     where
         U: Record,
@@ -158,7 +158,7 @@ impl<A: Record, B: Record> ConnectedStreams<A, B> {
         })
     }
 
-    /// Replaces every record by those that the function of its stream emits.
+    /// Replaces every record by those that the function of its stream (`first` or `second`) emits: none, one or several.
     ///
     /// ```
     /// use streaming::Stream;

@@ -95,7 +95,7 @@ impl ProgramEntry {
         self
     }
 
-    /// Returns the registered jobs, in the order of their registration.
+    /// Returns the program's jobs, in the order of their registration.
     pub fn jobs(&self) -> &[JobEntry] {
         &self.jobs
     }

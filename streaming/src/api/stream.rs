@@ -121,8 +121,8 @@ impl<T> Stream<T> {
         self.routed(Route::Broadcast)
     }
 
-    /// Returns the records of both streams. The records of each stream keep their order; the order between the streams is
-    /// undefined.
+    /// Returns a stream of the records of both streams. The records of each stream keep their order; the order between the streams is
+    /// undefined. Its readers have the smaller watermark of both.
     ///
     /// ```
     /// # use streaming::Environment;
@@ -285,7 +285,7 @@ impl<T: Record> Stream<T> {
         self.transform("map", move || TryMap::new(function.clone()))
     }
 
-    /// Keeps the records for which `function` returns true; an error of `function` fails the task.
+    /// Keeps the records for which `function` returns true, and drops the others; an error of `function` fails the task.
     ///
     /// ```
     /// # use streaming::Stream;
@@ -301,7 +301,7 @@ impl<T: Record> Stream<T> {
         self.transform("filter", move || TryFilter::new(function.clone()))
     }
 
-    /// Keeps the records for which `function` returns true.
+    /// Keeps the records for which `function` returns true, and drops the others.
     pub fn filter<F>(&self, function: F) -> Stream<T>
     where
         F: FnMut(&T) -> bool + Clone + Send + 'static,
@@ -350,7 +350,7 @@ impl<T: Record> Stream<T> {
         self.transform("flat_map", move || FlatMap::new(function.clone()))
     }
 
-    /// Calls `function` for every record, and passes the records on unchanged.
+    /// Calls `function` for every record, on the task's thread, and passes the records on unchanged.
     ///
     /// ```
     /// # use streaming::Stream;

@@ -7,7 +7,7 @@ use crate::{
     types::{FlottType, key_hash},
 };
 
-/// A sink that drops every record.
+/// The operator of a sink that drops every record, for measurements.
 ///
 /// ```
 /// use streaming::{Stream, sinks::{Checksum, Discard, Print}};

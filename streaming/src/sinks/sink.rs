@@ -139,7 +139,7 @@ use thiserror::Error;
 /// # test().unwrap();
 /// ```
 pub trait Sink<T>: Send + 'static {
-    /// The type of what the writers prepare and the committers commit.
+    /// The type of what the writers prepare and the committers commit; values are in checkpoints until they are committed.
     type Committable: Record;
     /// The type of the writers, one per subtask.
     type Writer: CommittingSinkWriter<T, Committable = Self::Committable>;
@@ -223,15 +223,15 @@ pub trait GlobalCommitter<C>: Send + Sync + 'static {
 /// A request to a [`Committer`] (one committable) or a [`GlobalCommitter`] (all committables of a checkpoint).
 #[derive(Debug, Clone)]
 pub struct CommitRequest<C> {
-    /// The committable, or the committables of a group.
+    /// The committable, or, for a [`GlobalCommitter`], all committables of the checkpoint that are not committed.
     pub committable: C,
-    /// The checkpoint that the committable was prepared for.
+    /// Number of the checkpoint that the committable was prepared for.
     pub checkpoint: u64,
     /// Number of times that this attempt of the task has tried to commit it before; 0 at first.
     pub retries: u32,
 }
 
-/// The reason why a commit was not done.
+/// The reason why a commit was not done, and whether it is repeated.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CommitError {
     /// The commit may succeed later. It is repeated after a pause that doubles each time, from 100 ms to 10 s, at most

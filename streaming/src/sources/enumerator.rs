@@ -69,8 +69,8 @@ const MOST_AT_ONCE: usize = 256;
 const DEEPEST: usize = 64;
 
 /// Assigns byte ranges of files to the subtasks that ask for them, in the order of paths and file names: at each request about as many
-/// bytes as one split has, of at most 256 splits. The files are listed once, when the job first starts: files that are created later
-/// are not read.
+/// bytes as one split has, of at most 256 splits. The files are listed when the source starts without a checkpoint; a restored source
+/// does not list again, and does not read files that were created meanwhile.
 pub struct FileEnumerator {
     context: SplitEnumeratorContext<FileSplit>,
     waiting: VecDeque<FileSplit>,

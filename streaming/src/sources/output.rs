@@ -241,13 +241,13 @@ impl<T: Record> SplitOutput<'_, T> {
         self.out.push(record, NO_TIME);
     }
 
-    /// Emits a record with its event time, in milliseconds since 1970.
+    /// Emits a record of the split with its event time, in milliseconds since 1970.
     #[inline]
     pub fn collect_at(&mut self, record: T, timestamp: i64) {
         self.out.push(record, timestamp);
     }
 
-    /// Emits records without event times of their own, in their order.
+    /// Emits records of the split without event times of their own, in their order.
     pub fn collect_all(&mut self, records: impl IntoIterator<Item = T>) {
         self.out.push_all(records.into_iter());
     }
@@ -343,7 +343,7 @@ impl<'a> ReaderContext<'a> {
     pub fn now_unix_ms(&self) -> u64 {
         self.operator.now_unix_ms()
     }
-    /// Returns the operator's name.
+    /// Returns the name of the source's operator, as error messages have it.
     pub fn name(&self) -> &str {
         self.operator.name()
     }
@@ -351,7 +351,7 @@ impl<'a> ReaderContext<'a> {
     pub fn subtask(&self) -> u32 {
         self.operator.subtask()
     }
-    /// Returns the number of the source's subtasks.
+    /// Returns the parallelism: the number of the source's subtasks.
     pub fn parallelism(&self) -> u32 {
         self.operator.parallelism()
     }
@@ -359,7 +359,8 @@ impl<'a> ReaderContext<'a> {
     pub fn option(&self, key: &str) -> Option<&str> {
         self.operator.option(key)
     }
-    /// Returns an existing folder for the task's temporary files.
+    /// Returns an existing folder for the task's temporary files. Other tasks of the process may use it too: file names should contain
+    /// the subtask.
     pub fn tmp_dir(&self) -> &Path {
         self.operator.tmp_dir()
     }

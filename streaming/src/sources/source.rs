@@ -255,7 +255,7 @@ pub trait Source: Send + 'static {
 pub trait SplitEnumerator: Send + 'static {
     /// The type of the splits that the enumerator assigns.
     type Split: SourceSplit;
-    /// The type of the enumerator's state in a checkpoint.
+    /// The type of the enumerator's state in a checkpoint, from which a new enumerator continues.
     type Checkpoint: FlottType;
 
     /// `false` for [`NoEnumerator`] only: the source then has no coordinator, and each reader gets
@@ -304,8 +304,8 @@ pub trait SplitEnumerator: Send + 'static {
     /// # Errors
     /// A returned error fails the checkpoint and the source: the job restarts the source, or fails if its restart strategy says so.
     fn snapshot_state(&mut self, checkpoint: u64) -> Result<Self::Checkpoint, BoxError>;
-    /// Records that a checkpoint is complete on all subtasks and coordinators, so that the job never continues from an earlier one by
-    /// itself.
+    /// Records that a checkpoint is complete on all subtasks and coordinators: what it contains can be acknowledged to the source's
+    /// system.
     ///
     /// # Errors
     /// A returned error fails the source: the job restarts it, or fails if its restart strategy says so.

@@ -64,7 +64,7 @@ pub enum StateError {
         /// The kind and fingerprints in the program.
         declared: String,
     },
-    /// A snapshot was written for another type of key.
+    /// A snapshot was written for another type of key, so that the state cannot be restored.
     #[error("the snapshot's keys are of type {written}, the program's of type {declared}")]
     KeySchema {
         /// The fingerprint of the key's type in the snapshot.
@@ -94,7 +94,7 @@ pub enum Place<T, F> {
 
 /// The place of a key that has state; borrowed from the backend.
 pub trait Taken<K, V> {
-    /// Returns the stored key and its state, which the caller may change in place.
+    /// Returns the stored key and its state; the caller may change the state in place.
     fn entry(&mut self) -> (&K, &mut V);
     /// Removes the key and its state from the backend.
     fn remove(self);

@@ -19,7 +19,7 @@ pub struct ListState<V> {
 }
 
 impl<V: FlottType> ListState<V> {
-    /// Appends a value.
+    /// Appends a value to the list, without reading the list.
     pub fn push(&mut self, value: V) {
         self.values.push(value);
     }
@@ -37,7 +37,7 @@ impl<V: FlottType> ListState<V> {
     pub fn take(&mut self) -> Result<Vec<V>, StateError> {
         Ok(std::mem::take(&mut self.values))
     }
-    /// Removes all values and frees their memory.
+    /// Removes all values of the list and frees their memory.
     pub fn clear(&mut self) {
         self.values = Vec::new();
     }
@@ -138,7 +138,7 @@ impl<N: FlottType + Ord, V: FlottType> MapState<N, V> {
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
-    /// Removes all entries.
+    /// Removes all entries of the map.
     pub fn clear(&mut self) {
         self.entries.clear();
     }
@@ -166,7 +166,7 @@ impl<N: FlottType + Ord, V: FlottType> StateField for MapState<N, V> {
     }
 }
 
-/// Says how the values of a [`ReducingState`] are merged into one.
+/// Says how the values of a [`ReducingState`] are merged into one, by an associated function without a `self`.
 ///
 /// ```
 /// use streaming::state::Reduce;
@@ -188,15 +188,16 @@ pub trait Reduce: 'static {
 
 /// Says how the inputs of an [`AggregatingState`] are accumulated and how a result is computed from the accumulator.
 pub trait Aggregate: 'static {
-    /// The type of the inputs.
+    /// The type of the inputs, which are not stored.
     type In;
     /// The accumulator, which is stored.
     type Kept: FlottType;
-    /// The type of the result.
+    /// The type of the result that [`AggregatingState::get`] returns.
     type Out;
-    /// Returns the accumulator before the first input.
+    /// Returns the accumulator before the first input. Called at the first input of a key, and at the first one after
+    /// [`AggregatingState::clear`].
     fn start() -> Self::Kept;
-    /// Adds an input to the accumulator.
+    /// Adds an input to the accumulator `kept`, in place.
     fn add(kept: &mut Self::Kept, input: Self::In);
     /// Returns the result of the inputs added so far, without changing the accumulator.
     fn result(kept: &Self::Kept) -> Self::Out;

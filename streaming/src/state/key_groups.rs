@@ -43,9 +43,9 @@ pub fn channel_of_group(group: u32, max_parallelism: u32, parallelism: u32) -> u
 /// A key's hash and key group, which locate its state in a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyAddress {
-    /// The hash of the key (`CODEC.md`).
+    /// The 64-bit hash of the key, as [`key_hash`] returns it.
     pub hash: u64,
-    /// The key group of the hash.
+    /// The key group of the hash, from 0.
     pub group: u32,
 }
 
@@ -54,7 +54,7 @@ pub struct KeyAddress {
 pub struct KeyGroups {
     /// The owned groups; empty if there are more subtasks than groups and none is left for this one.
     pub owned: Range<u32>,
-    /// The number of key groups of the operator.
+    /// The number of key groups of the operator, of all subtasks together.
     pub max_parallelism: u32,
 }
 

@@ -71,11 +71,11 @@ pub trait StateField: Sized + Send + 'static {
     /// Returns the fingerprints of the types in the field by their role, such as `name` and `value` of a map. A restore is refused if
     /// one of them has changed.
     fn schemas() -> Vec<(&'static str, String)>;
-    /// Returns the field of a key that has no state yet.
+    /// Returns an empty field, as a key has it that has no state yet.
     fn empty() -> Self;
     /// Returns true if the field is empty.
     fn holds_nothing(&self) -> bool;
-    /// Writes the field's rows; an empty field has none.
+    /// Appends the field's rows to `rows`; an empty field has none.
     fn write(&self, rows: &mut FieldRows<'_>);
     /// Adds one of the field's rows. Called once for each row, in the order in which they were written.
     ///
@@ -83,7 +83,7 @@ pub trait StateField: Sized + Send + 'static {
     /// [`CodecError`] if the bytes are not a row of this field.
     fn read(&mut self, row: Row<'_>) -> Result<(), CodecError>;
 
-    /// Returns the declaration of a field of this type with that name.
+    /// Returns the declaration of a field of this type with that name, for the job graph; its time to live is unset.
     fn declare(name: &str) -> StateDeclaration {
         let schemas = Self::schemas().into_iter();
         StateDeclaration {
@@ -97,9 +97,9 @@ pub trait StateField: Sized + Send + 'static {
 
 /// A value that a backend can store per key: a struct of state, or the value of a fold ([`Single`]).
 pub trait Kept: Sized + Send + 'static {
-    /// Returns true if the state is empty, so that the key can be removed.
+    /// Returns true if the value is empty, so that the backend can remove the key.
     fn holds_nothing(&self) -> bool;
-    /// Writes all rows of the state.
+    /// Appends all rows of the value to `rows`.
     fn write(&self, rows: &mut RowWriter);
     /// Returns the state that consists of all rows of one key.
     ///
@@ -141,7 +141,7 @@ impl<V: FlottType> Kept for Single<V> {
     }
 }
 
-/// One encoded row of a field: its entry and its value.
+/// One encoded row of a field: its entry, which distinguishes the rows of the field, and its value.
 #[derive(Debug)]
 pub struct Row<'a> {
     entry: &'a [u8],

@@ -368,7 +368,7 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
 }
 
 impl<T: Send + 'static, Op: Operator<T> + InspectKeyed> OperatorHarness<T, Op> {
-    /// Returns the state of a key; `None` if the key has none.
+    /// Returns the state that the operator keeps of a key; `None` if the key has none.
     pub fn state(&self, key: &Op::Key) -> Option<&Op::State> {
         self.link.operator().state(key)
     }

@@ -98,7 +98,7 @@ impl<T: Send + 'static, S: Sink<T>> SinkHarnessBuilder<T, S> {
         self.options.insert(key.into(), value.into());
         self
     }
-    /// Restores the sink from a snapshot, of any number of subtasks.
+    /// Restores the sink from a snapshot that [`SinkHarness::barrier`] returned, of any number of subtasks.
     pub fn restore(self, restore: SinkSnapshot) -> Self {
         Self { restore, ..self }
     }

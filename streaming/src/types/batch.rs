@@ -8,7 +8,7 @@ use crate::{
 };
 use std::{any::type_name, marker::PhantomData};
 
-/// The codec of an edge that carries records of type `T`.
+/// The codec of an edge that carries records of type `T`: encodes whole batches by columns, with their event times and watermark.
 #[derive(derive_more::Debug)]
 #[debug("BatchCodec<{}>", type_name::<T>())]
 pub struct BatchCodec<T>(PhantomData<fn() -> T>);

@@ -28,7 +28,7 @@ impl Default for KeyHasher {
 }
 
 impl KeyHasher {
-    /// Creates a hasher that nothing was fed to.
+    /// Creates a hasher in its initial state, which is the same in every process.
     #[inline]
     pub fn new() -> Self {
         Self { state: SEED }
@@ -40,7 +40,7 @@ impl KeyHasher {
         self.state = fold(self.state ^ value, K1);
     }
 
-    /// Feeds bytes and their number.
+    /// Feeds bytes and their number, so that the boundaries between several calls matter.
     #[inline]
     pub fn write_bytes(&mut self, bytes: &[u8]) {
         let mut chunks = bytes.chunks_exact(16);

@@ -55,7 +55,7 @@ pub use compact_str::CompactString;
 
 use thiserror::Error;
 
-/// The reason why bytes cannot be decoded, or a value cannot be encoded.
+/// The reason why bytes cannot be decoded, or a value cannot be encoded. A task that gets it fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum CodecError {
     /// The bytes end before the value does.

@@ -69,12 +69,12 @@ impl<'a> Reader<'a> {
         Self { bytes, depth: 0 }
     }
 
-    /// Returns the number of bytes that are not read yet.
+    /// Returns the number of bytes of the input that are not read yet.
     pub fn remaining(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Reads the next `n` bytes.
+    /// Reads the next `n` bytes, without copying them.
     ///
     /// # Errors
     /// Fails when fewer bytes are left; none is consumed then.

@@ -31,7 +31,7 @@ impl CollectRequest {
     }
 }
 
-/// The answer to a [`CollectRequest`].
+/// The answer of a [`CollectCoordinator`](super::CollectCoordinator) to a [`CollectRequest`]: lines of the result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CollectChunk {
     /// Number of the first line returned. Greater than the requested one if earlier lines were dropped.

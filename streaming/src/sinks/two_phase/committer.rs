@@ -31,7 +31,7 @@ const COMMIT: u32 = 0;
 const AGAIN: u32 = 1;
 const CHECK: u32 = 2;
 
-/// The outcome of committing a group.
+/// The outcome of committing the committables of a checkpoint.
 #[derive(Debug)]
 pub struct Outcome<C> {
     /// The committables that are to be committed again later.
@@ -55,7 +55,7 @@ impl<C> Outcome<C> {
 
 /// Commits the committables of one checkpoint: what [`Committer`] and [`GlobalCommitter`] have in common.
 pub trait CommitGroup<C>: Send + 'static {
-    /// True if everything waits for the final checkpoint.
+    /// True if nothing is committed before the job's final checkpoint is complete.
     const ONLY_AT_END: bool;
     /// Commits the committables of the request. The future runs beside the task and does not fail: its outcome names what is left.
     fn commit(&self, request: CommitRequest<Vec<C>>) -> BoxFuture<'static, Outcome<C>>;
