@@ -12,9 +12,9 @@ use syn::{DeriveInput, ItemFn, parse_macro_input};
 /// Implements `FlottType` (codec, schema, key hash and weight) for a struct or enum, field by field in the order of
 /// declaration; also `KeyPart` where every field's type is a `KeyPart`.
 ///
-/// Every field's type must be a `FlottType`. A variant is encoded by its position, so new variants must be added at the
-/// end. Unions and enums without variants are refused. `#[flott(crate = path)]` names the crate that the traits come
-/// from (default: `::flott`).
+/// Every field's type must be a `FlottType`; each type parameter gets that bound. A variant is encoded by its position, so new variants
+/// must be added at the end. Unions and enums without variants are refused by the compiler. `#[flott(crate = path)]` names the crate that
+/// the traits come from (default: `::flott`).
 #[proc_macro_derive(FlottType, attributes(flott))]
 pub fn derive_flott_type(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
@@ -23,10 +23,12 @@ pub fn derive_flott_type(input: TokenStream) -> TokenStream {
 
 /// Implements `State` for a struct with named fields: each field is a keyed state of the function that uses the struct.
 ///
-/// A field is an `Option<V>` for a single value, a `ListState<V>`, `MapState<N, V>`, `ReducingState<R>` or
-/// `AggregatingState<A>`. The state has the field's name; `#[state(name = "…")]` gives the state another name, so that
-/// a field can be renamed and its state is still restored. Two states of equal names are refused. `#[flott(crate =
-/// path)]` names the crate that the trait comes from (default: `::flott`).
+/// A field is an `Option<V>` for a single value, a `ListState<V>`, `MapState<N, V>`, `ReducingState<R>` or `AggregatingState<A>`. The
+/// state has the field's name; `#[state(name = "…")]` gives the state another name, so that a field can be renamed and its state is still
+/// restored. Each type parameter gets the bound `FlottType`. `#[flott(crate = path)]` names the crate that the trait comes from (default:
+/// `::flott`).
+///
+/// Does not compile for enums, unions, structs without named fields, and states with empty or equal names.
 #[proc_macro_derive(State, attributes(state, flott))]
 pub fn derive_state(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
@@ -47,8 +49,10 @@ pub fn derive_operator_state(input: TokenStream) -> TokenStream {
 /// Generates the program's `main` for a function that declares a job: `fn name(env: &Environment, args: Args) ->
 /// Result<…>`.
 ///
-/// The job is registered under the function's name, or under the name in `#[flott::main(name = "…")]`. The generated
-/// `main` calls `flott::run`, which runs the program as client, JobManager, TaskManager or program host.
+/// The job is registered under the function's name, or under the name in `#[flott::main(name = "…")]`. The generated `main` calls
+/// `flott::run` and returns its exit code.
+///
+/// Does not compile for an `async` function, for one that has not exactly two parameters, and for one that is named `main`.
 #[proc_macro_attribute]
 pub fn main(attribute: TokenStream, item: TokenStream) -> TokenStream {
     let function = parse_macro_input!(item as ItemFn);

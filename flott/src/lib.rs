@@ -39,8 +39,8 @@ const USAGE: u8 = 64;
 #[global_allocator]
 static ALLOCATOR: Counting<mimalloc::MiMalloc> = Counting(mimalloc::MiMalloc);
 
-/// The result of a job's function and of user functions. `?` converts every error type that is `Send` and `Sync` into
-/// its error.
+/// The result of a job's function and of user functions. `?` converts every error type that is `Send`, `Sync` and `'static` into its
+/// error type, a boxed error.
 pub type Result<T, E = Box<dyn std::error::Error + Send + Sync>> = std::result::Result<T, E>;
 
 /// Re-exports the types, traits and derives that most programs need: `use flott::prelude::*;`.
@@ -81,9 +81,12 @@ pub mod prelude {
     pub use streaming::{Args, Environment, ProgramEntry, Stream};
 }
 
-/// Runs a program in the role that its process was started in (client, JobManager, TaskManager, program host or
-/// embedded cluster) and returns the exit code for `main`. A second call in the same process prints an error and
-/// returns exit code 64.
+/// Runs a program in the role that its process was started in and returns the exit code for `main`. The environment variable `FLOTT_ROLE`
+/// names the role (program host, or the command line's JobManager or TaskManager); without it the program builds its job with the
+/// process's arguments and runs it in an embedded cluster, with the results on standard output.
+///
+/// The exit code is 0 for success, 1 for a failed start, 2 for a fatal error, 3 for a failed job, 4 for an unknown outcome, and 64 for
+/// wrong usage. A second call in the same process runs nothing, prints an error to standard error and returns 64.
 ///
 /// A program with several jobs registers each of them under a name; `flott run --job NAME` selects one:
 ///

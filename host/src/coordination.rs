@@ -140,7 +140,7 @@ impl Coordination {
         async move { answered(queued, answer).await }
     }
 
-    /// Has every coordinator take its snapshot; completes when all of them have.
+    /// Makes every coordinator take its snapshot; completes when all of them have, or with the first failure.
     pub(crate) fn snapshot(
         &self,
         checkpoint: u64,

@@ -19,15 +19,17 @@ use thiserror::Error;
 
 /// The settings of a host in this process.
 pub struct InProcess {
-    /// The endpoint's name, e.g. `program_host/<job id>`; unique in the process.
+    /// The name of the host's endpoint in the RPC service, e.g. `program_host/<job id>`; unique in the process.
     pub name: String,
-    /// The session that fences calls to the host.
+    /// The session that fences calls to the host; a call with another session is refused.
     pub session: ProcessSession,
-    /// True if relative paths in the program resolve against the working directory, as in an embedded cluster.
+    /// True if relative paths in the program resolve against the working directory, as in an embedded cluster; if false, a graph with
+    /// relative paths is refused.
     pub embedded: bool,
-    /// An existing directory for temporary files of the host's coordinators.
+    /// An existing directory for temporary files of the host's coordinators. The host neither creates nor deletes it.
     pub tmp_dir: PathBuf,
-    /// Called when user code does not return; must end the process.
+    /// Called with the reason when a task does not stop within `task.cancellation.timeout`, or does not give memory back at its limit.
+    /// The function must end the process.
     pub fatal: Fatal,
 }
 
@@ -35,23 +37,24 @@ pub struct InProcess {
 #[derive(derive_more::Debug)]
 #[debug("InProcessHost({})", self.address.address)]
 pub struct InProcessHost {
-    /// The host's address and session.
+    /// The host's address and session; no process id, because the host is in this process.
     pub address: HostAddress,
-    /// Completes when the host has ended.
+    /// Completes when the host's actor has stopped, also if it panicked. Tasks that did not end within 15 s may still run then.
     pub ended: BoxFuture<'static, ()>,
-    /// Asks the host to end. Returns at once; the host cancels its tasks and waits up to 15 s for them.
+    /// Asks the host to end. Returns at once; the host cancels its tasks, waits up to 15 s for them, and then completes `ended`.
     pub end: Arc<dyn Fn() + Send + Sync>,
 }
 
-/// The host was not started because the lane that hosts run on has ended.
+/// The error of [`in_process`]: the lane that hosts run on has ended, because the process is ending. Nothing was started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("the process is ending; no host is started")]
 pub struct NotStarted;
 
-/// Starts a host in this process and serves it under `options.name`. No user code runs yet.
+/// Starts a host in this process: creates its actor on the work lane and serves the endpoint `options.name`. Completes when the host can
+/// be called. No user code runs before a call asks for it.
 ///
 /// # Errors
-/// An error if the process is ending.
+/// [`NotStarted`] if the work lane has ended, which means that the process is ending.
 pub async fn in_process(
     rpc: &RpcService,
     program: ProgramEntry,

@@ -6,15 +6,16 @@ use model::{JobGraph, ProgramRef};
 use std::{fmt, path::PathBuf, sync::Arc};
 use streaming::{BuildInputs, BuildProgramError, BuiltJob, ProgramEntry};
 
-/// Called with the reason when the process must end because user code does not return or takes too much memory.
+/// A function that must end this process. Called with the reason, as text for the log, when user code does not return or takes too much
+/// memory; it may be called more than once.
 pub type Fatal = Arc<dyn Fn(String) + Send + Sync>;
 
 /// The kind of process that a host runs in, which decides how it ends when user code does not return.
 #[derive(Clone)]
 pub enum Place {
-    /// A child process, which kills itself and its process group at once, after it has written the reason to this file.
+    /// A child process. It writes the reason to this file and kills itself and its process group at once.
     Child(PathBuf),
-    /// A TaskManager, JobManager or embedded cluster; the function must end that process.
+    /// A TaskManager, JobManager or embedded cluster. The function must end that process.
     InProcess(Fatal),
 }
 

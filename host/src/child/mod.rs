@@ -32,7 +32,7 @@ use std::{
 use streaming::ProgramEntry;
 use thiserror::Error;
 
-/// The environment variable with the role that a program is started in.
+/// The environment variable that names the role in which a program is started.
 pub const ROLE_VARIABLE: &str = "FLOTT_ROLE";
 /// The value of [`ROLE_VARIABLE`] for a program host.
 pub const ROLE: &str = "program-host";
@@ -41,7 +41,7 @@ pub(crate) const PARENT_VARIABLE: &str = "FLOTT_HOST_PARENT";
 pub(crate) const JOB_VARIABLE: &str = "FLOTT_HOST_JOB";
 pub(crate) const TMP_VARIABLE: &str = "FLOTT_HOST_TMP";
 
-/// The exit code of a host that could not start, or whose actor panicked.
+/// The exit code of a host that could not start, or whose actor panicked. See [`run`].
 pub const FAILED: u8 = 1;
 
 /// Reasons why a child process fails as a host.
@@ -64,8 +64,15 @@ enum ChildError {
 /// The time that calls under way have to complete after the host's actor has ended.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// Runs a program as a host until its parent ends it, and returns the exit code for `main`. If the parent is gone, the
-/// process is killed instead and this function does not return.
+/// Runs a program as a host until its parent ends it, and returns the exit code for `main`. Blocks the calling thread. The launcher's
+/// `FLOTT_HOST_…` variables and a socket as standard input must be there; standard input becomes `/dev/null`, and core files and `ptrace`
+/// are switched off.
+///
+/// Returns 0 after the parent's `EndHost`, and [`FAILED`] (1), with the reason on standard error and in the log, if a variable, the
+/// socket or a thread is missing at the start, or if the host's actor panics later.
+///
+/// Does not return if the parent has died, has closed the socket, or is silent for longer than 0.6 of its heartbeat time-out, or if a
+/// task does not stop or give memory back: the process and its process group are killed by SIGKILL then.
 pub fn run(program: ProgramEntry) -> ExitCode {
     match serve(program) {
         Ok(()) => ExitCode::SUCCESS,

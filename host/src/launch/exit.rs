@@ -20,12 +20,12 @@ use std::{
 /// The maximum number of bytes of a log in an error's text.
 const LOG_TAIL_BYTES: u64 = 2048;
 
-/// The end of a child process.
+/// The way in which a child process ended. Displays as the end of a sentence, e.g. "ended with exit code 1".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ExitCause {
     /// The child ended by itself with this exit code.
     Code(i32),
-    /// A signal of this number ended the child.
+    /// A signal ended the child; the field is the signal's number.
     Signal(i32),
     /// The operating system did not report how the child ended.
     Unknown,
@@ -55,7 +55,7 @@ impl From<ExitStatus> for ExitCause {
     }
 }
 
-/// Kills a child and its process group. Does nothing once the child has been reaped.
+/// A handle that kills a child and its process group. Clones share it. The handle does nothing once the child has been reaped.
 #[derive(Clone, derive_more::Debug)]
 #[debug("Kill({:?})", lock(&self.group))]
 pub struct Kill {
@@ -64,13 +64,13 @@ pub struct Kill {
 }
 
 impl Kill {
-    /// Returns the handle of a child that is the leader of its process group.
+    /// Returns the handle of a child, which must be the leader of its own process group. Has no effect on the child.
     pub fn of(child: &Child) -> Self {
         let pid = i32::try_from(child.id()).ok().filter(|pid| *pid > 1);
         Self { group: Arc::new(Mutex::new(pid.map(Pid::from_raw))) }
     }
 
-    /// Sends SIGKILL to the child and everything in its process group; returns at once.
+    /// Sends SIGKILL to the child and everything in its process group, and returns at once. Does nothing once the child has been reaped.
     pub fn kill(&self) {
         if let Some(group) = *lock(&self.group) {
             // An error means that no process of the group is left.
@@ -78,8 +78,8 @@ impl Kill {
         }
     }
 
-    /// Blocks until the child ends, kills what is left of its process group, and reaps the child. The process id cannot
-    /// be reused before the reaping, which happens under the lock.
+    /// Blocks until the child ends, kills what is left of its process group, and reaps the child. Returns how the child ended. The
+    /// process id cannot be reused before the reaping, which happens under the lock; [`Kill::kill`] does nothing afterwards.
     pub fn wait(&self, mut child: Child) -> ExitCause {
         // Not under the lock: `kill` must not wait for the child's end.
         let pid = *lock(&self.group);
@@ -103,8 +103,8 @@ pub(crate) fn last_words_file(tmp_dir: &Path) -> PathBuf {
     tmp_dir.with_extension("last-words")
 }
 
-/// Returns the reason, at most 2 KiB, that a child with this folder for temporary files has left for killing itself; `None` if it
-/// has left none.
+/// Returns the reason, at most the last 2 KiB of it, that a child whose temporary directory is `tmp_dir` has left for killing itself: the
+/// content of the file `<tmp_dir>.last-words`. `None` if there is no such file, or it is empty or unreadable.
 pub fn last_words(tmp_dir: &Path) -> Option<String> {
     let words = log_tail(&last_words_file(tmp_dir));
     (!words.is_empty()).then_some(words)

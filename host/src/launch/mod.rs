@@ -38,51 +38,51 @@ pub const ENDPOINT: &str = "program_host";
 /// Maximum time from the loss of a child's connection to the child's end; a core dump is written in it.
 const EXIT_WITHIN: Duration = Duration::from_secs(5);
 
-/// The settings of a child process.
+/// The settings of a child process, for [`host()`] and [`start()`].
 #[derive(Debug, Clone)]
 pub struct LaunchSpec {
-    /// The program's file: a Flott program for this system.
+    /// The program's file: a Flott program for this system. A relative path resolves against this process's working directory.
     pub program: PathBuf,
-    /// The only job whose gateways the child may call.
+    /// The only job whose gateways the child may call on this process.
     pub job_id: JobId,
-    /// The session that fences calls to the child; drawn by the parent.
+    /// The session that fences calls to the child; drawn by this process.
     pub session: ProcessSession,
-    /// The address that the child uses for this process.
+    /// The address under which the child calls this process over the socket.
     pub parent: NodeAddress,
-    /// The child's working directory, which exists and is empty.
+    /// The child's working directory, which must exist and should be empty.
     pub work_dir: PathBuf,
-    /// An existing directory for temporary files.
+    /// An existing directory for temporary files. A child that kills itself leaves the reason beside it ([`last_words`]).
     pub tmp_dir: PathBuf,
-    /// The child's environment, to which only the variables of the host itself are added.
+    /// The child's whole environment, except for the five variables of the host itself (`FLOTT_ROLE`, `FLOTT_HOST_…`), which are added.
     pub env: BTreeMap<String, String>,
-    /// The file to which the child's standard output is appended.
+    /// The file to which the child's standard output is appended; created if it does not exist.
     pub stdout: PathBuf,
-    /// The file to which the child's standard error is appended.
+    /// The file to which the child's standard error, its log included, is appended; created if it does not exist.
     pub stderr: PathBuf,
-    /// The mode with which these two files are created.
+    /// The permission bits, e.g. `0o640`, with which these two files are created.
     pub output_mode: u32,
 }
 
-/// Errors of starting a child. No process is left in any case.
+/// The reasons why a child was not started. No process is left in any case.
 #[derive(Debug, Error)]
 pub enum LaunchError {
-    /// The file is not a Flott program, or not one for this system.
+    /// The file is not a Flott program, or not one for this system. Nothing of it was executed.
     #[error(transparent)]
     NotAProgram(#[from] streaming::program_note::NotAProgram),
-    /// The operating system refused a step of the start.
+    /// The operating system refused a step of the start, or the process is ending.
     #[error("{what} {path}: {source}", path = path.display())]
     Io {
-        /// The step that was tried, as the beginning of a sentence that `path` ends.
+        /// The step that was tried, e.g. "can't start", as the beginning of a sentence that `path` ends.
         what: &'static str,
         /// The file or directory that the step concerns.
         path: PathBuf,
-        /// Error of the system.
+        /// The system's error.
         source: io::Error,
     },
     /// The process ended before it answered the first call.
     #[error("the program {exit} before it answered{}", said(log_tail))]
     Ended {
-        /// End of the process.
+        /// The way in which the process ended.
         exit: ExitCause,
         /// The end of the process's standard error, at most 2 KiB.
         log_tail: String,
@@ -90,9 +90,9 @@ pub enum LaunchError {
     /// The process did not answer the first call in time; it was killed.
     #[error("the program did not answer within {} ms: {why}{}", within.as_millis(), said(log_tail))]
     Silent {
-        /// The time that was waited for the answer.
+        /// The time for which the answer was awaited.
         within: Duration,
-        /// The error of the call.
+        /// The text of the call's error.
         why: String,
         /// The end of the process's standard error, at most 2 KiB.
         log_tail: String,
@@ -100,8 +100,7 @@ pub enum LaunchError {
 }
 
 impl LaunchError {
-    /// Returns true if the system had no descriptor, process or memory left for the child: the same launch may succeed
-    /// later.
+    /// Returns true if the system had no descriptor, process or memory left for the child, so that the same launch may succeed later.
     pub fn is_no_room(&self) -> bool {
         match self {
             Self::Io { source, .. } => is_no_room(source),
@@ -125,13 +124,13 @@ fn said(log_tail: &str) -> String {
     if log_tail.is_empty() { String::new() } else { format!("; it said:\n{log_tail}") }
 }
 
-/// A running child that has answered its first call.
+/// A running child that has answered its first call. Dropping the value does not end the child.
 #[derive(derive_more::Debug)]
 #[debug("LaunchedHost({}, pid {:?})", self.address.address, self.address.pid)]
 pub struct LaunchedHost {
     /// The host's address, session and process id.
     pub address: HostAddress,
-    /// Completes when the process has ended, with how it ended.
+    /// Completes when the process has ended and was reaped, with how it ended.
     pub exited: BoxFuture<'static, ExitCause>,
     /// Kills the process and its process group.
     pub kill: Kill,
@@ -152,10 +151,12 @@ impl LaunchSpec {
     }
 }
 
-/// Starts a child, adopts its socket as a connection, and waits at most `within` for the child to answer a call.
+/// Starts a child, adopts its socket as a connection of `rpc`, and waits at most `within` for the child to answer a first call
+/// ([`ParentAlive`]). No job code runs yet.
 ///
 /// # Errors
-/// [`LaunchError`] if the child was not started, ended, or did not answer in time; it is killed then.
+/// [`LaunchError::NotAProgram`] or [`LaunchError::Io`] if the child was not started or its socket not adopted, [`LaunchError::Ended`] if
+/// it ended before it answered, [`LaunchError::Silent`] if it did not answer in time. The child is killed in each case.
 pub async fn host(
     rpc: &RpcService,
     spec: LaunchSpec,

@@ -21,20 +21,21 @@ use streaming::{program_note, task::threads};
 const BUSY_TRIES: u32 = 20;
 const BUSY_PAUSE: Duration = Duration::from_millis(10);
 
-/// A child process that was started; it may not have executed anything yet.
+/// A child process that was started; it may not have executed anything yet. Dropping `stream` ends the child, which watches its end of
+/// the socket.
 #[derive(Debug)]
 pub struct Launched {
-    /// The parent's end of the socket to the child.
+    /// The parent's end of the socket that is the child's standard input.
     pub stream: UnixStream,
     /// The child's process id, which is also the id of its process group.
     pub pid: u32,
-    /// Completes when the child has ended.
+    /// Completes when the child has ended and was reaped, with how it ended.
     pub exited: Exited,
     /// Kills the child and its process group.
     pub kill: Kill,
 }
 
-/// A future that completes when the child has ended and was reaped, with how it ended.
+/// A future that completes when the child has ended and was reaped, with how it ended. Dropping the future has no effect on the child.
 #[derive(derive_more::Debug)]
 #[debug("Exited")]
 pub struct Exited(pub(super) BoxFuture<'static, ExitCause>);
@@ -51,11 +52,13 @@ impl Future for Exited {
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Starts a child on the launching thread. If the caller drops the future, the child is killed.
+/// Starts a child on the launching thread: checks the program's ELF note, opens the two log files for appending, and runs the program as
+/// the leader of a process group of its own, with a socket as standard input. Completes when the process exists. If the caller drops the
+/// future, the child is killed.
 ///
 /// # Errors
-/// [`LaunchError::NotAProgram`] if the file is not a Flott program, [`LaunchError::Io`] if the system refuses to start
-/// it.
+/// [`LaunchError::NotAProgram`] if the file is not a Flott program for this system, [`LaunchError::Io`] if a log file cannot be opened or
+/// the system refuses the socket, the process or a thread. No process is left.
 pub async fn start(spec: LaunchSpec) -> Result<Launched, LaunchError> {
     let path = spec.program.clone();
     let ending = |why: &str| LaunchError::Io {

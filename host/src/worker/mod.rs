@@ -249,7 +249,7 @@ impl Worker {
         self.tasks.deliver(attempts, mail);
     }
 
-    /// A checkpoint was aborted: what these attempts have written for it is dropped, and they write no more.
+    /// Ends an aborted checkpoint for these attempts: drops what they have written for it, and tells them to write no more.
     pub(crate) fn checkpoint_aborted(&self, attempts: &[ExecutionAttemptId], checkpoint: u64) {
         self.uploads.aborted(attempts, checkpoint);
         self.tasks.deliver(attempts, || Mail::NotifyAborted(checkpoint));

@@ -1,5 +1,6 @@
 //! The state of tasks on its way to and from the checkpoint directory: small state goes with the acknowledgement, the rest into
-//! objects whose handles do. Keyed state comes in chunks while the task writes it (`uploads.rs`). A checkpoint must never be acknowledged before its objects are stored.
+//! objects whose handles do. Keyed state comes in chunks while the task writes it (`uploads.rs`). A checkpoint must never be acknowledged
+//! before its objects are stored.
 
 use super::uploads::{Target, Upload, Uploads};
 use bytes::Bytes;
@@ -145,12 +146,12 @@ impl Snapshots {
         Ok(())
     }
 
-    /// An attempt gives up its part of a checkpoint, which was aborted.
+    /// Gives up an attempt's part of a checkpoint that was aborted: ends its uploads and deletes what they have stored.
     pub(crate) fn give_up(&self, attempt: ExecutionAttemptId, checkpoint: u64) {
         self.uploads.give_up(attempt, checkpoint);
     }
 
-    /// Gives up what an attempt that has ended began to store.
+    /// Gives up the uploads of an attempt that has ended, and deletes what they have stored.
     pub(crate) fn ended(&self, attempt: ExecutionAttemptId) {
         self.uploads.ended(attempt);
     }

@@ -32,13 +32,14 @@ const AT_ONCE: usize = 2;
 /// The most runs of key groups that a part's handle lists; a part with more may have any.
 const RUNS_MAX: usize = 64;
 
-/// The snapshots that tasks of one job are writing. Clones share them.
+/// The snapshots that the tasks of one job are writing to the checkpoint directory: one [`Upload`] per execution attempt, checkpoint and
+/// operator. Clones share the table.
 #[derive(Clone, Default)]
 pub struct Uploads(Arc<Mutex<BTreeMap<Key, Upload>>>);
 
-/// The snapshot of an operator in an execution attempt for a checkpoint, by its number.
+/// The key of an upload: execution attempt, checkpoint number, operator.
 type Key = (ExecutionAttemptId, u64, OperatorId);
-/// The handle of a stored state, or why it is not stored.
+/// The handle of a stored state, or the reason, as text, why the state is not stored.
 type Stored = Result<StateHandle, String>;
 
 enum Step {
@@ -46,17 +47,18 @@ enum Step {
     End(oneshot::Sender<Stored>),
 }
 
-/// The place of an upload, and the size from which state needs objects.
+/// The place where an upload stores state, and the size up to which state needs no object.
 pub struct Target {
-    /// The checkpoint directory in which the state is stored.
+    /// The checkpoint directory in which the parts are stored.
     pub directory: CheckpointDirectory,
     /// The job that the state belongs to.
     pub job_id: JobId,
-    /// Largest size in bytes of state that becomes an inline handle.
+    /// Maximum size, in bytes, of a snapshot that becomes an inline handle instead of objects.
     pub inline_max: u64,
 }
 
-/// The upload of one operator's snapshot. If it is dropped before [`Upload::end`], what it has stored is deleted.
+/// The upload of one operator's snapshot, which runs on a runtime. If the handle is dropped before [`Upload::end`], the upload ends and
+/// deletes what it has stored.
 pub struct Upload {
     steps: mpsc::UnboundedSender<Step>,
     /// Cancelled when the checkpoint is aborted.
@@ -68,8 +70,11 @@ impl Uploads {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a chunk. The first one of a snapshot starts its upload on the runtime. The sender
-    /// limits the number of waiting chunks by counting those that are not dropped.
+    /// Queues a chunk of the snapshot `(attempt, checkpoint, operator)` and returns at once. The first chunk of a snapshot calls `target`
+    /// and starts its upload as a task of `runtime`.
+    ///
+    /// The queue is not bounded here: the sender limits the waiting chunks by counting those that are not dropped yet. A chunk of an
+    /// upload that has failed or was aborted is dropped; [`Upload::end`] returns the reason.
     pub fn add(
         &self,
         (attempt, checkpoint, operator): Key,
@@ -89,7 +94,8 @@ impl Uploads {
         let _ = upload.steps.send(Step::Chunk(chunk));
     }
 
-    /// Returns the upload of a snapshot whose last chunk has been added; `None` if no chunk has.
+    /// Removes the upload of a snapshot whose last chunk has been added, and returns it; `None` if no chunk has been added. A chunk that
+    /// is added later begins a new upload.
     pub fn take(&self, key: Key) -> Option<Upload> {
         self.open().remove(&key)
     }
@@ -116,7 +122,12 @@ impl Uploads {
 }
 
 impl Upload {
-    /// Adds chunks that came with the acknowledgement, and returns the handle once everything is stored.
+    /// Adds the chunks that came with the acknowledgement, and waits until the whole snapshot is stored. Returns an inline handle if the
+    /// snapshot has at most `inline_max` bytes, else the handles of its parts.
+    ///
+    /// # Errors
+    /// A text that says why the snapshot is not stored: the store failed, the checkpoint was aborted, or the runtime has ended. The parts
+    /// that were stored are deleted. They are also deleted if the caller drops the future.
     pub async fn end(self, rest: Vec<Bytes>) -> Stored {
         for bytes in rest {
             let _ = self.steps.send(Step::Chunk(StateChunk { groups: None, bytes }));

@@ -10,7 +10,8 @@ pub(crate) struct Usage {
     pub(crate) help: bool,
 }
 
-/// The arguments after the program's name; the same in every process of the job.
+/// The arguments after the program's name; the same in every process of the job. They are part of the job graph, so that they must not
+/// contain secrets.
 ///
 /// ```
 /// use clap::Parser;
@@ -52,11 +53,12 @@ impl Args {
         Self { program, list, usage: Rc::default() }
     }
 
-    /// Parses the arguments into a struct that derives `clap::Parser`. If the program then fails, with whatever error, the user
-    /// sees clap's text: help, or what is wrong with the arguments.
+    /// Parses the arguments into a struct that derives `clap::Parser`. Prints nothing and does not end the process. If the build then
+    /// fails, with whatever error, the user sees clap's text instead of that error: help or the version with exit code 0, or what is
+    /// wrong with the arguments.
     ///
     /// # Errors
-    /// Fails when the arguments do not fit the struct, or when help or the version is asked for.
+    /// Fails with clap's error when the arguments do not fit the struct, or when help or the version is asked for.
     pub fn parse<C: clap::Parser>(&self) -> Result<C, BoxError> {
         let words = std::iter::once(&self.program).chain(&self.list);
         C::try_parse_from(words).map_err(|error| {
@@ -66,12 +68,12 @@ impl Args {
         })
     }
 
-    /// Returns all arguments, in their order.
+    /// Returns all arguments of the program, in their order and without the program's name.
     pub fn as_slice(&self) -> &[String] {
         &self.list
     }
 
-    /// Returns the argument at `index`, from 0; `None` behind the last one.
+    /// Returns the argument at `index`, counted from 0 and without the program's name; `None` if there are not so many.
     pub fn get(&self, index: usize) -> Option<&str> {
         self.list.get(index).map(String::as_str)
     }

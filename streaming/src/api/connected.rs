@@ -18,7 +18,7 @@ use crate::{
     types::{Key, Record},
 };
 
-/// Two streams with record types of their own, which one operator reads.
+/// Two streams with record types of their own, which one operator reads; made by [`Stream::connect`]. That operator begins a chain.
 ///
 /// ```
 /// use streaming::Environment;
@@ -35,7 +35,8 @@ pub struct ConnectedStreams<A, B> {
     second: Stream<B>,
 }
 
-/// Two streams that are partitioned by keys of one type: records with equal keys go to one subtask.
+/// Two streams that are partitioned by keys of one type: records with equal keys go to one subtask; made by [`KeyedStream::connect`] or
+/// [`ConnectedStreams::key_by`].
 ///
 /// ```
 /// use streaming::{
@@ -120,7 +121,8 @@ impl<A: Record> Stream<A> {
 }
 
 impl<A: Record, S: KeySelector<A>> KeyedStream<A, S> {
-    /// Connects this stream with another keyed one, for one operator that reads both and keeps one state per key.
+    /// Connects this stream with another keyed one, for one operator that reads both and keeps one state per key. The order between the
+    /// streams is undefined. The operator's watermark is the smaller one of both streams.
     pub fn connect<B: Record, SB: KeySelector<B, Key = S::Key>>(
         &self,
         other: &KeyedStream<B, SB>,
@@ -140,7 +142,7 @@ impl<A: Record, S: KeySelector<A>> KeyedStream<A, S> {
 }
 
 impl<A: Record, B: Record> ConnectedStreams<A, B> {
-    /// Converts every record with the function of its stream.
+    /// Converts every record with the function of its stream (`first` or `second`), which returns exactly one record for each.
     pub fn map<U, F, G>(&self, first: F, second: G) -> Stream<U>
     where
         U: Record,
@@ -156,7 +158,7 @@ impl<A: Record, B: Record> ConnectedStreams<A, B> {
         })
     }
 
-    /// Replaces every record by those that the function of its stream emits.
+    /// Replaces every record by those that the function of its stream (`first` or `second`) emits: none, one or several.
     ///
     /// ```
     /// use streaming::Stream;
@@ -183,7 +185,7 @@ impl<A: Record, B: Record> ConnectedStreams<A, B> {
         })
     }
 
-    /// Runs a function that is opened and closed and may fail.
+    /// Runs a function that is opened and closed and may fail; see [`CoProcessFunction`].
     ///
     /// ```
     /// use streaming::{
@@ -300,7 +302,7 @@ where
     SA: KeySelector<A>,
     SB: KeySelector<B, Key = SA::Key>,
 {
-    /// Runs a function that keeps state per key, which both streams share.
+    /// Runs a function that keeps state and timers per key, which both streams share; see [`KeyedCoProcessFunction`].
     ///
     /// ```
     /// use streaming::{
@@ -364,7 +366,8 @@ where
 }
 
 impl<A: Record, B: Record> BroadcastConnectedStream<A, B> {
-    /// Runs a function that keeps what the broadcast stream brings, in every subtask.
+    /// Runs a function that keeps what the broadcast stream brings, as a copy in the memory of every subtask; see
+    /// [`BroadcastProcessFunction`]. Checkpoints contain it once.
     ///
     /// ```
     /// use std::collections::BTreeSet;
@@ -425,7 +428,8 @@ impl<A: Record, B: Record> BroadcastConnectedStream<A, B> {
 }
 
 impl<A: Record, S: KeySelector<A>, B: Record> KeyedBroadcastConnectedStream<A, S, B> {
-    /// Runs a function that keeps state per key and, in every subtask, what the broadcast stream brings.
+    /// Runs a function that keeps state and timers per key and, as a copy in the memory of every subtask, what the broadcast stream
+    /// brings; see [`KeyedBroadcastProcessFunction`].
     pub fn process<F>(&self, function: F) -> Stream<F::Out>
     where
         F: KeyedBroadcastProcessFunction<S::Key, A, B>,

@@ -15,14 +15,15 @@ use storage::{
     objects::S3Settings,
 };
 
-/// Name of the environment variable that holds the folder of the files shipped with the application. On YARN the launcher
-/// sets it; elsewhere the user may set it.
+/// Name of the environment variable that holds the folder of the files shipped with the application. On YARN the launcher sets it;
+/// elsewhere the user may set it. [`Environment::shipped`] looks there.
 pub const SHIPPED_VARIABLE: &str = "FLOTT_SHIPPED";
 
 /// Key of the option with the parallelism of operators that set none.
 pub(super) const DEFAULT_PARALLELISM: &str = "parallelism.default";
 
-/// The job that a program declares: sources, options and names. Clones are cheap and declare the same job.
+/// The job that a program declares: sources, options and names. Clones are cheap and declare the same job. Declaring starts nothing and
+/// reads no records. A mistake in a declaration is recorded, and the first one fails the build ([`build`](crate::build)).
 #[derive(Clone)]
 pub struct Environment {
     pub(crate) builder: Rc<RefCell<Builder>>,
@@ -54,32 +55,37 @@ impl Environment {
         self.builder.borrow().parallelism.unwrap_or(self.settings.parallelism)
     }
 
-    /// Sets the parallelism of operators that set none; takes precedence over the client's `parallelism.default`. The build fails
-    /// if it is 0 or greater than the maximum parallelism.
+    /// Sets the parallelism of operators that set none; takes precedence over the client's `parallelism.default`. The last call counts,
+    /// also for operators declared before it. The build fails if an operator gets it and it is 0 or greater than the maximum
+    /// parallelism.
     pub fn set_parallelism(&self, parallelism: u32) {
         self.builder.borrow_mut().parallelism = Some(parallelism);
     }
 
-    /// Sets the job's name. The client's `pipeline.name` takes precedence; without either the job has the name that it was
-    /// registered under in [`ProgramEntry::job`](crate::ProgramEntry::job).
+    /// Sets the job's name. The client's `pipeline.name` takes precedence; without either the job has the name that it was registered
+    /// under in [`ProgramEntry::job`](crate::ProgramEntry::job). The cluster refuses a job whose name has more than 1,024 bytes.
     pub fn set_name(&self, name: impl Into<String>) {
         self.builder.borrow_mut().name = Some(name.into());
     }
 
     /// Sets the number of key groups of every operator, 1 to 32768: no operator can ever have more subtasks. The client's
-    /// `pipeline.max-parallelism` takes precedence; without either it follows from each operator's parallelism. A job whose state
-    /// is to be restored must keep the number.
+    /// `pipeline.max-parallelism` takes precedence; without either an operator has 1.5 times its parallelism, rounded up to a power of
+    /// two, 128 to 32768. The build fails if the number is out of range or less than an operator's parallelism. A job whose state is to
+    /// be restored must keep the number.
     pub fn set_max_parallelism(&self, max_parallelism: u32) {
         self.builder.borrow_mut().max_parallelism = Some(max_parallelism);
     }
 
-    /// Sets the resources that one slot of a slot sharing group needs.
+    /// Sets the resources that each slot of the slot sharing group `group` needs; the last call for a group counts. Operators that set
+    /// no group are in the group `default` ([`Stream::slot_sharing_group`]). A group without resources fits every slot, but a job must
+    /// set them for all of its groups or for none: the cluster refuses it otherwise. A group that no operator is in is ignored.
     pub fn set_slot_resources(&self, group: impl Into<String>, resources: ResourceProfile) {
         self.builder.borrow_mut().groups.insert(group.into(), resources);
     }
 
-    /// Sets an option for this job, unless the client sets it. Only `parallelism.default` takes precedence over the client's
-    /// value, because it counts like [`Environment::set_parallelism`]; the build fails if its value is not a whole number from 1 to 32768.
+    /// Sets an option for this job, unless the client sets it. The build accepts any key, and checks no value but that of
+    /// `pipeline.max-parallelism`. Only `parallelism.default` takes precedence over the client's value, because it counts like
+    /// [`Environment::set_parallelism`]; the build fails if its value is not a whole number from 1 to 32768.
     ///
     /// ```
     /// use model::ResourceProfile;
@@ -110,7 +116,8 @@ impl Environment {
     }
 
     /// Returns an option of the job as the client gave it (`-D program.x=y`); `None` if the client did not set it. Options from
-    /// [`Environment::set_option`] are not returned.
+    /// [`Environment::set_option`] are not returned in the first build, but later ones return them: a program whose graph depends on a
+    /// key that it sets itself builds another graph there, and the job fails.
     ///
     /// ```
     /// use std::time::{SystemTime, UNIX_EPOCH};
@@ -129,8 +136,12 @@ impl Environment {
         self.settings.options.get(key).map(String::as_str)
     }
 
-    /// Returns an environment variable as it is where the job is submitted, the same in every process; `None` if it is not set
-    /// there or not Unicode. The value becomes part of the job graph: do not read secrets this way.
+    /// Returns an environment variable as it was in the first build, the same in every process; `None` if it was not set there or not
+    /// Unicode. The first build runs in the program's own process in embedded mode and where the JobManager is the program itself, in
+    /// the client for a YARN cluster per job, and otherwise in a process that the JobManager starts with few of its own variables:
+    /// `PATH`, `HOME`, `LANG`, `LC_ALL`, `TZ`, `TMPDIR`, `RUST_BACKTRACE`, `LD_LIBRARY_PATH`, `HADOOP_CONF_DIR`, `HADOOP_USER_NAME` and
+    /// `FLOTT_SHIPPED`. A variable of the user who calls `flott run` is not among them: pass it as an argument or option. The value
+    /// becomes part of the job graph: do not read secrets this way.
     pub fn var(&self, name: &str) -> Option<String> {
         let value = match &self.settings.env {
             Some(known) => known.get(name).cloned(),
@@ -142,12 +153,12 @@ impl Environment {
         value
     }
 
-    /// Evaluates `make` once, where the job is submitted, and returns the same value in every process: the time, a random number,
-    /// a service's answer. The value becomes part of the job graph, under `name`.
+    /// Evaluates `make` once, in the job's first build (see [`Environment::var`]), and returns the same value in every process: the
+    /// time, a random number, a service's answer. The value becomes part of the job graph, under `name`.
     ///
     /// # Errors
-    /// Fails when `name` is used twice, when the value cannot be serialised or deserialised, or when the program did not ask for
-    /// `name` at the submission.
+    /// Fails when `name` is used twice in one build, when the value cannot be serialised (as MessagePack) or deserialised, or when the
+    /// program did not ask for `name` in the first build.
     pub fn once<T: Serialize + DeserializeOwned>(
         &self,
         name: &str,
@@ -172,9 +183,9 @@ impl Environment {
         Ok(value)
     }
 
-    /// Returns the path of a file or folder that was shipped with the application (`yarn.ship-files`, `yarn.ship-archives`). The
-    /// path differs from process to process. `name` is the file's own name, `folder/file` for a file in a shipped folder, or
-    /// `archive.zip/file` for a file in a shipped archive. Only the first part of `name` is checked: opening the path says
+    /// Returns the path of a file or folder that was shipped with the application (`yarn.ship-files`, `yarn.ship-archives`). The path
+    /// differs from process to process. `name` is the file's own name, `folder/file` for a file in a shipped folder, or
+    /// `archive.zip/file` for a file in a shipped archive. Only the first part of `name` is looked up on disk: opening the path says
     /// whether the rest exists.
     ///
     /// # Errors

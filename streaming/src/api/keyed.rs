@@ -16,7 +16,11 @@ use crate::{
 };
 use std::{ops::AddAssign, rc::Rc};
 
-/// A stream that is partitioned by key: all records of a key go to one subtask, and those of one producer keep their order.
+/// A stream that is partitioned by key: all records of a key go to one subtask, and those of one producer keep their order. The subtask
+/// follows from the key's hash. An operator on a keyed stream begins a chain.
+///
+/// [`KeyedStream::count`], [`KeyedStream::sum`], [`KeyedStream::reduce`] and [`KeyedStream::fold`] keep one value per key for as long
+/// as the job runs, also in checkpoints: the state grows with the number of keys.
 ///
 /// ```
 /// use streaming::{Stream, api::{AtEnd, KeyedStream}, operators::KeySelector};
@@ -43,7 +47,8 @@ impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
         Self { stream, selector }
     }
 
-    /// Adds an operator of one's own, as [`Stream::transform`] does; all records of a key go to one of its subtasks.
+    /// Adds an operator of one's own, as [`Stream::transform`] does; all records of a key go to one of its subtasks. The operator gets
+    /// no keyed state; [`KeyedStream::process`] runs a function with state.
     ///
     /// ```
     /// use std::collections::BTreeSet;
@@ -132,7 +137,7 @@ impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
         self.folded("count", Count)
     }
 
-    /// Emits `(key, sum)` for every record: the sum of `number` over the key's records so far.
+    /// Emits `(key, sum)` for every record: the sum of `number` over the key's records so far, made with `+=`.
     ///
     /// ```
     /// use streaming::Stream;
@@ -158,8 +163,8 @@ impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
         self.folded("sum", Sum::new(number))
     }
 
-    /// Merges each record into the kept record of its key and emits the kept record; a key's first record is kept as it is:
-    /// `orders.key_by(|o| &o.customer).reduce(|all, next| all.amount += next.amount)`.
+    /// Merges each record into the kept record of its key and emits the kept record, once for every record; a key's first record is
+    /// kept and emitted as it is: `orders.key_by(|o| &o.customer).reduce(|all, next| all.amount += next.amount)`.
     pub fn reduce<F>(&self, merge: F) -> Stream<T>
     where
         F: FnMut(&mut T, T) + Clone + Send + 'static,
@@ -194,8 +199,9 @@ impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
         })
     }
 
-    /// Runs a closure with one value of state per key. It is called with the key, the record, the value and the output. The value
-    /// is `None` at first; a key whose value is left `None` has no state. `state` names the state in checkpoints.
+    /// Runs a closure with one value of state per key. The closure is called for every record with the key, the record, the value and
+    /// the output. The value is `None` at first; a key whose value is left `None` has no state. `state` names the state in checkpoints:
+    /// a job restored under another name does not find it.
     pub fn flat_map_with_state<V, U, F>(&self, state: &str, function: F) -> Stream<U>
     where
         V: FlottType,
@@ -227,8 +233,8 @@ pub(super) fn partitioning<T: Record, S: KeySelector<T>>(selector: &S) -> Partit
     })
 }
 
-/// A keyed stream whose functions emit one value per key when bounded input ends; made by [`KeyedStream::at_end`]. For unbounded
-/// input they emit nothing.
+/// A keyed stream whose functions emit one value per key when the input ends, in no particular order and without event times; made by
+/// [`KeyedStream::at_end`]. They emit nothing while unbounded input goes on.
 #[derive(Clone)]
 pub struct AtEnd<T, S> {
     keyed: KeyedStream<T, S>,
@@ -239,12 +245,12 @@ impl<T: Record, S: KeySelector<T>> AtEnd<T, S> {
         self.keyed.fold_with(kind, folding, UpdateMode::AtEnd)
     }
 
-    /// Emits `(key, count)` for each key: how many records the key has.
+    /// Emits `(key, count)` for each key when the input ends: how many records the key had.
     pub fn count(&self) -> Stream<(S::Key, u64)> {
         self.folded("count_at_end", Count)
     }
 
-    /// Emits `(key, sum)` for each key: the sum of `number` over the key's records.
+    /// Emits `(key, sum)` for each key when the input ends: the sum of `number` over the key's records.
     pub fn sum<V, F>(&self, number: F) -> Stream<(S::Key, V)>
     where
         V: Record + AddAssign,
@@ -253,7 +259,7 @@ impl<T: Record, S: KeySelector<T>> AtEnd<T, S> {
         self.folded("sum_at_end", Sum::new(number))
     }
 
-    /// Merges the records of each key into one, as [`KeyedStream::reduce`] does, and emits that one.
+    /// Merges the records of each key into one, as [`KeyedStream::reduce`] does, and emits that one when the input ends.
     pub fn reduce<F>(&self, merge: F) -> Stream<T>
     where
         F: FnMut(&mut T, T) + Clone + Send + 'static,
@@ -261,7 +267,7 @@ impl<T: Record, S: KeySelector<T>> AtEnd<T, S> {
         self.folded("reduce_at_end", Reduce::new(merge))
     }
 
-    /// Merges the records of each key into a value that begins as `initial`, and emits `(key, value)`.
+    /// Merges the records of each key into a value that begins as `initial`, and emits `(key, value)` when the input ends.
     pub fn fold<A, F>(&self, initial: A, merge: F) -> Stream<(S::Key, A)>
     where
         A: Record,

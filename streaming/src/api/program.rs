@@ -32,7 +32,7 @@ const AUTO_GENERATE_UIDS: &str = "pipeline.auto-generate-uids";
 
 type BuildFn = dyn Fn(&Environment, Args) -> Result<(), BoxError> + Send + Sync;
 
-/// One job of a program.
+/// One job of a program: its name and its build function. Made by [`ProgramEntry::job`].
 #[derive(Clone)]
 pub struct JobEntry {
     name: String,
@@ -46,7 +46,7 @@ impl JobEntry {
     }
 }
 
-/// The jobs of a program, each registered under a name.
+/// The jobs of a program, each registered under a name. A client chooses one by its name; a program with one job needs no choice.
 ///
 /// ```
 /// use streaming::{Args, Environment, ProgramEntry, api::JobEntry, operators::BoxError};
@@ -81,9 +81,10 @@ impl ProgramEntry {
         Self::default()
     }
 
-    /// Registers a job under a name. `build` declares the job; every process of the job calls it, and each time it must declare the
-    /// same. If the program has one job only, the job need not be named when the program is started. A program with two jobs of
-    /// the same name cannot be started.
+    /// Registers a job under a name, without calling `build`. `build` declares the job; every process of the job calls it, and each
+    /// time it must declare the same graph: a process whose graph differs fails the job. If `build` returns an error or panics, the job
+    /// is not submitted. If the program has one job only, the job need not be named when the program is started. Two jobs of one name
+    /// are accepted here, but [`build`] then fails for every job of the program.
     pub fn job<E, F>(mut self, name: impl Into<String>, build: F) -> Self
     where
         E: Into<BoxError>,
@@ -94,7 +95,7 @@ impl ProgramEntry {
         self
     }
 
-    /// Returns the registered jobs, in the order of their registration.
+    /// Returns the program's jobs, in the order of their registration.
     pub fn jobs(&self) -> &[JobEntry] {
         &self.jobs
     }
@@ -124,10 +125,17 @@ impl ProgramEntry {
     }
 }
 
-/// Builds the graph and the code of one job of a program. The same inputs give the same graph in every process.
+/// Builds the graph and the code of one job of a program. Calls the job's build function on this thread and catches its panics. The
+/// same inputs give the same graph in every process. Reads [`SHIPPED_VARIABLE`] from the environment, in embedded mode the working
+/// directory, and what the program asks for with [`Environment::var`] in a first build.
 ///
 /// # Errors
-/// Fails when the program has no such job or two jobs of one name, refuses its arguments, returns an error, panics, or declares a job that cannot run.
+/// - [`BuildProgramError::NoSuchJob`]: the program has no job of that name, or several jobs and none was named.
+/// - [`BuildProgramError::Usage`]: the program refused its arguments, or help was requested.
+/// - [`BuildProgramError::Program`], [`BuildProgramError::Panicked`]: the build function returned an error or panicked.
+/// - [`BuildProgramError::RelativePath`]: outside embedded mode a source or sink has a relative path.
+/// - [`BuildProgramError::Invalid`]: two jobs have one name, or the declared job cannot run: no source, a uid twice, a parallelism out
+///   of range, an operator with state but without uid, and the like. The first mistake found is reported.
 pub fn build(entry: &ProgramEntry, inputs: BuildInputs) -> Result<BuiltJob, BuildProgramError> {
     let job = match entry.find(inputs.job.as_deref()) {
         Err(BuildProgramError::NoSuchJob { asked: None, known }) if asks_for_help(&inputs.args) => {

@@ -15,7 +15,8 @@ use crate::{
 use model::{NodeId, graph::StateDeclaration};
 use std::sync::{Arc, Mutex};
 
-/// A sink that was declared, to be named and placed. The sink is part of the job also if this value is dropped.
+/// A sink that was declared, to be named and placed. The sink is part of the job also if this value is dropped. A sink that commits has
+/// a committer, a global committer or both beside its writer; the settings concern these operators together.
 ///
 /// ```
 /// use streaming::{Environment, api::StreamSink};
@@ -35,13 +36,13 @@ pub struct StreamSink {
     global_committer: Option<NodeId>,
 }
 
-/// The names of a sink's committers behind the name or uid of the sink.
+/// The names of a sink's committers, which follow the name or uid of the sink.
 const COMMITTER: &str = "committer";
 const GLOBAL_COMMITTER: &str = "global committer";
 
 impl StreamSink {
-    /// Changes the drafts of all nodes of the sink. `change` gets what a committer's name has behind the sink's; nothing for the
-    /// writer.
+    /// Changes the drafts of all nodes of the sink. `change` gets the text that follows the sink's name in a committer's; `None` for
+    /// the writer.
     fn set(self, what: &str, change: impl Fn(&mut NodeDraft, Option<&str>)) -> Self {
         let committer = self.committer.map(|node| (node, COMMITTER));
         let global = self.global_committer.map(|node| (node, GLOBAL_COMMITTER));
@@ -51,17 +52,18 @@ impl StreamSink {
         }
         self
     }
-    /// Sets the sink's uid, as [`Stream::uid`] does. Committers get uids that are made of it.
+    /// Sets the sink's uid, as [`Stream::uid`] does. The committers get the uids `UID: committer` and `UID: global committer`.
     pub fn uid(self, uid: impl Into<String>) -> Self {
         let uid = uid.into();
         self.set("uid", |node, suffix| node.uid = Some(joined(&uid, suffix)))
     }
-    /// Sets the sink's name, as [`Stream::name`] does. Committers get names that are made of it.
+    /// Sets the sink's name, as [`Stream::name`] does. The committers get the names `NAME: committer` and `NAME: global committer`.
     pub fn name(self, name: impl Into<String>) -> Self {
         let name = name.into();
         self.set("name", |node, suffix| node.name = Some(joined(&name, suffix)))
     }
-    /// Sets the number of the sink's subtasks, as [`Stream::set_parallelism`] does. A global committer has always one.
+    /// Sets the number of the subtasks of the sink's writer and committer, as [`Stream::set_parallelism`] does. A global committer has
+    /// always one.
     pub fn set_parallelism(self, parallelism: u32) -> Self {
         self.set("set_parallelism", |node, _| {
             if !node.single {
@@ -69,7 +71,7 @@ impl StreamSink {
             }
         })
     }
-    /// Places the sink in a slot sharing group, as [`Stream::slot_sharing_group`] does.
+    /// Places the sink with its committers in a slot sharing group, as [`Stream::slot_sharing_group`] does.
     pub fn slot_sharing_group(self, group: impl Into<String>) -> Self {
         set_on_node(&self.env, Some(self.node), "slot_sharing_group", |node| {
             node.group = Some(group.into());
@@ -77,7 +79,8 @@ impl StreamSink {
         });
         self
     }
-    /// Makes the sink a chain of its own, as [`Stream::disable_chaining`] does.
+    /// Makes the sink's writer begin a chain, as [`Stream::disable_chaining`] does; the committer of a subtask stays chained to its
+    /// writer.
     pub fn disable_chaining(self) -> Self {
         set_on_node(&self.env, Some(self.node), "disable_chaining", |node| node.cut = true);
         self
@@ -114,7 +117,8 @@ impl<T: Record> Stream<T> {
     /// Writes the records to a sink: one's own, see [`Sink`] and [`SinkWriter`](crate::sinks::SinkWriter), or a
     /// [`FileSink`](crate::sinks::FileSink).
     ///
-    /// The committer of a subtask is chained to its writer. A global committer is a task by itself.
+    /// The committer of a subtask is chained to its writer. A global committer is a task by itself, with one subtask. The writer's
+    /// state and the data that is not yet committed are in checkpoints.
     pub fn sink_to<S: Sink<T>>(&self, sink: S) -> StreamSink {
         self.sink_of_kind("sink", sink)
     }

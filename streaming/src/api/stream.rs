@@ -20,16 +20,21 @@ use crate::{
 use model::NodeId;
 use std::rc::Rc;
 
-/// A stream of records of one type. Clones are cheap. A stream that several operators read gives every record to each of them.
+/// A stream of records of one type. Clones are cheap and name the same records. A stream that several operators read gives every record
+/// to each of them.
+///
+/// Methods that take a function add an operator to the job and return the stream of its output. Each subtask calls a clone of the
+/// function, on the thread of its task. The emitted records get the event time of the record that the function was called for. A
+/// function that returns an error or panics fails its task; the job's restart strategy then decides, and without one the job fails.
 ///
 /// The settings [`Stream::uid`], [`Stream::name`], [`Stream::set_parallelism`], [`Stream::slot_sharing_group`] and
-/// [`Stream::disable_chaining`] apply to the operator that the stream comes from. Behind [`Stream::rebalance`],
-/// [`Stream::broadcast`], [`Stream::partition_custom`], [`Stream::union`] and [`Stream::side_output`] there is none, and the
-/// build fails.
+/// [`Stream::disable_chaining`] apply to the operator that the stream comes from. A stream from [`Stream::rebalance`],
+/// [`Stream::broadcast`], [`Stream::partition_custom`], [`Stream::union`] or [`Stream::side_output`] comes from no operator, and a
+/// setting on it fails the build.
 pub struct Stream<T> {
     pub(crate) env: Environment,
     pub(crate) above: Vec<Pending<T>>,
-    /// The operator that settings such as `uid` and `name` apply to; `None` behind `rebalance`, `broadcast`, `union` and the like.
+    /// The operator that settings such as `uid` and `name` apply to; `None` after `rebalance`, `broadcast`, `union` and the like.
     pub(crate) node: Option<NodeId>,
 }
 
@@ -59,26 +64,30 @@ impl<T> Stream<T> {
         self
     }
 
-    /// Sets the operator's uid, unique in the job: in every later version of the program its state is found by this uid. With
-    /// `execution.checkpointing.interval` a program is invalid in which a source or an operator with state has none, unless
-    /// `pipeline.auto-generate-uids` is true; see [`Stream::assign_timestamps_and_watermarks`] for the one operator that may do without.
+    /// Sets the operator's uid, unique in the job: in every later version of the program its state is found by this uid. The build
+    /// fails if two operators have the same one. With `execution.checkpointing.interval` a program is invalid in which a source or an
+    /// operator with state has none, unless `pipeline.auto-generate-uids` is true; see [`Stream::assign_timestamps_and_watermarks`] for
+    /// the one operator that may do without.
     pub fn uid(self, uid: impl Into<String>) -> Self {
         self.set("uid", |node| node.uid = Some(uid.into()))
     }
 
-    /// Sets the name that people see. It need not be unique.
+    /// Sets the operator's name in the job graph, in logs and in error messages; by default its kind, such as `flat map`. The name need
+    /// not be unique.
     pub fn name(self, name: impl Into<String>) -> Self {
         self.set("name", |node| node.name = Some(name.into()))
     }
 
-    /// Sets the number of the operator's subtasks, 1 to the maximum parallelism. The operator begins a chain, unless the program
-    /// has set the same number for the chain before it.
+    /// Sets the number of the operator's subtasks, 1 to the maximum parallelism; by default [`Environment::parallelism`]. The build
+    /// fails for other numbers, and for any number but 1 if the operator can have one subtask only, such as a socket source. The
+    /// operator begins a chain, unless the program has set the same number for the chain before it.
     pub fn set_parallelism(self, parallelism: u32) -> Self {
         self.set("set_parallelism", |node| node.parallelism = Some(parallelism))
     }
 
-    /// Places the operator in a slot sharing group: its subtasks share slots with operators of that group only. The operator begins
-    /// a chain; the operators behind it are in the same group unless they set another one.
+    /// Places the operator in a slot sharing group: its subtasks share slots with operators of that group only. The operator begins a
+    /// chain. An operator that sets no group is in the group of its inputs if all of them are in one, otherwise in the group `default`.
+    /// [`Environment::set_slot_resources`] says what a slot of the group needs.
     ///
     /// ```
     /// # use streaming::Environment;
@@ -95,23 +104,25 @@ impl<T> Stream<T> {
         })
     }
 
-    /// Makes the operator begin a chain. Operators behind it may still be chained to it.
+    /// Makes the operator begin a chain, so that its records come over the exchange, to a task of its own. Operators that read its
+    /// output may still be chained to it.
     pub fn disable_chaining(self) -> Self {
         self.set("disable_chaining", |node| node.cut = true)
     }
 
-    /// Sends the records to the next operator's subtasks in turn.
+    /// Distributes the records evenly to the next operator's subtasks: each gets a run of every batch, in turn. The next operator
+    /// begins a chain.
     pub fn rebalance(&self) -> Self {
         self.routed(Route::Rebalance)
     }
 
-    /// Sends every record to every subtask of the next operator.
+    /// Sends every record to every subtask of the next operator, which begins a chain.
     pub fn broadcast(&self) -> Self {
         self.routed(Route::Broadcast)
     }
 
-    /// Returns the records of both streams. The records of each stream keep their order; the order between the streams is
-    /// undefined.
+    /// Returns a stream of the records of both streams. The records of each stream keep their order; the order between the streams is
+    /// undefined. Its readers have the smaller watermark of both.
     ///
     /// ```
     /// # use streaming::Environment;
@@ -151,8 +162,9 @@ pub(crate) fn set_on_node(
 }
 
 impl<T: Record> Stream<T> {
-    /// Adds an operator of one's own: `make` makes the operator of each subtask. `kind` is the operator's kind in the job graph,
-    /// and its name unless the program sets one. [`Stream::process`] is simpler and meets most needs.
+    /// Adds an operator of one's own: `make` makes the operator of each subtask, and is called when the subtask is deployed. `kind` is
+    /// the operator's kind in the job graph, and its name unless the program sets one. [`Stream::process`] is simpler and meets most
+    /// needs.
     ///
     /// ```
     /// use streaming::{
@@ -212,8 +224,8 @@ impl<T: Record> Stream<T> {
     }
 
     /// Sends every record to the subtask of the next operator that `function` chooses. `function` is called with the record and the
-    /// number of subtasks, and returns a subtask, counted from 0; a greater number fails the task.
-    /// `orders.partition_custom(|order, subtasks| order.region as usize % subtasks)`
+    /// number of subtasks, and returns the index of a subtask, counted from 0; an index that is not below the number of subtasks fails
+    /// the task. The next operator begins a chain. `orders.partition_custom(|order, subtasks| order.region as usize % subtasks)`
     pub fn partition_custom<F>(&self, function: F) -> Self
     where
         F: FnMut(&T, usize) -> usize + Clone + Send + 'static,
@@ -228,8 +240,8 @@ impl<T: Record> Stream<T> {
         Self { env: self.env.clone(), above, node: None }
     }
 
-    /// Returns the records that the operator emits to a side output, see [`OutputTag`]. The build fails if the operator is a
-    /// source, or if the side output is also read with another record type.
+    /// Returns the records that the operator emits to a side output, see [`OutputTag`]; the stream is empty if it emits none. Its
+    /// reader begins a chain. The build fails if the operator is a source, or if the side output is also read with another record type.
     pub fn side_output<U: Record>(&self, tag: &OutputTag<U>) -> Stream<U> {
         let mut above = Vec::new();
         let mut mistake = None;
@@ -254,7 +266,7 @@ impl<T: Record> Stream<T> {
         Stream { env: self.env.clone(), above, node: None }
     }
 
-    /// Converts every record with `function`.
+    /// Converts every record with `function`, which returns exactly one record for each.
     pub fn map<U, F>(&self, function: F) -> Stream<U>
     where
         U: Record,
@@ -273,7 +285,7 @@ impl<T: Record> Stream<T> {
         self.transform("map", move || TryMap::new(function.clone()))
     }
 
-    /// Keeps the records for which `function` returns true; an error of `function` fails the task.
+    /// Keeps the records for which `function` returns true, and drops the others; an error of `function` fails the task.
     ///
     /// ```
     /// # use streaming::Stream;
@@ -289,7 +301,7 @@ impl<T: Record> Stream<T> {
         self.transform("filter", move || TryFilter::new(function.clone()))
     }
 
-    /// Keeps the records for which `function` returns true.
+    /// Keeps the records for which `function` returns true, and drops the others.
     pub fn filter<F>(&self, function: F) -> Stream<T>
     where
         F: FnMut(&T) -> bool + Clone + Send + 'static,
@@ -338,7 +350,7 @@ impl<T: Record> Stream<T> {
         self.transform("flat_map", move || FlatMap::new(function.clone()))
     }
 
-    /// Calls `function` for every record, and passes the records on unchanged.
+    /// Calls `function` for every record, on the task's thread, and passes the records on unchanged.
     ///
     /// ```
     /// # use streaming::Stream;
@@ -353,8 +365,8 @@ impl<T: Record> Stream<T> {
         self.transform("inspect", move || Inspect::new(function.clone()))
     }
 
-    /// Gives every record its event time and the stream its watermarks, as `strategy` says. They replace the times and watermarks
-    /// that the stream has already; only the final watermark at the end of input passes.
+    /// Gives every record its event time and the stream its watermarks, as `strategy` says; both are milliseconds since 1970. They
+    /// replace the times and watermarks that the stream has already; only the final watermark at the end of input passes.
     ///
     /// Checkpoints contain the watermark of each subtask. A restored subtask begins with its own one, at another parallelism with
     /// the minimum of all. The operator needs no uid: if a changed program finds no watermark in a savepoint, the operator begins
@@ -372,13 +384,14 @@ impl<T: Record> Stream<T> {
         self.add(spec, move || AssignWatermarks::new(strategy.clone()))
     }
 
-    /// Runs a function that is opened and closed and may fail, see [`ProcessFunction`].
+    /// Runs a function that is opened and closed and may fail, see [`ProcessFunction`]. It may emit any number of records for each
+    /// record, and more when bounded input ends.
     pub fn process<P: ProcessFunction<T>>(&self, function: P) -> Stream<P::Out> {
         self.transform("process", move || Process::new(function.clone()))
     }
 
-    /// Runs a function that keeps state per subtask, see [`StatefulProcessFunction`]. When the job is restored with another
-    /// parallelism, the state is redistributed among the subtasks.
+    /// Runs a function that keeps state per subtask, see [`StatefulProcessFunction`]. Checkpoints contain the state. When the job is
+    /// restored with another parallelism, the state is redistributed among the subtasks.
     pub fn process_with_state<F>(&self, function: F) -> Stream<F::Out>
     where
         F: StatefulProcessFunction<T>,
@@ -388,8 +401,9 @@ impl<T: Record> Stream<T> {
         self.add(spec, move || StatefulProcess::new(function.clone()))
     }
 
-    /// Partitions the stream by a part of each record: `orders.key_by(|order| &order.customer)`. For a computed key use
-    /// [`Stream::key_by_value`]; if one method took both, every closure would have to name its argument's type.
+    /// Partitions the stream by a part of each record: `orders.key_by(|order| &order.customer)`. `key` must return an equal key each
+    /// time it is called with equal records. For a computed key use [`Stream::key_by_value`]; if one method took both, every closure
+    /// would have to name its argument's type.
     pub fn key_by<K, F>(&self, key: F) -> KeyedStream<T, ByReference<F, K>>
     where
         K: Key,
@@ -398,7 +412,8 @@ impl<T: Record> Stream<T> {
         KeyedStream::new(self.clone(), ByReference::new(key))
     }
 
-    /// Partitions the stream by a key computed from each record: `orders.key_by_value(|order| order.id % 10)`.
+    /// Partitions the stream by a key computed from each record: `orders.key_by_value(|order| order.id % 10)`. `key` must return an
+    /// equal key each time it is called with equal records; it is called by the sending and by the receiving subtask.
     pub fn key_by_value<K, F>(&self, key: F) -> KeyedStream<T, ByValue<F, K>>
     where
         K: Key,

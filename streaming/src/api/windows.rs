@@ -11,7 +11,9 @@ use crate::{
 };
 use std::{ops::AddAssign, time::Duration};
 
-/// A keyed stream whose records are grouped into windows.
+/// A keyed stream whose records are grouped into windows; made by [`KeyedStream::window`]. Its functions emit a window's result for
+/// each key that has records in it when the window ends. By default the allowed lateness is 0, and late records are dropped and counted
+/// in the operator's metric `numLateRecordsDropped`.
 ///
 /// A result of a window of time has the window's last millisecond as its event time.
 ///
@@ -43,8 +45,8 @@ pub struct WindowedStream<T, S, W> {
 
 impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
     /// Groups the records of each key into windows:
-    /// `clicks.key_by(|c| &c.user).window(TumblingEventTimeWindows::of(Duration::from_secs(60))).count()`. The build fails if the
-    /// windows are impossible, such as windows without length.
+    /// `clicks.key_by(|c| &c.user).window(TumblingEventTimeWindows::of(Duration::from_secs(60))).count()`. The build fails if a size,
+    /// slide or gap is below 1 ms. A record without an event time in a window of event time fails the task.
     pub fn window<W: WindowAssigner<T>>(&self, assigner: W) -> WindowedStream<T, S, W> {
         if let Some(mistake) = assigner.mistake() {
             self.stream.env.builder.borrow_mut().invalid(mistake);
@@ -52,8 +54,8 @@ impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
         WindowedStream { keyed: self.clone(), assigner, lateness: 0.into() }
     }
 
-    /// Groups every `records` records of each key into a window, whatever their times. A result has the event time of the record
-    /// that completed its window. A window that is incomplete when the input ends emits nothing.
+    /// Groups every `records` records of each key into a window, whatever their times. The build fails if `records` is 0. A result has
+    /// the event time of the record that completed its window. A window that is incomplete when the input ends emits nothing.
     ///
     /// ```
     /// use streaming::Environment;
@@ -66,8 +68,9 @@ impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
         self.window(CountWindows::of(records, records))
     }
 
-    /// Groups the last `size` records of each key into a window, at every `slide` records of the key. The first windows of a key
-    /// have fewer than `size` records.
+    /// Groups the last `size` records of each key into a window, at every `slide` records of the key. The first windows of a key have
+    /// fewer than `size` records if `slide` is less than `size`; if it is greater, the records between two windows are dropped. The
+    /// build fails if either is 0.
     ///
     /// ```
     /// use streaming::Environment;
@@ -87,15 +90,15 @@ impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
 }
 
 impl<T, S, W: EventTimeAssigner> WindowedStream<T, S, W> {
-    /// Keeps each window for `lateness` (whole milliseconds) after the watermark has passed its end. A record that arrives in that
-    /// time makes the window emit for its key once more. A record that arrives later is dropped, or goes to
+    /// Keeps each window for `lateness` after the watermark has passed its end: 0 by default, rounded down to whole milliseconds. A
+    /// record that arrives in that time makes the window emit for its key once more. A record that arrives later is dropped, or goes to
     /// [`WindowedStream::side_output_late_data`].
     pub fn allowed_lateness(self, lateness: Duration) -> Self {
         Self { lateness: self.lateness.with_ms(whole_ms(lateness)), ..self }
     }
 
-    /// Sends the records that arrive too late for every window to a side output, instead of dropping them. The side output is
-    /// read from the stream of results:
+    /// Sends the records that arrive too late for every window, with their event times, to a side output, instead of dropping and
+    /// counting them. The side output is read from the stream of results:
     ///
     /// ```
     /// use std::time::Duration;
@@ -146,9 +149,9 @@ impl<T: Record, S: KeySelector<T>, W: WindowAssigner<T>> WindowedStream<T, S, W>
         self.folded(Sum::new(number))
     }
 
-    /// Merges the records of each key and window into one, and emits that one:
-    /// `orders.reduce(|all, next| all.amount += next.amount)`. `merge` must be associative and commutative: the records of each
-    /// pane of a sliding window, and of sessions that become one, are merged among themselves first.
+    /// Merges the records of each key and window into one, and emits that one (without the key):
+    /// `orders.reduce(|all, next| all.amount += next.amount)`. `merge` must be associative and commutative: the records of each pane of
+    /// a sliding window, and of sessions that become one, are merged among themselves first.
     pub fn reduce<F>(&self, merge: F) -> Stream<T>
     where
         F: FnMut(&mut T, T) + Clone + Send + 'static,
@@ -174,8 +177,8 @@ impl<T: Record, S: KeySelector<T>, W: WindowAssigner<T>> WindowedStream<T, S, W>
         self.folded(AggregateWindow(function))
     }
 
-    /// Calls a function with all records of each key and window. All records are kept until the window ends:
-    /// [`WindowedStream::aggregate`] keeps less.
+    /// Calls a function with all records of each key and window. All records are kept until the window ends, also in checkpoints;
+    /// [`WindowedStream::aggregate`] keeps accumulators instead.
     pub fn process<F: WindowFunction<S::Key, T>>(&self, function: F) -> Stream<F::Out> {
         self.folded(ProcessWindow(function))
     }

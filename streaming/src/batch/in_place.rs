@@ -11,7 +11,7 @@
 
 use std::{mem::MaybeUninit, ptr, slice};
 
-/// Takes the records of a vector from its front. What is left when it is dropped stays in the vector.
+/// The records of a vector that are taken from its front. What is left when the value is dropped stays in the vector.
 struct Front<'a, T> {
     records: &'a mut Vec<T>,
     /// Records at the front that stay.

@@ -8,7 +8,7 @@ mod in_place;
 use in_place::{map_into, retain_front};
 use std::array;
 
-/// Stands for "no event time", as `Long.MIN_VALUE` does in Flink.
+/// The event time that stands for "no event time": `i64::MIN`, as `Long.MIN_VALUE` in Flink.
 pub const NO_TIME: i64 = i64::MIN;
 
 /// Records that [`Batch::try_each_ahead`] looks ahead: enough for a miss of all caches, and few enough to be still there when their
@@ -76,12 +76,13 @@ impl<T> From<Vec<T>> for Batch<T> {
 }
 
 impl<T> Batch<T> {
-    /// Returns an empty batch with room for so many records.
+    /// Returns an empty batch with room for so many records, and for no event times.
     pub fn with_capacity(records: usize) -> Self {
         Self { records: Vec::with_capacity(records), times: Vec::new() }
     }
 
-    /// Puts records and their times together. Times beyond the last record are dropped.
+    /// Joins records with their event times, in milliseconds since 1970. Times beyond the last record are dropped; records beyond the
+    /// last time have none.
     pub fn with_times(records: Vec<T>, mut times: Vec<i64>) -> Self {
         times.truncate(records.len());
         Self { records, times }
@@ -99,42 +100,43 @@ impl<T> Batch<T> {
         records + (self.times.capacity() - self.times.len()) * size_of::<i64>()
     }
 
-    /// Returns whether there is no record.
+    /// Returns true if the batch has no record.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
 
-    /// Returns the records.
+    /// Returns the records in their order.
     #[inline]
     pub fn records(&self) -> &[T] {
         &self.records
     }
 
-    /// Returns the times of the first records; the records behind them have none.
+    /// Returns the event times of the first records, in milliseconds since 1970 or [`NO_TIME`]; the records behind them have none.
     #[inline]
     pub fn times(&self) -> &[i64] {
         &self.times
     }
 
-    /// Takes the batch apart into its records and the times of the first ones.
+    /// Takes the batch apart into its records and the event times of the first of them.
     pub fn into_parts(self) -> (Vec<T>, Vec<i64>) {
         (self.records, self.times)
     }
 
-    /// Turns every record into another, at the same time.
+    /// Turns every record into another one with the same event time.
     pub fn map<U>(self, map: impl FnMut(T) -> U) -> Batch<U> {
         Batch { records: self.records.into_iter().map(map).collect(), times: self.times }
     }
 
-    /// Drops all records; the memory stays.
+    /// Drops all records and their times; the memory stays.
     #[inline]
     pub fn clear(&mut self) {
         self.records.clear();
         self.times.clear();
     }
 
-    /// Appends a record with its time, or with [`NO_TIME`].
+    /// Appends a record with its event time in milliseconds since 1970, or with [`NO_TIME`]. The first time in the batch gives the
+    /// records before it the time [`NO_TIME`].
     // Always: a record of more than two words would be written to the stack and read back at once, which stops the processor.
     #[inline(always)]
     pub fn push(&mut self, record: T, time: i64) {
@@ -153,14 +155,15 @@ impl<T> Batch<T> {
         }
     }
 
-    /// Not a part of its caller, which is inlined into user functions.
+    /// Extends the column of times. A function of its own, because its caller is inlined into user functions.
     #[cold]
     #[inline(never)]
     fn extend_times(&mut self) {
         self.times.resize(self.records.len(), NO_TIME);
     }
 
-    /// Appends all of another batch, which comes back empty.
+    /// Moves all records of another batch, with their times, to the end of this one; `other` is empty then. If this batch is empty, the
+    /// two only swap their memory.
     #[inline]
     pub fn append(&mut self, other: &mut Self) {
         if self.records.is_empty() {
@@ -171,7 +174,7 @@ impl<T> Batch<T> {
         self.records.append(&mut other.records);
     }
 
-    /// Appends copies of all of another batch.
+    /// Appends copies of all records of another batch, with their times.
     pub fn append_copies(&mut self, other: &Self)
     where
         T: Clone,
@@ -192,8 +195,11 @@ impl<T> Batch<T> {
         }
     }
 
-    /// Appends one record for each record of `from`, at the same time. `next` says, before each part, how many records to go on
-    /// with; at its 0 the others stay in `from`.
+    /// Moves records from the front of `from` through `map` to the end of this batch, in their order; each keeps its event time.
+    ///
+    /// `next` is called before each part and returns the maximum number of records in the part. At its 0 the loop ends, and the records
+    /// that `map` was not called for stay in `from`: answers of 16 and then 0 move at most 16 records. If `map` panics, the records of
+    /// the part at work are leaked; none is dropped twice.
     #[inline]
     pub fn extend_mapped<In>(
         &mut self,
@@ -212,7 +218,11 @@ impl<T> Batch<T> {
         }
     }
 
-    /// Appends the records of `from` that `keep` says yes to, with their times. `next` as in [`Batch::extend_mapped`].
+    /// Moves the records of `from` for which `keep` returns true to the end of this batch, with their event times, and drops those for
+    /// which it returns false. `next` limits the parts as in [`Batch::extend_mapped`]; its first answer must not be 0. Records that
+    /// `keep` was not asked about stay in `from`, in their order.
+    ///
+    /// If this batch is empty and `from` has no times, the two exchange their memory instead of copying the records.
     #[inline]
     pub fn extend_filtered(
         &mut self,
@@ -243,17 +253,17 @@ impl<T> Batch<T> {
         }
     }
 
-    /// Appends records without times.
+    /// Appends records without event times.
     #[inline]
     pub fn extend(&mut self, records: impl Iterator<Item = T>) {
         self.records.extend(records);
     }
 
-    /// Hands out records with their times, in their order, until `each` answers that it does not go on. The records that
-    /// were not handed out stay.
+    /// Calls `each` with one record after the other, in their order, and with its event time or [`NO_TIME`], until `each` returns
+    /// `Ok(false)` or an error. The records that `each` was called with are gone; the others stay in the batch.
     ///
     /// # Errors
-    /// The first error of `each`; the records behind it stay too.
+    /// The first error of `each`. The record of that call is gone, those behind it stay.
     #[inline(always)]
     pub fn try_each_while<E>(
         &mut self,
@@ -340,7 +350,7 @@ impl<T> Batch<T> {
         failure.map_or(Ok(()), Err)
     }
 
-    /// Hands out every record with its time, in their order; the batch comes back empty.
+    /// Calls `each` with every record and its event time or [`NO_TIME`], in their order. The batch is empty then and keeps its memory.
     #[inline]
     pub fn each(&mut self, mut each: impl FnMut(T, i64)) {
         if self.times.is_empty() {
@@ -351,12 +361,13 @@ impl<T> Batch<T> {
         timed.for_each(|(record, time)| each(record, time));
     }
 
-    /// Takes the records out part by part; the memory stays.
+    /// Takes all records out of the batch: the returned view hands them on in parts by [`Parts::take_into`]. The batch is empty when the
+    /// view is dropped, which also drops the records that were not taken; the batch's memory stays.
     pub fn drain_parts(&mut self) -> Parts<std::vec::Drain<'_, T>, std::vec::Drain<'_, i64>> {
         Parts { records: self.records.drain(..), times: self.times.drain(..) }
     }
 
-    /// Looks at every record with its time, in their order.
+    /// Calls `look` with every record and its event time or [`NO_TIME`], in their order. Changes nothing.
     #[inline]
     pub fn look_each(&self, mut look: impl FnMut(&T, i64)) {
         let mut times = self.times.iter();
@@ -365,8 +376,9 @@ impl<T> Batch<T> {
         }
     }
 
-    /// Gives records from the front on a new time, part by part; `next` says how long the next part may be, and ends the loop by 0.
-    /// Returns how many records got one.
+    /// Sets the event times of records from the front on, part by part: `time` gets a record and its time or [`NO_TIME`], and returns the
+    /// new time. `next` returns the maximum number of records in the next part; at 0 the loop ends, and the others keep their times.
+    /// Returns how many records got a new time.
     pub fn stamp_while(
         &mut self,
         mut time: impl FnMut(&T, i64) -> i64,
@@ -386,7 +398,8 @@ impl<T> Batch<T> {
         self.records.len() - records.len()
     }
 
-    /// Takes out the records behind the first `kept` ones, with their times.
+    /// Removes and returns the records behind the first `kept` ones, with their times. The result is empty if there are at most `kept`
+    /// records.
     #[must_use]
     pub fn split_off(&mut self, kept: usize) -> Self {
         if kept >= self.records.len() {
@@ -396,21 +409,22 @@ impl<T> Batch<T> {
         Self { records: self.records.split_off(kept), times }
     }
 
-    /// Gives every record a new time.
+    /// Sets the event time of every record to what `time` returns for the record and its time or [`NO_TIME`].
     #[inline]
     pub fn stamp(&mut self, time: impl FnMut(&T, i64) -> i64) {
         self.stamp_while(time, || usize::MAX);
     }
 }
 
-/// The records of a batch, handed on in parts.
+/// The records of a batch that are handed on in parts, from the front. [`Batch::drain_parts`] makes one that borrows the batch,
+/// [`OwnedParts`] owns its records.
 #[derive(Debug)]
 pub struct Parts<R, S> {
     records: R,
     times: S,
 }
 
-/// The parts of a batch that they are the last of.
+/// Parts that own the records and times of a batch, made by `OwnedParts::from(batch)`; the default has no records.
 pub type OwnedParts<T> = Parts<std::vec::IntoIter<T>, std::vec::IntoIter<i64>>;
 
 impl<T> Default for OwnedParts<T> {
@@ -426,12 +440,12 @@ impl<T> From<Batch<T>> for OwnedParts<T> {
 }
 
 impl<R: ExactSizeIterator, S: ExactSizeIterator<Item = i64>> Parts<R, S> {
-    /// Returns whether everything was handed on.
+    /// Returns true if all records were handed on.
     pub fn is_empty(&self) -> bool {
         self.records.len() == 0
     }
 
-    /// Appends the next `most` records to a batch, or all that are left.
+    /// Moves the next `most` records, with their event times, to the end of a batch; all that are left if there are fewer.
     pub fn take_into(&mut self, most: usize, batch: &mut Batch<R::Item>) {
         if self.times.len() > 0 {
             batch.fill_times();

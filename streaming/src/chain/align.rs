@@ -9,9 +9,9 @@ use std::collections::BTreeSet;
 pub enum Step {
     /// The event passes through the chain.
     Emit(StreamEvent),
-    /// No element is taken from the channel with this number until `Resume`.
+    /// No element may be taken from the channel with this number until [`Step::Resume`].
     Pause(usize),
-    /// Elements are taken from all channels again.
+    /// Elements may be taken from all channels again.
     Resume,
 }
 
@@ -61,8 +61,8 @@ pub struct Alignment {
 }
 
 impl Alignment {
-    /// Returns the state of that many channels, all active and without a watermark. `barriers_after_end`: every channel delivers
-    /// barriers until the final checkpoint of the job, also after its end.
+    /// Creates the state of `channels` channels, all active and without a watermark. `barriers_after_end` is true if every channel
+    /// delivers barriers until the final checkpoint of the job, also after its end.
     pub fn new(channels: usize, barriers_after_end: bool) -> Self {
         let fresh = Channel {
             watermark: i64::MIN,
@@ -83,7 +83,7 @@ impl Alignment {
         }
     }
 
-    /// Returns true if every channel has ended.
+    /// Returns true if every channel has delivered its end of input.
     pub fn all_ended(&self) -> bool {
         self.ended == self.channels.len()
     }

@@ -10,7 +10,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// The id and name of an operator, from the graph.
+/// The id and name of an operator, from the job graph.
 #[derive(Debug, Clone)]
 pub struct NodeInfo {
     /// The operator's id, stable between submissions if the operator has a uid.
@@ -19,7 +19,7 @@ pub struct NodeInfo {
     pub name: String,
 }
 
-/// A chain's data from the graph.
+/// The data of a chain from the job graph.
 #[derive(Debug, Clone)]
 pub struct ChainInfo {
     /// The job's id.
@@ -30,8 +30,8 @@ pub struct ChainInfo {
     pub nodes: BTreeMap<NodeId, NodeInfo>,
     /// The number of inputs.
     pub inputs: usize,
-    /// The index of each output, by producing node, consuming node and the number of the consumer's read (one node can
-    /// read another twice).
+    /// The index of each output, by producing node, consuming node and the number of the consumer's read (one node can read another
+    /// twice).
     pub outputs: BTreeMap<(NodeId, NodeId, usize), usize>,
 }
 
@@ -45,10 +45,10 @@ pub struct Assembly {
 }
 
 impl Assembly {
-    /// Returns the parts of a subtask, from its context.
+    /// Takes the parts of a subtask from its context.
     ///
     /// # Errors
-    /// [`TaskError::Deployment`] if the numbers of ports differ from those in the graph.
+    /// [`TaskError::Deployment`] if the numbers of inputs and outputs differ from those in the graph.
     pub fn new(info: Arc<ChainInfo>, context: SubtaskContext) -> Result<Self, TaskError> {
         let given = (context.inputs.len(), context.outputs.len());
         if given != (info.inputs, info.outputs.len()) || context.output_key_groups.len() != given.1
@@ -90,12 +90,12 @@ impl Assembly {
         })
     }
 
-    /// Returns the part of the operators' contexts that is common to all operators of the subtask.
+    /// Returns the values that all operators of the subtask share.
     pub fn shared(&self) -> &Arc<ChainShared> {
         &self.shared
     }
 
-    /// Returns the chain's name.
+    /// Returns the chain's name, which is its vertex's name.
     pub fn chain_name(&self) -> &str {
         &self.info.name
     }
@@ -118,13 +118,13 @@ impl Assembly {
         })
     }
 
-    /// Returns all inputs, in order; none in a second call.
+    /// Removes and returns all inputs, in order; none in a second call.
     pub fn take_inputs(&mut self) -> Vec<Box<dyn InputPort>> {
         std::mem::take(&mut self.inputs)
     }
 
-    /// Returns the output of an edge, and the number of the consumer's key groups; `None` if the consumer is in this
-    /// chain or the output was taken before.
+    /// Removes and returns the output of an edge, with the number of the consumer's key groups; `None` if the consumer is in this chain
+    /// or the output was taken before.
     pub fn take_output(
         &mut self,
         from: NodeId,

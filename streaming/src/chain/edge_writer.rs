@@ -40,7 +40,8 @@ enum Left<T> {
     Event(StreamEvent),
 }
 
-/// Sends the records and events of a chain on one edge.
+/// The end of a chain that sends records and events on one edge. While a channel refuses an element, the writer keeps what comes and is
+/// full.
 pub struct EdgeWriter<T> {
     port: Box<dyn OutputPort>,
     partitioner: Box<dyn Partitioner<T>>,
@@ -64,11 +65,11 @@ pub struct EdgeWriter<T> {
     /// The maximum records of a batch by each channel's consumer; `None` if the consumer is not there yet, or was never sent a
     /// batch: one that has never worked knows nothing of its rate.
     asked: Vec<Option<usize>>,
-    /// Whether a batch was sent on each channel.
+    /// True for each channel on which a batch was sent.
     written: Vec<bool>,
     /// The smallest number in `asked`; low if there is none.
     paced: usize,
-    /// How often the chain was told how many records to work on at once since records came here last.
+    /// The number of times that the chain has asked how many records to work on at once since records came here last.
     quiet: Cell<u32>,
     /// The maximum records of a batch, given the size of the records too; low until their size is known.
     sized: usize,
@@ -90,8 +91,8 @@ fn smallest(asked: &[Option<usize>]) -> usize {
 }
 
 impl<T: Record> EdgeWriter<T> {
-    /// Returns a writer that sends to `port`; `partitioner` selects the channel of each record if there are several, and stops
-    /// between two records when `interrupt` is raised.
+    /// Creates a writer that sends to `port`. `partitioner` selects the channel of each record if there are several, and stops between
+    /// two records when `interrupt` is raised. The writer counts sent records and the newest watermark in `counters`.
     pub fn new(
         port: Box<dyn OutputPort>,
         partitioner: Box<dyn Partitioner<T>>,

@@ -7,14 +7,14 @@ use crate::{
     types::Record,
 };
 
-/// The end of a chain with several edges: sends every record and event on each of them.
+/// The end of a chain with several edges: sends a copy of every record and event on each of them.
 pub struct FanOut<T> {
     edges: Vec<Box<dyn Consumer<T>>>,
     copy: Batch<T>,
 }
 
 impl<T> FanOut<T> {
-    /// Returns a fan-out to those edges. They must be edge writers, which never make an event wait.
+    /// Creates a fan-out to `edges`, which must be edge writers: they never make an event wait.
     pub fn new(edges: Vec<Box<dyn Consumer<T>>>) -> Self {
         Self { edges, copy: Batch::default() }
     }
@@ -77,7 +77,7 @@ impl<T: Record> Consumer<T> for FanOut<T> {
     }
 }
 
-/// The end of a chain without an edge, after a sink or after an operator whose stream is not used: drops all records.
+/// The end of a chain without an edge, after a sink or after an operator whose stream is not used. Drops all records and events.
 #[derive(Debug)]
 pub struct NoConsumer;
 

@@ -16,7 +16,7 @@ use std::{any::type_name, collections::VecDeque, sync::Arc};
 /// A barrier that has passed through the whole chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PassedBarrier {
-    /// Barrier that the task received or was sent.
+    /// The barrier that the task received or was sent.
     pub barrier: Barrier,
     /// True if the end of input had passed before it.
     pub ended: bool,
@@ -30,8 +30,8 @@ pub trait Head: Send {
     /// # Errors
     /// [`TaskError`] if an operator or the head cannot be opened.
     fn open(&mut self) -> Result<(), TaskError>;
-    /// Processes about `budget` records. [`Progress::Finished`] means that the end of input has passed through the
-    /// chain.
+    /// Processes about `budget` records, or fewer if the step is interrupted, and returns when the next step is due.
+    /// [`Progress::Finished`] means that the end of input has passed through the chain.
     ///
     /// # Errors
     /// [`TaskError`] if the task has failed.
@@ -44,7 +44,7 @@ pub trait Head: Send {
     /// Ends the data of a source here: the final watermark and the end of input follow what was read. Does nothing for other heads,
     /// and at the end of the data.
     fn drain(&mut self) {}
-    /// Hands mail to the operator that it is for.
+    /// Hands mail to the operator `to` of the chain; drops mail for others.
     ///
     /// # Errors
     /// [`TaskError`] if the task has failed.
@@ -76,30 +76,32 @@ pub trait Head: Send {
     /// # Errors
     /// [`TaskError`] if the task has failed.
     fn write_snapshots(&mut self, slice: &mut Slice<'_>) -> Result<(), TaskError>;
-    /// Has operators drop the snapshots that they still write for an aborted checkpoint, those that can.
+    /// Makes operators drop the snapshots that they still write for an aborted checkpoint. Operators that cannot go on writing, see
+    /// [`Head::writes`].
     fn abort_snapshots(&mut self, checkpoint: u64);
-    /// Returns the barriers that have passed through the whole chain since the last call.
+    /// Removes and returns the barriers that have passed through the whole chain since the last call.
     fn passed_barriers(&mut self) -> Vec<PassedBarrier>;
-    /// Returns true while results are being committed that a complete checkpoint contains.
+    /// Returns true while a sink of the chain commits results that a complete checkpoint contains. The task must not finish then.
     fn is_committing(&self) -> bool;
-    /// Closes the operators after the end of input.
+    /// Closes the operators after the end of input has passed through the chain.
     ///
     /// # Errors
     /// [`TaskError`] if the task has failed.
     fn close(&mut self) -> Result<(), TaskError>;
-    /// Releases resources of a task that was cancelled or has failed; called instead of `close`, or after a `close` that failed.
-    /// Operators that were closed already are left alone.
+    /// Releases the resources of a task that was cancelled or has failed. Called instead of `close`, or after a `close` that failed;
+    /// operators that were closed already are left alone.
     fn dispose(&mut self);
 }
 
-/// Converts a batch of an input into records of the type that the chain's operators take. `Err` returns a batch of
-/// another type unchanged.
+/// A function that converts a batch of an input into records of the type that the chain's operators take. It returns a batch of another
+/// type unchanged as the error.
 pub type OpenBatch<T> = fn(ErasedBatch) -> Result<Batch<T>, ErasedBatch>;
 
-/// The head of a chain that reads inputs; the batches of all inputs are converted into records of one type.
+/// The head of a chain that reads inputs, aligns their watermarks and barriers, and hands their records, converted to one type, to the
+/// chain.
 pub struct InputHead<T> {
     ports: Vec<Box<dyn InputPort>>,
-    /// How the batches of each port are converted.
+    /// The conversion of each port's batches.
     open: Vec<OpenBatch<T>>,
     /// The number of each port's first channel among all channels.
     offsets: Vec<usize>,
@@ -119,7 +121,8 @@ pub struct InputHead<T> {
 }
 
 impl<T: Send + 'static> InputHead<T> {
-    /// Returns a head that reads those inputs, in turn. `place` names the chain in errors.
+    /// Creates a head that reads `inputs` in turn and hands their records to `consumer`. `place` names the chain in errors.
+    /// `barriers_after_end` is true if inputs deliver barriers after their end, as in a job with a final checkpoint.
     pub fn new(
         inputs: Vec<(Box<dyn InputPort>, OpenBatch<T>)>,
         consumer: Box<dyn Consumer<T>>,

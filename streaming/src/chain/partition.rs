@@ -9,11 +9,11 @@ use crate::{
 };
 use std::marker::PhantomData;
 
-/// Distributes the records of a batch to buffers, one per channel. There are at least two channels.
+/// Distributes the records of a batch to buffers, one per channel, each for one consuming subtask. There are at least two channels.
 pub trait Partitioner<T>: Send {
-    /// Moves every record into a buffer and leaves the batch empty. A partitioner that calls a function of the program returns
-    /// when `interrupt` is raised, and leaves the other records in the batch; it processes at least one. Appends each channel
-    /// whose buffer reached `limit` records in this call to `ready`, once. Records of one channel keep their order.
+    /// Moves every record, with its event time, into a buffer and leaves the batch empty. A partitioner that calls a function of the
+    /// program returns when `interrupt` is raised, and leaves the other records in the batch; it processes at least one. Appends each
+    /// channel whose buffer reached `limit` records in this call to `ready`, once. Records of one channel keep their order.
     ///
     /// # Errors
     /// [`TaskError::User`] if the program's function selects a channel that does not exist.
@@ -25,18 +25,18 @@ pub trait Partitioner<T>: Send {
         ready: &mut Vec<usize>,
         interrupt: &Interrupt,
     ) -> Result<(), TaskError>;
-    /// Returns true if `partition` calls a function of the program that may take long.
+    /// Returns true if `partition` calls a function of the program that may take long. False by default.
     fn calls_function(&self) -> bool {
         false
     }
-    /// Returns true if every record goes to every channel. `partition` then uses the first buffer only, which is copied
-    /// when it is sent.
+    /// Returns true if every record goes to every channel: `partition` then uses the first buffer only, which is copied when it is sent.
+    /// False by default.
     fn broadcasts(&self) -> bool {
         false
     }
 }
 
-/// Sends a record to the subtask that owns the key group of the record's key.
+/// A partitioner that sends a record to the subtask that owns the key group of the record's key.
 #[derive(Debug)]
 pub struct HashByKey<S> {
     selector: S,
@@ -47,7 +47,7 @@ pub struct HashByKey<S> {
 }
 
 impl<S> HashByKey<S> {
-    /// Returns a partitioner for `channels` subtasks of an operator with `max_parallelism` key groups.
+    /// Creates the partitioner for `channels` subtasks of an operator with `max_parallelism` key groups.
     pub fn new(selector: S, channels: usize, max_parallelism: u32) -> Self {
         let parallelism = u32::try_from(channels).unwrap_or(u32::MAX);
         let channels = (0..max_parallelism)
@@ -93,7 +93,7 @@ impl<T: Send, S: KeySelector<T>> Partitioner<T> for HashByKey<S> {
     }
 }
 
-/// Sends an equal run of every batch to each channel, in turn.
+/// A partitioner that sends an equal run of the records of every batch to each channel, in turn.
 #[derive(Debug)]
 pub struct RoundRobin<T> {
     next: usize,
@@ -101,7 +101,7 @@ pub struct RoundRobin<T> {
 }
 
 impl<T> RoundRobin<T> {
-    /// Returns a partitioner that begins with channel `first`. Producers should begin with different channels.
+    /// Creates the partitioner, which begins with channel `first`. Producers should begin with different channels.
     pub fn new(first: usize) -> Self {
         Self { next: first, record: PhantomData }
     }
@@ -133,14 +133,14 @@ impl<T: Send> Partitioner<T> for RoundRobin<T> {
     }
 }
 
-/// Sends a record to the channel that a function of the program returns for the record and the number of channels.
+/// A partitioner that sends a record to the channel that a function of the program returns for the record and the number of channels.
 #[derive(Debug)]
 pub struct ByFunction<F> {
     function: F,
 }
 
 impl<F> ByFunction<F> {
-    /// Returns a partitioner that calls that function for each record.
+    /// Creates the partitioner that calls `function` with each record and the number of channels.
     pub fn new(function: F) -> Self {
         Self { function }
     }
@@ -178,7 +178,7 @@ impl<T: Send, F: FnMut(&T, usize) -> usize + Send> Partitioner<T> for ByFunction
     }
 }
 
-/// Sends every record to all channels.
+/// A partitioner that sends every record to all channels.
 #[derive(Debug)]
 pub struct Broadcast;
 

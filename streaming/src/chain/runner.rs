@@ -40,7 +40,8 @@ const MOST_BYTES: usize = 1 << 20;
 /// The pause after which a task looks again whether chunks of its snapshots are stored.
 const STORED_AFTER: Duration = Duration::from_millis(1);
 
-/// The subtask of a chain: the chain's head, and when its output was last flushed.
+/// The subtask of a chain: the [`Subtask`] that steps the chain's head, sends partly filled batches after the buffer timeout, and
+/// acknowledges checkpoints. A panic of user code is returned as [`TaskError::Panicked`].
 pub struct ChainTask {
     head: Box<dyn Head>,
     shared: Arc<ChainShared>,
@@ -69,7 +70,7 @@ pub struct ChainTask {
 }
 
 impl ChainTask {
-    /// Returns the subtask of a chain. `name` names the chain in the error of a panic.
+    /// Creates the subtask of a chain, which is not opened yet. `name` names the chain in the error of a panic.
     pub fn new(head: Box<dyn Head>, shared: Arc<ChainShared>, name: String) -> Self {
         Self {
             head,

@@ -36,7 +36,7 @@ const POLL_AGAIN: Duration = Duration::from_secs(20);
 /// The snapshot of a source's subtask: its splits, each with its watermark (milliseconds since 1970).
 type Snapshot<S> = Vec<(S, i64)>;
 
-/// The head of a chain with a source: its reader, and the rest of the chain.
+/// The head of a chain with a source: its reader, the messages to its enumerator, and the rest of the chain.
 pub struct SourceHead<R: SourceReader> {
     reader: R,
     out: ReaderOutput<R::Record>,
@@ -55,7 +55,7 @@ pub struct SourceHead<R: SourceReader> {
     ended: bool,
     /// True once the reader was closed.
     closed: bool,
-    /// How often the watermark generators are asked while no records come; `None`: not at all.
+    /// The interval at which the watermark generators are asked while no records come; `None`: they are not asked then.
     ask_every: Option<Duration>,
 }
 

@@ -78,7 +78,7 @@ pub(super) struct Debloat {
     /// `None` if channels are not bounded.
     target: Option<f64>,
     channels: f64,
-    /// When the consumer took the element on which it works.
+    /// The time at which the consumer took the element on which it works.
     began: Option<Instant>,
     /// Past consumption; older one counts for less.
     past: Amount,

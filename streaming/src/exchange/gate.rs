@@ -86,7 +86,7 @@ pub(super) struct GateState {
     waiting_paused: usize,
     /// Bytes taken from the budget: those that wait, and those granted to remote producers.
     pub(super) held: u64,
-    /// Whether the consumer found nothing in its last poll and has not been woken since.
+    /// True if the consumer found nothing in its last poll and has not been woken since.
     consumer_waits: bool,
     refused: BTreeMap<u32, TaskSignal>,
     pub(super) inflows: Inflows,

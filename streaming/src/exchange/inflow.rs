@@ -39,7 +39,7 @@ struct Inflow {
     arrived: u64,
     /// Position up to which memory is taken: the end of the last granted element, or `arrived` if that is larger.
     taken: u64,
-    /// Whether an announcement is not granted until the consumer has taken more of the channel.
+    /// True if an announcement is not granted until the consumer has taken more of the channel.
     held_back: bool,
     /// Bytes that arrived without a grant and wait in the gate.
     overdraft: u64,
@@ -70,7 +70,7 @@ pub(super) struct Part<'a> {
     pub(super) index: u32,
     pub(super) payload: &'a [u8],
     pub(super) event: bool,
-    /// Whether another part of the same element follows.
+    /// True if another part of the same element follows.
     pub(super) more: bool,
     /// Positions of the ends of the first and the last element announced after this one; 0 if nothing waits.
     pub(super) next: u64,

@@ -70,19 +70,22 @@ use std::{
 use tokio::runtime::Handle;
 use wire::{Frame, Request};
 
-/// The options of an exchange.
+/// The options of an exchange, of one task process.
 #[derive(Debug, Clone)]
 pub struct ExchangeOptions {
-    /// The network budget: bytes that may wait in the exchange.
+    /// The network budget: bytes that may wait in the exchange of the process, of all tasks together. Default 64 MiB. The exchange may
+    /// exceed it by one element per input and by 1 KiB per remote channel, so that no task waits for ever.
     pub network_memory: u64,
-    /// Whether batches are encoded and decoded inside the process too; for tests.
+    /// True if batches are encoded and decoded inside the process too, as between processes; for tests. Default false.
     pub force_serialization: bool,
-    /// Time for which a consumer tries to connect to a data port that does not answer; then its task fails.
+    /// Maximum time for which a consumer tries to connect to a data port that does not answer; then its task fails with
+    /// `DataConnectionFailed`. Default 30 s.
     pub connect_timeout: Duration,
-    /// Time for which a remote consumer waits for producers that are not deployed yet; then its task fails.
+    /// Maximum time for which a remote consumer waits for producers that are not deployed yet; then its task fails with
+    /// `DataRequestRefused`. Zero: for ever. Default 300 s.
     pub producer_timeout: Duration,
-    /// Time within which a consumer is to have taken what waits for it, by the rate at which it takes elements; `None` for no
-    /// such bound.
+    /// Time within which a consumer should take what waits for it, by the rate at which it takes elements: its channels hold no more
+    /// records than that, at least one element each. `None`: no such bound. Default 1 s.
     pub debloat_target: Option<Duration>,
 }
 
@@ -98,42 +101,43 @@ impl Default for ExchangeOptions {
     }
 }
 
-/// The places of an edge's producers: one table per edge, shared by all consumers in the process.
+/// The places of an edge's producers, for [`InputEdge`]. There is one table per edge, which all consumers in the process share.
 #[derive(Debug, Clone)]
 pub struct Producers {
-    /// The distinct data addresses of the producers' processes.
+    /// The distinct data addresses, `host:port`, of the producers' processes.
     pub addresses: Arc<[String]>,
-    /// By producing subtask: its attempt, and the index of its address in `addresses`.
+    /// The producing subtasks in the order of their indices: for each its attempt, and the index of its address in `addresses`.
     pub subtasks: Arc<[(u32, u32)]>,
 }
 
-/// One edge of an input, as the consumer opens it.
+/// The settings of one edge of an input, for [`Exchange::open_input`].
 #[derive(Clone)]
 pub struct InputEdge {
     /// Id of the edge in the job graph.
     pub edge: EdgeId,
-    /// How records are distributed; `Forward` connects subtasks of the same index, all others connect all with all.
+    /// The distribution of records: `Forward` connects subtasks of the same index, all others connect all with all.
     pub ship: ShipStrategy,
     /// The producers and their places.
     pub producers: Producers,
-    /// The codec of the edge's records.
+    /// The codec for batches of the edge's records.
     pub codec: Arc<dyn EdgeCodec>,
 }
 
-/// One edge of an output, as the producer opens it.
+/// The settings of one edge of an output, for [`Exchange::open_output`].
 #[derive(Clone)]
 pub struct OutputEdge {
     /// Id of the edge in the job graph.
     pub edge: EdgeId,
-    /// How records are distributed; `Forward` connects subtasks of the same index, all others connect all with all.
+    /// The distribution of records: `Forward` connects subtasks of the same index, all others connect all with all.
     pub ship: ShipStrategy,
     /// Number of consuming subtasks.
     pub consumers: u32,
-    /// The codec of the edge's records.
+    /// The codec for batches of the edge's records.
     pub codec: Arc<dyn EdgeCodec>,
 }
 
-/// The exchange of one task process. Clones are cheap handles to it; dropping the last one ends its connections.
+/// The exchange of one task process: it hands batches from producing to consuming subtasks, in the process and over TCP. Clones are cheap
+/// handles to it; dropping the last one ends its connections.
 #[derive(Clone)]
 pub struct Exchange {
     shared: Arc<Shared>,
@@ -172,7 +176,8 @@ impl Hubs {
 }
 
 impl Exchange {
-    /// Creates an exchange and starts to accept connections on `port`; `None` if there are no other task processes.
+    /// Creates an exchange and starts to accept connections on `port`, in tasks of `runtime`; `None` if there are no other task
+    /// processes.
     pub fn new(options: ExchangeOptions, port: Option<DataPort>, runtime: Handle) -> Self {
         let memory = MemoryBudget::new(options.network_memory);
         let (listener, peers) = Peers::new(port);
@@ -184,28 +189,34 @@ impl Exchange {
         Self { shared }
     }
 
-    /// Returns the address, `host:port`, at which other processes reach the exchange; `local` without a data port.
+    /// Returns the address, `host:port`, at which other processes reach the exchange; `local` if it has no data port.
     pub fn address(&self) -> &str {
         self.shared.peers.own_address()
     }
 
-    /// Returns the network budget, from which waiting elements take their memory.
+    /// Returns the network budget, from which waiting elements take their memory, in bytes. Its limit can be changed while tasks run.
     pub fn memory(&self) -> &Arc<MemoryBudget> {
         &self.shared.memory
     }
 
-    /// Ends an execution graph: forgets its edges and refuses later requests of its consumers in other processes.
+    /// Ends an execution graph: drops the tables of its edges, and refuses later requests of its consumers in other processes. The last
+    /// 64 ended graphs are remembered for that.
     pub fn retire(&self, graph: u64) {
         lock(&self.shared.hubs).retire(graph);
     }
 
-    /// Ends all connections and stops accepting new ones; tasks that use a connection fail.
+    /// Ends all connections and stops accepting new ones. Tasks that use a connection fail with `DataConnectionLost`.
     pub fn shutdown(&self) {
         self.shared.peers.shutdown();
     }
 
-    /// Opens the consuming end of an input and connects it with its producers, in the background. Channels are numbered
-    /// consecutively over the edges, in their order. Failures fail the task.
+    /// Opens the consuming end of an input and connects it with its producers. Returns at once; remote producers are connected in the
+    /// background. Channels are numbered consecutively over the edges, in their order: one per producing subtask, or one on a forward
+    /// edge.
+    ///
+    /// Failures fail the task, now or later: `Superseded` if a later attempt of the subtask is here, `DataConnectionFailed`,
+    /// `DataRequestRefused` or `DataConnectionLost` for a remote producer, `CodecError` for bytes that can't be decoded. Dropping the
+    /// port releases its producers.
     pub fn open_input(&self, task: &Arc<TaskControl>, edges: Vec<InputEdge>) -> Box<dyn InputPort> {
         let channels = edges.iter().map(InputEdge::channels).sum();
         let gate = Gate::new(
@@ -232,8 +243,9 @@ impl Exchange {
         Box::new(port)
     }
 
-    /// Opens the producing end of an edge. The consumer of a channel is looked up when the first element is sent. Fails the task if
-    /// a later attempt of its subtask has opened the edge here.
+    /// Opens the producing end of an edge, with one channel per consuming subtask, or one on a forward edge. The consumer of a channel is
+    /// looked up when the first element is sent. Fails the task with `Superseded` if a later attempt of its subtask has opened the edge
+    /// here.
     pub fn open_output(&self, task: &Arc<TaskControl>, output: OutputEdge) -> Box<dyn OutputPort> {
         let me = task.attempt();
         let hub = self.shared.hub(me.graph, output.edge);

@@ -44,7 +44,7 @@ pub(super) struct LinkOut {
     edge: EdgeId,
     /// The consuming subtask and its attempt.
     pub(super) consumer: (u32, u32),
-    /// By producing subtask: its index in the request, and the expected attempt.
+    /// The producing subtasks: for each its index in the request, and the expected attempt.
     producers: BTreeMap<u32, (u32, u32)>,
     memory: Arc<MemoryBudget>,
     /// Number of records of each channel that may wait, here and elsewhere, as the consumer has told.
@@ -57,7 +57,7 @@ struct State {
     channels: BTreeMap<u32, Outflow>,
     /// Indices of the channels that may send now.
     ready: VecDeque<u32>,
-    /// Whether the link is in the connection's list of links that may send.
+    /// True if the link is in the connection's list of links that may send.
     listed: bool,
     held: u64,
     closed: Option<Closed>,
@@ -74,7 +74,7 @@ struct Outflow {
     position: u64,
     /// Position up to which the consumer lets the channel send.
     limit: u64,
-    /// Whether the first waiting element was announced and no credit has arrived since.
+    /// True if the first waiting element was announced and no credit has arrived since.
     announced: bool,
     ready: bool,
     producer: Option<TaskSignal>,

@@ -29,7 +29,8 @@ const HANDSHAKES_MAX: usize = 64;
 const RETRY_FIRST: Duration = Duration::from_millis(20);
 const RETRY_LAST: Duration = Duration::from_secs(1);
 
-/// A listening port at which other task processes of the job reach this one.
+/// A bound port at which other task processes of the job reach this one. Nothing is accepted before the port is given to
+/// [`Exchange::new`](super::Exchange::new).
 #[derive(derive_more::Debug)]
 #[debug("DataPort({})", self.address())]
 pub struct DataPort {
@@ -46,7 +47,7 @@ struct Me {
     tls: Option<Tls>,
 }
 
-/// The reason why a data port cannot be opened.
+/// The reason why a data port is not open.
 #[derive(Debug, Error)]
 pub enum DataPortError {
     /// None of the ports can be bound.
@@ -56,18 +57,19 @@ pub enum DataPortError {
         ports: PortSpec,
         /// The host or interface to bind on.
         host: String,
-        /// The error of the last attempt.
+        /// The system's error for the last port, or "no port is given".
         source: io::Error,
     },
 }
 
 impl DataPort {
-    /// Binds the first free port of `ports` on `bind_host`; other processes connect to `advertised_host`. `credentials` contain the
-    /// job's key, which both sides of a connection prove to have. With `tls` all connections of the exchange use TLS: the
-    /// certificate must name `advertised_host`, and peers without a certificate of the same authority are refused.
+    /// Binds the first free port of `ports`, in their order, on `bind_host`; other processes connect to `advertised_host`. `credentials`
+    /// contain the job's key, which both sides of a connection prove to have within 5 s. With `tls` all connections of the exchange use
+    /// TLS: the certificate must name `advertised_host`, and peers without a certificate of the same authority are refused. Must run on
+    /// the runtime that will serve the port.
     ///
     /// # Errors
-    /// Returns [`DataPortError::Bind`] if none of the ports can be bound.
+    /// [`DataPortError::Bind`] if none of the ports can be bound, or `ports` is empty.
     pub async fn bind(
         platform: &Platform,
         bind_host: &str,

@@ -21,24 +21,24 @@
 
 use thiserror::Error;
 
-/// Maximum number of bytes of a frame after its length field.
+/// Maximum number of bytes of a frame after its length field: 1 MiB.
 pub const FRAME_MAX: usize = 1 << 20;
 
-/// Maximum payload of one data frame in bytes. Larger elements are sent in parts, so that they do not hold up others.
+/// Maximum payload of one data frame in bytes: 128 KiB. Larger elements are sent in parts, so that they do not hold up others.
 pub const PART_MAX: usize = 128 << 10;
 
-/// Flag: the payload is an event, not a batch.
+/// Flag of [`Frame::Data`]: the payload is an event, not a batch.
 pub const FLAG_EVENT: u8 = 1;
-/// Flag: another part of the same element follows.
+/// Flag of [`Frame::Data`]: another part of the same element follows.
 pub const FLAG_MORE: u8 = 2;
 
-/// The reason why bytes are not a frame.
+/// The reason why bytes are not a frame. The connection that received them is ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum WireError {
-    /// The length (the field) is 0, so that there is no kind, or larger than [`FRAME_MAX`].
+    /// The length, in bytes, is 0, so that there is no kind, or larger than [`FRAME_MAX`].
     #[error("a data frame of {0} bytes is out of bounds")]
     Length(usize),
-    /// The kind (the field) is unknown.
+    /// The kind, given as the number, is unknown.
     #[error("there is no data frame of kind {0}")]
     Kind(u8),
     /// The fields of a frame of this kind are too short, too long or not valid text.
@@ -49,16 +49,16 @@ pub enum WireError {
 /// One frame of a data connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Frame<'a> {
-    /// Asks producers for the elements that they send to a consumer; opens a link.
+    /// Asks producers for the elements that they send to a consumer, and so opens a link. From consumer to producer.
     Request(Request),
-    /// Refuses a request.
+    /// Refuses a request; the consumer's task fails. From producer to consumer.
     Refused {
         /// Link of the request.
         link: u32,
         /// The reason, as text for users.
         why: &'a str,
     },
-    /// Carries an element, or a part of one.
+    /// Carries an element, or a part of one. From producer to consumer.
     Data {
         /// Link of the request.
         link: u32,
@@ -73,7 +73,7 @@ pub enum Frame<'a> {
         /// The bytes of the element or part.
         payload: &'a [u8],
     },
-    /// Announces elements that wait for credit.
+    /// Announces elements that wait for credit. From producer to consumer.
     Backlog {
         /// Link of the request.
         link: u32,
@@ -84,7 +84,7 @@ pub enum Frame<'a> {
         /// Position of the end of the last element that is announced with it.
         backlog: u64,
     },
-    /// Raises a producer's limit.
+    /// Raises a producer's limit. From consumer to producer.
     Credit {
         /// Link of the request.
         link: u32,
@@ -93,18 +93,19 @@ pub enum Frame<'a> {
         /// Number of bytes by which the limit rises.
         bytes: u64,
     },
-    /// Closes a link because its consumer has ended.
+    /// Closes a link because its consumer has ended. From consumer to producer.
     Release {
         /// Link of the request.
         link: u32,
-        /// Whether the consumer finished: then producers drop what they still send to it; else they wait until they are stopped.
+        /// True if the consumer finished: its producers drop what they still send to it. False if it was stopped or failed: they wait
+        /// until they are stopped.
         finished: bool,
     },
-    /// Bounds in time what waits for a consumer.
+    /// Limits how many records wait for a consumer, so that the consumer takes them within its target time. From consumer to producer.
     Share {
         /// Link of the request.
         link: u32,
-        /// Number of records of each producer that may wait, in all places together; the largest number means no bound.
+        /// Number of records of each producer that may wait, in all places together; `u32::MAX` means no limit.
         records: u32,
     },
 }
@@ -129,7 +130,7 @@ pub struct Request {
 }
 
 impl Frame<'_> {
-    /// Appends the encoded frame, length first. The caller must keep it within [`FRAME_MAX`], which is not checked here.
+    /// Appends the encoded frame, length first. The caller keeps it within [`FRAME_MAX`], which is not checked here.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(&[0; 4]);
@@ -199,7 +200,7 @@ fn put_u64(out: &mut Vec<u8>, value: u64) {
     out.extend_from_slice(&value.to_le_bytes());
 }
 
-/// Decodes and checks a frame's length field.
+/// Decodes a frame's length field and checks it. Returns the number of bytes after the field, the kind byte included.
 ///
 /// # Errors
 /// Returns [`WireError::Length`] if the length is 0 or larger than [`FRAME_MAX`].
@@ -211,11 +212,11 @@ pub fn frame_len(prefix: [u8; 4]) -> Result<usize, WireError> {
     Ok(len)
 }
 
-/// Decodes the first frame of some bytes. Returns the frame and the number of bytes that it takes, `None` if the frame is
-/// incomplete.
+/// Decodes the frame at the beginning of `bytes`, and ignores what follows. Returns the frame and the number of bytes that it takes, its
+/// length field included; `None` if the frame is incomplete.
 ///
 /// # Errors
-/// Returns an error if the bytes do not begin with a frame.
+/// [`WireError::Length`] for a length out of bounds, [`WireError::Kind`] for an unknown kind, [`WireError::Malformed`] for wrong fields.
 pub fn decode(bytes: &[u8]) -> Result<Option<(Frame<'_>, usize)>, WireError> {
     let Some((prefix, rest)) = bytes.split_first_chunk::<4>() else {
         return Ok(None);
@@ -227,10 +228,11 @@ pub fn decode(bytes: &[u8]) -> Result<Option<(Frame<'_>, usize)>, WireError> {
     }
 }
 
-/// Decodes a frame without its length field.
+/// Decodes a frame without its length field: a kind byte and fields.
 ///
 /// # Errors
-/// Returns an error if the bytes are not exactly one frame.
+/// [`WireError::Length`] if there are no bytes, [`WireError::Kind`] for an unknown kind, [`WireError::Malformed`] if the fields are too
+/// short, too long or not text.
 pub fn decode_body(body: &[u8]) -> Result<Frame<'_>, WireError> {
     let (kind, fields) = body.split_first().ok_or(WireError::Length(0))?;
     let mut fields = Fields { bytes: fields, kind: *kind };

@@ -12,7 +12,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// A job as built in one process: its graph, and factories of its subtasks, coordinators and codecs.
+/// A job as built in one process: its graph, and the factories of its subtasks, coordinators and codecs. Several threads may use it.
 pub struct BuiltJob {
     pub(crate) graph: JobGraph,
     // User functions are `Send` but need not be `Sync`: they are cloned for a subtask under the lock.
@@ -27,10 +27,11 @@ impl BuiltJob {
         &self.graph
     }
 
-    /// Creates a subtask of a vertex; it is not opened yet.
+    /// Creates a subtask of a vertex, with clones of the program's functions; the subtask is not opened yet. Waits while another subtask
+    /// of the vertex is being created.
     ///
     /// # Errors
-    /// Fails when the job has no such vertex, or when the context does not fit the vertex.
+    /// [`TaskError::Deployment`] if the job has no such vertex or the context does not fit the vertex; an error of user code.
     pub fn subtask(
         &self,
         vertex: JobVertexId,
@@ -43,10 +44,10 @@ impl BuiltJob {
         factory.lock().unwrap_or_else(PoisonError::into_inner).subtask(context)
     }
 
-    /// Creates a coordinator of an operator; it is not started yet.
+    /// Creates the coordinator of an operator; it is not started yet.
     ///
     /// # Errors
-    /// Fails when the job has no such operator, or when the operator has no coordinator.
+    /// [`TaskError::Deployment`] if the job has no such operator, or the operator has no coordinator.
     pub fn coordinator(
         &self,
         operator: OperatorId,
@@ -63,7 +64,8 @@ impl BuiltJob {
         self.codecs.get(&edge).cloned()
     }
 
-    /// Returns the first difference between this graph and another one of the same program, in words; `None` if there is none.
+    /// Returns the first difference between this graph ("here") and another one of the same program ("there"), in words; `None` if their
+    /// fingerprints are equal.
     pub fn difference_from(&self, other: &JobGraph) -> Option<String> {
         super::difference(&self.graph, other)
     }

@@ -8,8 +8,8 @@ pub use built::BuiltJob;
 
 use model::{JobGraph, graph::GraphNode};
 
-/// Returns the first difference between two graphs of one program, in words, where "here" is `ours` and "there" is `theirs`;
-/// `None` if their fingerprints are equal.
+/// Returns the first difference between two graphs of one program, in words, where "here" is `ours` and "there" is `theirs`; `None` if
+/// their fingerprints are equal. Parallelisms are not compared.
 pub fn difference(ours: &JobGraph, theirs: &JobGraph) -> Option<String> {
     if ours.fingerprint == theirs.fingerprint {
         return None;

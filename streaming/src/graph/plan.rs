@@ -28,7 +28,7 @@ pub(crate) struct Plan {
     pub(crate) nodes: Vec<GraphNode>,
     pub(crate) vertices: Vec<JobVertex>,
     pub(crate) edges: Vec<JobEdge>,
-    /// For each edge, its index among the reads of its consumer.
+    /// The index of each edge among the reads of its consumer.
     pub(crate) reads: Vec<usize>,
     pub(crate) bounded: bool,
     pub(crate) fingerprint: ContentHash,

@@ -39,10 +39,10 @@ pub enum HarnessError {
         /// The task's error.
         error: TaskError,
     },
-    /// A coordinator failed: the operator's name, and the cause.
+    /// A coordinator failed. The fields are its operator's name and the cause.
     #[error("coordinator of '{0}': {1}")]
     Coordinator(String, String),
-    /// No task can go on, and nothing will wake one: the unfinished subtasks.
+    /// No task can go on, and nothing will wake one. The text lists the unfinished subtasks.
     #[error("no task can go on and none will be woken: {0}")]
     Stuck(String),
     /// The runtime for I/O cannot be created.
@@ -50,14 +50,14 @@ pub enum HarnessError {
     Runtime(#[from] std::io::Error),
 }
 
-/// The results of a run.
+/// The results of a run of [`Harness::run`].
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// The lines of each collect sink, in the order of the graph.
+    /// The encoded lines of each collect sink, in the order of the graph.
     pub collected: Vec<Vec<Vec<u8>>>,
     /// Number of steps of all tasks, in all attempts.
     pub steps: u64,
-    /// Records read and emitted in the last attempt, by vertex name.
+    /// Number of records that were read and of records that were emitted in the last attempt, by vertex name.
     pub records: BTreeMap<String, (u64, u64)>,
     /// For each checkpoint, the number of subtasks that acknowledged it and the number of their snapshots.
     pub acknowledged: BTreeMap<u64, (usize, usize)>,
@@ -75,7 +75,7 @@ pub struct Harness {
     fail_after: Vec<u64>,
     cancel_after: Option<u64>,
     checkpoint_after: Vec<u64>,
-    /// When the job is stopped, and whether it is drained.
+    /// The number of steps after which the job is stopped, and true if it is drained.
     stop_after: Option<(u64, bool)>,
     interrupt: Interrupt,
 }
@@ -93,7 +93,8 @@ struct Running {
 type EdgeChannels = Vec<Vec<Arc<Channel>>>;
 
 impl Harness {
-    /// Creates the default settings; temporary files go to `tmp_dir`.
+    /// Creates the default settings: channels of 4 elements, steps of 1,024 records, no failure, no checkpoint. Temporary files go to
+    /// `tmp_dir`.
     pub fn new(tmp_dir: &Path) -> Self {
         Self {
             tmp_dir: tmp_dir.to_owned(),
@@ -113,28 +114,28 @@ impl Harness {
         self.interrupt = interrupt;
         self
     }
-    /// Sets how many elements a channel holds at most; 4 by default.
+    /// Sets the maximum number of elements in a channel; 4 by default.
     pub fn channel_batches(mut self, batches: usize) -> Self {
         self.channel_batches = batches;
         self
     }
-    /// Encodes and decodes every batch, as if each channel crossed a network.
+    /// Makes every batch pass through its edge's codec, as if each channel crossed a network; off by default.
     pub fn serialize(mut self) -> Self {
         self.serialize = true;
         self
     }
-    /// Sets how many records a step may process; 1024 by default.
+    /// Sets the maximum number of records of a step; 1,024 by default.
     pub fn budget(mut self, records: usize) -> Self {
         self.budget = records;
         self
     }
-    /// Fails all tasks and restarts them without state: the first attempt fails after `steps[0]` steps, the second one after
-    /// `steps[1]` steps of its own, and so on.
+    /// Makes all tasks fail and restart without state: in the first attempt after `steps[0]` steps, in the second one after `steps[1]`
+    /// steps of its own, and so on. Later attempts do not fail.
     pub fn fail_after(mut self, steps: &[u64]) -> Self {
         self.fail_after = steps.to_vec();
         self
     }
-    /// Cancels the job after that number of steps of an attempt.
+    /// Cancels the job after `steps` steps of an attempt.
     pub fn cancel_after(mut self, steps: u64) -> Self {
         self.cancel_after = Some(steps);
         self
@@ -145,16 +146,17 @@ impl Harness {
         self
     }
 
-    /// Stops the job with a last checkpoint after that number of steps; `drain`: the sources end their data first.
+    /// Stops the job with a last checkpoint after `steps` steps of an attempt. With `drain` the sources end their data first.
     pub fn stop_after(mut self, steps: u64, drain: bool) -> Self {
         self.stop_after = Some((steps, drain));
         self
     }
 
-    /// Runs a job to its end.
+    /// Runs a job to its end in the calling thread, and returns its results. Time jumps to the next timer when no task has work.
     ///
     /// # Errors
-    /// Fails when a task or a coordinator fails, or when no task can go on.
+    /// [`HarnessError::Task`] or [`HarnessError::Coordinator`] for the first failure, [`HarnessError::Stuck`] if no task can go on,
+    /// [`HarnessError::Runtime`] if no runtime can be created.
     pub fn run(&self, job: &BuiltJob) -> Result<Outcome, HarnessError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let world = Arc::new(World::new(runtime));

@@ -21,7 +21,7 @@ use std::{
     thread::Thread,
 };
 
-/// The number of bytes by which a thread's counts may differ from what it has added to the accounts.
+/// The number of bytes, 64 KiB, by which a thread's counts may differ from what the thread has added to the accounts.
 pub const CHUNK: u64 = 64 << 10;
 
 /// The maximum number of tasks with accounts in one process. Further tasks share the account of threads without a task.
@@ -62,7 +62,7 @@ thread_local! {
     static ACCOUNT: Cell<usize> = const { Cell::new(SHARED) };
 }
 
-/// Counts what the allocator `A` hands out.
+/// An allocator that counts the bytes that the allocator `A` hands out, per task and in the whole process. It never refuses memory.
 #[derive(Debug)]
 pub struct Counting<A>(pub A);
 
@@ -172,61 +172,63 @@ fn moved(bytes: i64) {
     }
 }
 
-/// Moves bytes that leave the calling thread's task out of its account: into the exchange, or to threads without a task.
-/// Does nothing on such threads.
+/// Moves bytes that leave the calling thread's task out of its account: into the exchange, or to threads without a task. Does nothing on
+/// a thread without a task. Counts only; no memory moves.
 pub fn hand_over(bytes: u64) {
     moved(-i64::try_from(bytes).unwrap_or(i64::MAX));
 }
 
-/// Moves bytes that the calling thread's task has received into its account. Does nothing on threads without a task.
+/// Adds bytes that the calling thread's task has received to its account. Does nothing on a thread without a task. Counts only.
 pub fn take_over(bytes: u64) {
     moved(i64::try_from(bytes).unwrap_or(i64::MAX));
 }
 
-/// Adds what the calling thread has counted to its account, and to the total of the process: before the thread ends, and
-/// before its account is read exactly.
+/// Adds what the calling thread has counted to its account and to the total of the process. Called before the thread ends, and before its
+/// account is read exactly.
 pub fn settle() {
     settle_pending();
     settle_moved();
 }
 
-/// Returns the bytes that are allocated in the process, up to [`CHUNK`] for each thread; 0 if the process has another
-/// allocator.
+/// Returns the number of bytes that are allocated in the process, exact up to [`CHUNK`] for each thread; 0 if the process does not use
+/// [`Counting`].
 pub fn total() -> u64 {
     u64::try_from(TOTAL.load(Ordering::Relaxed)).unwrap_or(0)
 }
 
-/// Makes the calling thread the one that is unparked when the total reaches the alarm, for the rest of the process.
-/// Returns false if another thread is.
+/// Makes the calling thread the watcher for the rest of the process: it is unparked whenever a thread that allocates finds the total at
+/// or above the limit of [`set_alarm`]. Returns true if it is now; false, with no effect, if a watcher was set before.
 pub fn watch_alarm() -> bool {
     WATCHER.set(std::thread::current()).is_ok()
 }
 
-/// Sets the total, in bytes, from which each further [`CHUNK`] unparks the thread of [`watch_alarm`].
+/// Sets the total, in bytes, from which the watcher of [`watch_alarm`] is unparked: not once, but after each further [`CHUNK`] that a
+/// thread allocates. A call replaces the last one; `u64::MAX`, as at the start, switches the alarm off. Wakes nobody itself.
 pub fn set_alarm(total: u64) {
     ALARM.store(i64::try_from(total).unwrap_or(i64::MAX), Ordering::Relaxed);
 }
 
-/// The account of one task. When it is dropped, what the task has left behind counts for nobody in particular.
+/// The account of one task's memory. When it is dropped, what the task has left behind counts for no task.
 #[derive(Debug)]
 pub struct Account(usize);
 
 impl Account {
-    /// Opens an account with nothing in it. If the process has 4095 accounts already, the task's bytes count for
-    /// nobody in particular.
+    /// Opens an account of 0 bytes. If the process has 4,095 accounts already, the task shares the account of threads without a task, and
+    /// its balance is always 0.
     pub fn open() -> Self {
         let free = |slot: &Slot| !slot.taken.swap(true, Ordering::AcqRel);
         let found = SLOTS.iter().skip(SHARED + 1).position(free);
         Self(found.map_or(SHARED, |index| index + SHARED + 1))
     }
 
-    /// Returns the bytes that the task holds, up to [`CHUNK`]. Negative if the task has freed or given away more than was
+    /// Returns the number of bytes that the task holds, exact up to [`CHUNK`]. Negative if the task has freed or given away more than was
     /// counted for it, such as memory that another thread allocated and did not hand over.
     pub fn balance(&self) -> i64 {
         if self.0 == SHARED { 0 } else { slot(self.0).balance.load(Ordering::Relaxed) }
     }
 
-    /// Counts what the calling thread allocates and frees for this account, until the returned value is dropped.
+    /// Makes the calling thread count what it allocates and frees for this account, until the returned value is dropped; then the thread
+    /// counts for no task.
     pub fn enter(&self) -> Entered<'_> {
         settle();
         ACCOUNT.set(self.0);
@@ -245,7 +247,7 @@ impl Drop for Account {
     }
 }
 
-/// The time for which a thread counts for an account.
+/// The time in which a thread counts for an account, from [`Account::enter`]. Cannot leave its thread.
 #[derive(Debug)]
 pub struct Entered<'a> {
     _account: PhantomData<&'a Account>,

@@ -1,5 +1,5 @@
-//! What happens when the tasks of a host hold more memory than they may: which one fails, and when the host ends. Decisions
-//! only: nothing here may read a clock or an account, or stop anything.
+//! The limit of a host's memory: decides which task fails when the tasks hold more than they may, and when the host ends. Decisions only:
+//! nothing here may read a clock or an account, or stop anything.
 
 use model::MemorySize;
 use std::{fmt, time::Duration};
@@ -22,13 +22,13 @@ const STEP_BYTES: std::ops::RangeInclusive<u64> = 1 << 20..=16 << 20;
 /// The memory that the tasks of a host may hold, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryLimits {
-    /// Memory of user code: the host's part of `taskmanager.memory.task.size`.
+    /// Maximum bytes of user code's memory: the host's part of `taskmanager.memory.task.size`.
     pub task: u64,
-    /// Memory of state that is not user code's: the host's part of the managed memory.
+    /// Bytes of the tasks' state that do not count as user code's memory: the host's part of the managed memory.
     pub managed: u64,
 }
 
-/// Where a task is on its way to its end.
+/// The point that a task has reached on its way to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     /// The task works.
@@ -39,38 +39,38 @@ pub enum Stage {
     Returned,
 }
 
-/// The memory of one task.
+/// The memory of one task, for [`MemoryUsage`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskUsage<K> {
-    /// Identifies the task.
+    /// The name of the task.
     pub key: K,
-    /// Bytes in the task's account.
+    /// Bytes in the task's account; may be negative.
     pub held: i64,
-    /// Bytes of those in the tables of its state.
+    /// Bytes of those that are in the tables of the task's state.
     pub state: u64,
-    /// Where the task is on its way to its end.
+    /// The point that the task has reached on its way to its end.
     pub stage: Stage,
 }
 
 /// The memory that a program host uses at one moment, for [`MemoryLimit::look`]. `K` names its tasks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryUsage<K> {
-    /// Bytes that are counted for the host: of its tasks, its threads without a task, and batches between tasks.
+    /// Bytes that are counted for the host: those of its tasks, of its threads without a task, and of batches between tasks.
     pub total: u64,
-    /// Bytes of those that count as memory of the exchange.
+    /// Bytes of those that count as memory of the exchange, and not as user code's.
     pub network: u64,
     /// The tasks that have not ended.
     pub tasks: Vec<TaskUsage<K>>,
 }
 
-/// How much was used when a limit was exceeded, in bytes.
+/// The memory at the moment when a limit was exceeded, in bytes. Displays as the end of an error's text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OverLimit {
-    /// Memory of user code.
+    /// Bytes of user code's memory.
     pub used: u64,
-    /// The limit for it.
+    /// The limit of `used`, in bytes.
     pub limit: u64,
-    /// The part of `used` that the task at fault holds; `None` if it is no task's.
+    /// The part of `used`, in bytes, that the task at fault holds; `None` if no task is at fault.
     pub of_task: Option<u64>,
 }
 
@@ -87,49 +87,49 @@ impl fmt::Display for OverLimit {
     }
 }
 
-/// The consequence of a look at the memory.
+/// The consequence of a look at the memory, which the caller carries out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict<K> {
     /// Nothing is to be done.
     Fine,
-    /// This task fails, and is expected to return from its code within a second.
+    /// This task must be failed. It is expected to return from its code within a second.
     Fail {
         /// The task with the largest account.
         task: K,
-        /// How much was used when the limit was exceeded.
+        /// The memory at the moment when the limit was exceeded.
         over: OverLimit,
     },
-    /// The host ends at once.
+    /// The host must end at once.
     End {
-        /// The task at fault, if it is one.
+        /// The task at fault; `None` if no task is.
         task: Option<K>,
-        /// How much was used when the limit was exceeded.
+        /// The memory at the moment when the limit was exceeded.
         over: OverLimit,
     },
 }
 
-/// The decisions about one host's memory.
+/// The decisions about one host's memory. It keeps since when the limit is exceeded and which task was told to fail.
 #[derive(Debug)]
 pub struct MemoryLimit<K> {
     limits: MemoryLimits,
-    /// Since when the limit is exceeded without interruption, on the clock of [`MemoryLimit::look`].
+    /// The time from which on the limit is exceeded without interruption, on the clock of [`MemoryLimit::look`].
     over_since: Option<Duration>,
-    /// The task that was told to fail, and when.
+    /// The task that was told to fail, and the time of that.
     failing: Option<(K, Duration)>,
 }
 
 impl<K: Clone + PartialEq> MemoryLimit<K> {
-    /// Creates the decisions of a host with these limits.
+    /// Creates the decisions of a host with these limits, none of which is exceeded yet.
     pub fn new(limits: MemoryLimits) -> Self {
         Self { limits, over_since: None, failing: None }
     }
 
-    /// Sets other limits, when the host gets or loses slots.
+    /// Replaces the limits, when the host gets or loses slots.
     pub fn set(&mut self, limits: MemoryLimits) {
         self.limits = limits;
     }
 
-    /// Decides what follows from the memory at `now`, a monotonic time.
+    /// Decides what follows from the memory `usage` at `now`, a monotonic time that must not go back.
     ///
     /// Over the limit, the task with the largest account fails. While that task, or another that was told to stop, is on its
     /// way out, no further task fails, because what it holds will be free soon. The host ends if the failed task does not
@@ -189,14 +189,15 @@ impl<K: Clone + PartialEq> MemoryLimit<K> {
         }
     }
 
-    /// Returns the total from which the next look is due, whatever the time is.
+    /// Returns the total, in bytes, from which the next look is due, whatever the time is: the limit, or a 64th of it (1 to 16 MiB) above
+    /// `total`.
     pub fn next_alarm(&self, total: u64) -> u64 {
         let limit = self.limits.task;
         let step = (limit / STEP_PART).clamp(*STEP_BYTES.start(), *STEP_BYTES.end());
         limit.max(total.saturating_add(step))
     }
 
-    /// Returns whether the limit was exceeded at the last look, so that the next one is due soon.
+    /// Returns true if the limit was exceeded at the last look, so that the next one is due soon.
     pub fn is_over(&self) -> bool {
         self.over_since.is_some()
     }

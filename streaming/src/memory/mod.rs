@@ -32,7 +32,8 @@ impl MemoryBudget {
         })
     }
 
-    /// Takes `more` bytes for a party that holds `held`, if `held + more` is at most what is free. Returns whether it took them.
+    /// Takes `more` bytes for a party that holds `held`, if `held + more` is at most what is free. Returns true if it took them; false,
+    /// with no effect, otherwise.
     pub fn try_take_share(&self, held: u64, more: u64) -> bool {
         self.used
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |used| {
@@ -43,18 +44,18 @@ impl MemoryBudget {
             .is_ok()
     }
 
-    /// Takes `more` bytes if they are free, without regard to shares. Returns whether it took them.
+    /// Takes `more` bytes if they are free, without regard to shares. Returns true if it took them; false, with no effect, otherwise.
     pub fn try_take(&self, more: u64) -> bool {
         self.try_take_share(0, more)
     }
 
-    /// Takes `more` bytes whether or not they are free, for work that must go on. The caller takes one unit at a time.
+    /// Takes `more` bytes whether or not they are free, for work that must go on. Callers take one unit, such as one element, at a time.
     pub fn take(&self, more: u64) {
         let before = self.used.fetch_add(more, Ordering::AcqRel);
         self.peak.fetch_max(before.saturating_add(more), Ordering::Relaxed);
     }
 
-    /// Gives back `less` bytes that were taken.
+    /// Gives back `less` bytes that were taken; at most all that are taken.
     pub fn give_back(&self, less: u64) {
         // Saturating, because a mistake in accounting must not wrap around and leave the budget full for ever.
         let _ = self.used.fetch_update(Ordering::AcqRel, Ordering::Acquire, |used| {
@@ -62,7 +63,7 @@ impl MemoryBudget {
         });
     }
 
-    /// Returns whether [`MemoryBudget::try_take_share`] would succeed now.
+    /// Returns true if [`MemoryBudget::try_take_share`] would succeed now. Takes nothing.
     pub fn has_share(&self, held: u64, more: u64) -> bool {
         held.saturating_add(more) <= self.free()
     }
@@ -77,7 +78,7 @@ impl MemoryBudget {
         self.used.load(Ordering::Acquire)
     }
 
-    /// Returns the greatest number of bytes that were ever taken at once.
+    /// Returns the greatest number of bytes that were ever taken at once, since the budget was created.
     pub fn peak(&self) -> u64 {
         self.peak.load(Ordering::Relaxed)
     }
@@ -87,7 +88,7 @@ impl MemoryBudget {
         self.limit.load(Ordering::Acquire)
     }
 
-    /// Sets the size of the whole budget in bytes. Bytes that are taken stay taken.
+    /// Sets the size of the whole budget in bytes. Bytes that are taken stay taken, even beyond the new size.
     pub fn set_limit(&self, limit: u64) {
         self.limit.store(limit, Ordering::Release);
     }

@@ -79,7 +79,8 @@ pub(crate) fn ask_interval(context: &OperatorContext) -> Result<Option<Duration>
     Ok((!interval.is_zero()).then(|| interval.max(Duration::from_millis(1))))
 }
 
-/// Assigns event times and emits watermarks and idleness as a [`WatermarkStrategy`] says.
+/// The operator that assigns event times and emits watermarks and idleness as a [`WatermarkStrategy`] says. Watermarks and idleness of
+/// its input end here, except the final watermark.
 pub struct AssignWatermarks<T, F, G> {
     strategy: WatermarkStrategy<T, F, G>,
     /// The newest watermark, emitted or restored; `i64::MIN` before the first one.
@@ -87,7 +88,7 @@ pub struct AssignWatermarks<T, F, G> {
     /// True until the restored watermark is emitted. It goes before all records, so that those behind it are late as they were.
     is_restored: bool,
     activity: Activity,
-    /// How often the generator is asked while no records come; `None`: not at all.
+    /// The interval at which the generator is asked while no records come; `None`: the generator is not asked then.
     ask_every: Option<Duration>,
 }
 

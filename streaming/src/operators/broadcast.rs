@@ -75,7 +75,7 @@ pub trait KeyedBroadcastProcessFunction<K, A, B>: Clone + Send + 'static {
     /// Returns the broadcast state before the first record of the broadcast stream. Called once in each subtask, before `open`; a
     /// state that is restored replaces the returned one.
     fn create_broadcast(&self) -> Self::Broadcast;
-    /// Called before the first record.
+    /// Called once, before the first record. By default does nothing.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -95,8 +95,9 @@ pub trait KeyedBroadcastProcessFunction<K, A, B>: Clone + Send + 'static {
         ctx: &mut Context<'_, K>,
         out: &mut Collector<Self::Out>,
     ) -> Result<(), BoxError>;
-    /// Called in every subtask for every record of the broadcast stream. Changes of the state must depend on the records alone,
-    /// and not on the order in which records of several producers arrive: otherwise the state differs between subtasks.
+    /// Called in every subtask for every record of the broadcast stream; records that it emits get that record's event time. Changes of
+    /// the state must depend on the records alone, and not on the order in which records of several producers arrive: otherwise the state
+    /// differs between subtasks.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -106,8 +107,8 @@ pub trait KeyedBroadcastProcessFunction<K, A, B>: Clone + Send + 'static {
         broadcast: &mut Self::Broadcast,
         out: &mut Collector<Self::Out>,
     ) -> Result<(), BoxError>;
-    /// Called for every timer that is due, as [`KeyedProcessFunction::on_timer`](super::KeyedProcessFunction::on_timer) is, with
-    /// the current broadcast state.
+    /// Called for every timer that is due, as [`KeyedProcessFunction::on_timer`](super::KeyedProcessFunction::on_timer) is, with the
+    /// current broadcast state. By default does nothing.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -121,14 +122,15 @@ pub trait KeyedBroadcastProcessFunction<K, A, B>: Clone + Send + 'static {
     ) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Called after the last record of both inputs; may still emit records.
+    /// Called after the last record of both inputs; may still emit records. Not called if the job is cancelled, fails, or is stopped with
+    /// a savepoint and not drained.
     ///
     /// # Errors
     /// A returned error fails the task.
     fn finish(&mut self, _out: &mut Collector<Self::Out>) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Called when the task ends, also when it was cancelled or has failed.
+    /// Called once at the end of the task, also if it was cancelled or has failed, and then perhaps without `open` before it.
     fn close(&mut self) {}
 }
 
@@ -142,7 +144,7 @@ pub trait BroadcastProcessFunction<A, B>: Clone + Send + 'static {
     /// Returns the broadcast state before the first record of the broadcast stream. Called once in each subtask, before `open`; a
     /// state that is restored replaces the returned one.
     fn create_broadcast(&self) -> Self::Broadcast;
-    /// Called before the first record.
+    /// Called once, before the first record. By default does nothing.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -159,8 +161,7 @@ pub trait BroadcastProcessFunction<A, B>: Clone + Send + 'static {
         broadcast: &Self::Broadcast,
         out: &mut Collector<Self::Out>,
     ) -> Result<(), BoxError>;
-    /// Called in every subtask for every record of the broadcast stream, as
-    /// [`KeyedBroadcastProcessFunction::process_broadcast`] is.
+    /// Called in every subtask for every record of the broadcast stream, as [`KeyedBroadcastProcessFunction::process_broadcast`] is.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -170,14 +171,15 @@ pub trait BroadcastProcessFunction<A, B>: Clone + Send + 'static {
         broadcast: &mut Self::Broadcast,
         out: &mut Collector<Self::Out>,
     ) -> Result<(), BoxError>;
-    /// Called after the last record of both inputs; may still emit records.
+    /// Called after the last record of both inputs; may still emit records. Not called if the job is cancelled, fails, or is stopped with
+    /// a savepoint and not drained.
     ///
     /// # Errors
     /// A returned error fails the task.
     fn finish(&mut self, _out: &mut Collector<Self::Out>) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Called when the task ends, also when it was cancelled or has failed.
+    /// Called once at the end of the task, also if it was cancelled or has failed, and then perhaps without `open` before it.
     fn close(&mut self) {}
 }
 
@@ -185,14 +187,14 @@ pub trait BroadcastProcessFunction<A, B>: Clone + Send + 'static {
 pub trait TakesBroadcast<A, B>: Operator<A> {
     /// The type of the broadcast state.
     type Broadcast: FlottType;
-    /// Calls the function with a record of the broadcast stream.
+    /// Calls the function with a record of the broadcast stream, in this subtask.
     ///
     /// # Errors
     /// Returns the error of the function.
     fn take(&mut self, record: B, out: &mut Collector<Self::Out>) -> Result<(), BoxError>;
     /// Returns the broadcast state.
     fn broadcast(&self) -> &Self::Broadcast;
-    /// Returns the broadcast state for changes.
+    /// Returns the broadcast state so that it can be replaced by a restored one.
     fn broadcast_mut(&mut self) -> &mut Self::Broadcast;
     /// Returns the bytes that the operator writes beside its own state into its next snapshot, or has found in the one that it was
     /// restored from. `None` if the operator has no state of its own.
@@ -213,7 +215,7 @@ const VERSION: u8 = 2;
 /// Before, the state of the operator over the first stream was inside of the broadcast state.
 pub(super) const OTHER_VERSION: &str = "version of a broadcast state, which is not version 2";
 
-/// Runs an operator over the first stream, and calls its function with the records of the broadcast stream.
+/// The operator that runs another one over the first stream, and calls its function with the records of the broadcast stream.
 pub struct BroadcastOperator<Op, A, B> {
     operator: Op,
     /// Consecutive records of the first stream in a batch; empty between batches.
@@ -222,7 +224,7 @@ pub struct BroadcastOperator<Op, A, B> {
 }
 
 impl<A, B, Op: TakesBroadcast<A, B>> BroadcastOperator<Op, A, B> {
-    /// Makes the operator around the operator over the first stream.
+    /// Makes the operator of one subtask around the operator over the first stream.
     pub fn new(operator: Op) -> Self {
         Self { operator, run: Batch::default(), broadcast: PhantomData }
     }
@@ -255,7 +257,7 @@ impl<A, B, Op: TakesBroadcast<A, B>> BroadcastOperator<Op, A, B> {
     }
 }
 
-/// Gives tests access to the broadcast state of an operator.
+/// The access of tests to the broadcast state of an operator under test.
 pub trait InspectBroadcast {
     /// The type of the broadcast state.
     type State;

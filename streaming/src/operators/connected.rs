@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{state::State, types::Record};
 
-/// A record of the first or of the second stream.
+/// A record of one of two connected streams.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Either<A, B> {
     /// A record of the first stream.
@@ -18,13 +18,13 @@ pub enum Either<A, B> {
     Right(B),
 }
 
-/// A function over two streams that is opened and closed and may fail. Each subtask works on its own clone. Records of one
-/// stream come in their order; the order between the two streams is undefined.
+/// A function over two streams that is opened and closed and may fail. Each subtask works on its own clone. Records of one stream come in
+/// their order; the order between the two streams is undefined.
 pub trait CoProcessFunction<A, B>: Clone + Send + 'static {
     /// The type of the emitted records.
     type Out: Record;
 
-    /// Called before the first record.
+    /// Called once, before the first record. By default does nothing.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -41,14 +41,15 @@ pub trait CoProcessFunction<A, B>: Clone + Send + 'static {
     /// # Errors
     /// A returned error fails the task.
     fn process2(&mut self, record: B, out: &mut Collector<Self::Out>) -> Result<(), BoxError>;
-    /// Called after the last record of both inputs; may still emit records.
+    /// Called after the last record of both inputs; may still emit records. Not called if the job is cancelled, fails, or is stopped with
+    /// a savepoint and not drained.
     ///
     /// # Errors
     /// A returned error fails the task.
     fn finish(&mut self, _out: &mut Collector<Self::Out>) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Called when the task ends, also when it was cancelled or has failed.
+    /// Called once at the end of the task, also if it was cancelled or has failed, and then perhaps without `open` before it.
     fn close(&mut self) {}
 }
 
@@ -95,14 +96,15 @@ pub trait KeyedCoProcessFunction<K, A, B>: Clone + Send + 'static {
     /// The type of the emitted records.
     type Out: Record;
 
-    /// Called before the first record.
+    /// Called once, before the first record. By default does nothing.
     ///
     /// # Errors
     /// A returned error fails the task.
     fn open(&mut self, _context: &OperatorContext) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Called for every record of the first stream with the state of its key, which it changes in place.
+    /// Called for every record of the first stream with the state of its key, which it changes in place. A key whose state is empty
+    /// afterwards is removed.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -113,7 +115,8 @@ pub trait KeyedCoProcessFunction<K, A, B>: Clone + Send + 'static {
         ctx: &mut Context<'_, K>,
         out: &mut Collector<Self::Out>,
     ) -> Result<(), BoxError>;
-    /// Called for every record of the second stream with the state of its key, which it changes in place.
+    /// Called for every record of the second stream with the state of its key, which it changes in place. A key whose state is empty
+    /// afterwards is removed.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -124,7 +127,7 @@ pub trait KeyedCoProcessFunction<K, A, B>: Clone + Send + 'static {
         ctx: &mut Context<'_, K>,
         out: &mut Collector<Self::Out>,
     ) -> Result<(), BoxError>;
-    /// Called for every timer that is due, as [`KeyedProcessFunction::on_timer`] is.
+    /// Called for every timer that is due, as [`KeyedProcessFunction::on_timer`] is. By default does nothing.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -137,18 +140,19 @@ pub trait KeyedCoProcessFunction<K, A, B>: Clone + Send + 'static {
     ) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Called after the last record of both inputs; may still emit records.
+    /// Called after the last record of both inputs; may still emit records. Not called if the job is cancelled, fails, or is stopped with
+    /// a savepoint and not drained.
     ///
     /// # Errors
     /// A returned error fails the task.
     fn finish(&mut self, _out: &mut Collector<Self::Out>) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Called when the task ends, also when it was cancelled or has failed.
+    /// Called once at the end of the task, also if it was cancelled or has failed, and then perhaps without `open` before it.
     fn close(&mut self) {}
 }
 
-/// Makes a function over two streams a function over one stream of [`Either`].
+/// A function over one stream of [`Either`] that calls a function over two streams.
 #[derive(Debug, Clone)]
 pub struct BothInputs<F>(pub F);
 
@@ -199,8 +203,8 @@ where
     }
 }
 
-/// Finds the key of a record of either stream with that stream's selector. A key that is a part of its record is cloned,
-/// because nothing can be borrowed from two types at once.
+/// The key selector of a stream of [`Either`], which uses the selector of the record's stream. A key that is a part of its record is
+/// cloned, because nothing can be borrowed from two types at once.
 #[derive(Debug, Clone)]
 pub struct EitherKey<SA, SB> {
     /// The key selector of the first stream.

@@ -37,17 +37,17 @@ pub struct ChainShared {
     pub max_parallelism: u32,
     /// Id of this execution attempt.
     pub attempt: ExecutionAttemptId,
-    /// The host of the task, which answers its requests.
+    /// The calls to the task's host, which answers by mail.
     pub upcalls: Arc<dyn TaskUpcalls>,
-    /// Directory for temporary files of the task.
+    /// Directory for temporary files, which the job's tasks on this TaskManager share.
     pub tmp_dir: PathBuf,
-    /// Configuration options of the job.
+    /// Options of the job, by key.
     pub options: Arc<BTreeMap<String, String>>,
-    /// External resources of the subtask's slot.
+    /// The external resources of the subtask's slot.
     pub devices: Arc<Devices>,
-    /// Counters of records, bytes and function metrics of the subtask.
+    /// The subtask's counters of records, bytes and function metrics.
     pub counters: Arc<TaskCounters>,
-    /// Flag that ends a step early.
+    /// The flag that ends a step early.
     pub interrupt: Interrupt,
     /// True if the subtask had reached the end of its data in the checkpoint that it is restored from.
     pub restored_at_end: bool,
@@ -114,8 +114,8 @@ pub(crate) fn join_chunks(chunks: &[Bytes]) -> Vec<u8> {
     chunks.concat()
 }
 
-/// The context of one operator's subtask: its identity, the job's options, its snapshots to restore, and the requests to its
-/// host.
+/// The context of one operator's subtask: its identity, the job's options, its snapshots to restore, and its requests to the host. None
+/// of the requests blocks; answers come as [`OperatorMail`].
 ///
 /// ```
 /// use std::{fs::File, path::PathBuf};
@@ -155,7 +155,7 @@ pub struct OperatorContext {
     pub(crate) shared: Arc<ChainShared>,
 }
 
-/// Mail for one operator: what it has asked for with [`OperatorContext::wake_after`], [`OperatorContext::spawn_io`] or
+/// Mail for one operator: the answer to what it has asked for with [`OperatorContext::wake_after`], [`OperatorContext::spawn_io`] or
 /// [`OperatorContext::ask_coordinator`].
 ///
 /// ```
@@ -218,11 +218,11 @@ pub struct OperatorContext {
 /// ```
 #[derive(Debug)]
 pub enum OperatorMail {
-    /// The result of I/O, or the answer of the coordinator.
+    /// The result of I/O, or the coordinator's answer.
     Reply {
         /// The number that the operator gave its request.
         ticket: u32,
-        /// The bytes of the answer, or why there is none.
+        /// The bytes of the answer, or the reason why there is none.
         result: Result<Vec<u8>, String>,
     },
     /// The time of [`OperatorContext::wake_after`] has passed.
@@ -271,17 +271,18 @@ impl OperatorContext {
     pub fn option(&self, key: &str) -> Option<&str> {
         self.shared.options.get(key).map(String::as_str)
     }
-    /// Returns the devices of an external resource (`external-resource.<name>.amount`), such as `gpu`, that belong to the slot
-    /// of this subtask: indices from 0 on its TaskManager, an empty range if there are none. Subtasks in the same slot share
-    /// them; other slots have others.
+    /// Returns the devices of an external resource (`external-resource.<name>.amount`), such as `gpu`, that belong to the slot of this
+    /// subtask: indices from 0 on its TaskManager, an empty range if there are none. Subtasks in the same slot share them; other slots
+    /// have others.
     pub fn external_resource(&self, name: &str) -> Range<u64> {
         self.shared.devices.get(name).cloned().unwrap_or_default()
     }
-    /// Returns the metrics of this operator's subtask, which REST shows.
+    /// Returns the metrics of this operator's subtask, which REST shows. Look metrics up in `open`, not per record.
     pub fn metrics(&self) -> Metrics<'_> {
         Metrics { operator: &self.name, of_task: &self.shared.counters.functions }
     }
-    /// Returns the task's directory for temporary files.
+    /// Returns an existing directory for temporary files. The job's tasks on this TaskManager share it, so file names should contain
+    /// operator and subtask.
     pub fn tmp_dir(&self) -> &std::path::Path {
         &self.shared.tmp_dir
     }
@@ -293,11 +294,12 @@ impl OperatorContext {
     pub fn is_restored(&self) -> bool {
         !lock(&self.restore).is_empty()
     }
-    /// Returns the next snapshot to restore from, and forgets it: a large state is never in memory twice. Each subtask that wrote
-    /// state has one snapshot, or several if its state was written in chunks.
+    /// Returns the next snapshot to restore from, and forgets it: a large state is never in memory twice. Each subtask that wrote state
+    /// has one snapshot, or several if its state was written in chunks. `None` once all were returned. May block while storage is read.
     ///
     /// # Errors
-    /// The snapshot can't be read. The error fails the task.
+    /// [`TaskError::Unreadable`] if the snapshot is lost or damaged, [`TaskError::Io`] if it cannot be read for now. The error fails the
+    /// task.
     pub fn next_snapshot(&self) -> Result<Option<Vec<u8>>, TaskError> {
         let snapshot = lock(&self.restore).next().transpose()?;
         if let Some(bytes) = &snapshot {
@@ -306,10 +308,10 @@ impl OperatorContext {
         }
         Ok(snapshot)
     }
-    /// Returns all snapshots that [`Self::next_snapshot`] has not returned: those of a small state.
+    /// Returns all snapshots that [`Self::next_snapshot`] has not returned, in memory at once: for small state.
     ///
     /// # Errors
-    /// A snapshot can't be read. The error fails the task.
+    /// As for [`Self::next_snapshot`].
     ///
     /// ```
     /// use streaming::{
@@ -377,8 +379,8 @@ impl OperatorContext {
     pub(crate) fn shared(&self) -> &Arc<ChainShared> {
         &self.shared
     }
-    /// Sends an event to the operator's coordinator. The answer comes as [`OperatorMail::Reply`] with `ticket`; it is an error if
-    /// the operator has no coordinator, as an operator of [`Stream::transform`](crate::Stream::transform).
+    /// Sends an event to the operator's coordinator; returns at once. The answer comes as [`OperatorMail::Reply`] with `ticket`. It is an
+    /// error if the operator has no coordinator, as an operator of [`Stream::transform`](crate::Stream::transform).
     ///
     /// ```
     /// use streaming::{
@@ -430,12 +432,12 @@ impl OperatorContext {
     pub fn ask_coordinator(&self, event: Vec<u8>, ticket: u32) {
         self.shared.upcalls.operator_event(self.operator, event, self.ticket(ticket));
     }
-    /// Runs I/O on the process's runtime, beside the task. Its result comes as [`OperatorMail::Reply`] with `ticket`; work that
-    /// is not done when the task ends is dropped.
+    /// Runs I/O on the process's runtime, beside the task; returns at once. Its result comes as [`OperatorMail::Reply`] with `ticket`;
+    /// work that is not done when the task ends is dropped.
     pub fn spawn_io(&self, work: BoxFuture<'static, Result<Vec<u8>, String>>, ticket: u32) {
         self.shared.upcalls.spawn_io(work, self.ticket(ticket));
     }
-    /// Asks for an [`OperatorMail::Timer`] with `ticket` after a time. The request cannot be taken back.
+    /// Asks for an [`OperatorMail::Timer`] with `ticket` once the duration `after` has passed. The request cannot be taken back.
     pub fn wake_after(&self, after: Duration, ticket: u32) {
         self.shared.upcalls.wake_at(after, self.ticket(ticket));
     }
@@ -444,23 +446,23 @@ impl OperatorContext {
         ticket_of(self.node, local)
     }
 
-    /// Makes the task's failure from an error of user code, whose message and causes it joins with `: `. A restart may help.
+    /// Returns the task's failure for an error of user code, whose message and causes it joins with `: `. A restart may help.
     pub fn user_error(&self, error: BoxError) -> TaskError {
         TaskError::User { operator: self.name.clone(), message: text_of(&error) }
     }
-    /// Makes the task's failure from an I/O error: `what` was being done, and `why` it failed. A restart may help.
+    /// Returns the task's failure for an I/O error: `what` was being done, and `why` it failed. A restart may help.
     pub fn io_error(&self, what: impl Into<String>, why: impl fmt::Display) -> TaskError {
         TaskError::Io { operator: self.name.clone(), what: what.into(), why: why.to_string() }
     }
-    /// Makes the task's failure for wrong input. `what` continues the sentence "the input …". The job is not restarted.
+    /// Returns the task's failure for wrong input. `what` continues the sentence "the input …". The job is not restarted.
     pub fn input_error(&self, what: impl Into<String>) -> TaskError {
         TaskError::Input { operator: self.name.clone(), what: what.into() }
     }
-    /// Makes the task's failure for a coordinator that refused or did not answer. A restart may help.
+    /// Returns the task's failure for a coordinator that refused or did not answer. A restart may help.
     pub fn coordinator_error(&self, why: impl Into<String>) -> TaskError {
         TaskError::Coordinator { operator: self.name.clone(), why: why.into() }
     }
-    /// Makes the task's failure for bytes that cannot be decoded.
+    /// Returns the task's failure for bytes that cannot be decoded. A restart may help.
     pub fn codec_error(&self, source: crate::types::CodecError) -> TaskError {
         TaskError::Codec { place: self.name.clone(), source }
     }

@@ -16,19 +16,20 @@ use crate::{
 };
 use model::graph::StateDeclaration;
 
-/// Says when a fold emits its values.
+/// The times at which a fold emits its values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UpdateMode {
-    /// The fold emits the new value of the key after every record.
+    /// The fold emits the new value of the key after every record, with that record's event time.
     EveryUpdate,
-    /// The fold emits one value per key, when bounded input ends.
+    /// The fold emits one value per key when bounded input ends, without event times; nothing if the job is stopped with a savepoint and
+    /// not drained.
     AtEnd,
 }
 
 /// The state that a fold keeps of each key.
 type FoldState<T, S, F> = Single<<F as Folding<<S as KeySelector<T>>::Key, T>>::Kept>;
 
-/// Folds the records of each key into one value, which is emitted as the [`UpdateMode`] says.
+/// The operator that folds the records of each key into one value, which is emitted as the [`UpdateMode`] says.
 pub struct KeyedFold<T, S, F, B = Table<<S as KeySelector<T>>::Key, FoldState<T, S, F>>>
 where
     S: KeySelector<T>,
@@ -43,12 +44,12 @@ where
 }
 
 impl<T, S: KeySelector<T>, F: Folding<S::Key, T>> KeyedFold<T, S, F> {
-    /// Returns the declaration of the fold's keyed state.
+    /// Returns the declaration of the fold's keyed state, which is named `fold`.
     pub fn declare() -> Vec<StateDeclaration> {
         vec![<Option<F::Kept> as StateField>::declare("fold")]
     }
 
-    /// Makes a fold that keeps its state in memory.
+    /// Makes the fold of one subtask, which keeps its state in memory.
     pub fn new(selector: S, folding: F, mode: UpdateMode) -> Self {
         Self::with_backend(selector, folding, mode, Table::default())
     }
@@ -60,7 +61,7 @@ where
     F: Folding<S::Key, T>,
     B: StateBackend<S::Key, FoldState<T, S, F>>,
 {
-    /// Makes a fold that keeps its state in `backend`.
+    /// Makes the fold of one subtask, which keeps its state in `backend`.
     pub fn with_backend(selector: S, folding: F, mode: UpdateMode, backend: B) -> Self {
         let resident = Resident::new(backend, KeyedFold::<T, S, F>::declare());
         Self { selector, folding, mode, resident, ending: Vec::new().into_iter() }

@@ -22,7 +22,7 @@ use crate::{
 };
 use model::graph::StateDeclaration;
 
-/// A function over a keyed stream that keeps state and timers per key. Each subtask works on its own clone.
+/// A function over a keyed stream that keeps state and timers per key. Each subtask works on its own clone, on one thread.
 ///
 /// ```
 /// use streaming::operators::{BoxError, Collector, Context, KeyedProcessFunction};
@@ -64,7 +64,7 @@ pub trait KeyedProcessFunction<K, T>: Clone + Send + 'static {
     /// The type of the emitted records.
     type Out: Record;
 
-    /// Called before the first record.
+    /// Called once, before the first record. By default does nothing.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -83,8 +83,8 @@ pub trait KeyedProcessFunction<K, T>: Clone + Send + 'static {
         ctx: &mut Context<'_, K>,
         out: &mut Collector<Self::Out>,
     ) -> Result<(), BoxError>;
-    /// Called for every timer that is due, with the state of its key. Records that it emits for a timer of event time get the
-    /// timer's moment as their event time; for a timer of processing time they get none.
+    /// Called for every timer that is due, with the state of its key. Records that it emits for a timer of event time get the timer's
+    /// moment as their event time; for a timer of processing time they get none. By default does nothing.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -97,18 +97,19 @@ pub trait KeyedProcessFunction<K, T>: Clone + Send + 'static {
     ) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Called after the last record of bounded input; may still emit records.
+    /// Called after the last record of bounded input; may still emit records. Not called if the job is cancelled, fails, or is stopped
+    /// with a savepoint and not drained.
     ///
     /// # Errors
     /// A returned error fails the task.
     fn finish(&mut self, _out: &mut Collector<Self::Out>) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Called when the task ends, also when it was cancelled or has failed.
+    /// Called once at the end of the task, also if it was cancelled or has failed, and then perhaps without `open` before it.
     fn close(&mut self) {}
 }
 
-/// Runs a [`KeyedProcessFunction`].
+/// The operator that runs a [`KeyedProcessFunction`].
 pub struct KeyedOperator<T, S, F, B = Table<<S as KeySelector<T>>::Key, StateOf<T, S, F>>>
 where
     S: KeySelector<T>,
@@ -133,7 +134,7 @@ where
 type StateOf<T, S, F> = <F as KeyedProcessFunction<<S as KeySelector<T>>::Key, T>>::State;
 
 impl<T, S: KeySelector<T>, F: KeyedProcessFunction<S::Key, T>> KeyedOperator<T, S, F> {
-    /// Makes an operator that keeps its state in memory. `fields` are the declared fields of `F::State`.
+    /// Makes the operator of one subtask, which keeps its state in memory. `fields` are the declared fields of `F::State`.
     pub fn new(selector: S, function: F, fields: Vec<StateDeclaration>) -> Self {
         Self::with_backend(selector, function, fields, Table::default())
     }
@@ -145,7 +146,7 @@ where
     F: KeyedProcessFunction<S::Key, T>,
     B: StateBackend<S::Key, F::State>,
 {
-    /// Makes an operator that keeps its state in `backend`. `fields` are the declared fields of `F::State`.
+    /// Makes the operator of one subtask, which keeps its state in `backend`. `fields` are the declared fields of `F::State`.
     pub fn with_backend(
         selector: S,
         function: F,

@@ -17,7 +17,8 @@ use std::{cell::Cell, collections::VecDeque, sync::atomic::Ordering};
 /// The metric of how many bytes of memory an operator's state takes.
 const STATE_BYTES: &str = "stateBytes";
 
-/// Makes a [`Consumer`] of an [`Operator`] and the rest of the chain.
+/// A [`Consumer`] made of an [`Operator`] and the rest of its chain. It keeps what an interrupted step leaves, and takes and stores the
+/// operator's snapshots.
 pub struct Link<In, Op: Operator<In>> {
     operator: Op,
     out: Collector<Op::Out>,

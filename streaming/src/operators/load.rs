@@ -1,5 +1,5 @@
-//! When records make a batch: by their number, and by their bytes. A type without memory on the heap has a constant number, so that
-//! its records are never weighed.
+//! The size at which records make a batch: a number of records, or of bytes. A type without memory on the heap has a constant number, so
+//! that its records are never weighed.
 
 use super::BATCH_RECORDS;
 use crate::types::FlottType;

@@ -48,25 +48,25 @@ pub struct Metrics<'a> {
 }
 
 impl Metrics<'_> {
-    /// Returns the counter named `name`, which begins at 0 in every attempt. The same name returns the same counter.
+    /// Returns the counter named `name`, which begins at 0 in every attempt. The first call registers it: REST shows it as
+    /// `OPERATOR.name`. The same name returns the same counter. Takes a lock, so call it in `open`, not per record.
     ///
     /// # Errors
-    /// Returns an error if the name is empty, longer than 128 characters or has control characters, or if the task has 256
-    /// metrics already.
+    /// A text if the name is empty, longer than 128 characters or has control characters, or if the task has 256 metrics already.
     pub fn counter(&self, name: &str) -> Result<Counter, BoxError> {
         self.of_task.find(self.operator, name).map(Counter)
     }
-    /// Returns the gauge named `name`, which begins at 0 in every attempt. The same name returns the same gauge.
+    /// Returns the gauge named `name`, which begins at 0 in every attempt; otherwise like [`Metrics::counter`].
     ///
     /// # Errors
-    /// Fails as [`Metrics::counter`] does.
+    /// As for [`Metrics::counter`].
     pub fn gauge(&self, name: &str) -> Result<Gauge, BoxError> {
         self.of_task.find(self.operator, name).map(Gauge)
     }
 }
 
-/// A number that grows. Clones of a counter share one number; a counter made by `default` belongs to no operator and is not
-/// shown.
+/// A number that grows. Clones of a counter share one number; a counter made by `default` belongs to no operator and REST does not show
+/// it.
 #[derive(Debug, Clone, Default)]
 pub struct Counter(Arc<AtomicI64>);
 
@@ -88,17 +88,17 @@ impl Counter {
     }
 }
 
-/// A number that is set. Clones of a gauge share one number; a gauge made by `default` belongs to no operator and is not shown.
+/// A number that is set. Clones of a gauge share one number; a gauge made by `default` belongs to no operator and REST does not show it.
 #[derive(Debug, Clone, Default)]
 pub struct Gauge(Arc<AtomicI64>);
 
 impl Gauge {
-    /// Sets the number.
+    /// Replaces the number.
     #[inline]
     pub fn set(&self, number: i64) {
         self.0.store(number, Ordering::Relaxed);
     }
-    /// Returns the number that was set last.
+    /// Returns the number that was set last; 0 before.
     pub fn get(&self) -> i64 {
         self.0.load(Ordering::Relaxed)
     }

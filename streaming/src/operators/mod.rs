@@ -68,7 +68,7 @@ use crate::{
     types::Record,
 };
 
-/// The error type of user code: any error that can be sent between threads.
+/// The error type of user code: any error that can be sent between threads; `?` converts to it.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Returns the text of an error and of its causes, separated by `: `.
@@ -82,10 +82,10 @@ pub(crate) fn text_of(error: &BoxError) -> String {
     text
 }
 
-/// Says how far a control element got in a chain.
+/// The distance that a control element got in an operator, or in the rest of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
-    /// The event went through the whole chain.
+    /// The operator, or the whole rest of the chain, is done with the event.
     Done,
     /// An output is full or the step was interrupted: hand the same event in again when there is room.
     More,
@@ -93,27 +93,27 @@ pub enum Flow {
     Waiting,
 }
 
-/// The rest of a chain as its predecessor sees it: takes records and control elements. The defaults are those of a consumer
-/// that is the end of its chain, holds nothing back and is never full.
+/// The rest of a chain as its predecessor sees it: takes records and control elements. The default methods are those of a consumer that
+/// is the end of its chain, holds nothing back and is never full.
 pub trait Consumer<T>: Send {
     /// Opens the operators of the chain, from the last one to this one.
     ///
     /// # Errors
-    /// Returns an error if an operator cannot be opened.
+    /// The error of the first operator that cannot be opened; those before it are not opened then.
     fn open(&mut self) -> Result<(), TaskError> {
         Ok(())
     }
-    /// Takes all records of `batch`, which comes back empty and keeps its capacity. Returns true if the chain takes more, false
-    /// if an output is full or the step was interrupted.
+    /// Takes all records of `batch`, which comes back empty. Returns true if the chain takes more, false if an output is full or the step
+    /// was interrupted.
     ///
     /// # Errors
-    /// Returns an error if an operator fails; the task is over then.
+    /// The error of an operator that fails; the task is over then.
     fn batch(&mut self, batch: &mut Batch<T>) -> Result<bool, TaskError>;
-    /// Continues with records that were taken before the step was interrupted, until the step is interrupted again or an output
-    /// is full.
+    /// Continues with records that were taken before the step was interrupted, until the step is interrupted again or an output is full.
+    /// Does nothing by default.
     ///
     /// # Errors
-    /// Fails as [`Consumer::batch`] does.
+    /// As for [`Consumer::batch`].
     fn resume(&mut self) -> Result<(), TaskError> {
         Ok(())
     }
@@ -122,26 +122,26 @@ pub trait Consumer<T>: Send {
     fn is_interrupted(&self) -> bool {
         false
     }
-    /// Takes a control element, after all records that came before it. Unless this returns [`Flow::Done`], the caller must hand
-    /// in the same event again before anything else.
+    /// Takes a control element, after all records that came before it. Unless this returns [`Flow::Done`], the caller must hand in the
+    /// same event again before anything else.
     ///
     /// # Errors
-    /// Fails as [`Consumer::batch`] does.
+    /// As for [`Consumer::batch`].
     fn event(&mut self, event: StreamEvent) -> Result<Flow, TaskError>;
-    /// Returns true if an output or sink of the chain takes nothing more for now. Records that are handed in nevertheless are
-    /// kept.
+    /// Returns true if an output or sink of the chain takes nothing more for now. Records that are handed in nevertheless are kept. False
+    /// by default.
     fn full(&self) -> bool {
         false
     }
-    /// Returns how many records to hand in at once, so that little has to be kept when the chain gets full: fewer where records
-    /// are large.
+    /// Returns the number of records to hand in at once, so that little has to be kept when the chain gets full: fewer where records are
+    /// large. By default [`BATCH_RECORDS`].
     fn most_at_once(&self) -> usize {
         BATCH_RECORDS
     }
-    /// Sends on the full batches that wait, with `partial` the others too. Returns true if nothing waits any more.
+    /// Sends on the full batches that wait, with `partial` the others too. Returns true if nothing waits any more, as by default.
     ///
     /// # Errors
-    /// Fails as [`Consumer::batch`] does.
+    /// As for [`Consumer::batch`].
     fn flush(&mut self, _partial: bool) -> Result<bool, TaskError> {
         Ok(true)
     }
@@ -149,27 +149,27 @@ pub trait Consumer<T>: Send {
     fn writes(&self) -> Option<u64> {
         None
     }
-    /// Writes a slice of the snapshots that operators of the chain have begun.
+    /// Writes a slice of the snapshots that operators of the chain have begun, and hands full chunks to the host.
     ///
     /// # Errors
-    /// Fails as [`Consumer::batch`] does.
+    /// As for [`Consumer::batch`].
     fn write_snapshots(&mut self, _slice: &mut Slice<'_>) -> Result<(), TaskError> {
         Ok(())
     }
-    /// Has the operators of the chain drop the snapshots that they still write for an aborted checkpoint. An operator that cannot
-    /// goes on writing, see [`Consumer::writes`].
+    /// Makes the operators of the chain drop the snapshots that they still write for an aborted checkpoint. An operator that cannot goes
+    /// on writing, see [`Consumer::writes`].
     fn abort_snapshots(&mut self, _checkpoint: u64) {}
-    /// Hands mail to the operator `to` of this chain.
+    /// Hands mail to the operator `to` of this chain; drops mail for others.
     ///
     /// # Errors
-    /// Fails as [`Consumer::batch`] does.
+    /// As for [`Consumer::batch`].
     fn deliver(&mut self, _to: model::NodeId, _mail: OperatorMail) -> Result<(), TaskError> {
         Ok(())
     }
-    /// Tells all operators that a checkpoint is complete in the whole job.
+    /// Tells all operators, from this one to the last one, that a checkpoint is complete in the whole job.
     ///
     /// # Errors
-    /// Fails as [`Consumer::batch`] does.
+    /// As for [`Consumer::batch`].
     fn notify_complete(&mut self, _checkpoint: u64) -> Result<(), TaskError> {
         Ok(())
     }
@@ -178,10 +178,10 @@ pub trait Consumer<T>: Send {
     fn is_committing(&self) -> bool {
         false
     }
-    /// Closes all operators after the end of input has gone through the chain.
+    /// Closes all operators, from this one to the last one, after the end of input has gone through the chain.
     ///
     /// # Errors
-    /// Fails as [`Consumer::batch`] does.
+    /// As for [`Consumer::batch`]; the operators behind the one that fails are not closed then.
     fn close(&mut self) -> Result<(), TaskError> {
         Ok(())
     }
@@ -190,34 +190,35 @@ pub trait Consumer<T>: Send {
     fn dispose(&mut self) {}
 }
 
-/// An operator, which turns the records that it takes into other records. [`Link`] makes a [`Consumer`] of it.
+/// An operator, which turns the records that it takes into other records. [`Link`] makes a [`Consumer`] of it. Each subtask has its own
+/// one, which only the task's thread calls; no method may block.
 pub trait Operator<In>: Send {
     /// The type of the emitted records.
     type Out: Record;
 
-    /// Called before the first record, with the state to restore in [`OperatorContext::next_snapshot`].
+    /// Called once, before the first record. [`OperatorContext::next_snapshot`] has the state to restore. Does nothing by default.
     ///
     /// # Errors
-    /// Returns an error if the operator cannot work; the task fails.
+    /// An error fails the task.
     fn open(&mut self, _context: &OperatorContext) -> Result<(), TaskError> {
         Ok(())
     }
-    /// Works on a batch until it is empty, or until [`Collector::should_continue`] is false: records that are left in the batch then
-    /// are handed in again.
+    /// Works on a batch until it is empty, or until [`Collector::should_continue`] is false: records that are left in the batch then are
+    /// handed in again.
     ///
     /// # Errors
-    /// Returns an error if the task must fail.
+    /// An error fails the task.
     fn process(
         &mut self,
         batch: &mut Batch<In>,
         out: &mut Collector<Self::Out>,
         context: &OperatorContext,
     ) -> Result<(), TaskError>;
-    /// Sees a control element before the next operator does. Unless this returns [`Flow::Done`], it is called again with the
-    /// same event.
+    /// Takes a control element before the next operator does. Unless this returns [`Flow::Done`], as by default, it is called again with
+    /// the same event.
     ///
     /// # Errors
-    /// Returns an error if the task must fail.
+    /// An error fails the task.
     fn event(
         &mut self,
         _event: StreamEvent,
@@ -226,10 +227,10 @@ pub trait Operator<In>: Send {
     ) -> Result<Flow, TaskError> {
         Ok(Flow::Done)
     }
-    /// Takes mail for this operator: an answer or a timer that it has asked for.
+    /// Takes mail for this operator: an answer or a timer that it has asked for. Drops the mail by default.
     ///
     /// # Errors
-    /// Returns an error if the task must fail.
+    /// An error fails the task.
     fn mail(
         &mut self,
         _mail: OperatorMail,
@@ -244,20 +245,20 @@ pub trait Operator<In>: Send {
     fn state_bytes(&self) -> Option<u64> {
         None
     }
-    /// Returns true if a control element goes on to the next operator after [`Operator::event`] has seen it.
+    /// Returns true if a control element goes on to the next operator after [`Operator::event`] has seen it, as by default.
     fn passes(&self, _event: StreamEvent) -> bool {
         true
     }
-    /// Returns true if the operator takes nothing more for now, such as a sink that waits for an answer.
+    /// Returns true if the operator takes nothing more for now, such as a sink that waits for an answer. False by default.
     fn full(&self) -> bool {
         false
     }
-    /// Begins to write the operator's state at a barrier, after all records before it, while later records come. Returns true if
-    /// the operator does so: [`Operator::write_snapshot`] is then called until the snapshot is complete, and no other barrier comes
-    /// before. Returns false if [`Operator::snapshot`] has to be called, as for small state.
+    /// Begins to write the operator's state at a barrier, after all records before it, while later records come. Returns true if the
+    /// operator does so: [`Operator::write_snapshot`] is then called until the snapshot is complete, and no other barrier comes before.
+    /// Returns false, as by default, if [`Operator::snapshot`] has to be called, as for small state.
     ///
     /// # Errors
-    /// Returns an error if the state cannot be written; the task fails.
+    /// An error fails the task: the state cannot be written.
     fn begin_snapshot(
         &mut self,
         _checkpoint: u64,
@@ -265,11 +266,11 @@ pub trait Operator<In>: Send {
     ) -> Result<bool, TaskError> {
         Ok(false)
     }
-    /// Writes a slice of the snapshot that was begun, and appends full chunks to the slice. Returns true if the snapshot is
-    /// complete: all its chunks together are what [`OperatorContext::snapshots`] returns.
+    /// Writes a slice of the snapshot that was begun, and appends full chunks to the slice. Returns true if the snapshot is complete: all
+    /// its chunks together are what [`OperatorContext::snapshots`] returns after a restore.
     ///
     /// # Errors
-    /// Returns an error if the state cannot be written; the task fails.
+    /// An error fails the task: the state cannot be written.
     fn write_snapshot(
         &mut self,
         _slice: &mut Slice<'_>,
@@ -283,10 +284,11 @@ pub trait Operator<In>: Send {
     fn abort_snapshot(&mut self) -> bool {
         false
     }
-    /// Returns the operator's state at a barrier, after all records before it; `None` if the operator has no state.
+    /// Returns the operator's encoded state at a barrier, after all records before it; `None`, as by default, if the operator has no
+    /// state.
     ///
     /// # Errors
-    /// Returns an error if the state cannot be written; the task fails.
+    /// An error fails the task: the state cannot be written.
     fn snapshot(
         &mut self,
         _checkpoint: u64,
@@ -294,10 +296,10 @@ pub trait Operator<In>: Send {
     ) -> Result<Option<Vec<u8>>, TaskError> {
         Ok(None)
     }
-    /// Called when a checkpoint is complete in the whole job.
+    /// Called when a checkpoint is complete in the whole job: what was prepared for it may be committed. Does nothing by default.
     ///
     /// # Errors
-    /// Returns an error if what was prepared for the checkpoint cannot be committed; the task fails.
+    /// An error fails the task: what was prepared for the checkpoint cannot be committed.
     fn notify_complete(
         &mut self,
         _checkpoint: u64,
@@ -305,18 +307,20 @@ pub trait Operator<In>: Send {
     ) -> Result<(), TaskError> {
         Ok(())
     }
-    /// Returns true while the operator commits what [`Operator::notify_complete`] has released, for instance because a commit is
-    /// under way or will be repeated. A task does not finish before.
+    /// Returns true while the operator commits what [`Operator::notify_complete`] has released, for instance because a commit is under
+    /// way or will be repeated. A task does not finish before. False by default.
     fn is_committing(&self) -> bool {
         false
     }
-    /// Called after the end of input has gone through the chain. [`Operator::dispose`] is not called after it, even if it fails.
+    /// Called once after the end of input has gone through the chain. [`Operator::dispose`] is not called after it, even if it fails.
+    /// Does nothing by default.
     ///
     /// # Errors
-    /// Returns an error if the task must fail.
+    /// An error fails the task.
     fn close(&mut self, _context: &OperatorContext) -> Result<(), TaskError> {
         Ok(())
     }
-    /// Deletes what only this attempt uses. Called instead of `close` if the task was cancelled or has failed.
+    /// Releases what only this attempt uses, such as its files. Called instead of `close` if the task was cancelled or has failed, also
+    /// if `open` was not called. Does nothing by default.
     fn dispose(&mut self, _context: &OperatorContext) {}
 }

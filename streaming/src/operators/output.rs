@@ -12,10 +12,11 @@ use crate::{
 };
 use std::collections::VecDeque;
 
-/// The most records of a batch; a batch of large records has fewer.
+/// The maximum number of records of a batch; a batch of large records has fewer, about 256 KiB of them.
 pub const BATCH_RECORDS: usize = 1_024;
 
-/// Takes what a function emits. Records get the event time of the record that the function was called for.
+/// The output of a function. Records are collected in a batch, which goes to the next operator when it is full or the function's operator
+/// returns. A failure of a later operator is not seen here: it fails the task after the function has returned.
 pub struct Collector<T> {
     buffer: Batch<T>,
     /// The bytes in the buffer.
@@ -39,9 +40,9 @@ pub struct Collector<T> {
 /// A control element that the chain behind has begun with.
 #[derive(Debug, Clone, Copy)]
 enum Begun {
-    /// The operator's own.
+    /// An event of the operator's own.
     Own(StreamEvent),
-    /// One that came to the operator, and is handed in again by who brought it.
+    /// An event that came to the operator, and that its caller hands in again.
     Passing,
 }
 
@@ -66,20 +67,21 @@ impl<T: Record> Collector<T> {
         }
     }
 
-    /// Returns true if an operator continues with the next record of its batch. If not, the operator leaves the other records in the
-    /// batch, and is called with them again. An operator asks after a record, never before the first one.
+    /// Returns true if an operator continues with the next record of its batch. False if the step was interrupted or the rest of the
+    /// chain takes no more: the operator then leaves the other records in the batch, and is called with them again. An operator asks
+    /// after a record, never before the first one.
     #[inline]
     pub fn should_continue(&self) -> bool {
         !self.stopped && !self.interrupt.is_raised()
     }
 
-    /// Emits a record.
+    /// Emits a record with the event time of the record, or timer, that the function was called for, or without one.
     #[inline(always)]
     pub fn collect(&mut self, record: T) {
         self.push(record, self.time);
     }
 
-    /// Emits records, in their order.
+    /// Emits records, in their order, each as [`Collector::collect`] does.
     #[inline]
     pub fn collect_all(&mut self, records: impl IntoIterator<Item = T>) {
         for record in records {
@@ -93,8 +95,8 @@ impl<T: Record> Collector<T> {
         self.push(record, timestamp);
     }
 
-    /// Emits a record to a side output, which [`Stream::side_output`](crate::Stream::side_output) reads; where nothing reads it,
-    /// the record is dropped.
+    /// Emits a record to a side output, which [`Stream::side_output`](crate::Stream::side_output) reads; where nothing reads it, the
+    /// record is dropped. The event time is that of [`Collector::collect`]. If the side output is read as another type, the task fails.
     pub fn collect_to<U: Record>(&mut self, tag: &OutputTag<U>, record: U) {
         match self.sides.push(tag, record, self.time) {
             Ok(takes_more) => self.stopped |= !takes_more,
@@ -109,13 +111,12 @@ impl<T: Record> Collector<T> {
         self.stopped = true;
     }
 
-    /// Returns the event time of the record that the function was called for, in milliseconds since 1970; `None` where the
-    /// stream has no event times.
+    /// Returns the event time of the record that the function was called for, in milliseconds since 1970; `None` if the record has none.
     pub fn timestamp(&self) -> Option<i64> {
         (self.time != NO_TIME).then_some(self.time)
     }
 
-    /// Sets the time of what is emitted next, or [`NO_TIME`].
+    /// Sets the event time that the next emitted records get, in milliseconds since 1970, or [`NO_TIME`].
     #[inline]
     pub fn set_time(&mut self, time: i64) {
         self.time = time;
@@ -194,7 +195,7 @@ impl<T: Record> Collector<T> {
         self.send_if_full();
     }
 
-    /// Emits a record at its own time.
+    /// Emits a record with its event time in milliseconds since 1970, or [`NO_TIME`]. Does not change the time of later records.
     #[inline(always)]
     pub fn push(&mut self, record: T, time: i64) {
         self.load.add(&record);
@@ -358,8 +359,8 @@ impl<T: Record> Collector<T> {
         Ok(flow)
     }
 
-    /// Returns true if the rest of the chain takes nothing more for now. A function that emits many records by itself, such as for
-    /// timers, should stop then and continue later.
+    /// Returns true if the rest of the chain takes nothing more for now, or has failed. Records that are emitted nevertheless are kept. A
+    /// function that emits many records by itself, such as for timers, should stop then and continue later.
     pub fn is_full(&self) -> bool {
         self.failure.is_some() || self.events_wait() || self.next.full() || self.sides.full()
     }

@@ -1,4 +1,4 @@
-//! How often a loop over records looks at the interruption: rarely where a function is known to be quick.
+//! The number of records between two looks of a loop at the interruption: large where a function is known to be quick.
 
 use crate::seam::Interrupt;
 

@@ -7,31 +7,33 @@ use crate::{
     types::Record,
 };
 
-/// A function that is opened and closed and may fail. Each subtask works on a clone of its own.
+/// A function that is opened and closed and may fail, for [`Stream::process`](crate::Stream::process). Each subtask works on a clone of
+/// its own, on one thread.
 pub trait ProcessFunction<T>: Clone + Send + 'static {
     /// The type of the emitted records.
     type Out: Record;
 
-    /// Called before the first record.
+    /// Called once, before the first record. By default does nothing.
     ///
     /// # Errors
     /// A returned error fails the task.
     fn open(&mut self, _context: &OperatorContext) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Called for every record.
+    /// Called for every record, in the order of the input.
     ///
     /// # Errors
     /// A returned error fails the task.
     fn process(&mut self, record: T, out: &mut Collector<Self::Out>) -> Result<(), BoxError>;
-    /// Called after the last record of bounded input. It may still emit.
+    /// Called after the last record of bounded input; may still emit records. Not called if the job is cancelled, fails, or is stopped
+    /// with a savepoint and not drained.
     ///
     /// # Errors
     /// A returned error fails the task.
     fn finish(&mut self, _out: &mut Collector<Self::Out>) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Called at the end of the task, also if it was cancelled or has failed.
+    /// Called once at the end of the task, also if it was cancelled or has failed, and then perhaps without `open` before it.
     fn close(&mut self) {}
 }
 
@@ -57,7 +59,7 @@ macro_rules! lives_as {
 }
 pub(super) use lives_as;
 
-/// Runs a [`ProcessFunction`].
+/// The operator that runs a [`ProcessFunction`].
 #[derive(Debug)]
 pub struct Process<F> {
     pub(super) function: F,
@@ -65,7 +67,7 @@ pub struct Process<F> {
 }
 
 impl<F> Process<F> {
-    /// Creates the operator around its function.
+    /// Creates the operator of one subtask around its function.
     pub fn new(function: F) -> Self {
         Self { function, finished: false }
     }

@@ -11,7 +11,7 @@ use crate::{
 };
 use std::{any::Any, fmt, marker::PhantomData};
 
-/// Names a side output and its record type. Make it a constant that the emitting function and the reading stream share:
+/// The name of a side output, with its record type. Make it a constant that the emitting function and the reading stream share:
 ///
 /// ```
 /// use streaming::{Environment, operators::OutputTag};
@@ -34,7 +34,8 @@ pub struct OutputTag<T> {
 }
 
 impl<T> OutputTag<T> {
-    /// Makes the tag of a side output. Two side outputs of one operator need different names.
+    /// Makes the tag of a side output. Two side outputs of one operator need different names. A task that emits to a side output which is
+    /// read with another record type fails.
     pub const fn new(name: &'static str) -> Self {
         Self { name, record: PhantomData }
     }
@@ -56,29 +57,30 @@ impl<T> fmt::Debug for OutputTag<T> {
     }
 }
 
-/// One side output, independent of its record type.
+/// A side output of an operator, independent of its record type.
 pub trait SideOutput: Any + Send {
-    /// Hands the emitted records to the edges. Returns true if the edges take more.
+    /// Hands the emitted records to the edges. Returns true if the edges take more, false if one is full or interrupted.
     ///
     /// # Errors
-    /// Fails as [`Consumer::batch`] does.
+    /// As for [`Consumer::batch`].
     fn send(&mut self) -> Result<bool, TaskError>;
-    /// Sends on what waits, as [`Consumer::flush`] does.
+    /// Sends on what waits in the edges: full batches, with `partial` the others too. Returns true if nothing waits any more.
     ///
     /// # Errors
-    /// Fails as [`Consumer::batch`] does.
+    /// As for [`Consumer::batch`].
     fn flush(&mut self, partial: bool) -> Result<bool, TaskError>;
-    /// Takes a control element, as [`Consumer::event`] does, but never has to be called again with it.
+    /// Hands a control element to the edges, after the records before it. Unlike [`Consumer::event`] it never has to be called again with
+    /// the same element.
     ///
     /// # Errors
-    /// Fails as [`Consumer::batch`] does.
+    /// As for [`Consumer::batch`].
     fn event(&mut self, event: StreamEvent) -> Result<(), TaskError>;
-    /// Continues with what an interruption has left, as [`Consumer::resume`] does.
+    /// Continues with the records that an interruption has left in the edges, as [`Consumer::resume`] does.
     ///
     /// # Errors
-    /// Fails as [`Consumer::batch`] does.
+    /// As for [`Consumer::batch`].
     fn resume(&mut self) -> Result<(), TaskError>;
-    /// Returns true if an interruption has left something to [`SideOutput::resume`] with.
+    /// Returns true if an interruption has left records to [`SideOutput::resume`] with.
     fn is_interrupted(&self) -> bool;
     /// Returns true if an edge takes nothing more for now.
     fn full(&self) -> bool;
@@ -126,7 +128,7 @@ impl<T: Record> SideOutput for Edges<T> {
     }
 }
 
-/// The side outputs that something reads, by name.
+/// The side outputs of one operator that something reads, by name.
 #[derive(Default)]
 pub struct SideOutputs {
     outputs: Vec<(&'static str, Box<dyn SideOutput>)>,

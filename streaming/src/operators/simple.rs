@@ -55,7 +55,7 @@ macro_rules! operators {
         }
 
         impl<F $(, $out)?> $name<F $(, $out)?> {
-            /// Creates the operator around its function, of which each subtask has a clone.
+            /// Creates the operator of one subtask around its function; the stream clones the function for each subtask.
             pub fn new(function: F) -> Self {
                 Self { function, $(out: PhantomData::<fn() -> $out>,)? }
             }
@@ -64,19 +64,22 @@ macro_rules! operators {
 }
 
 operators! {
-    /// Emits what a function makes of each record (`map`).
+    /// The operator of `map`: emits, for each record, the record that a function returns, with the same event time.
     Map<Out>;
-    /// Emits what a function makes of each record; an error of the function fails the task (`try_map`).
+    /// The operator of `try_map`: emits, for each record, the record that a function returns, with the same event time. An error of the
+    /// function fails the task with [`TaskError::User`].
     TryMap<Out>;
-    /// Lets those records through for which a predicate is true (`filter`).
+    /// The operator of `filter`: emits the records for which a predicate returns true, and drops the others.
     Filter;
-    /// Lets those records through for which a predicate is true; an error of the predicate fails the task (`try_filter`).
+    /// The operator of `try_filter`: emits the records for which a predicate returns true, and drops the others. An error of the
+    /// predicate fails the task with [`TaskError::User`].
     TryFilter;
-    /// Shows each record to a function and passes it on (`inspect`).
+    /// The operator of `inspect`: calls a function with a reference to each record and emits the record.
     Inspect;
-    /// Emits whatever a function emits for each record (`flat_map`).
+    /// The operator of `flat_map`: calls a function for each record, which emits any number of records.
     FlatMap<Out>;
-    /// Emits whatever a function emits for each record; an error of the function fails the task (`try_flat_map`).
+    /// The operator of `try_flat_map`: calls a function for each record, which emits any number of records. An error of the function
+    /// fails the task with [`TaskError::User`].
     TryFlatMap<Out>;
 }
 

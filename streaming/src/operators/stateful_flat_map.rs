@@ -4,7 +4,8 @@ use super::{BoxError, Collector, Context, KeyedProcessFunction};
 use crate::types::{FlottType, Key, Record};
 use std::marker::PhantomData;
 
-/// Runs a closure with one value of state per key. The closure gets the key, the record, the state and the output.
+/// A keyed function that calls a closure with one value of state per key. The closure gets the key, the record, the state and the output;
+/// a key whose state is `None` afterwards is removed.
 #[derive(Debug)]
 pub struct StatefulFlatMap<V, F, Out> {
     function: F,
@@ -12,7 +13,7 @@ pub struct StatefulFlatMap<V, F, Out> {
 }
 
 impl<V, F, Out> StatefulFlatMap<V, F, Out> {
-    /// Makes the function of a closure.
+    /// Makes the function around a closure.
     pub fn new(function: F) -> Self {
         Self { function, types: PhantomData }
     }

@@ -65,7 +65,7 @@ pub trait StatefulProcessFunction<T>: Clone + Send + 'static {
     /// The type of the emitted records.
     type Out: Record;
 
-    /// Called before the first record, with the restored state or an empty one.
+    /// Called once, before the first record, with the restored state or an empty one. By default does nothing.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -86,7 +86,8 @@ pub trait StatefulProcessFunction<T>: Clone + Send + 'static {
         state: &mut Self::State,
         out: &mut Collector<Self::Out>,
     ) -> Result<(), BoxError>;
-    /// Called after the last record of bounded input; may still emit records.
+    /// Called after the last record of bounded input; may still emit records. Not called if the job is cancelled, fails, or is stopped
+    /// with a savepoint and not drained.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -97,11 +98,11 @@ pub trait StatefulProcessFunction<T>: Clone + Send + 'static {
     ) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Called when the task ends, also when it was cancelled or has failed.
+    /// Called once at the end of the task, also if it was cancelled or has failed, and then perhaps without `open` before it.
     fn close(&mut self) {}
 }
 
-/// Combines a function with its state, and so makes it a [`ProcessFunction`].
+/// A function joined with its state, which makes it a [`ProcessFunction`].
 struct Holding<F, S> {
     function: F,
     state: S,
@@ -132,7 +133,7 @@ impl<T, S: OperatorState, F: StatefulProcessFunction<T, State = S>> ProcessFunct
     }
 }
 
-/// Runs a [`StatefulProcessFunction`].
+/// The operator that runs a [`StatefulProcessFunction`].
 pub struct StatefulProcess<F, S> {
     process: Process<Holding<F, S>>,
 }
@@ -144,11 +145,11 @@ impl<F, S: OperatorState> StatefulProcess<F, S> {
     }
 }
 
-/// Gives tests access to the operator state of an operator.
+/// The access of tests to the operator state of an operator under test.
 pub trait InspectOperatorState {
     /// The type of the state.
     type State;
-    /// Returns the state, mutable because lists are read with `&mut`.
+    /// Returns the state; mutable because reading a list needs `&mut`.
     fn operator_state(&mut self) -> &mut Self::State;
 }
 

@@ -12,7 +12,7 @@ use hashbrown::HashTable;
 use std::{collections::BTreeMap, ops::Range};
 use writing::{Chunks, Writing};
 
-/// The clock that a timer goes by.
+/// The clock on which a timer's moment is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimeDomain {
     /// Event time: the timer fires when the operator's watermark reaches it.
@@ -21,7 +21,7 @@ pub enum TimeDomain {
     ProcessingTime,
 }
 
-/// A timer that is due.
+/// A timer that is due, for [`KeyedProcessFunction::on_timer`](super::KeyedProcessFunction::on_timer).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timer {
     /// The moment that the timer was set to, in milliseconds since 1970.
@@ -30,8 +30,8 @@ pub struct Timer {
     pub domain: TimeDomain,
 }
 
-/// Sets and deletes timers of the current key, from [`Context::timers`](super::Context::timers). All moments are in
-/// milliseconds since 1970.
+/// The service that sets and deletes timers of the current key, from [`Context::timers`](super::Context::timers). All moments are in
+/// milliseconds since 1970. Timers are part of checkpoints.
 ///
 /// A key has at most one timer per moment and clock: setting it again changes nothing.
 ///
@@ -94,8 +94,8 @@ pub struct TimerService<'a, K> {
 }
 
 impl<K: Key> TimerService<'_, K> {
-    /// Sets a timer that fires when the watermark reaches `timestamp`. If the watermark has passed it already, the next
-    /// watermark fires it.
+    /// Sets a timer that fires when the watermark reaches `timestamp`. If the watermark has passed it already, the next watermark fires
+    /// it.
     pub fn event_time(&mut self, timestamp: i64) {
         self.timers.event.set(timestamp, self.at, self.key);
     }
@@ -103,8 +103,8 @@ impl<K: Key> TimerService<'_, K> {
     pub fn delete_event_time(&mut self, timestamp: i64) {
         self.timers.event.delete(timestamp, self.at, self.key);
     }
-    /// Sets a timer that fires when the machine's clock reaches `timestamp`, or as soon as possible if it has already. The end
-    /// of bounded input does not wait for the timer.
+    /// Sets a timer that fires when the machine's clock reaches `timestamp`, or as soon as possible if it has already. The end of bounded
+    /// input does not wait for the timer.
     pub fn processing_time(&mut self, timestamp: i64) {
         self.timers.processing.set(timestamp, self.at, self.key);
     }

@@ -16,7 +16,7 @@ use std::{
 };
 use thiserror::Error;
 
-/// Major version of the protocol between programs and clusters. Different major versions cannot work together.
+/// Major version of the protocol between programs and clusters. Versions with different major numbers cannot work together.
 pub const PROTOCOL_MAJOR: u32 = 1;
 /// Minor version of the protocol: a program of version N.m runs on clusters of version N.k with k ≥ m.
 pub const PROTOCOL_MINOR: u32 = 0;
@@ -26,7 +26,7 @@ const SECTION: &str = ".flott.note";
 /// Size of the note in bytes.
 const NOTE_BYTES: usize = 32;
 
-/// The content of a program's note.
+/// The content of a program's note, which its executable file contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProgramNote {
     /// Major protocol version.
@@ -37,7 +37,7 @@ pub struct ProgramNote {
     pub features: u32,
 }
 
-/// Bit in [`ProgramNote::features`] of programs that can be JobManager and TaskManager on YARN.
+/// The bit in [`ProgramNote::features`] of programs that can be JobManager and TaskManager on YARN (built with the feature `yarn`).
 pub const ON_YARN: u32 = 1;
 
 /// The reason why a file is not a program that can run here.
@@ -48,7 +48,7 @@ pub enum NotAProgram {
     Io {
         /// Path of the file.
         path: PathBuf,
-        /// Error of the system.
+        /// The system's error.
         why: io::Error,
     },
     /// The file is not an ELF executable, or is a damaged one.
@@ -59,7 +59,7 @@ pub enum NotAProgram {
         /// The mistake in its format.
         why: String,
     },
-    /// The file is an executable without the note.
+    /// The file is an ELF executable without the note.
     #[error("{path} is not a Flott program: it does not carry the note that #[flott::main] leaves")]
     NoNote {
         /// Path of the file.
@@ -77,7 +77,7 @@ pub enum NotAProgram {
         /// The architecture of this process.
         ours: &'static str,
     },
-    /// The program was built for a protocol version that this cluster does not support.
+    /// The program's major protocol version differs from this cluster's, or its minor version is newer.
     #[error(
         "{path} speaks protocol {}.{}, and this cluster {}.{}: build it against this version",
         theirs.major, theirs.minor, ours.major, ours.minor
@@ -108,17 +108,18 @@ impl NotAProgram {
     }
 }
 
-/// The note of programs that are built with this version and these features.
+/// The note of programs that are built with this version and with the features of this build.
 pub const OURS: ProgramNote = ProgramNote {
     major: PROTOCOL_MAJOR,
     minor: PROTOCOL_MINOR,
     features: if cfg!(feature = "yarn") { ON_YARN } else { 0 },
 };
 
-/// Reads a program's note from its file. Does not execute the program.
+/// Reads a program's note from its file and checks that the program can run here. Does not execute the program.
 ///
 /// # Errors
-/// Fails when the file cannot be read, or is not a program that can run here.
+/// [`NotAProgram::Io`] if the file cannot be opened, [`NotAProgram::NotElf`] or [`NotAProgram::NoNote`] if it is not a Flott program,
+/// [`NotAProgram::OtherArchitecture`] or [`NotAProgram::OtherProtocol`] if it is one for other machines or clusters.
 pub fn read(path: &Path) -> Result<ProgramNote, NotAProgram> {
     let not_elf =
         |why: object::Error| NotAProgram::NotElf { path: path.into(), why: why.to_string() };

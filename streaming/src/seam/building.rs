@@ -5,7 +5,7 @@ use model::{ContentHash, JobId};
 use std::collections::BTreeMap;
 use thiserror::Error;
 
-/// The inputs of a program's build. Equal inputs must give equal graphs in every process.
+/// The inputs of a program's build. Equal inputs must give equal graphs in every process, because every process rebuilds the graph.
 #[derive(Debug, Clone)]
 pub struct BuildInputs {
     /// Command-line arguments, without the program's name.
@@ -16,16 +16,16 @@ pub struct BuildInputs {
     /// Encoded values of `Environment::once`, by name. `None` in the first build: the expressions are evaluated and their values
     /// recorded in the graph.
     pub once: Option<BTreeMap<String, Vec<u8>>>,
-    /// Name of the job to build, if the program has several; `None` if it has one.
+    /// Name of the job to build, which must be given if the program has several; `None` if it has one.
     pub job: Option<String>,
     /// Id of the job, which the graph gets.
     pub job_id: JobId,
-    /// Value of `parallelism.default`; the program may override it.
+    /// Value of `parallelism.default`, at least 1; the program may override it.
     pub parallelism: u32,
     /// Options of the job, by key; the program may override them.
     pub options: BTreeMap<String, String>,
-    /// Whether the program runs in embedded mode, where relative paths resolve against the working directory; elsewhere they fail
-    /// the build.
+    /// True if the program runs in embedded mode, where relative paths resolve against the working directory. Elsewhere a relative path
+    /// fails the build with [`BuildProgramError::RelativePath`].
     pub embedded: bool,
     /// SHA-256 of the executable, recorded in the graph.
     pub program_hash: ContentHash,
@@ -49,7 +49,7 @@ pub enum BuildProgramError {
     /// The program's `build` returned an error, with this text.
     #[error("{0}")]
     Program(String),
-    /// The program's `build` panicked, with this message and place.
+    /// The program's `build` panicked; the text is the panic's message and place.
     #[error("the program's build panicked: {0}")]
     Panicked(String),
     /// A source or sink has a path that is neither absolute nor a URI, outside embedded mode.
@@ -62,7 +62,7 @@ pub enum BuildProgramError {
         /// The path as the program gave it.
         path: String,
     },
-    /// The program has several jobs, and none or an unknown one was named.
+    /// The program has several jobs and none was named, or it has no job of the given name.
     #[error("{}", no_such_job(asked.as_deref(), known))]
     NoSuchJob {
         /// The job name that was given, if any.
@@ -70,7 +70,7 @@ pub enum BuildProgramError {
         /// The names of the program's jobs.
         known: Vec<String>,
     },
-    /// The graph cannot be run: a duplicate uid, no sink, a parallelism out of range and the like.
+    /// The graph cannot be run: a duplicate uid, no sink, a parallelism out of range and the like. The text says which.
     #[error("{0}")]
     Invalid(String),
 }
@@ -103,17 +103,17 @@ pub(crate) fn asks_for_help(args: &[String]) -> bool {
     args.iter().take_while(|arg| *arg != "--").any(|arg| arg == "--help" || arg == "-h")
 }
 
-/// Creates the subtasks of one vertex.
+/// Creates the subtasks of one vertex. The program's graph has one for each vertex.
 pub trait SubtaskFactory: Send {
-    /// Creates the subtask of a context, with clones of the user's functions.
+    /// Creates the subtask of a context, with clones of the user's functions. Called on the task's thread; runs user code.
     ///
     /// # Errors
-    /// Returns [`TaskError::Deployment`] if the context does not match the vertex, or an error of user code.
+    /// [`TaskError::Deployment`] if the context does not match the vertex, or the error of user code.
     fn subtask(&mut self, context: SubtaskContext) -> Result<Box<dyn Subtask>, TaskError>;
 }
 
 /// Creates the coordinator of one operator.
 pub trait CoordinatorFactory: Send {
-    /// Creates a coordinator, which is then started by [`Coordinator::start`].
+    /// Creates a coordinator, which has no effect until [`Coordinator::start`] is called.
     fn coordinator(&mut self, context: CoordinatorContext) -> Box<dyn Coordinator>;
 }

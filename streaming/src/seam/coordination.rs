@@ -12,16 +12,16 @@ pub struct CoordinatorContext {
     pub operator: OperatorId,
     /// Parallelism of the operator's vertex, from the submitted graph.
     pub parallelism: u32,
-    /// An existing folder for temporary files.
+    /// An existing folder for the coordinator's temporary files.
     pub tmp_dir: PathBuf,
     /// Options of the job, by key, over those of the cluster that begin with `s3.`.
     pub options: Arc<BTreeMap<String, String>>,
-    /// Reports a failure of the coordinator that occurs outside a call.
+    /// The callback that reports a failure of the coordinator that occurs outside a call.
     pub on_failure: OnFailure,
 }
 
-/// A callback that takes the cause of a coordinator's failure outside a call. The job is then restarted or fails, as its restart
-/// strategy says.
+/// A callback that takes the cause of a coordinator's failure outside a call. The job is then restarted or fails, as its restart strategy
+/// says. The default ignores failures.
 #[derive(Clone, derive_more::Debug)]
 #[debug("OnFailure")]
 pub struct OnFailure(Arc<dyn Fn(String) + Send + Sync>);
@@ -31,7 +31,7 @@ impl OnFailure {
     pub fn new(report: impl Fn(String) + Send + Sync + 'static) -> Self {
         Self(Arc::new(report))
     }
-    /// Reports a failure with its cause.
+    /// Reports a failure with its cause, as text; returns at once.
     pub fn report(&self, why: String) {
         (self.0)(why);
     }
@@ -44,25 +44,26 @@ impl Default for OnFailure {
     }
 }
 
-/// The reply slot of one event or snapshot. It can be kept and used later from any thread. If it is dropped without an answer,
-/// the event or snapshot fails.
+/// The reply slot of one event or snapshot. It can be kept and used later from any thread. If it is dropped without an answer, the event
+/// or snapshot fails.
 #[derive(derive_more::Debug)]
 #[debug("EventReply")]
 pub struct EventReply(Box<dyn FnOnce(Result<Vec<u8>, String>) + Send>);
 
 impl EventReply {
-    /// Creates a reply slot that passes the answer to `send`.
+    /// Creates a reply slot that calls `send` with the answer, on the answering thread.
     pub fn new(send: impl FnOnce(Result<Vec<u8>, String>) + Send + 'static) -> Self {
         Self(Box::new(send))
     }
-    /// Sends the answer, or an error with its reason.
+    /// Sends the answer, or an error with its reason: the subtask that sent the event gets the error instead of an answer, or the
+    /// checkpoint fails.
     pub fn send(self, answer: Result<Vec<u8>, String>) {
         (self.0)(answer);
     }
 }
 
-/// The part of an operator that runs once per job, beside the JobMaster: a split enumerator, a collector of
-/// results. Each coordinator has a thread of its own, so its methods may block; one call runs at a time.
+/// The part of an operator that runs once per job, beside the JobMaster: a split enumerator, a collector of results. Each coordinator has
+/// a thread of its own, so its methods may block; one call runs at a time. A panic fails this call and all later ones.
 ///
 /// When a subtask of the operator fails, or a subtask that is connected to it, all of these restart together, and the coordinator is
 /// created and started anew from the same checkpoint. A coordinator so never outlives the attempts that it serves.
@@ -89,8 +90,9 @@ pub trait Coordinator: Send {
     fn answer_event(&mut self, from: ExecutionAttemptId, event: &[u8], reply: EventReply) {
         reply.send(self.handle_event(from, event));
     }
-    /// Takes the coordinator's snapshot for a checkpoint, before any subtask takes its own; by default an empty one. The reply may
-    /// be sent later: it must wait until the subtasks have received everything that they were sent before the snapshot.
+    /// Takes the coordinator's snapshot for a checkpoint, before any subtask takes its own, and sends its bytes to `reply`; by default no
+    /// bytes. The reply may be sent later: it must wait until the subtasks have received everything that they were sent before the
+    /// snapshot. An error aborts the checkpoint.
     fn snapshot(&mut self, _checkpoint: u64, reply: EventReply) {
         reply.send(Ok(Vec::new()));
     }
@@ -101,10 +103,10 @@ pub trait Coordinator: Send {
     fn checkpoint_ended(&mut self, _checkpoint: u64, _complete: bool) -> Result<(), String> {
         Ok(())
     }
-    /// Handles a client's request and returns the answer.
+    /// Handles a client's request, such as a fetch of results, and returns the answer.
     ///
     /// # Errors
-    /// Returns the reason, which the client gets.
+    /// The reason, as text, which the client gets.
     fn handle_request(&mut self, request: &[u8]) -> Result<Vec<u8>, String>;
     /// Ends the coordinator's work for the job, whose tasks have all finished if `finished` is true. May be called again.
     ///

@@ -11,16 +11,17 @@ use std::sync::{
 pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Raises the flag: the running step, or else the next one, ends early.
+    /// Raises the flag: the running step, or else the next one, ends early. Called from any thread; never blocks.
     pub fn raise(&self) {
         self.0.store(true, Ordering::Release);
     }
-    /// Lowers the flag. Called before the mail and cancellation that it announces are looked at.
+    /// Lowers the flag. The task's thread calls this before it looks at mail and cancellation, so that what comes later raises the flag
+    /// again.
     pub fn clear(&self) {
         // A swap, so that mail posted before the flag was raised is seen now; mail posted later raises the flag again.
         self.0.swap(false, Ordering::AcqRel);
     }
-    /// Returns whether the flag is raised. Cheap enough to be called for every record.
+    /// Returns true if the flag is raised. Cheap enough to be called for every record.
     #[inline]
     pub fn is_raised(&self) -> bool {
         self.0.load(Ordering::Relaxed)

@@ -19,7 +19,7 @@ const NAME_MAX: usize = 128;
 /// Characters of the operator's name that precede it; as many as in Flink.
 const OPERATOR_MAX: usize = 80;
 
-/// The metrics of one task's functions, by `OPERATOR.NAME`.
+/// The metrics of one task's functions, by `OPERATOR.NAME`; at most 256.
 #[derive(Debug, Default)]
 pub struct FunctionMetrics(Mutex<BTreeMap<String, Arc<AtomicI64>>>);
 
@@ -47,7 +47,7 @@ impl FunctionMetrics {
         Ok(metrics.entry(full).or_default().clone())
     }
 
-    /// Returns the current values of all metrics.
+    /// Returns the current values of all metrics, by `OPERATOR.NAME`.
     pub fn values(&self) -> TaskMetrics {
         let metrics = lock(&self.0);
         metrics.iter().map(|(name, n)| (name.clone(), n.load(Ordering::Relaxed))).collect()

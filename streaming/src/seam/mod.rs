@@ -37,10 +37,10 @@ use thiserror::Error;
 pub struct Barrier {
     /// Id of the checkpoint; increases within a job.
     pub checkpoint: u64,
-    /// When the checkpoint was triggered, in milliseconds since 1970.
+    /// Time at which the checkpoint was triggered, in milliseconds since 1970.
     pub triggered_ms: u64,
-    /// Whether the task ends after this checkpoint: it is the job's final one, or the savepoint of a stop. After that one no channel
-    /// delivers anything but, once it is complete, its end.
+    /// True if the task ends after this checkpoint: it is the job's final one, or the savepoint of a stop. After such a barrier no
+    /// channel delivers anything but, once the checkpoint is complete, its end.
     pub last: bool,
 }
 
@@ -79,7 +79,7 @@ impl StreamEvent {
     /// Decodes an event that [`StreamEvent::encode`] wrote.
     ///
     /// # Errors
-    /// Returns an error if the bytes are not exactly one event.
+    /// [`CodecError`] if the bytes are not exactly one event.
     pub fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
         fn flag(byte: u8) -> Result<bool, CodecError> {
             match byte {
@@ -113,8 +113,8 @@ impl StreamEvent {
     }
 }
 
-/// A [`Batch`] without its record type, which only the two ends of the edge know, and the watermark after its records. Inside a
-/// process it is handed over without being encoded.
+/// A [`Batch`] without its record type, which only the two ends of an edge know, and the watermark after its records. Inside a process a
+/// batch is handed over without being encoded.
 #[derive(derive_more::Debug)]
 #[debug("ErasedBatch({} records)", self.len)]
 pub struct ErasedBatch {
@@ -126,12 +126,12 @@ pub struct ErasedBatch {
 }
 
 impl ErasedBatch {
-    /// Erases the record type of a batch; there is no watermark after it.
+    /// Erases the record type of a batch, without copying its records; there is no watermark after it.
     pub fn new<T: Send + 'static>(batch: Batch<T>) -> Self {
         let (len, spare) = (batch.len(), batch.spare_bytes() + size_of::<Batch<T>>());
         Self { batch: Box::new(batch), len, spare, watermark: None }
     }
-    /// Sets the watermark after the records, in milliseconds since 1970.
+    /// Replaces the watermark after the records, in milliseconds since 1970; `None` for no watermark.
     pub fn with_watermark(self, watermark: Option<i64>) -> Self {
         Self { watermark, ..self }
     }
@@ -139,7 +139,7 @@ impl ErasedBatch {
     pub fn len(&self) -> usize {
         self.len
     }
-    /// Returns whether the batch contains no record.
+    /// Returns true if the batch has no record; it may still carry a watermark.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -147,10 +147,10 @@ impl ErasedBatch {
     pub(crate) fn spare(&self) -> usize {
         self.spare
     }
-    /// Returns the records if they are of type `T`; the watermark is dropped.
+    /// Returns the records if they are of type `T`; drops the watermark then.
     ///
     /// # Errors
-    /// Returns the batch itself if its records are of another type.
+    /// The batch itself, with its watermark, if its records are of another type.
     pub fn downcast<T: Send + 'static>(self) -> Result<Batch<T>, Self> {
         let Self { batch, len, spare, watermark } = self;
         match batch.downcast::<Batch<T>>() {
@@ -164,7 +164,7 @@ impl ErasedBatch {
     }
 }
 
-/// The unit of transfer on a channel.
+/// The unit of transfer on a channel: a batch of records, or a control element.
 #[derive(Debug)]
 pub enum Element {
     /// A batch of records.
@@ -175,43 +175,46 @@ pub enum Element {
 
 /// The operations of the exchange that depend on an edge's record type.
 pub trait EdgeCodec: Send + Sync {
-    /// Appends the encoded batch: its records, their event times, and the watermark after them.
+    /// Appends the encoded batch to `out`: its records, their event times, and the watermark after them.
     ///
     /// # Errors
-    /// Returns an error if the batch contains records of another type than the edge's.
+    /// [`CodecError`] if the records are of another type than the edge's, or a value cannot be encoded.
     fn encode(&self, batch: &ErasedBatch, out: &mut Vec<u8>) -> Result<(), CodecError>;
     /// Decodes a batch that [`EdgeCodec::encode`] wrote. Never panics, and allocates memory only in proportion to the bytes.
     ///
     /// # Errors
-    /// Returns an error if the bytes are not exactly one batch.
+    /// [`CodecError`] if the bytes are not exactly one batch.
     fn decode(&self, bytes: &[u8]) -> Result<ErasedBatch, CodecError>;
-    /// Copies a batch, for a broadcast inside a process.
+    /// Copies a batch and its watermark, for a broadcast inside a process.
     ///
     /// # Errors
-    /// Returns an error if the batch contains records of another type than the edge's.
+    /// [`CodecError`] if the records are of another type than the edge's.
     fn duplicate(&self, batch: &ErasedBatch) -> Result<ErasedBatch, CodecError>;
-    /// Returns the number of bytes that a batch counts for in the memory budget: the sum of its records' sizes in memory.
+    /// Returns the number of bytes that a batch counts for in the network budget: the sizes in memory of its records and their event
+    /// times; 0 if the records are of another type.
     fn weight(&self, batch: &ErasedBatch) -> usize;
 }
 
-/// The producing side of an edge in one subtask.
+/// The producing side of an edge in one subtask. Its methods are called on the task's thread and never block.
 pub trait OutputPort: Send {
     /// Returns the number of consuming subtasks: 1 on a forward edge, else the consumer's parallelism. On a forward edge channel 0
     /// leads to the consumer of the same subtask index.
     fn channels(&self) -> usize;
-    /// Sends one element. The order within a channel is kept.
+    /// Sends one element to the consumer of a channel. The order within a channel is kept.
     ///
     /// # Errors
-    /// Returns the element if the channel takes none now; the task is woken when it may take one.
+    /// The element itself if the channel takes none now: the consumer is not there yet, or has too much waiting. The task is woken when
+    /// the channel may take one. The element also comes back if it cannot be encoded; the task has failed then.
     fn try_send(&mut self, channel: usize, element: Element) -> Result<(), Element>;
-    /// Returns whether every channel that refused an element takes one again; if not, the task is woken when that may have changed.
+    /// Returns true if every channel that refused an element takes one again. If false, the task is woken when that may have changed.
     fn writable(&mut self) -> bool;
-    /// Returns the maximum number of records of a batch for that channel, at least 1, so that what waits for its consumer does not
-    /// take the consumer too long; `None` if the consumer is not there yet. The number follows the consumer's rate.
+    /// Returns the maximum number of records of a batch for that channel, at least 1, so that what waits for its consumer does not take
+    /// the consumer too long; `None` if the consumer is not there yet. The number follows the consumer's rate; `usize::MAX` means no
+    /// limit.
     fn batch_records(&self, _channel: usize) -> Option<usize> {
         Some(usize::MAX)
     }
-    /// Sets the number of bytes that the producer holds unsent, in total; they count as memory of the exchange.
+    /// Sets the number of bytes that the producer holds unsent, in total; they count as memory of the exchange. Does nothing by default.
     fn hold(&mut self, _bytes: u64) {}
 }
 
@@ -227,22 +230,22 @@ pub enum Polled {
     },
     /// No element is available; the task is woken when one arrives.
     Empty,
-    /// Every channel has delivered its [`StreamEvent::EndOfInput`] as an element before, and nothing more waits. Only barriers may
-    /// still follow.
+    /// Every channel has delivered its [`StreamEvent::EndOfInput`] as an element before, and nothing more waits. Only barriers may still
+    /// follow.
     Finished,
 }
 
-/// The consuming side of an input in one subtask.
+/// The consuming side of an input in one subtask. Its methods are called on the task's thread and never block.
 pub trait InputPort: Send {
     /// Returns the number of channels: one per producing subtask that the consumer is connected with.
     fn channels(&self) -> usize;
-    /// Takes the next element; no channel starves. Elements of paused channels are passed over.
+    /// Takes the next element that has arrived, of any channel that is not paused; no channel starves.
     fn poll(&mut self) -> Polled;
     /// Pauses a channel (`true`), so that its elements stay in the port until it is resumed (`false`): barrier alignment.
     fn pause(&mut self, channel: usize, paused: bool);
 }
 
-/// A message to a task from outside its inputs. Mail is delivered between two steps.
+/// A message to a task from outside its inputs. The task's thread delivers mail to [`Subtask::deliver`] between two steps.
 #[derive(Debug)]
 pub enum Mail {
     /// The answer to an upcall.
@@ -257,7 +260,7 @@ pub enum Mail {
         /// Ticket of the upcall.
         ticket: u64,
     },
-    /// Ends the data of a source where it is; sent to sources only, before the trigger of a stop that drains the job.
+    /// Ends the data of a source at its current position. Sent to sources only, before the trigger of a stop that drains the job.
     Drain,
     /// Starts a checkpoint; sent to sources only.
     Trigger(Barrier),
@@ -270,7 +273,7 @@ pub enum Mail {
     Cancel,
 }
 
-/// The outcome of a step; says when the next one is due.
+/// The outcome of a step, which says when the next one is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
     /// More work is available: step again at once.
@@ -364,7 +367,7 @@ pub enum TaskError {
 }
 
 impl TaskError {
-    /// Returns whether a restart may help. It cannot for [`TaskError::Deployment`] and [`TaskError::InvalidOption`], which stay as they
+    /// Returns true if a restart may help. It cannot for [`TaskError::Deployment`] and [`TaskError::InvalidOption`], which stay as they
     /// are, nor for [`TaskError::Input`] and [`TaskError::Output`], because a changed input cannot be read again, and a commit that is
     /// impossible stays so.
     pub fn is_recoverable(&self) -> bool {
@@ -376,7 +379,8 @@ impl TaskError {
                 | Self::Output { .. }
         )
     }
-    /// Returns the stable name of the error's kind, for `FailureCause::kind`.
+    /// Returns the stable name of the error's kind, such as `IoError`. A task's `FailureCause` has the same kind, except that a panic is
+    /// reported as `UserError`.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::User { .. } => "UserError",
@@ -393,7 +397,7 @@ impl TaskError {
     }
 }
 
-/// The counters of one subtask. The exchange adds bytes, the chain adds records.
+/// The counters of one subtask, for REST. The exchange adds bytes, the chain adds records.
 #[derive(Debug, Default)]
 pub struct TaskCounters {
     /// Records taken from inputs; 0 for a source.
@@ -408,14 +412,14 @@ pub struct TaskCounters {
     pub watermark_ms: AtomicU64,
     /// True once all data was read and has left the task.
     pub end_of_data: AtomicBool,
-    /// Bytes of memory that the tables and timers of the task's state take, a few times a second.
+    /// Bytes of memory that the tables and timers of the task's state take; updated a few times a second.
     pub state_bytes: AtomicU64,
     /// Metrics that the program's functions registered.
     pub functions: FunctionMetrics,
 }
 
 impl TaskCounters {
-    /// Adds `n` to a counter in one atomic step, so that several threads may add to it; it wraps around at 2^64. Readers may see
+    /// Adds `n` to a counter in one atomic step, so that several threads may add to it; the sum wraps around at 2^64. Readers may see
     /// additions to different counters in any order.
     pub fn add(counter: &AtomicU64, n: u64) {
         counter.fetch_add(n, Ordering::Relaxed);
@@ -460,27 +464,28 @@ pub struct SubtaskContext {
     pub interrupt: Interrupt,
 }
 
-/// One subtask of a chain. Only one thread at a time calls it.
+/// One subtask of a chain, which the task's thread drives: `open`, then steps and mail, then `close` or `dispose`. Only one thread at a
+/// time calls it.
 pub trait Subtask: Send {
-    /// Opens the operators. Called once, before the first step.
+    /// Opens the operators: restores their state and calls the user's `open`. Called once, before the first step.
     ///
     /// # Errors
-    /// Returns an error if user code or a resource fails; the subtask is disposed of then.
+    /// [`TaskError`] if user code fails or state cannot be restored; the subtask is disposed of then.
     fn open(&mut self) -> Result<(), TaskError>;
-    /// Processes about `budget` records, or fewer if the context's [`Interrupt`] is raised, and returns.
+    /// Processes about `budget` records, or fewer if the context's [`Interrupt`] is raised, and returns when the next step is due.
     ///
     /// # Errors
-    /// Returns an error if the task has failed; only [`Subtask::dispose`] is called then.
+    /// [`TaskError`] if the task has failed; only [`Subtask::dispose`] is called then.
     fn step(&mut self, budget: usize) -> Result<Progress, TaskError>;
     /// Delivers one piece of mail. Called between steps, in the order of arrival.
     ///
     /// # Errors
-    /// See [`Subtask::step`].
+    /// As for [`Subtask::step`].
     fn deliver(&mut self, mail: Mail) -> Result<(), TaskError>;
     /// Closes the operators, after a step returned [`Progress::Finished`].
     ///
     /// # Errors
-    /// See [`Subtask::step`].
+    /// As for [`Subtask::step`].
     fn close(&mut self) -> Result<(), TaskError>;
     /// Releases the resources of a cancelled or failed task, and removes the attempt's private files. Called instead of
     /// [`Subtask::close`], or after it failed.

@@ -4,8 +4,8 @@
 use super::TaskError;
 use std::vec;
 
-/// The snapshots that one operator is restored from, one per subtask that wrote one, or several for state in parts. Each is read
-/// when it is asked for.
+/// The snapshots that one operator is restored from: one per subtask that wrote one, or several for state in parts. An iterator that
+/// reads each snapshot when it is asked for, and so may block.
 #[derive(derive_more::Debug)]
 #[debug("Restore({})", if self.is_empty { "nothing" } else { "snapshots" })]
 pub struct Restore {
@@ -14,7 +14,8 @@ pub struct Restore {
 }
 
 impl Restore {
-    /// Returns snapshots that are read while `snapshots` is iterated. An error fails the task.
+    /// Makes an iterator over snapshots that are read while `snapshots` is iterated. An error item fails the task. `is_empty` must be
+    /// true if there are none.
     pub fn new(
         snapshots: impl Iterator<Item = Result<Vec<u8>, TaskError>> + Send + 'static,
         is_empty: bool,
@@ -22,7 +23,7 @@ impl Restore {
         Self { snapshots: Box::new(snapshots), is_empty }
     }
 
-    /// Returns true if there was no snapshot from the beginning.
+    /// Returns true if there was no snapshot from the beginning; stays false when all snapshots have been read.
     pub fn is_empty(&self) -> bool {
         self.is_empty
     }

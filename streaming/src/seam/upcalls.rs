@@ -7,28 +7,30 @@ use futures::future::BoxFuture;
 use model::OperatorId;
 use std::time::Duration;
 
-/// The calls of a running task to its host. None of them blocks; replies come back as [`Mail`] with the call's ticket.
+/// The calls of a running task to its host. None of them blocks; answers come later as [`Mail`] with the call's ticket, between two
+/// steps.
 pub trait TaskUpcalls: Send + Sync {
-    /// Sends an event to the operator's coordinator. The answer comes as [`Mail::Reply`]. A task's events arrive in order: each is
-    /// sent after the answer to the one before.
+    /// Sends an event to the operator's coordinator. The answer, or the reason why there is none, comes as [`Mail::Reply`] with `ticket`.
+    /// A task's events arrive in order: each is sent after the answer to the one before.
     fn operator_event(&self, operator: OperatorId, event: Vec<u8>, ticket: u64);
     /// Sends an event like [`TaskUpcalls::operator_event`], but out of order: it may overtake others, be overtaken or arrive twice.
     /// Its answer may come late, and no other event waits for it.
     fn operator_poll(&self, operator: OperatorId, event: Vec<u8>, ticket: u64) {
         self.operator_event(operator, event, ticket);
     }
-    /// Runs I/O on the process's tokio runtime. The result comes as [`Mail::Reply`]; the I/O is aborted when the task ends.
+    /// Runs I/O on the process's tokio runtime. The result comes as [`Mail::Reply`] with `ticket`; the I/O is aborted when the task ends.
     fn spawn_io(&self, work: BoxFuture<'static, Result<Vec<u8>, String>>, ticket: u64);
-    /// Returns the time in milliseconds since 1970.
+    /// Returns the time of the machine's clock in milliseconds since 1970.
     fn now_unix_ms(&self) -> u64;
-    /// Sends [`Mail::Timer`] with this ticket after the duration `after`.
+    /// Sends [`Mail::Timer`] with `ticket` once the duration `after` has passed. The call cannot be taken back.
     fn wake_at(&self, after: Duration, ticket: u64);
-    /// Takes a chunk of an operator's snapshot while the snapshot is being written. Chunks may be stored in any order and joined at
-    /// will. The chunk's memory is used again when it is dropped; the operator writes no more than it must while eight chunks are
-    /// not dropped yet, and takes no more records if a sixteenth of its state waits as well.
+    /// Hands a chunk of an operator's snapshot to the host while the snapshot is being written. Chunks may be stored in any order and
+    /// joined at will. The chunk's memory is used again when it is dropped; the operator writes no more than it must while eight chunks
+    /// are not dropped yet, and takes no more records if a sixteenth of its state waits as well.
     ///
     /// # Errors
-    /// Returns the chunk if the host does not store chunks one by one; this and all later chunks then go with the acknowledgement.
+    /// The chunk itself if the host does not store chunks one by one, as by default; this and all later chunks go with the
+    /// acknowledgement.
     fn store_chunk(
         &self,
         _checkpoint: u64,
@@ -37,9 +39,10 @@ pub trait TaskUpcalls: Send + Sync {
     ) -> Result<(), StateChunk> {
         Err(chunk)
     }
-    /// Gives up what [`TaskUpcalls::store_chunk`] has taken for a checkpoint: it was aborted, and no acknowledgement follows.
+    /// Drops or deletes what [`TaskUpcalls::store_chunk`] has taken for a checkpoint that was aborted; no acknowledgement of it follows.
+    /// Does nothing by default.
     fn give_up(&self, _checkpoint: u64) {}
-    /// Returns true if the task has been woken since it last waited: input, room in an output or mail may be there.
+    /// Returns true if the task has been woken since it last waited: input, room in an output or mail may be there. False by default.
     fn is_woken(&self) -> bool {
         false
     }
@@ -47,16 +50,17 @@ pub trait TaskUpcalls: Send + Sync {
     fn step_again(&self, ticket: u64) {
         self.wake_at(Duration::ZERO, ticket);
     }
-    /// Reports that this subtask has completed its part of a checkpoint.
+    /// Reports that this subtask has completed its part of a checkpoint. The host stores the snapshot and tells the JobMaster, which may
+    /// still abort the checkpoint.
     fn acknowledge(&self, checkpoint: u64, snapshot: TaskSnapshot);
 }
 
-/// A part of an operator's snapshot that can be restored without the others.
+/// A part of an operator's snapshot that can be restored without the other parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateChunk {
-    /// The key groups that its entries may have, ascending; `None`: any that the subtask owns.
+    /// The key groups that the chunk's entries may have, ascending; `None`: any that the subtask owns.
     pub groups: Option<Vec<u32>>,
-    /// Its content; never empty.
+    /// The encoded entries; never empty.
     pub bytes: Bytes,
 }
 
@@ -65,6 +69,7 @@ pub struct StateChunk {
 pub struct TaskSnapshot {
     /// True if the subtask had reached the end of its data before the barrier.
     pub ended: bool,
-    /// The encoded snapshot of each operator that has state, as chunks that belong together; none if the host has all of them.
+    /// The encoded snapshot of each operator that has state, as chunks that belong together. The list of chunks is empty if the host has
+    /// taken all of them by [`TaskUpcalls::store_chunk`].
     pub operators: Vec<(OperatorId, Vec<Bytes>)>,
 }

@@ -11,8 +11,8 @@ use crate::{
 use std::path::Path;
 
 impl<T: Record> Stream<T> {
-    /// Prints every record as a line on the standard output of the process that runs its task. With several subtasks each line
-    /// begins with the subtask's number from 1, like `3> `. Output is repeated after a failure.
+    /// Prints every record as a line on the standard output of the process that runs its task, batch by batch; a failed write fails the
+    /// task. With several subtasks each line begins with the subtask's number from 1, like `3> `. Output is repeated after a failure.
     pub fn print(&self) -> StreamSink
     where
         T: ToLine,
@@ -20,10 +20,11 @@ impl<T: Record> Stream<T> {
         self.add_sink("print", None, Print::to_stdout)
     }
 
-    /// Writes every record as a line to files. With one subtask `path` becomes a file, with several a folder of files `part-00000`
-    /// and so on. The whole output appears when the job has finished and replaces an earlier result in one step. For bounded jobs
-    /// only. The job fails if `path` is a folder with other files than `part-…`, and at its start if the TaskManagers do not share
-    /// the folder of `path`. A [`FileSink`](super::FileSink) writes the output of an unbounded job.
+    /// Writes every record as a line to files. With one subtask `path` becomes a file, with several a folder of files `part-00000` and
+    /// so on. The whole output appears when the job has finished and replaces an earlier result in one step. The build fails if the job
+    /// has an unbounded source, if `path` is relative outside embedded mode, or if it is a URI of another scheme than `file`. The job
+    /// fails if `path` is a folder with other files than `part-…`, and at its start if the TaskManagers do not share the folder of
+    /// `path`. A [`FileSink`](super::FileSink) writes the output of an unbounded job.
     ///
     /// Until then the output is in a hidden folder beside `path`, `.NAME.flott-JOBID`. If a job fails or is cancelled after a
     /// checkpoint, or is lost, it leaves its folder behind. The next job that publishes to `path` removes the folder, provided that
@@ -37,8 +38,10 @@ impl<T: Record> Stream<T> {
         self.sink_of_kind("file_sink", TextSink::new(destination))
     }
 
-    /// Sends every record as a line to the attached client. The client of a bounded job gets the lines when the job has finished;
-    /// that of an unbounded job gets them as they come, and the job is held up while it reads none.
+    /// Sends every record as a line to the attached client, by way of a coordinator beside the JobMaster, which keeps 8 MiB of lines in
+    /// memory. The client of a bounded job gets the lines when the job has finished, and lines beyond the 8 MiB wait in a temporary
+    /// file. The client of an unbounded job gets them as they come, with periodic checkpoints only when a checkpoint contains them, and
+    /// the job is held up while 8 MiB wait. A checkpoint fails while more than 16 MiB of lines are kept: write large results to files.
     pub fn collect(&self) -> StreamSink
     where
         T: ToLine,
@@ -49,13 +52,14 @@ impl<T: Record> Stream<T> {
         self.add_sink("collect", coordinator, CollectSink::default)
     }
 
-    /// Drops every record; for measurements.
+    /// Drops every record, so that nothing leaves the job; for measurements.
     pub fn discard(&self) -> StreamSink {
         self.add_sink("discard", None, || Discard)
     }
 
-    /// Emits one record when the bounded input ends: the number of records and the wrapping sum of their hashes. Both are equal for
-    /// equal multisets of records, whatever their order.
+    /// Emits one record when the input ends: the number of records and the wrapping sum of their hashes. Both are equal for equal
+    /// multisets of records, whatever their order. Checkpoints do not contain the sums: after a restore from a checkpoint only the
+    /// records since then count.
     pub fn checksum(&self) -> Stream<(u64, u64)> {
         self.transform("checksum", Checksum::default)
             .rebalance()

@@ -8,8 +8,8 @@ use crate::{
 };
 use std::io::{self, Write};
 
-/// A sink that writes each record as one line ([`ToLine`]) to a writer, which it flushes after each batch. A failed write fails
-/// the task. With several subtasks each line begins with the subtask's number from 1, like `3> `, as in Flink.
+/// A sink that writes each record as one line ([`ToLine`]), which ends with `\n`, to a writer that is flushed after each batch. A
+/// failed write fails the task. With several subtasks each line begins with the subtask's number from 1, like `3> `, as in Flink.
 pub struct Print<W> {
     writer: fn() -> W,
     lines: Vec<u8>,
@@ -24,7 +24,7 @@ impl Print<io::Stdout> {
 }
 
 impl<W> Print<W> {
-    /// Creates a sink that prints to the writer that `writer` returns; it is called once per batch.
+    /// Creates a sink that prints to the writer that `writer` returns; `writer` is called once per batch, on the task's thread.
     pub fn to(writer: fn() -> W) -> Self {
         Self { writer, lines: Vec::new(), prefix: String::new() }
     }

@@ -139,7 +139,7 @@ use thiserror::Error;
 /// # test().unwrap();
 /// ```
 pub trait Sink<T>: Send + 'static {
-    /// The type of what the writers prepare and the committers commit.
+    /// The type of what the writers prepare and the committers commit; values are in checkpoints until they are committed.
     type Committable: Record;
     /// The type of the writers, one per subtask.
     type Writer: CommittingSinkWriter<T, Committable = Self::Committable>;
@@ -148,17 +148,17 @@ pub trait Sink<T>: Send + 'static {
     /// The type of the committer that gets what all writers have prepared; [`NoCommitter`](super::NoCommitter) for none.
     type GlobalCommitter: GlobalCommitter<Self::Committable>;
 
-    /// Creates the writer of one subtask.
+    /// Creates the writer of one subtask, each time its task starts.
     ///
     /// # Errors
     /// The task fails with the returned error.
     fn create_writer(&self, context: &OperatorContext) -> Result<Self::Writer, BoxError>;
-    /// Creates the committer of one subtask. Not called if the type is [`NoCommitter`](super::NoCommitter).
+    /// Creates the committer of one subtask, each time its task starts. Not called if the type is [`NoCommitter`](super::NoCommitter).
     ///
     /// # Errors
     /// The task fails with the returned error.
     fn create_committer(&self, context: &OperatorContext) -> Result<Self::Committer, BoxError>;
-    /// Creates the global committer. Not called if the type is [`NoCommitter`](super::NoCommitter).
+    /// Creates the global committer, each time its task starts. Not called if the type is [`NoCommitter`](super::NoCommitter).
     ///
     /// # Errors
     /// The task fails with the returned error.
@@ -170,10 +170,10 @@ pub trait Sink<T>: Send + 'static {
 
 /// Commits what the writer of its subtask has prepared, when the checkpoint is complete: the second of the two phases.
 ///
-/// A commit must be idempotent. It is repeated if the process ends before the next checkpoint is complete, also by a job that
-/// was restored from the checkpoint elsewhere: then the first commit may be done already, and the second one must succeed too.
-/// The committables of one checkpoint are committed concurrently; all commits of a checkpoint are done before those of
-/// the next one begin.
+/// A commit must be idempotent. It is repeated if the process ends before the next checkpoint is complete, also by a job that was
+/// restored from the checkpoint elsewhere: then the first commit may be done already, and the second one must succeed too. The
+/// committables of one checkpoint are committed concurrently, at most 64 at a time; all commits of a checkpoint are done before those
+/// of the next one begin.
 pub trait Committer<C>: Send + Sync + 'static {
     /// False for [`NoCommitter`](super::NoCommitter) only.
     #[doc(hidden)]
@@ -181,7 +181,7 @@ pub trait Committer<C>: Send + Sync + 'static {
     /// Commits one committable. The future runs beside the task; work that blocks belongs into `tokio::task::spawn_blocking`.
     ///
     /// # Errors
-    /// [`CommitError::Retry`] to be called again later; [`CommitError::Failed`] to fail the job.
+    /// [`CommitError::Retry`] to be called again later with this committable; [`CommitError::Failed`] to fail the job.
     fn commit(
         &self,
         request: CommitRequest<C>,
@@ -220,25 +220,25 @@ pub trait GlobalCommitter<C>: Send + Sync + 'static {
     }
 }
 
-/// A request to commit.
+/// A request to a [`Committer`] (one committable) or a [`GlobalCommitter`] (all committables of a checkpoint).
 #[derive(Debug, Clone)]
 pub struct CommitRequest<C> {
-    /// The committable, or the committables of a group.
+    /// The committable, or, for a [`GlobalCommitter`], all committables of the checkpoint that are not committed.
     pub committable: C,
-    /// The checkpoint that it was prepared for.
+    /// Number of the checkpoint that the committable was prepared for.
     pub checkpoint: u64,
-    /// How often this attempt of the task has tried it before.
+    /// Number of times that this attempt of the task has tried to commit it before; 0 at first.
     pub retries: u32,
 }
 
-/// The reason why a commit was not done.
+/// The reason why a commit was not done, and whether it is repeated.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CommitError {
     /// The commit may succeed later. It is repeated after a pause that doubles each time, from 100 ms to 10 s, at most
     /// `sink.committer.retries` times (10 by default); then the task fails.
     #[error("{0}")]
     Retry(String),
-    /// The commit can never succeed: the job fails, and is not restarted.
+    /// The commit can never succeed: the job fails with this text, and is not restarted.
     #[error("{0}")]
     Failed(String),
 }

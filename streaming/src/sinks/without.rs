@@ -10,7 +10,7 @@ use crate::{
     types::CodecError,
 };
 
-/// The state of a writer that has none.
+/// The state of a [`CommittingSinkWriter`] that has none: checkpoints contain nothing of the writer.
 #[derive(Debug, Default)]
 pub struct NoWriterState;
 
@@ -36,7 +36,8 @@ impl OperatorState for NoWriterState {
     }
 }
 
-/// The type of the [`Committer`] or [`GlobalCommitter`] of a sink that has none.
+/// The type of the [`Committer`] or [`GlobalCommitter`] of a sink that has none: the job then has no such operator, and `commit` is
+/// never called.
 #[derive(Debug, Clone, Copy)]
 pub struct NoCommitter;
 
@@ -54,7 +55,8 @@ impl<C: Send + 'static> GlobalCommitter<C> for NoCommitter {
     }
 }
 
-/// The writer of a sink that is nothing but a [`SinkWriter`].
+/// The writer of a sink that is nothing but a [`SinkWriter`] that can be cloned: passes every call on and prepares nothing for a
+/// commit.
 #[derive(Debug, Clone)]
 pub struct WithoutCommitter<W>(W);
 

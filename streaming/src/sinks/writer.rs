@@ -54,28 +54,29 @@ pub trait SinkWriter<T>: Send + 'static {
     /// Opens the writer. Called once, before every other method.
     ///
     /// # Errors
-    /// The task fails with the returned error, as it does with the errors of the other methods. A
-    /// [`TaskError`](crate::TaskError) is reported unchanged; any other error becomes an error of user code.
+    /// A returned error fails the task. A [`TaskError`](crate::TaskError) is reported unchanged; any other error becomes an error of
+    /// user code.
     fn open(&mut self, _context: &OperatorContext) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Writes a record, now or later.
+    /// Writes a record, now or later. A writer that cannot write now keeps the record.
     ///
     /// # Errors
-    /// See [`SinkWriter::open`].
+    /// A returned error fails the task.
     fn write(&mut self, record: T, context: &WriterContext<'_>) -> Result<(), BoxError>;
-    /// Begins to write everything that was taken. Called before a checkpoint's barrier goes on, and with `_end_of_input` after
-    /// the last record.
+    /// Begins to write everything that was taken. Called before a checkpoint's barrier goes on, and once with `_end_of_input` after the
+    /// last record; the next call comes only after [`SinkWriter::is_flushing`] has become false.
     ///
     /// # Errors
-    /// See [`SinkWriter::open`].
+    /// A returned error fails the task.
     fn flush(&mut self, _end_of_input: bool, _context: &OperatorContext) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Takes the result of I/O or a timer that the writer asked its context for.
+    /// Takes the result of I/O ([`OperatorContext::spawn_io`]) or a timer ([`OperatorContext::wake_after`]) that the writer asked its
+    /// context for.
     ///
     /// # Errors
-    /// See [`SinkWriter::open`].
+    /// A returned error fails the task.
     fn mail(&mut self, _mail: OperatorMail, _context: &OperatorContext) -> Result<(), BoxError> {
         Ok(())
     }
@@ -93,7 +94,7 @@ pub trait SinkWriter<T>: Send + 'static {
     fn close(&mut self) {}
 }
 
-/// The announcement of a writer, once it is prepared: see [`CommittingSinkWriter::announce`].
+/// A future of what a writer announces to the global committer, `None` for nothing: see [`CommittingSinkWriter::announce`].
 pub type Announcement<C> = BoxFuture<'static, Result<Option<C>, BoxError>>;
 
 /// A [`SinkWriter`] that prepares what it has written for a commit: the first of the two phases.
@@ -248,12 +249,12 @@ pub trait CommittingSinkWriter<T>: SinkWriter<T> {
     /// survive the process from now on.
     ///
     /// # Errors
-    /// See [`SinkWriter::open`].
+    /// A returned error fails the task.
     fn prepare_commit(&mut self) -> Result<Vec<Self::Committable>, BoxError>;
     /// Returns the writer's state at a barrier, after everything before the barrier was prepared.
     ///
     /// # Errors
-    /// See [`SinkWriter::open`].
+    /// A returned error fails the task.
     fn snapshot_state(&mut self, _checkpoint: u64) -> Result<Self::State, BoxError> {
         Ok(<Self::State as crate::state::State>::empty())
     }
@@ -261,7 +262,7 @@ pub trait CommittingSinkWriter<T>: SinkWriter<T> {
     /// restored from a checkpoint.
     ///
     /// # Errors
-    /// See [`SinkWriter::open`].
+    /// A returned error fails the task.
     fn restore_state(
         &mut self,
         _state: Self::State,
@@ -269,9 +270,9 @@ pub trait CommittingSinkWriter<T>: SinkWriter<T> {
     ) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Announces the writer to the sink's global committer: the future returns a committable that is not to be committed, but goes
-    /// to [`GlobalCommitter::check`](super::GlobalCommitter::check) at once. A writer can so have noticed at its start what would make each commit fail, for
-    /// example a folder that the global committer does not share. Called once, after [`SinkWriter::open`] and the restore, if
+    /// Announces the writer to the sink's global committer: the future returns a committable that is not to be committed, but goes to
+    /// [`GlobalCommitter::check`](super::GlobalCommitter::check) at once. So the job fails at its start for what would make each commit
+    /// fail, for example a folder that the global committer does not share. Called once, after [`SinkWriter::open`] and the restore, if
     /// the sink has a global committer; not called if the subtask had reached the end of its data in the restored checkpoint. The
     /// future runs beside the task. Barriers wait for it, records do not.
     ///
@@ -291,7 +292,7 @@ pub trait CommittingSinkWriter<T>: SinkWriter<T> {
     /// checkpoint held: what earlier attempts prepared and is still not committed belongs to no checkpoint.
     ///
     /// # Errors
-    /// See [`SinkWriter::open`].
+    /// A returned error fails the task.
     fn abort_leftovers(&mut self, _context: &OperatorContext) -> Result<(), BoxError> {
         Ok(())
     }

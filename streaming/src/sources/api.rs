@@ -12,8 +12,9 @@ use std::{ops::RangeBounds, path::Path};
 use storage::files::{self, OpenRemoteFiles};
 
 impl Environment {
-    /// Creates a stream of a source's records. `name` is the operator's name. Each split gets its watermarks from a generator of
-    /// its own; a subtask's watermark is the minimum over its splits that are neither idle nor read to their ends. See [`Source`]
+    /// Creates a stream of a source's records. `name` is the operator's name. `watermarks` gives the records their event times; with
+    /// [`WatermarkStrategy::no_watermarks`] they keep those that the source gave them. Each split gets its watermarks from a generator
+    /// of its own; a subtask's watermark is the minimum over its splits that are neither idle nor read to their ends. See [`Source`]
     /// for an example.
     pub fn from_source<S, F, G>(
         &self,
@@ -57,15 +58,16 @@ impl Environment {
         if single { stream.rebalanced_source() } else { stream }
     }
 
-    /// Creates a stream of the lines of a file, or of all files below a folder, as text, without event times. See [`FileSource`],
-    /// which gives each split watermarks of its own. A line that is not UTF-8 fails the task: use [`Environment::read_lines`] for
-    /// such files.
+    /// Creates a bounded stream of the lines of a file, or of all files below a folder, as text, without event times. Nothing is read
+    /// before the job starts; the build fails for a relative path outside embedded mode and for a URI that the program cannot read. The
+    /// job fails at its start if the path does not exist. See [`FileSource`], which gives each split watermarks of its own. A line that
+    /// is not UTF-8 fails the task: use [`Environment::read_lines`] for such files.
     pub fn read_text_file(&self, path: impl AsRef<Path>) -> Stream<String> {
         self.text("text_source", path.as_ref(), None, files::open)
     }
 
-    /// Creates a stream of the lines of a file, or of all files below a folder, as bytes, which need not be UTF-8. All else is as
-    /// in [`Environment::read_text_file`].
+    /// Creates a bounded stream of the lines of a file, or of all files below a folder, as bytes, which need not be UTF-8. All else is
+    /// as in [`Environment::read_text_file`].
     pub fn read_lines(&self, path: impl AsRef<Path>) -> Stream<Vec<u8>> {
         self.text("line_source", path.as_ref(), None, files::open)
     }
@@ -94,15 +96,16 @@ impl Environment {
         self.source_without_times("sequence", SequenceSource::new(range))
     }
 
-    /// Creates a stream of the numbers of a range, at `per_second` numbers a second over all subtasks together. The build fails if
-    /// `per_second` is not finite and positive. See [`SequenceSource::with_rate`].
+    /// Creates a stream of the numbers of a range, at `per_second` numbers a second over all subtasks together, by the machines'
+    /// clocks. The build fails if `per_second` is not finite and positive. See [`SequenceSource::with_rate`].
     pub fn sequence_with_rate(&self, range: impl RangeBounds<u64>, per_second: f64) -> Stream<u64> {
         self.source_without_times("sequence", SequenceSource::new(range).with_rate(per_second))
     }
 
-    /// Creates an unbounded stream of the lines that arrive over a TCP connection to `host:port`, as text. The source has one
-    /// subtask and is a chain of its own; its lines are distributed round-robin to the subtasks of the next operator. After a
-    /// failure the source connects anew: lines that were read before are not read again. See [`SocketSource`].
+    /// Creates an unbounded stream of the lines that arrive over a TCP connection to `host:port`, as text. The source has one subtask
+    /// and is a chain of its own; its lines are distributed round-robin to the subtasks of the next operator. The task fails if it
+    /// cannot connect or a line is not UTF-8, and ends when the peer closes the connection. After a failure the source connects anew:
+    /// lines that were read before are not read again. See [`SocketSource`].
     pub fn socket_text(&self, address: impl Into<String>) -> Stream<String> {
         let source = SocketSource::text(address);
         self.source_without_times("socket", source)

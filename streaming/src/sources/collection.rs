@@ -41,7 +41,8 @@ use std::{
 pub struct CollectionSource<T>(Arc<Mutex<Vec<T>>>);
 
 impl<T> CollectionSource<T> {
-    /// Creates a source of these values. The subtasks of one process share them; each record is cloned.
+    /// Creates a source of these values, all of which stay in memory. The subtasks of one process share them; each record is cloned
+    /// when it is emitted.
     pub fn new(all: Vec<T>) -> Self {
         Self(Arc::new(Mutex::new(all)))
     }
@@ -69,12 +70,12 @@ impl<T: Record> Source for CollectionSource<T> {
     }
 }
 
-/// The reader of a [`CollectionSource`].
+/// The reader of a [`CollectionSource`], which emits its subtask's share of the values.
 #[derive(Debug)]
 pub struct CollectionReader<T> {
     all: Arc<Mutex<Vec<T>>>,
     splits: VecDeque<SequenceSplit>,
-    /// Whether the splits are those of a snapshot; else they are the subtask's initial one.
+    /// True if the splits are those of a snapshot; else they are the subtask's initial one.
     restored: bool,
 }
 

@@ -112,7 +112,7 @@ struct State {
     readers: BTreeMap<u32, ReaderState>,
     /// The newest checkpoint for which the enumerator took a snapshot.
     newest: u64,
-    /// Whether that checkpoint is running.
+    /// True while that checkpoint is running.
     open: bool,
     snapshot: Option<OpenSnapshot>,
     failed: Option<String>,
@@ -215,7 +215,7 @@ impl<S> Clone for SplitEnumeratorContext<S> {
 }
 
 impl<S: SourceSplit> SplitEnumeratorContext<S> {
-    /// Returns the number of the source's subtasks.
+    /// Returns the number of the source's subtasks, which have the indices from 0 on.
     pub fn current_parallelism(&self) -> u32 {
         self.shared.parallelism
     }
@@ -233,9 +233,9 @@ impl<S: SourceSplit> SplitEnumeratorContext<S> {
         open.map(|(subtask, _)| *subtask).collect()
     }
 
-    /// Assigns splits to a subtask, whether or not it has asked for some. If the subtask fails before a checkpoint that contains the
-    /// splits as its own is complete, the enumerator is restored from a state in which they are not assigned; see
-    /// [`SplitEnumerator`].
+    /// Assigns splits to a subtask, whether or not it has asked for some. Returns before the reader has the splits. If the subtask
+    /// fails before a checkpoint that contains the splits as its own is complete, the enumerator is restored from a state in which they
+    /// are not assigned; see [`SplitEnumerator`].
     ///
     /// # Errors
     /// Returns [`NotRegistered`] if no reader of the subtask is registered, or it was told that no more splits follow; nothing is
@@ -249,10 +249,10 @@ impl<S: SourceSplit> SplitEnumeratorContext<S> {
         self.shared.say(subtask, ToReader::Splits(splits))
     }
 
-    /// Tells a subtask that it gets no more splits. Nothing else can be sent to this attempt afterwards.
+    /// Tells a subtask that it gets no more splits. Nothing else can be sent to this attempt afterwards; a repetition does nothing.
     ///
     /// # Errors
-    /// See [`SplitEnumeratorContext::assign_splits`].
+    /// Returns [`NotRegistered`] if no reader of the subtask is registered; nothing is sent then.
     pub fn no_more_splits(&self, subtask: u32) -> Result<(), NotRegistered> {
         self.shared.say(subtask, ToReader::NoMoreSplits)
     }
@@ -260,12 +260,13 @@ impl<S: SourceSplit> SplitEnumeratorContext<S> {
     /// Sends an event that the source defines to a subtask's [`SourceReader::handle_source_event`](super::SourceReader).
     ///
     /// # Errors
-    /// See [`SplitEnumeratorContext::assign_splits`].
+    /// Returns [`NotRegistered`] if no reader of the subtask is registered, or it was told that no more splits follow.
     pub fn send_event(&self, subtask: u32, event: Vec<u8>) -> Result<(), NotRegistered> {
         self.shared.say(subtask, ToReader::Event(event))
     }
 
-    /// Fails the job with an error, from a thread of the enumerator's own; methods of [`SplitEnumerator`] return theirs instead.
+    /// Fails the source with an error, from a thread of the enumerator's own; methods of [`SplitEnumerator`] return theirs instead. The
+    /// job's restart strategy decides what follows. Only the first call counts.
     pub fn fail(&self, why: impl Into<BoxError>) {
         self.shared.fail(&text_of(&why.into()));
     }

@@ -68,7 +68,9 @@ const MOST_AT_ONCE: usize = 256;
 /// Maximum nesting of folders below an input path.
 const DEEPEST: usize = 64;
 
-/// Assigns byte ranges of files to the subtasks that ask for them, in the order of paths and file names.
+/// Assigns byte ranges of files to the subtasks that ask for them, in the order of paths and file names: at each request about as many
+/// bytes as one split has, of at most 256 splits. The files are listed when the source starts without a checkpoint; a restored source
+/// does not list again, and does not read files that were created meanwhile.
 pub struct FileEnumerator {
     context: SplitEnumeratorContext<FileSplit>,
     waiting: VecDeque<FileSplit>,

@@ -7,12 +7,12 @@ const LONGEST_LINE: usize = 256 << 20;
 /// Smallest size of the buffer in bytes; half of it is the least room that is offered.
 const BLOCK: usize = 256 << 10;
 
-/// The error of a line that is longer than 256 MiB.
+/// The error of a [`LineBuffer`] in which a line is longer than 256 MiB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("a line is longer than {} MiB", LONGEST_LINE >> 20)]
 pub struct LineTooLong;
 
-/// A buffer of bytes that were read and not yet cut into lines.
+/// A buffer of bytes that were read and not yet cut into lines. It grows as needed and does not shrink.
 #[derive(Debug, Default)]
 pub struct LineBuffer {
     bytes: Vec<u8>,
@@ -46,7 +46,7 @@ impl LineBuffer {
         Ok(self.bytes.get_mut(self.filled..).unwrap_or_default())
     }
 
-    /// Records that the first `bytes` bytes of the room were filled.
+    /// Records that the first `bytes` bytes of the room were filled; more than the room has count as the whole room.
     pub fn filled(&mut self, bytes: usize) {
         self.filled = (self.filled + bytes).min(self.bytes.len());
     }
@@ -86,7 +86,8 @@ impl LineBuffer {
         }
     }
 
-    /// Takes the bytes after the last line end that was cut at: at the end of input, the last line, or nothing.
+    /// Takes all bytes that [`LineBuffer::next_line`] has not taken. At the end of input, after the last whole line, these are the last
+    /// line, or nothing.
     pub fn rest(&mut self) -> &[u8] {
         let rest = self.start..self.filled;
         self.start = self.filled;
@@ -94,7 +95,7 @@ impl LineBuffer {
         self.bytes.get(rest).unwrap_or_default()
     }
 
-    /// Drops the buffer's contents.
+    /// Drops the buffer's contents and keeps its memory.
     pub fn clear(&mut self) {
         (self.start, self.searched, self.filled) = (0, 0, 0);
     }

@@ -45,7 +45,7 @@ impl<T: Record> ReaderOutput<T> {
         Self { out, times, pending, load, left, split: String::new(), now_ms: 0 }
     }
 
-    /// Emits a record that belongs to no split and has no event time.
+    /// Emits a record that belongs to no split and has no event time of its own; the source's watermark strategy may give it one.
     #[inline]
     pub fn collect(&mut self, record: T) {
         self.collect_at(record, NO_TIME);
@@ -61,13 +61,14 @@ impl<T: Record> ReaderOutput<T> {
         self.push(record, timestamp);
     }
 
-    /// Emits records that belong to no split and have no event times, in their order.
+    /// Emits records that belong to no split and have no event times of their own, in their order.
     pub fn collect_all(&mut self, records: impl IntoIterator<Item = T>) {
         self.turn_to("");
         self.push_all(records.into_iter());
     }
 
-    /// Returns the output of the split with this id.
+    /// Returns the output of the split with this id. A split that is not known yet gets a watermark generator of its own with its first
+    /// record, and holds back the subtask's watermark from then on.
     pub fn split(&mut self, id: &str) -> SplitOutput<'_, T> {
         self.turn_to(id);
         SplitOutput { out: self }
@@ -228,44 +229,47 @@ impl<T: Record> ReaderOutput<T> {
     }
 }
 
-/// The output of one split; see [`ReaderOutput::split`].
+/// The output of one split, to which a reader emits the split's records; made by [`ReaderOutput::split`].
 pub struct SplitOutput<'a, T> {
     out: &'a mut ReaderOutput<T>,
 }
 
 impl<T: Record> SplitOutput<'_, T> {
-    /// Emits a record without an event time of its own.
+    /// Emits a record without an event time of its own; the source's watermark strategy may give it one.
     #[inline]
     pub fn collect(&mut self, record: T) {
         self.out.push(record, NO_TIME);
     }
 
-    /// Emits a record with its event time, in milliseconds since 1970.
+    /// Emits a record of the split with its event time, in milliseconds since 1970.
     #[inline]
     pub fn collect_at(&mut self, record: T, timestamp: i64) {
         self.out.push(record, timestamp);
     }
 
-    /// Emits records without event times of their own, in their order.
+    /// Emits records of the split without event times of their own, in their order.
     pub fn collect_all(&mut self, records: impl IntoIterator<Item = T>) {
         self.out.push_all(records.into_iter());
     }
 
-    /// Returns whether the reader should return from this call and go on in the next one, as [`ReaderOutput::is_stopped`] does.
+    /// Returns true if the reader should return from this call and go on in the next one, because the rest of the chain takes nothing
+    /// more for now or the step should end.
     #[inline]
     pub fn is_stopped(&self) -> bool {
         self.out.is_stopped()
     }
 
     /// Sets this split's watermark to `ms`, in milliseconds since 1970: no record of the split with an event time up to `ms` may
-    /// follow. For sources that know this better than a generator; does nothing if the source has no watermark strategy.
+    /// follow. For sources that know this better than a generator. Works with every strategy, also
+    /// [`WatermarkStrategy::no_watermarks`](crate::time::WatermarkStrategy::no_watermarks). Ends the split's idleness; a watermark
+    /// below the split's current one is ignored.
     pub fn emit_watermark(&mut self, ms: i64) {
         self.out.pass_pending();
         let split = self.out.split.clone();
         self.out.do_or_leave(Left::Watermark(split, ms));
     }
 
-    /// Marks this split as idle: it does not hold back the subtask's watermark until its next record.
+    /// Marks this split as idle: it does not hold back the subtask's watermark until its next record or watermark.
     pub fn mark_idle(&mut self) {
         self.out.pass_pending();
         let split = self.out.split.clone();
@@ -282,7 +286,7 @@ pub(crate) const WAKE: u32 = OWN_TICKETS + 16;
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     pub(crate) messages: Vec<FromReader>,
-    /// When the reader's next timer is due, in milliseconds since 1970, and its ticket.
+    /// The time at which the reader's next timer is due, in milliseconds since 1970, and its ticket.
     wake: Option<(u64, u32)>,
     timers: u32,
 }
@@ -305,23 +309,26 @@ impl<'a> ReaderContext<'a> {
         Self { operator, requests }
     }
 
-    /// Asks the enumerator for splits, which arrive at [`SourceReader::add_splits`](super::SourceReader::add_splits), or for
-    /// the message that there are no more. Does nothing if the source has no enumerator.
+    /// Asks the enumerator for splits, which arrive at [`SourceReader::add_splits`](super::SourceReader::add_splits), or for the
+    /// message that there are no more. The request is sent when the call of the reader returns. Does nothing if the source has no
+    /// enumerator.
     pub fn request_splits(&mut self) {
         self.requests.messages.push(FromReader::Request);
     }
-    /// Sends an event that the source defines to the enumerator. Does nothing if the source has no enumerator.
+    /// Sends an event that the source defines to the enumerator
+    /// ([`SplitEnumerator::handle_source_event`](super::SplitEnumerator::handle_source_event)), when the call of the reader returns.
+    /// Does nothing if the source has no enumerator.
     pub fn send_event(&mut self, event: Vec<u8>) {
         self.requests.messages.push(FromReader::Event(event));
     }
     /// Runs I/O beside the task, on the process's tokio runtime. Its result arrives with the ticket at
     /// [`SourceReader::io_done`](super::SourceReader::io_done), and the reader is polled afterwards. Only the lower 31 bits of the
-    /// ticket are kept.
+    /// ticket are kept. Work that is not done when the task ends is dropped.
     pub fn spawn_io(&mut self, work: BoxFuture<'static, Result<Vec<u8>, String>>, ticket: u32) {
         self.operator.spawn_io(work, ticket & !OWN_TICKETS);
     }
-    /// Asks that the reader is polled again in `after`, or earlier. While an earlier timer is pending, a later one is ignored: the
-    /// reader asks again when it is polled.
+    /// Asks that the reader is polled again in `after` (rounded down to whole milliseconds), or earlier. While an earlier timer is
+    /// pending, a later one is ignored: the reader asks again when it is polled.
     pub fn wake_after(&mut self, after: Duration) {
         let wait_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
         let due_ms = self.now_unix_ms().saturating_add(wait_ms);
@@ -336,7 +343,7 @@ impl<'a> ReaderContext<'a> {
     pub fn now_unix_ms(&self) -> u64 {
         self.operator.now_unix_ms()
     }
-    /// Returns the operator's name.
+    /// Returns the name of the source's operator, as error messages have it.
     pub fn name(&self) -> &str {
         self.operator.name()
     }
@@ -344,15 +351,16 @@ impl<'a> ReaderContext<'a> {
     pub fn subtask(&self) -> u32 {
         self.operator.subtask()
     }
-    /// Returns the number of the source's subtasks.
+    /// Returns the parallelism: the number of the source's subtasks.
     pub fn parallelism(&self) -> u32 {
         self.operator.parallelism()
     }
-    /// Returns the value of a job option, `None` if it is not set.
+    /// Returns the value of the job option `key` as text, unparsed; `None` if neither client nor program sets it.
     pub fn option(&self, key: &str) -> Option<&str> {
         self.operator.option(key)
     }
-    /// Returns an existing folder for temporary files.
+    /// Returns an existing folder for the task's temporary files. Other tasks of the process may use it too: file names should contain
+    /// the subtask.
     pub fn tmp_dir(&self) -> &Path {
         self.operator.tmp_dir()
     }

@@ -43,11 +43,11 @@ impl SourceSplit for SequenceSplit {
     }
 }
 
-/// A source of the numbers of a range, in order, as fast as possible or at a rate: Flink's `NumberSequenceSource` and, with `map`
-/// behind it, its `DataGeneratorSource`.
+/// A source of the numbers of a range, in order, as fast as possible or at a rate: Flink's `NumberSequenceSource` and, followed by
+/// `map`, its `DataGeneratorSource`.
 ///
-/// With n subtasks, subtask i emits every n-th number, from the i-th on (counted from 0). After a restore each subtask goes on
-/// behind the last number of the checkpoint, whatever the parallelism.
+/// With n subtasks, subtask i emits every n-th number, from the i-th on (counted from 0). After a restore the source goes on after the
+/// last numbers of the checkpoint, whatever the parallelism.
 ///
 /// Orders that a test generates, one per 10 ms of event time, 500 a second:
 ///
@@ -79,7 +79,9 @@ pub struct SequenceSource {
 }
 
 impl SequenceSource {
-    /// Creates a source of the numbers of a range, as fast as possible: `0..1_000` is bounded, `0..` is unbounded.
+    /// Creates a source of the numbers of a range, as fast as possible: `0..1_000` is bounded, `0..` is unbounded and ends only after
+    /// `u64::MAX`. An empty range emits nothing. A bounded range never contains `u64::MAX` itself, even if it is written as
+    /// `..=u64::MAX`.
     pub fn new(range: impl RangeBounds<u64>) -> Self {
         let start = match range.start_bound() {
             Bound::Included(first) => *first,
@@ -149,14 +151,14 @@ impl Source for SequenceSource {
     }
 }
 
-/// The reader of a [`SequenceSource`].
+/// The reader of a [`SequenceSource`] in one subtask: emits every n-th number, from the subtask's first one on.
 #[derive(Debug)]
 pub struct SequenceReader {
     source: SequenceSource,
     splits: VecDeque<SequenceSplit>,
-    /// Whether the splits are those of a snapshot; else they are the subtask's initial one.
+    /// True if the splits are those of a snapshot; else they are the subtask's initial one.
     restored: bool,
-    /// When numbers are due; `None`: as fast as possible.
+    /// The times at which numbers are due; `None`: as fast as possible.
     schedule: Option<Schedule>,
 }
 

@@ -41,8 +41,8 @@ pub struct SocketSource<T> {
 }
 
 impl SocketSource<String> {
-    /// Creates a source of lines as text that connects to `address`, `host:port`, when its task first reads. A line that is not UTF-8
-    /// fails the task.
+    /// Creates a source of lines as text that connects to `address`, `host:port`, when its task first reads. A line that is not UTF-8,
+    /// or longer than 256 MiB, fails the task.
     pub fn text(address: impl Into<String>) -> Self {
         Self { address: address.into(), record: PhantomData }
     }
@@ -50,6 +50,7 @@ impl SocketSource<String> {
 
 impl SocketSource<Vec<u8>> {
     /// Creates a source of lines as bytes, which need not be UTF-8, that connects to `address`, `host:port`, when its task first reads.
+    /// A line longer than 256 MiB fails the task.
     pub fn lines(address: impl Into<String>) -> Self {
         Self { address: address.into(), record: PhantomData }
     }

@@ -9,7 +9,7 @@ use crate::{
 };
 use model::graph::StateDeclaration;
 
-/// Whether a source ends by itself.
+/// Says whether a source ends by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Boundedness {
     /// The input has an end; the source finishes there.
@@ -22,7 +22,8 @@ pub enum Boundedness {
 ///
 /// A split is also its reader's state: a snapshot contains each split together with the position up to which it was read.
 pub trait SourceSplit: FlottType + Clone {
-    /// Returns the split's id, unique within its source. The id must not change while the split is being read.
+    /// Returns the split's id, unique within its source. The id must not change while the split is being read: the watermark of the
+    /// split is kept under it.
     fn split_id(&self) -> String;
 }
 
@@ -34,7 +35,7 @@ pub enum ReadProgress {
     /// No input is available: the reader is polled again after an event that it asked its context for (a timer, I/O, splits, an
     /// event of the enumerator), or earlier.
     Waiting,
-    /// All input was read: the subtask emits the final watermark and finishes. The reader is not polled again.
+    /// All input was read and no split follows: the subtask emits the final watermark and finishes. The reader is not polled again.
     Ended,
 }
 
@@ -193,7 +194,7 @@ pub enum ReadProgress {
 pub trait Source: Send + 'static {
     /// The type of the records that the readers emit.
     type Record: Record;
-    /// The type of the parts into which the input is divided.
+    /// The type of the parts into which the input is divided; each part is read by one subtask.
     type Split: SourceSplit;
     /// The type of the enumerator that assigns splits; [`NoEnumerator`](super::NoEnumerator) if nothing has to be assigned at
     /// run time.
@@ -217,17 +218,19 @@ pub trait Source: Send + 'static {
     }
 
     /// Creates the enumerator, beside the JobMaster: from the state `restored` of a checkpoint, or with `None` from scratch. The
-    /// context may be kept, cloned, and used from other threads.
+    /// context may be kept, cloned, and used from other threads. May block: it runs on the enumerator's thread.
     ///
     /// # Errors
-    /// Returns an error if the input cannot be examined, for instance because a file is absent; the job fails with it.
+    /// Returns an error if the input cannot be examined, for instance because a file is absent; the source fails with it, before a
+    /// reader starts.
     fn create_enumerator(
         &self,
         context: SplitEnumeratorContext<Self::Split>,
         restored: Option<<Self::Enumerator as SplitEnumerator>::Checkpoint>,
     ) -> Result<Self::Enumerator, BoxError>;
 
-    /// Creates the reader of one subtask. The splits of a snapshot are passed afterwards, to [`SourceReader::add_splits`].
+    /// Creates the reader of one subtask, each time the subtask is deployed. The splits of a snapshot are passed afterwards, to
+    /// [`SourceReader::add_splits`].
     ///
     /// # Errors
     /// The task fails with the returned error.
@@ -252,7 +255,7 @@ pub trait Source: Send + 'static {
 pub trait SplitEnumerator: Send + 'static {
     /// The type of the splits that the enumerator assigns.
     type Split: SourceSplit;
-    /// The type of the enumerator's state in a checkpoint.
+    /// The type of the enumerator's state in a checkpoint, from which a new enumerator continues.
     type Checkpoint: FlottType;
 
     /// `false` for [`NoEnumerator`] only: the source then has no coordinator, and each reader gets
@@ -260,25 +263,25 @@ pub trait SplitEnumerator: Send + 'static {
     #[doc(hidden)]
     const COORDINATED: bool = true;
 
-    /// Starts the enumerator. Called once, before every other method.
+    /// Starts the enumerator. Called once, before every other method, on the enumerator's thread, as they are.
     ///
     /// # Errors
-    /// The job fails with the returned error, as it does with the errors of the other methods.
+    /// A returned error fails the source: the job restarts it, or fails if its restart strategy says so.
     fn start(&mut self) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Reacts to the registration of a subtask's reader; `_held` are the splits that the reader restored from a snapshot. Called
-    /// once per execution attempt; from this call on splits can be assigned to the subtask.
+    /// Reacts to the registration of a subtask's reader; `_held` are the splits that the reader has restored from a snapshot, which
+    /// must not be assigned again. Called once per execution attempt; from this call on splits can be assigned to the subtask.
     ///
     /// # Errors
-    /// See [`SplitEnumerator::start`].
+    /// A returned error fails the source: the job restarts it, or fails if its restart strategy says so.
     fn add_reader(&mut self, _subtask: u32, _held: Vec<Self::Split>) -> Result<(), BoxError> {
         Ok(())
     }
     /// Handles a reader's request for splits. Splits, or [`SplitEnumeratorContext::no_more_splits`], may be sent now or later.
     ///
     /// # Errors
-    /// See [`SplitEnumerator::start`].
+    /// A returned error fails the source: the job restarts it, or fails if its restart strategy says so.
     fn handle_split_request(&mut self, subtask: u32) -> Result<(), BoxError>;
     /// Takes back the splits that were assigned to an attempt of a subtask since the last complete checkpoint, because a later attempt
     /// has taken its place at this enumerator. That is rare: a failure creates a new enumerator, whose restored state has such
@@ -286,12 +289,12 @@ pub trait SplitEnumerator: Send + 'static {
     /// successor, and was answered with splits. Not called if there are none.
     ///
     /// # Errors
-    /// See [`SplitEnumerator::start`].
+    /// A returned error fails the source: the job restarts it, or fails if its restart strategy says so.
     fn add_splits_back(&mut self, splits: Vec<Self::Split>, subtask: u32) -> Result<(), BoxError>;
     /// Handles an event that a subtask's reader sent with [`ReaderContext::send_event`].
     ///
     /// # Errors
-    /// See [`SplitEnumerator::start`].
+    /// A returned error fails the source: the job restarts it, or fails if its restart strategy says so.
     fn handle_source_event(&mut self, _subtask: u32, _event: Vec<u8>) -> Result<(), BoxError> {
         Ok(())
     }
@@ -299,17 +302,18 @@ pub trait SplitEnumerator: Send + 'static {
     /// discovered. Called before any subtask takes its snapshot of the checkpoint.
     ///
     /// # Errors
-    /// The checkpoint and the job fail with the returned error.
+    /// A returned error fails the checkpoint and the source: the job restarts the source, or fails if its restart strategy says so.
     fn snapshot_state(&mut self, checkpoint: u64) -> Result<Self::Checkpoint, BoxError>;
-    /// Records that a checkpoint is complete on all subtasks and coordinators.
+    /// Records that a checkpoint is complete on all subtasks and coordinators: what it contains can be acknowledged to the source's
+    /// system.
     ///
     /// # Errors
-    /// See [`SplitEnumerator::start`].
+    /// A returned error fails the source: the job restarts it, or fails if its restart strategy says so.
     fn notify_checkpoint_complete(&mut self, _checkpoint: u64) -> Result<(), BoxError> {
         Ok(())
     }
     /// Releases the enumerator's resources. Called once: when the job has ended, before a new enumerator takes over, or after
-    /// [`SplitEnumerator::start`] failed.
+    /// [`SplitEnumerator::start`] failed. No other method is called afterwards.
     fn close(&mut self) {}
 }
 
@@ -320,8 +324,8 @@ pub trait SourceReader: Send + 'static {
     /// The type of the splits that the reader reads.
     type Split: SourceSplit;
 
-    /// Starts the reader. Called once, after [`SourceReader::add_splits`] with the splits of a snapshot (if there is one) and
-    /// before every other method.
+    /// Starts the reader. Called once, after [`SourceReader::add_splits`] with the splits of a snapshot (if there is one) and before
+    /// every other method. Not called if the subtask had read everything in the restored checkpoint.
     ///
     /// # Errors
     /// The task fails with the returned error, as it does with the errors of the other methods. A
@@ -329,32 +333,34 @@ pub trait SourceReader: Send + 'static {
     fn start(&mut self, _context: &mut ReaderContext<'_>) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Emits about `most` records at most, and returns within milliseconds. The result says when the reader is polled again.
+    /// Reads and emits up to about `most` records, and returns within milliseconds; a few more do no harm. `most` is at most 1,024, and
+    /// less for large records. The result says when the reader is polled again.
     ///
     /// # Errors
-    /// See [`SourceReader::start`].
+    /// A returned error fails the task.
     fn poll_next(
         &mut self,
         most: usize,
         out: &mut ReaderOutput<Self::Record>,
         context: &mut ReaderContext<'_>,
     ) -> Result<ReadProgress, BoxError>;
-    /// Adds splits, from a snapshot or from the enumerator. The splits of a snapshot are added before every other call, even if the
-    /// snapshot contains none.
+    /// Adds splits to those that the reader reads, from a snapshot or from the enumerator. The splits of a snapshot are added before
+    /// every other call, even if the snapshot contains none.
     ///
     /// # Errors
-    /// See [`SourceReader::start`].
+    /// A returned error fails the task.
     fn add_splits(
         &mut self,
         splits: Vec<Self::Split>,
         context: &mut ReaderContext<'_>,
     ) -> Result<(), BoxError>;
-    /// Records that the enumerator has no more splits for this subtask; its events end here too.
+    /// Records that the enumerator has no more splits for this subtask; its events end here too. Without an enumerator, called once at
+    /// the start.
     fn no_more_splits(&mut self);
     /// Handles an event that the enumerator sent with [`SplitEnumeratorContext::send_event`].
     ///
     /// # Errors
-    /// See [`SourceReader::start`].
+    /// A returned error fails the task.
     fn handle_source_event(
         &mut self,
         _event: Vec<u8>,
@@ -362,10 +368,10 @@ pub trait SourceReader: Send + 'static {
     ) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Takes the result of I/O that [`ReaderContext::spawn_io`] started with this ticket.
+    /// Takes the result of I/O that [`ReaderContext::spawn_io`] started with this ticket. The reader is polled afterwards.
     ///
     /// # Errors
-    /// See [`SourceReader::start`].
+    /// A returned error fails the task.
     fn io_done(
         &mut self,
         _ticket: u32,
@@ -374,7 +380,8 @@ pub trait SourceReader: Send + 'static {
     ) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Returns the splits that are not read to their ends, each with the position after the last record that was emitted.
+    /// Returns the splits that are not read to their ends, each with the position after the last record that was emitted. Called
+    /// between two polls. A split that is left out is not read again after a restore.
     ///
     /// # Errors
     /// The task fails with the returned error.
@@ -382,7 +389,7 @@ pub trait SourceReader: Send + 'static {
     /// Records that a checkpoint is complete everywhere: input read before it can be acknowledged to the source's system.
     ///
     /// # Errors
-    /// See [`SourceReader::start`].
+    /// A returned error fails the task.
     fn notify_checkpoint_complete(&mut self, _checkpoint: u64) -> Result<(), BoxError> {
         Ok(())
     }

@@ -44,11 +44,15 @@ use storage::{
 /// # }
 /// ```
 ///
-/// A line ends with `\n` or `\r\n`, which is not part of the record; the last line needs no line end. In folders, files and folders
-/// whose names begin with `.` or `_` are skipped. A relative path resolves against the working directory in embedded mode and fails
-/// the build elsewhere. Files must not change while the job reads them; the task fails if that is noticed.
+/// A line ends with `
+/// ` or `\r
+/// `, which is not part of the record; the last line needs no line end. In folders, files and folders whose names begin with `.` or `_`
+/// are skipped. A relative path resolves against the working directory in embedded mode and fails the build elsewhere. Files must not
+/// change while the job reads them; the task fails if that is noticed. A line longer than 256 MiB fails the task. The job fails at its
+/// start if a path does not exist, is neither a file nor a folder, or has folders nested deeper than 64.
 ///
-/// Files of other systems are named by their URIs, and read range by range: at most two blocks of 4 MiB of a split are in memory.
+/// A local path must name the same files on the JobManager, which lists them, and on every TaskManager. Files of other systems are
+/// named by their URIs, and read range by range: at most two blocks of 4 MiB of a split are in memory.
 /// - `hdfs://nameservice/path` needs the feature `hdfs` or `yarn`; Hadoop's configuration is read from `HADOOP_CONF_DIR`.
 /// - `s3://bucket/path` needs the feature `s3`. It names an object, or the folder of all objects whose names begin with `path/`; if
 ///   there are both, the folder is read. Characters are those of the object's name, without percent encoding. The options
@@ -79,7 +83,9 @@ impl FileSource<Vec<u8>> {
 }
 
 impl<T> FileSource<T> {
-    /// Sets the size of splits in bytes, at least 1. By default the source chooses it.
+    /// Sets the size of splits in bytes, from 1 on (0 counts as 1) and without an upper bound. By default it is a quarter of each
+    /// subtask's share of all bytes, at least 1 MiB and at most 64 MiB. Small files and the rests of larger ones are assigned together,
+    /// up to about as many bytes. A restored job keeps the splits of its checkpoint.
     ///
     /// ```
     /// use streaming::{Environment, sources::FileSource, time::WatermarkStrategy};

@@ -64,7 +64,7 @@ pub enum StateError {
         /// The kind and fingerprints in the program.
         declared: String,
     },
-    /// A snapshot was written for another type of key.
+    /// A snapshot was written for another type of key, so that the state cannot be restored.
     #[error("the snapshot's keys are of type {written}, the program's of type {declared}")]
     KeySchema {
         /// The fingerprint of the key's type in the snapshot.
@@ -77,7 +77,7 @@ pub enum StateError {
 /// A read that a backend has requested. The caller runs the future outside of the task's thread and passes its result
 /// with the ticket to [`StateBackend::arrived`].
 pub struct Fetch {
-    /// Identifies the read among those of this backend.
+    /// Identifies the read among those of this backend that are under way.
     pub ticket: u32,
     /// The read; an error is the storage's text. The bytes are opaque to the caller.
     pub read: BoxFuture<'static, Result<Vec<u8>, String>>,
@@ -94,7 +94,7 @@ pub enum Place<T, F> {
 
 /// The place of a key that has state; borrowed from the backend.
 pub trait Taken<K, V> {
-    /// Returns the stored key and its state, which the caller may change in place.
+    /// Returns the stored key and its state; the caller may change the state in place.
     fn entry(&mut self) -> (&K, &mut V);
     /// Removes the key and its state from the backend.
     fn remove(self);
@@ -102,11 +102,12 @@ pub trait Taken<K, V> {
 
 /// The place of a resident key that has no state; borrowed from the backend.
 pub trait Free<K, V> {
-    /// Stores a key and its state here. The key must equal the one that the place was looked up for.
+    /// Stores a key and its state here; a snapshot that is being written leaves them out. The key must equal the one that the place was
+    /// looked up for.
     fn insert(self, key: K, state: V);
 }
 
-/// Stores the state of the keys of one operator in one subtask. One thread calls it.
+/// Stores the state of the keys of one operator in one subtask. Only the task's thread calls it. No method may block.
 pub trait StateBackend<K: Key, V: Kept>: Send + 'static {
     /// The place of a key that has state.
     type Taken<'a>: Taken<K, V>
@@ -119,15 +120,15 @@ pub trait StateBackend<K: Key, V: Kept>: Send + 'static {
     /// True if every key is resident at all times: callers then leave out `admit`, `fetch` and `release`.
     const ALWAYS_RESIDENT: bool;
 
-    /// Resets the backend to an empty one for those key groups. Called once, before anything is restored.
+    /// Resets the backend to an empty one for the key groups that the subtask owns. Called once, before anything is restored.
     fn open(&mut self, groups: KeyGroups);
 
-    /// Returns the bytes of memory that the backend's tables take, full or not, with the memory for snapshots. What keys and values themselves have on the heap does
-    /// not count: the program's allocator knows that.
+    /// Returns the bytes of memory that the backend's tables take, full or not, together with the memory for snapshots. What keys and
+    /// values themselves have on the heap does not count: the program's allocator knows that.
     fn memory_bytes(&self) -> u64;
 
-    /// Returns the place of a resident key. `same` is called with stored keys whose hashes may be equal and returns true for the
-    /// wanted one.
+    /// Returns the place of a resident key. `same` is called with stored keys whose hashes may be equal and returns true for the wanted
+    /// one.
     ///
     /// # Errors
     /// [`StateError::NotOwned`] if this subtask does not own the key's group, [`StateError::NotResident`] if the key

@@ -31,7 +31,7 @@ struct Shared {
     free: Mutex<Vec<Vec<u8>>>,
     /// The number of full chunks that are not stored yet.
     out: AtomicUsize,
-    /// How many of them may wait beyond [`POOLED`] before the operator takes no more records.
+    /// The number of them that may wait beyond [`POOLED`] before the operator takes no more records.
     reserve: AtomicUsize,
 }
 
@@ -143,12 +143,12 @@ impl<'a> Slice<'a> {
         Self { least, most, done: 0, stop, stored: false, chunks: Vec::new(), waits: false }
     }
 
-    /// Makes a slice that is long enough for all snapshots.
+    /// Makes a slice without a limit, in which a snapshot is written to its end unless it has to wait for storage.
     pub fn whole() -> Slice<'static> {
         Slice::new(usize::MAX, usize::MAX, &|| false)
     }
 
-    /// Counts work that was done. Returns false if the slice ends.
+    /// Counts `bytes` of work that was done. Returns false if the slice ends and the caller should go on in the next one.
     #[inline]
     pub fn goes_on(&mut self, bytes: usize) -> bool {
         self.done = self.done.saturating_add(bytes);

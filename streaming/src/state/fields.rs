@@ -11,7 +11,7 @@ use super::{
 use crate::types::{CodecError, FlottType, fingerprint};
 use std::{collections::BTreeMap, fmt};
 
-/// A list of values that belongs to a key or to a subtask.
+/// A list of values that belongs to a key or to a subtask. Checkpoints contain all values.
 ///
 /// Appending does not read the list: a backend can write the new values after the ones it has.
 pub struct ListState<V> {
@@ -19,7 +19,7 @@ pub struct ListState<V> {
 }
 
 impl<V: FlottType> ListState<V> {
-    /// Appends a value.
+    /// Appends a value to the list, without reading the list.
     pub fn push(&mut self, value: V) {
         self.values.push(value);
     }
@@ -37,7 +37,7 @@ impl<V: FlottType> ListState<V> {
     pub fn take(&mut self) -> Result<Vec<V>, StateError> {
         Ok(std::mem::take(&mut self.values))
     }
-    /// Removes all values.
+    /// Removes all values of the list and frees their memory.
     pub fn clear(&mut self) {
         self.values = Vec::new();
     }
@@ -78,7 +78,8 @@ impl<V: FlottType> StateField for ListState<V> {
     }
 }
 
-/// A map that belongs to a key, ordered by the names of its entries. A backend can read and write each entry by itself.
+/// A map that belongs to a key, ordered by the names of its entries. Checkpoints contain all entries. A backend can read and write each
+/// entry by itself.
 pub struct MapState<N, V> {
     entries: BTreeMap<N, V>,
 }
@@ -110,11 +111,11 @@ impl<N: FlottType + Ord, V: FlottType> MapState<N, V> {
     ) -> Result<&mut V, StateError> {
         Ok(self.entries.entry(name).or_insert_with(make))
     }
-    /// Sets the value under a name, without reading the old one.
+    /// Sets the value under a name, without reading the old one, which is dropped.
     pub fn insert(&mut self, name: N, value: V) {
         self.entries.insert(name, value);
     }
-    /// Removes the value under a name, without reading it.
+    /// Removes the value under a name, without reading it; does nothing if there is none.
     pub fn remove(&mut self, name: &N) {
         self.entries.remove(name);
     }
@@ -137,7 +138,7 @@ impl<N: FlottType + Ord, V: FlottType> MapState<N, V> {
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
-    /// Removes all entries.
+    /// Removes all entries of the map.
     pub fn clear(&mut self) {
         self.entries.clear();
     }
@@ -165,7 +166,7 @@ impl<N: FlottType + Ord, V: FlottType> StateField for MapState<N, V> {
     }
 }
 
-/// Says how the values of a [`ReducingState`] are merged into one.
+/// Says how the values of a [`ReducingState`] are merged into one, by an associated function without a `self`.
 ///
 /// ```
 /// use streaming::state::Reduce;
@@ -181,27 +182,28 @@ impl<N: FlottType + Ord, V: FlottType> StateField for MapState<N, V> {
 pub trait Reduce: 'static {
     /// The type of the values, and of the merged value that is stored.
     type Value: FlottType;
-    /// Merges `next` into the stored value.
+    /// Merges `next` into the stored value `kept`, in place. Called for every value but the first since the state was empty.
     fn merge(kept: &mut Self::Value, next: Self::Value);
 }
 
 /// Says how the inputs of an [`AggregatingState`] are accumulated and how a result is computed from the accumulator.
 pub trait Aggregate: 'static {
-    /// The type of the inputs.
+    /// The type of the inputs, which are not stored.
     type In;
     /// The accumulator, which is stored.
     type Kept: FlottType;
-    /// The type of the result.
+    /// The type of the result that [`AggregatingState::get`] returns.
     type Out;
-    /// Returns the accumulator before the first input.
+    /// Returns the accumulator before the first input. Called at the first input of a key, and at the first one after
+    /// [`AggregatingState::clear`].
     fn start() -> Self::Kept;
-    /// Adds an input to the accumulator.
+    /// Adds an input to the accumulator `kept`, in place.
     fn add(kept: &mut Self::Kept, input: Self::In);
-    /// Returns the result of the inputs added so far.
+    /// Returns the result of the inputs added so far, without changing the accumulator.
     fn result(kept: &Self::Kept) -> Self::Out;
 }
 
-/// The values of a key, merged into one value as they are added.
+/// The values of a key, merged by a [`Reduce`] into one value as they are added. Only that value is stored.
 pub struct ReducingState<R: Reduce> {
     kept: Option<R::Value>,
 }
@@ -218,7 +220,7 @@ impl<R: Reduce> ReducingState<R> {
     pub fn get(&self) -> Option<&R::Value> {
         self.kept.as_ref()
     }
-    /// Removes the merged value.
+    /// Removes the merged value: the next one is stored as it is.
     pub fn clear(&mut self) {
         self.kept = None;
     }
@@ -317,7 +319,7 @@ impl<A: Aggregate> AggregatingState<A> {
     pub fn get(&self) -> Option<A::Out> {
         self.kept.as_ref().map(A::result)
     }
-    /// Removes the accumulator.
+    /// Removes the accumulator: the next input begins a new one.
     pub fn clear(&mut self) {
         self.kept = None;
     }

@@ -17,8 +17,8 @@ pub fn default_max_parallelism(parallelism: u32) -> u32 {
     wanted.next_power_of_two().clamp(128, MAX_KEY_GROUPS)
 }
 
-/// Returns the key group of a hash: bits 32 to 56 of the hash, modulo the max parallelism; with 128 groups these are
-/// bits 32 to 38. A hash table uses the lowest bits of the same hash for its buckets and the highest seven for its
+/// Returns the key group of a hash: bits 32 to 56 of the hash, modulo the max parallelism; with 128 groups these are bits 32 to 38. A
+/// max parallelism of 0 counts as 1. A hash table uses the lowest bits of the same hash for its buckets and the highest seven for its
 /// tags; a group made of any of these bits would make them equal for all keys of a table.
 #[inline]
 pub fn key_group(hash: u64, max_parallelism: u32) -> u32 {
@@ -31,7 +31,8 @@ pub fn key_group(hash: u64, max_parallelism: u32) -> u32 {
     }
 }
 
-/// Returns the index of the subtask that owns a key group.
+/// Returns the index, from 0, of the subtask that owns a key group: `group * parallelism / max_parallelism`, rounded down. `group` must
+/// be less than `max_parallelism` (0 counts as 1).
 #[inline]
 pub fn channel_of_group(group: u32, max_parallelism: u32, parallelism: u32) -> u32 {
     let channel = u64::from(group) * u64::from(parallelism) / u64::from(max_parallelism.max(1));
@@ -42,18 +43,18 @@ pub fn channel_of_group(group: u32, max_parallelism: u32, parallelism: u32) -> u
 /// A key's hash and key group, which locate its state in a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyAddress {
-    /// The hash of the key (`CODEC.md`).
+    /// The 64-bit hash of the key, as [`key_hash`] returns it.
     pub hash: u64,
-    /// The key group of the hash.
+    /// The key group of the hash, from 0.
     pub group: u32,
 }
 
-/// The key groups that one subtask owns.
+/// The key groups that one subtask owns, a run of consecutive numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyGroups {
     /// The owned groups; empty if there are more subtasks than groups and none is left for this one.
     pub owned: Range<u32>,
-    /// The number of key groups of the operator.
+    /// The number of key groups of the operator, of all subtasks together.
     pub max_parallelism: u32,
 }
 

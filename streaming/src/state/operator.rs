@@ -74,7 +74,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// Returns the share of subtask number `subtask`, from 0, of `of` subtasks.
+    /// Returns the share of subtask number `subtask`, from 0, of `of` subtasks; 0 subtasks count as 1.
     pub fn new(subtask: u32, of: u32) -> Self {
         Self { subtask: subtask as usize, of: of.max(1) as usize }
     }
@@ -146,7 +146,7 @@ impl<V: FlottType> OperatorStateField for UnionListState<V> {
     }
 }
 
-/// Returns the snapshot of a subtask's state.
+/// Returns the snapshot of a subtask's state: a version byte, the declared fields and the values.
 ///
 /// # Errors
 /// [`StateError::Codec`] if a value cannot be encoded.

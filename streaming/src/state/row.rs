@@ -46,11 +46,11 @@ use model::graph::StateDeclaration;
 pub trait State: Sized + Send + 'static {
     /// Returns the names, kinds and schemas of the fields. A field's number is its index here.
     fn declare() -> Vec<StateDeclaration>;
-    /// Returns the state of a key that has no state yet.
+    /// Returns the state of a key that has no state yet: all fields are empty.
     fn empty() -> Self;
-    /// Returns true if every field is empty.
+    /// Returns true if every field is empty: the key is then removed and takes no memory.
     fn holds_nothing(&self) -> bool;
-    /// Writes the rows of all fields.
+    /// Appends the rows of all fields to `rows`; the state is not changed.
     fn write(&self, rows: &mut RowWriter);
     /// Adds a row to the field with that number. Called once for each row, in the order in which they were written.
     ///
@@ -68,13 +68,14 @@ pub trait State: Sized + Send + 'static {
 pub trait StateField: Sized + Send + 'static {
     /// The kind's name in job graphs and snapshots: `value`, `list`, `map`, `reducing`, `aggregating` or `union-list`.
     const KIND: &'static str;
-    /// Returns the fingerprints of the types in the field by their role, such as `name` and `value` of a map.
+    /// Returns the fingerprints of the types in the field by their role, such as `name` and `value` of a map. A restore is refused if
+    /// one of them has changed.
     fn schemas() -> Vec<(&'static str, String)>;
-    /// Returns the field of a key that has no state yet.
+    /// Returns an empty field, as a key has it that has no state yet.
     fn empty() -> Self;
     /// Returns true if the field is empty.
     fn holds_nothing(&self) -> bool;
-    /// Writes the field's rows; an empty field has none.
+    /// Appends the field's rows to `rows`; an empty field has none.
     fn write(&self, rows: &mut FieldRows<'_>);
     /// Adds one of the field's rows. Called once for each row, in the order in which they were written.
     ///
@@ -82,7 +83,7 @@ pub trait StateField: Sized + Send + 'static {
     /// [`CodecError`] if the bytes are not a row of this field.
     fn read(&mut self, row: Row<'_>) -> Result<(), CodecError>;
 
-    /// Returns the declaration of a field of this type with that name.
+    /// Returns the declaration of a field of this type with that name, for the job graph; its time to live is unset.
     fn declare(name: &str) -> StateDeclaration {
         let schemas = Self::schemas().into_iter();
         StateDeclaration {
@@ -96,9 +97,9 @@ pub trait StateField: Sized + Send + 'static {
 
 /// A value that a backend can store per key: a struct of state, or the value of a fold ([`Single`]).
 pub trait Kept: Sized + Send + 'static {
-    /// Returns true if the state is empty, so that the key can be removed.
+    /// Returns true if the value is empty, so that the backend can remove the key.
     fn holds_nothing(&self) -> bool;
-    /// Writes all rows of the state.
+    /// Appends all rows of the value to `rows`.
     fn write(&self, rows: &mut RowWriter);
     /// Returns the state that consists of all rows of one key.
     ///
@@ -140,7 +141,7 @@ impl<V: FlottType> Kept for Single<V> {
     }
 }
 
-/// One encoded row of a field: its entry and its value.
+/// One encoded row of a field: its entry, which distinguishes the rows of the field, and its value.
 #[derive(Debug)]
 pub struct Row<'a> {
     entry: &'a [u8],
@@ -191,7 +192,7 @@ impl RowWriter {
     }
 }
 
-/// Writes the rows of one field.
+/// Writes the rows of one field of a key; made by [`RowWriter::fields`].
 #[derive(Debug)]
 pub struct FieldRows<'r> {
     field: u32,

@@ -67,7 +67,8 @@ pub(super) fn write_entry<K: Key>(
     rows.finish(out);
 }
 
-/// Restores from snapshots that follow each other into a backend: those keys whose groups `groups` owns.
+/// Restores the snapshots in `bytes`, which follow each other, into a backend: those keys whose groups `groups` owns; other keys are
+/// passed over. `fields` are the fields that the backend's values have. After an error the backend may hold a part of the state.
 ///
 /// # Errors
 /// [`StateError::Codec`] if the bytes are not a snapshot, [`StateError::KeySchema`] or [`StateError::Schema`] if it was

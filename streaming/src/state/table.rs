@@ -25,7 +25,8 @@ pub(crate) fn part_bits(groups: &KeyGroups) -> u32 {
     TABLES.div_ceil(groups.owned.len().max(1)).next_power_of_two().trailing_zeros()
 }
 
-/// A map from keys to values, divided into hash tables by key group.
+/// A map from keys to values in memory, divided into at least 128 hash tables by key group. As a [`StateBackend`] it keeps every key
+/// resident and writes snapshots while records change the state.
 #[derive(Debug)]
 pub struct Table<K, V> {
     /// The hash tables, those of the first owned group first; empty before the first key. 100 empty tables take 4 KiB.
@@ -133,8 +134,8 @@ impl<K, V> Table<K, V> {
 }
 
 impl<K: Key, V> Table<K, V> {
-    /// Returns the place of a key, occupied or vacant. `same` is called with stored keys whose hashes may be equal and returns
-    /// true for the wanted one.
+    /// Returns the place of a key, occupied or vacant. Must not be used to change entries while a snapshot is being written. `same` is
+    /// called with stored keys whose hashes may be equal and returns true for the wanted one.
     ///
     /// # Errors
     /// [`StateError::NotOwned`] if this subtask does not own the key's group.
@@ -249,11 +250,11 @@ impl<K: Key, V> Table<K, V> {
 /// The place of a key in a table.
 pub(crate) type PlaceInTable<'a, K, V> = Place<OccupiedEntry<'a, (K, V)>, Vacant<'a, K, V>>;
 
-/// The place of a key that has no state.
+/// The place of a key that has no state in a [`Table`].
 #[derive(Debug)]
 pub struct Vacant<'a, K, V> {
     entry: VacantEntry<'a, (K, V)>,
-    /// Where a new entry is marked, so that a snapshot that is being written leaves it out.
+    /// The marks of the table, in which a new entry is marked, so that a snapshot that is being written leaves it out.
     marks: Option<&'a mut Marks>,
 }
 

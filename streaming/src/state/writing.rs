@@ -30,7 +30,7 @@ const NEAR_GROWTH: usize = 16;
 /// The number of empty or written buckets that are passed over between two looks at the slice.
 const LOOK: usize = 256;
 
-/// How far the hash tables of one [`Table`](super::Table) are written.
+/// The progress of writing the hash tables of one [`Table`](super::Table).
 #[derive(Debug, Default)]
 pub(super) struct Written {
     marks: Vec<Marks>,
@@ -83,7 +83,7 @@ struct OpenChunk {
 /// The reason for which an entry is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Turn {
-    /// It is the entry's turn in the table.
+    /// The entry's turn in the table has come.
     Ordered,
     /// The entry is about to change.
     Early,

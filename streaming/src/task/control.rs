@@ -16,16 +16,18 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
-/// Observes the states of all tasks of a host.
+/// The observer of the states of all tasks of a host.
 pub trait TaskObserver: Send + Sync {
-    /// Reports that an attempt has entered a state, in order per task. `cause` is set for FAILED. Called with the task's state
-    /// locked, so it may only queue the report and must not call the task's state methods.
+    /// Takes the report that an attempt has entered a state, in order per task; RUNNING may be reported again for newer counters. `cause`
+    /// is set for FAILED. Called with the task's state locked, so it may only queue the report and must not call the task's state
+    /// methods.
     fn changed(&self, task: &TaskControl, state: ExecutionState, cause: Option<FailureCause>);
-    /// Reports that a task was asked to stop, once per task; it must end within `task.cancellation.timeout`.
+    /// Takes the report that a task was asked to stop, once per task. The task must end within `task.cancellation.timeout`, and the
+    /// observer ends its host otherwise.
     fn stopping(&self, task: &Arc<TaskControl>);
 }
 
-/// The handle of one execution attempt: its state, counters and wake-up signal.
+/// The handle of one execution attempt: its state, counters and wake-up signal. Every thread may use it.
 pub struct TaskControl {
     attempt: ExecutionAttemptId,
     name: String,
@@ -52,7 +54,8 @@ struct State {
 }
 
 impl TaskControl {
-    /// Creates the handle of a task in state DEPLOYING, and reports that state to the observer.
+    /// Creates the handle of a task in state DEPLOYING, with an empty memory account, and reports that state to the observer. Starts no
+    /// thread.
     pub fn new(
         attempt: ExecutionAttemptId,
         name: String,
@@ -98,11 +101,11 @@ impl TaskControl {
     pub fn state(&self) -> ExecutionState {
         lock(&self.state).state
     }
-    /// Returns whether the task was cancelled, or failed from outside by [`TaskControl::fail`].
+    /// Returns true if the task was cancelled, or failed from outside by [`TaskControl::fail`]. Its code may still run.
     pub fn is_stopping(&self) -> bool {
         self.stop.load(Ordering::Acquire)
     }
-    /// Returns whether the task has done all its work; decides whether its ports close as finished or as aborted.
+    /// Returns true if the task has done all its work, which decides whether its ports close as finished or as aborted.
     pub fn has_succeeded(&self) -> bool {
         self.succeeded.load(Ordering::Acquire)
     }
@@ -111,7 +114,7 @@ impl TaskControl {
     pub fn memory(&self) -> &Account {
         &self.memory
     }
-    /// Returns where the task is on its way to its end.
+    /// Returns the point that the task has reached on its way to its end.
     pub fn stage(&self) -> Stage {
         if self.returned.load(Ordering::Acquire) {
             Stage::Returned
@@ -122,7 +125,8 @@ impl TaskControl {
         }
     }
 
-    /// Cancels the task: it becomes CANCELING and ends as CANCELED. Does nothing if the task has ended or is CANCELING already.
+    /// Cancels the task: it becomes CANCELING and ends as CANCELED. Returns at once; interrupts the running step. Does nothing if the
+    /// task has ended or is CANCELING already.
     pub fn cancel(self: &Arc<Self>) {
         {
             let mut state = lock(&self.state);
@@ -147,8 +151,8 @@ impl TaskControl {
         self.cancelled_by_job_master.load(Ordering::Acquire)
     }
 
-    /// Fails the task from outside, for instance because a connection is lost: it stops and ends as FAILED. Does nothing if the
-    /// task has ended, is CANCELING, or was failed before.
+    /// Fails the task from outside, for instance because a connection is lost: it stops and ends as FAILED with `cause`. Returns at once;
+    /// interrupts the running step. Does nothing if the task has ended, is CANCELING, or was failed before.
     pub fn fail(self: &Arc<Self>, cause: FailureCause) {
         {
             let mut state = lock(&self.state);
@@ -176,8 +180,8 @@ impl TaskControl {
         self.steps.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Ends a step that has lasted since the last call, after its current record, so that the task looks at its timers and sends
-    /// partly filled batches. Also gives the wake-ups that the task owes. The host calls this at regular intervals.
+    /// Interrupts a step that has lasted since the last call, so that it ends after its current record and the task looks at its timers
+    /// and sends partly filled batches. Also gives the wake-ups that the task owes. The host calls this every 50 ms.
     pub fn end_long_step(&self) {
         let steps = self.steps.load(Ordering::Relaxed);
         if self.steps_seen.swap(steps, Ordering::Relaxed) == steps {
@@ -227,8 +231,8 @@ impl TaskControl {
         self.succeeded.store(true, Ordering::Release);
     }
 
-    /// Ends the attempt: as CANCELED if it was cancelled, else as FAILED if it was failed from outside, else by the outcome of its
-    /// run. Also called for a task that never got a thread. Does nothing if the attempt has ended.
+    /// Ends the attempt and reports its last state: CANCELED if it was cancelled, else FAILED if it was failed from outside, else
+    /// FINISHED or FAILED by `outcome`. Also called for a task that never got a thread. Does nothing if the attempt has ended.
     pub fn end(&self, outcome: Result<(), FailureCause>) {
         let mut state = lock(&self.state);
         if state.state.is_terminal() {
@@ -249,7 +253,8 @@ impl TaskControl {
     }
 }
 
-/// Converts a task's error to the cause that is reported to users and to the restart strategy.
+/// Returns the cause of a task's failure that is reported to users and to the restart strategy. Its kind is [`TaskError::kind`], but
+/// `UserError` also for a panic.
 pub fn failure_of(error: &TaskError) -> FailureCause {
     // The restart strategy does not distinguish a panic of user code from an error.
     let kind = match error {

@@ -13,12 +13,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Maximum length of a mailbox's queue for [`Mailbox::post`]. Replies are bounded by [`UPCALLS_MAX`] instead.
+/// Maximum number of mails that [`Mailbox::post`] queues. Replies are bounded by [`UPCALLS_MAX`] instead, timers are not bounded.
 pub const MAIL_MAX: usize = 1024;
 /// Maximum number of upcalls of one task that have no reply yet.
 pub const UPCALLS_MAX: usize = 4096;
 
-/// The mailbox of one task.
+/// The mailbox of one task. Every thread may post; the task's own thread takes.
 #[derive(Debug, Default)]
 pub struct Mailbox {
     signal: TaskSignal,
@@ -35,21 +35,21 @@ struct Waiting {
     timers_made: u64,
 }
 
-/// The error of a mailbox that has reached its bound.
+/// The error of a mailbox that has reached [`MAIL_MAX`] or [`UPCALLS_MAX`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the task's mailbox is full")]
 pub struct MailboxFull;
 
 impl Mailbox {
-    /// Creates an empty mailbox whose task is woken by `signal`.
+    /// Creates an empty mailbox, which wakes its task by `signal`.
     pub fn new(signal: TaskSignal) -> Self {
         Self { signal, ..Self::default() }
     }
 
-    /// Posts mail that is not the reply of an upcall, and wakes or interrupts the task.
+    /// Posts mail that is not the reply of an upcall, and wakes or interrupts the task. Never blocks.
     ///
     /// # Errors
-    /// Returns [`MailboxFull`] if [`MAIL_MAX`] mails wait already; the mail is dropped.
+    /// [`MailboxFull`] if [`MAIL_MAX`] (1,024) mails wait already; the mail is dropped.
     pub fn post(&self, mail: Mail) -> Result<(), MailboxFull> {
         {
             let mut state = lock(&self.state);
@@ -66,7 +66,7 @@ impl Mailbox {
     /// Counts an upcall whose reply will be posted by [`Mailbox::reply`].
     ///
     /// # Errors
-    /// Returns [`MailboxFull`] if [`UPCALLS_MAX`] upcalls have no reply yet.
+    /// [`MailboxFull`] if [`UPCALLS_MAX`] (4,096) upcalls have no reply yet; nothing is counted.
     pub fn begin_upcall(&self) -> Result<(), MailboxFull> {
         self.outstanding
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| {
@@ -96,7 +96,8 @@ impl Mailbox {
         self.signal.interrupt();
     }
 
-    /// Sets a timer: [`Mail::Timer`] with this ticket is due after the duration `after`, on the monotonic clock.
+    /// Sets a timer: [`Mail::Timer`] with `ticket` is due once `after` has passed on the monotonic clock. A time beyond the clock's range
+    /// is never due. Wakes the task, unless the task's own thread calls.
     pub fn wake_at(&self, after: Duration, ticket: u64) {
         let Some(at) = now().checked_add(after) else {
             return; // The time is beyond the clock's range: the timer is never due.
@@ -120,7 +121,7 @@ impl Mailbox {
         &self.signal
     }
 
-    /// Takes the next mail: posted mail and replies in order, then due timers. `None` if nothing is due.
+    /// Removes and returns the next mail: posted mail and replies in order, then due timers. `None` if nothing is due. Never blocks.
     pub fn take(&self) -> Option<Mail> {
         if self.waiting.load(Ordering::Acquire) == 0 {
             return None;
@@ -141,7 +142,7 @@ impl Mailbox {
         Some(mail)
     }
 
-    /// Parks the task's thread until the task is woken or its next timer is due. May return earlier.
+    /// Parks the task's thread, which must be the caller, until the task is woken or its next timer is due. May return earlier.
     pub fn wait(&self) {
         let next = match self.waiting.load(Ordering::Acquire) {
             0 => None,

@@ -13,10 +13,11 @@ thread_local! {
     static PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Runs user code and catches its panic. The first call installs a panic hook, which calls the previous hook.
+/// Runs user code and catches its panic. The first call in the process installs a panic hook, which records the place and calls the
+/// previous hook.
 ///
 /// # Errors
-/// Returns the panic's message and place, as `message (at file:line:column)`.
+/// The panic's message and place, as `message (at file:line:column)`.
 pub fn catch<T>(run: impl FnOnce() -> T) -> Result<T, String> {
     remember_places();
     PLACE.with(|place| place.borrow_mut().take());

@@ -16,20 +16,21 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
-/// Number of records that a step processes before mail and cancellation are looked at.
+/// Number of records that a step processes before mail and cancellation are looked at, unless the step is interrupted earlier.
 pub const STEP_RECORDS: usize = 4096;
 
 /// Number of steps after which a task that never parks gives the wake-ups that it owes. If steps are long, the host gives them
 /// earlier, by [`TaskControl::end_long_step`].
 const STEPS_PER_WAKE: u32 = 8;
 
-/// Creates the subtask, on the task's own thread: ports are opened and user functions cloned there.
+/// A function that creates the subtask, on the task's own thread: ports are opened and user functions cloned there.
 pub type MakeSubtask = Box<dyn FnOnce() -> Result<Box<dyn Subtask>, TaskError> + Send>;
 
-/// Starts the thread of a task, which runs the task to its end. Its states are reported to the observer of `control`.
+/// Starts the thread of a task, which runs the task to its end: it creates, opens, steps, and closes or disposes of the subtask. Returns
+/// once the thread is started. The task's states, the last one included, are reported to the observer of `control`.
 ///
 /// # Errors
-/// Returns the system's error if it cannot create another thread; the task has then ended as FAILED.
+/// The system's error if it cannot create another thread; the task has then ended as FAILED with the kind `NoThread`.
 pub fn start(
     control: Arc<TaskControl>,
     mailbox: Arc<Mailbox>,

@@ -11,7 +11,8 @@ use std::{
     time::Duration,
 };
 
-/// The signal that wakes one task's thread and interrupts its steps. Clones share the signal; raising it twice costs little.
+/// The signal that wakes one task's thread and interrupts its steps. Clones share the signal; raising it twice costs little. Every thread
+/// may raise it; only the bound one waits.
 #[derive(Clone, Debug, Default)]
 pub struct TaskSignal(Arc<Inner>);
 
@@ -28,17 +29,17 @@ impl TaskSignal {
         Self::default()
     }
 
-    /// Makes the calling thread the one that the signal wakes. Only the first call has an effect.
+    /// Binds the calling thread as the one that the signal wakes. Only the first call has an effect.
     pub fn bind_current_thread(&self) {
         let _ = self.0.thread.set(std::thread::current());
     }
 
-    /// Returns whether the calling thread is the bound one.
+    /// Returns true if the calling thread is the bound one; false if none is bound.
     pub fn is_own_thread(&self) -> bool {
         self.0.thread.get().is_some_and(|own| own.id() == std::thread::current().id())
     }
 
-    /// Wakes the task, or makes its next wait return at once.
+    /// Raises the signal: wakes the task, or makes its next wait return at once. Never blocks.
     pub fn raise(&self) {
         // The swap is ordered against the waiter's swap: either the waiter sees `raised`, or this thread sees the waiter's.
         if !self.0.raised.swap(true, Ordering::AcqRel)
@@ -48,28 +49,29 @@ impl TaskSignal {
         }
     }
 
-    /// Wakes the task, or ends its running step after the current record, because mail or a cancellation has arrived.
+    /// Raises the signal and the interrupt flag, so that a running step ends after the current record: mail or a cancellation has
+    /// arrived.
     pub fn interrupt(&self) {
         self.0.interrupt.raise();
         self.raise();
     }
 
-    /// Returns the flag that a running step looks at.
+    /// Returns the flag that ends a running step.
     pub fn interruption(&self) -> &Interrupt {
         &self.0.interrupt
     }
 
-    /// Returns whether the signal is raised.
+    /// Returns true if the signal is raised; does not lower it.
     pub fn is_raised(&self) -> bool {
         self.0.raised.load(Ordering::Relaxed)
     }
 
-    /// Lowers the signal and returns whether it was raised.
+    /// Lowers the signal and returns true if it was raised.
     pub fn take(&self) -> bool {
         self.0.raised.swap(false, Ordering::AcqRel)
     }
 
-    /// Parks the calling thread (the bound one) until the signal is raised, and lowers it.
+    /// Parks the calling thread, which must be the bound one, until the signal is raised, and lowers the signal.
     pub fn wait(&self) {
         // User code may have used up the thread's park token, or left one: only the flag counts.
         while !self.take() {
@@ -77,8 +79,8 @@ impl TaskSignal {
         }
     }
 
-    /// Parks the calling thread (the bound one) until the signal is raised, for about `limit` at most; may return earlier. Returns
-    /// whether the signal was raised, and lowers it.
+    /// Parks the calling thread, which must be the bound one, until the signal is raised, for about `limit` at most; may return earlier.
+    /// Returns true if the signal was raised, and lowers it.
     pub fn wait_at_most(&self, limit: Duration) -> bool {
         if self.take() {
             return true;

@@ -4,13 +4,14 @@
 use crate::memory::allocator;
 use std::{io, thread::JoinHandle};
 
-/// Stack size of a task thread in bytes. Only pages that are touched become resident.
+/// Stack size of a task's thread in bytes: 1 MiB. Only pages that are touched become resident.
 pub const STACK_BYTES: usize = 1 << 20;
 
-/// Starts a named thread with a stack of `stack_bytes`. Zero bytes in the name become spaces.
+/// Starts a named thread with a stack of `stack_bytes`. Zero bytes in the name become spaces. At the end of `run` the thread adds its
+/// counted memory to the accounts.
 ///
 /// # Errors
-/// Returns the system's error if it cannot create another thread.
+/// The system's error if it cannot create another thread.
 pub fn spawn(
     name: &str,
     stack_bytes: usize,

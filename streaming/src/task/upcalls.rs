@@ -18,17 +18,18 @@ use std::{
 };
 use tokio::{runtime::Handle, task::AbortHandle};
 
-/// The connection of tasks to the coordinators of their operators and to the JobMaster.
+/// The connection of a host's tasks to the coordinators of their operators and to the JobMaster. No method blocks.
 pub trait OperatorEvents: Send + Sync {
-    /// Sends an event to an operator's coordinator and returns the answer, or the reason why there is none. The next event of the
-    /// same task is sent after the answer to this one.
+    /// Sends an event to an operator's coordinator. The future's result is the answer, or the reason, as text, why there is none. The
+    /// next event of the same task is sent after the answer to this one.
     fn send(
         &self,
         from: ExecutionAttemptId,
         operator: OperatorId,
         event: Vec<u8>,
     ) -> BoxFuture<'static, Result<Vec<u8>, String>>;
-    /// Sends an event that may arrive twice or overtake others, and returns the answer, which may come late.
+    /// Sends an event that may arrive twice or overtake others. The future's result is the answer, which may come late, or the reason why
+    /// there is none. By default the same as [`OperatorEvents::send`].
     fn poll(
         &self,
         from: ExecutionAttemptId,
@@ -40,7 +41,7 @@ pub trait OperatorEvents: Send + Sync {
     /// Takes a chunk of a snapshot as [`TaskUpcalls::store_chunk`] does.
     ///
     /// # Errors
-    /// Returns the chunk if chunks are not stored one by one.
+    /// The chunk itself if chunks are not stored one by one, as by default.
     fn store_chunk(
         &self,
         _from: ExecutionAttemptId,
@@ -50,15 +51,17 @@ pub trait OperatorEvents: Send + Sync {
     ) -> Result<(), StateChunk> {
         Err(chunk)
     }
-    /// Gives up the attempt's part of a checkpoint as [`TaskUpcalls::give_up`] does.
+    /// Drops what was taken of an attempt's part of an aborted checkpoint, as [`TaskUpcalls::give_up`] does. Does nothing by default.
     fn give_up(&self, _from: ExecutionAttemptId, _checkpoint: u64) {}
-    /// The attempt has ended: nothing more comes from it.
+    /// Takes the report that an attempt has ended: nothing more comes from it, and what it began to store is dropped. Does nothing by
+    /// default.
     fn ended(&self, _attempt: ExecutionAttemptId) {}
-    /// Reports that the attempt has completed its part of a checkpoint.
+    /// Reports that the attempt has completed its part of a checkpoint. Stores the snapshot and tells the JobMaster in the background.
     fn acknowledge(&self, from: ExecutionAttemptId, checkpoint: u64, snapshot: TaskSnapshot);
 }
 
-/// The upcalls of one task. Dropping the last handle aborts the task's events and I/O that are under way.
+/// The upcalls of one task. Dropping the last handle aborts the task's events and I/O that are under way, and reports the end of the
+/// attempt to [`OperatorEvents::ended`].
 pub struct Upcalls {
     me: Weak<Self>,
     attempt: ExecutionAttemptId,
@@ -72,13 +75,14 @@ pub struct Upcalls {
 #[derive(Default)]
 struct State {
     queue: VecDeque<(OperatorId, Vec<u8>, u64)>,
-    /// Whether a spawned sender works on the queue.
+    /// True while a spawned sender works on the queue.
     sending: bool,
     work: Vec<AbortHandle>,
 }
 
 impl Upcalls {
-    /// Creates the upcalls of an execution attempt; replies go to `mailbox`.
+    /// Creates the upcalls of an execution attempt, which run on `runtime`; replies go to `mailbox`. At most
+    /// [`UPCALLS_MAX`](super::UPCALLS_MAX) upcalls may be unanswered: further ones are answered with an error.
     pub fn new(
         attempt: ExecutionAttemptId,
         mailbox: Arc<Mailbox>,

@@ -23,7 +23,10 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
-/// The test of an operator before it is opened: place, options, side outputs and snapshots.
+/// The test of an operator before it is opened: place, options, side outputs and snapshots. By default the operator is the only
+/// subtask, in attempt 0 of a job without options, and begins without state. Its clock stands at 0 until the test moves it. I/O that
+/// the operator begins is done before the call that asks for it returns, a question to its coordinator is answered with an error, and
+/// its folder for temporary files is the empty path, so that its files are in the working directory.
 ///
 /// ```
 /// use streaming::{
@@ -97,7 +100,8 @@ impl<T, Op: Operator<T>> HarnessBuilder<T, Op> {
 }
 
 impl<T: Send + 'static, Op: Operator<T>> HarnessBuilder<T, Op> {
-    /// Makes the operator subtask number `subtask`, from 0, of `of` subtasks. By default it is the only one.
+    /// Makes the operator subtask number `subtask`, from 0, of `of` subtasks (0 counts as 1). By default it is the only one. A keyed
+    /// operator then takes only records whose keys belong to that subtask.
     pub fn subtask(self, subtask: u32, of: u32) -> Self {
         Self { place: (subtask, of.max(1)), ..self }
     }
@@ -132,7 +136,7 @@ impl<T: Send + 'static, Op: Operator<T>> HarnessBuilder<T, Op> {
         self.gathered.insert(tag.name(), Box::new(gathered));
         self
     }
-    /// Interrupts every step of the operator behind its first record, as mail to the task does.
+    /// Interrupts every step of the operator after its first record, as mail to the task does. The results must be the same.
     pub fn interrupted(self) -> Self {
         self.interrupt.raise();
         self
@@ -141,7 +145,7 @@ impl<T: Send + 'static, Op: Operator<T>> HarnessBuilder<T, Op> {
     ///
     /// # Errors
     /// Fails with the operator's own error, for example when a snapshot is not its own, and for windows that are impossible, such as
-    /// windows without length.
+    /// windows without length ([`TaskError::Deployment`]).
     pub fn open(self) -> Result<OperatorHarness<T, Op>, TaskError> {
         if let Some(mistake) = self.mistake {
             return Err(TaskError::Deployment(mistake.to_owned()));
@@ -169,7 +173,8 @@ impl<T: Send + 'static, Op: Operator<T>> HarnessBuilder<T, Op> {
     }
 }
 
-/// The opened test of an operator. Everything that is passed in is processed before the call returns.
+/// The opened test of an operator; made by [`HarnessBuilder::open`]. Everything that is passed in is processed before the call returns.
+/// After an error the test must not be used again.
 pub struct OperatorHarness<T, Op: Operator<T>> {
     link: Link<T, Op>,
     pub(super) host: Arc<Host>,
@@ -183,21 +188,21 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
     /// Passes in a record without an event time.
     ///
     /// # Errors
-    /// Fails with the error of the operator.
+    /// Returns the error with which the operator's task would fail: [`TaskError::User`] for one of a function.
     pub fn push(&mut self, record: T) -> Result<(), TaskError> {
         self.push_batch([(record, NO_TIME)])
     }
     /// Passes in a record with an event time, in milliseconds since 1970.
     ///
     /// # Errors
-    /// Fails with the error of the operator.
+    /// Returns the error with which the operator's task would fail: [`TaskError::User`] for one of a function.
     pub fn push_at(&mut self, record: T, timestamp: i64) -> Result<(), TaskError> {
         self.push_batch([(record, timestamp)])
     }
-    /// Passes in records as one batch, each with its event time in milliseconds since 1970.
+    /// Passes in records as one batch, each with its event time in milliseconds since 1970, or [`NO_TIME`](crate::batch::NO_TIME).
     ///
     /// # Errors
-    /// Fails with the error of the operator.
+    /// Returns the error with which the operator's task would fail: [`TaskError::User`] for one of a function.
     pub fn push_batch(
         &mut self,
         records: impl IntoIterator<Item = (T, i64)>,
@@ -210,7 +215,7 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
     /// Passes in a watermark: no record with an event time of at most `ms` milliseconds follows.
     ///
     /// # Errors
-    /// Fails with the error of the operator.
+    /// Returns the error with which the operator's task would fail: [`TaskError::User`] for one of a function.
     pub fn watermark(&mut self, ms: i64) -> Result<(), TaskError> {
         self.event(StreamEvent::Watermark(ms))
     }
@@ -218,7 +223,7 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
     /// never goes back.
     ///
     /// # Errors
-    /// Fails with the error of the operator.
+    /// Returns the error with which the operator's task would fail: [`TaskError::User`] for one of a function.
     pub fn advance_clock_to(&mut self, ms: u64) -> Result<(), TaskError> {
         while let Some(ticket) = self.host.next_timer(ms) {
             self.deliver(ticket)?;
@@ -229,15 +234,15 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
     /// Passes in the final watermark, then the end of bounded input. Where the operator waits for a timer, the clock moves to it.
     ///
     /// # Errors
-    /// Fails with the error of the operator.
+    /// Returns the error with which the operator's task would fail: [`TaskError::User`] for one of a function.
     pub fn end_of_input(&mut self) -> Result<(), TaskError> {
         self.watermark(i64::MAX)?;
         self.event(StreamEvent::EndOfInput)
     }
-    /// Closes the operator, as a task does after the end of input.
+    /// Closes the operator, as a task does after the end of input. A test that is only dropped does not close its operator.
     ///
     /// # Errors
-    /// Fails with the error of the operator.
+    /// Returns the error with which the operator's task would fail: [`TaskError::User`] for one of a function.
     pub fn close(mut self) -> Result<(), TaskError> {
         self.link.close()
     }
@@ -269,10 +274,11 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
         })?;
         Ok(gathered.take_records().into_iter().map(|(record, _)| record).collect())
     }
-    /// Takes a checkpoint and returns the operator's snapshots in it; none if the operator has no state.
+    /// Takes a checkpoint, with the number after that of the last one, and returns the operator's snapshots in it; none if the operator
+    /// has no state. The operator is not told that the checkpoint is complete.
     ///
     /// # Errors
-    /// Fails with the error of the operator.
+    /// Returns the error with which the operator's task would fail: [`TaskError::User`] for one of a function.
     pub fn snapshot(&mut self) -> Result<Vec<Vec<u8>>, TaskError> {
         self.barrier(self.checkpoint + 1, false)
     }
@@ -280,7 +286,7 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
     /// marks the job's final checkpoint, which comes after [`OperatorHarness::end_of_input`].
     ///
     /// # Errors
-    /// Fails with the error of the operator.
+    /// Returns the error with which the operator's task would fail: [`TaskError::User`] for one of a function.
     pub fn barrier(&mut self, checkpoint: u64, last: bool) -> Result<Vec<Vec<u8>>, TaskError> {
         self.checkpoint = checkpoint;
         self.event(StreamEvent::Barrier(Barrier { checkpoint, triggered_ms: 0, last }))?;
@@ -288,10 +294,10 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
         let snapshots = self.shared.take_snapshots(checkpoint);
         Ok(snapshots.iter().map(|(_, chunks)| join_chunks(chunks)).collect())
     }
-    /// Tells the operator that a checkpoint is complete in the whole job.
+    /// Tells the operator that a checkpoint is complete in the whole job, so that it commits what it has prepared for it.
     ///
     /// # Errors
-    /// Fails with the error of the operator.
+    /// Returns the error with which the operator's task would fail: [`TaskError::User`] for one of a function.
     pub fn notify_complete(&mut self, checkpoint: u64) -> Result<(), TaskError> {
         self.link.notify_complete(checkpoint)?;
         self.work_off()
@@ -300,19 +306,21 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
     pub fn is_committing(&self) -> bool {
         self.link.is_committing()
     }
-    /// Ends the test as a task ends that has failed or was cancelled: the operator is disposed of and not closed.
+    /// Ends the test as a task ends that has failed: the operator is disposed of ([`Operator::dispose`]) and not closed; a function's
+    /// `close` is called.
     pub fn fail(mut self) {
         self.link.dispose();
     }
 
-    /// Ends the test as a task ends that the JobMaster has cancelled, with all tasks that it works with.
+    /// Ends the test as a task ends that the JobMaster has cancelled, with all tasks that it works with: as [`OperatorHarness::fail`],
+    /// but a sink's writer is first told to withdraw its announcement.
     pub fn cancel(self) {
         self.shared.cancelled.store(true, Ordering::Relaxed);
         self.fail();
     }
 
-    /// Returns the value of a metric of the operator, by the name that its function gave it; `None` if there is none of that name.
-    /// `stateBytes` is the memory of the tables and timers of its keyed state; see [`Operator::state_bytes`].
+    /// Returns the value of a counter or gauge of the operator, by the name that its function gave it; `None` if there is none of that
+    /// name. `stateBytes` is the memory of the tables and timers of its keyed state; see [`Operator::state_bytes`].
     pub fn metric(&self, name: &str) -> Option<i64> {
         let of_task = self.shared.counters.functions.values();
         of_task.get(&format!("{}.{name}", host::OPERATOR)).copied()
@@ -360,7 +368,7 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
 }
 
 impl<T: Send + 'static, Op: Operator<T> + InspectKeyed> OperatorHarness<T, Op> {
-    /// Returns the state of a key; `None` if the key has none.
+    /// Returns the state that the operator keeps of a key; `None` if the key has none.
     pub fn state(&self, key: &Op::Key) -> Option<&Op::State> {
         self.link.operator().state(key)
     }
@@ -378,42 +386,42 @@ where
     /// Passes in a record of the first input without an event time.
     ///
     /// # Errors
-    /// Fails with the error of the operator.
+    /// Returns the error with which the operator's task would fail: [`TaskError::User`] for one of a function.
     pub fn push1(&mut self, record: A) -> Result<(), TaskError> {
         self.push(Either::Left(record))
     }
     /// Passes in a record of the first input with an event time, in milliseconds since 1970.
     ///
     /// # Errors
-    /// Fails with the error of the operator.
+    /// Returns the error with which the operator's task would fail: [`TaskError::User`] for one of a function.
     pub fn push1_at(&mut self, record: A, timestamp: i64) -> Result<(), TaskError> {
         self.push_at(Either::Left(record), timestamp)
     }
     /// Passes in a record of the second input, or of the broadcast stream, without an event time.
     ///
     /// # Errors
-    /// Fails with the error of the operator.
+    /// Returns the error with which the operator's task would fail: [`TaskError::User`] for one of a function.
     pub fn push2(&mut self, record: B) -> Result<(), TaskError> {
         self.push(Either::Right(record))
     }
     /// Passes in a record of the second input, or of the broadcast stream, with an event time in milliseconds since 1970.
     ///
     /// # Errors
-    /// Fails with the error of the operator.
+    /// Returns the error with which the operator's task would fail: [`TaskError::User`] for one of a function.
     pub fn push2_at(&mut self, record: B, timestamp: i64) -> Result<(), TaskError> {
         self.push_at(Either::Right(record), timestamp)
     }
 }
 
 impl<T: Send + 'static, Op: Operator<T> + InspectBroadcast> OperatorHarness<T, Op> {
-    /// Returns the broadcast state.
+    /// Returns the broadcast state as the operator's subtask has it now.
     pub fn broadcast_state(&self) -> &Op::State {
         self.link.operator().broadcast_state()
     }
 }
 
 impl<T: Send + 'static, Op: Operator<T> + InspectOperatorState> OperatorHarness<T, Op> {
-    /// Returns the state of the subtask. It is mutable because lists are read with `&mut`.
+    /// Returns the state of the subtask, which the test may also change. It is mutable because lists are read with `&mut`.
     pub fn operator_state(&mut self) -> &mut Op::State {
         self.link.operator_mut().operator_state()
     }

@@ -119,11 +119,11 @@ impl<T: Send + 'static, S: KeySelector<T>> KeyedTest<T, S> {
     fn folded<F: Folding<S::Key, T>>(&self, folding: F) -> FoldBuilder<T, S, F> {
         operator(KeyedFold::new(self.selector.clone(), folding, self.mode))
     }
-    /// Prepares the test of [`KeyedStream::count`](crate::api::KeyedStream::count).
+    /// Prepares the test of [`KeyedStream::count`](crate::api::KeyedStream::count): `(key, count)` for every record.
     pub fn count(&self) -> FoldBuilder<T, S, Count> {
         self.folded(Count)
     }
-    /// Prepares the test of [`KeyedStream::sum`](crate::api::KeyedStream::sum).
+    /// Prepares the test of [`KeyedStream::sum`](crate::api::KeyedStream::sum): `(key, sum)` of `number` for every record.
     pub fn sum<V, F>(&self, number: F) -> FoldBuilder<T, S, Sum<F, V>>
     where
         V: Record + AddAssign,
@@ -131,7 +131,7 @@ impl<T: Send + 'static, S: KeySelector<T>> KeyedTest<T, S> {
     {
         self.folded(Sum::new(number))
     }
-    /// Prepares the test of [`KeyedStream::reduce`](crate::api::KeyedStream::reduce).
+    /// Prepares the test of [`KeyedStream::reduce`](crate::api::KeyedStream::reduce): the merged record of the key for every record.
     pub fn reduce<F>(&self, merge: F) -> FoldBuilder<T, S, Reduce<F>>
     where
         T: Record,
@@ -139,7 +139,7 @@ impl<T: Send + 'static, S: KeySelector<T>> KeyedTest<T, S> {
     {
         self.folded(Reduce::new(merge))
     }
-    /// Prepares the test of [`KeyedStream::fold`](crate::api::KeyedStream::fold).
+    /// Prepares the test of [`KeyedStream::fold`](crate::api::KeyedStream::fold): `(key, value)` for every record.
     pub fn fold<A, F>(&self, initial: A, merge: F) -> FoldBuilder<T, S, Fold<A, F>>
     where
         A: Record,
@@ -154,7 +154,8 @@ impl<T: Send + 'static, S: KeySelector<T>> KeyedTest<T, S> {
     {
         operator(KeyedOperator::new(self.selector.clone(), function, F::State::declare()))
     }
-    /// Prepares the test of [`KeyedStream::flat_map_with_state`](crate::api::KeyedStream::flat_map_with_state).
+    /// Prepares the test of [`KeyedStream::flat_map_with_state`](crate::api::KeyedStream::flat_map_with_state): a closure with one
+    /// value of state per key. The state is named `value`.
     pub fn flat_map_with_state<V, U, F>(&self, function: F) -> StatefulBuilder<T, S, V, F, U>
     where
         V: FlottType,
@@ -163,7 +164,8 @@ impl<T: Send + 'static, S: KeySelector<T>> KeyedTest<T, S> {
     {
         self.process(StatefulFlatMap::new(function))
     }
-    /// Prepares the test of a computation over windows.
+    /// Prepares the test of a computation over windows. For impossible windows [`HarnessBuilder::open`] fails, where building a program
+    /// would.
     pub fn window<W: WindowAssigner<T>>(self, assigner: W) -> WindowedTest<T, S, W>
     where
         T: Record,
@@ -245,12 +247,12 @@ pub struct WindowedTest<T, S, W> {
 }
 
 impl<T, S, W: EventTimeAssigner> WindowedTest<T, S, W> {
-    /// Keeps each window for late records, as
+    /// Keeps each window for late records until `lateness` after its end (0 by default, whole milliseconds), as
     /// [`WindowedStream::allowed_lateness`](crate::api::WindowedStream::allowed_lateness) does.
     pub fn allowed_lateness(self, lateness: Duration) -> Self {
         Self { lateness: self.lateness.with_ms(whole_ms(lateness)), ..self }
     }
-    /// Sends records that come too late to a side output, which [`HarnessBuilder::side_output`] keeps.
+    /// Sends records that come too late to a side output instead of dropping them; [`HarnessBuilder::side_output`] keeps its records.
     pub fn side_output_late_data(self, tag: &OutputTag<T>) -> Self {
         Self { lateness: self.lateness.with_output(*tag), ..self }
     }
@@ -265,11 +267,11 @@ impl<T: Record, S: KeySelector<T>, W: WindowAssigner<T>> WindowedTest<T, S, W> {
         let made = operator(self.assigner.operator::<S, F>(selector, folding, lateness));
         made.mistaken(self.assigner.mistake())
     }
-    /// Prepares the test of [`WindowedStream::count`](crate::api::WindowedStream::count).
+    /// Prepares the test of [`WindowedStream::count`](crate::api::WindowedStream::count): `(key, count)` for each key and window.
     pub fn count(&self) -> WindowBuilder<T, S, W, Count> {
         self.folded(Count)
     }
-    /// Prepares the test of [`WindowedStream::sum`](crate::api::WindowedStream::sum).
+    /// Prepares the test of [`WindowedStream::sum`](crate::api::WindowedStream::sum): `(key, sum)` of `number` for each key and window.
     pub fn sum<V, F>(&self, number: F) -> WindowBuilder<T, S, W, Sum<F, V>>
     where
         V: Record + AddAssign,
@@ -277,21 +279,21 @@ impl<T: Record, S: KeySelector<T>, W: WindowAssigner<T>> WindowedTest<T, S, W> {
     {
         self.folded(Sum::new(number))
     }
-    /// Prepares the test of [`WindowedStream::reduce`](crate::api::WindowedStream::reduce).
+    /// Prepares the test of [`WindowedStream::reduce`](crate::api::WindowedStream::reduce): the merged record of each key and window.
     pub fn reduce<F>(&self, merge: F) -> WindowBuilder<T, S, W, Reduce<F>>
     where
         F: FnMut(&mut T, T) + Clone + Send + 'static,
     {
         self.folded(Reduce::new(merge))
     }
-    /// Prepares the test of an [`AggregateFunction`].
+    /// Prepares the test of an [`AggregateFunction`]: `(key, value)` for each key and window.
     pub fn aggregate<F>(&self, function: F) -> WindowBuilder<T, S, W, AggregateWindow<F>>
     where
         F: AggregateFunction<T>,
     {
         self.folded(AggregateWindow(function))
     }
-    /// Prepares the test of a [`WindowFunction`].
+    /// Prepares the test of a [`WindowFunction`], which is called with all records of each key and window.
     pub fn process<F>(&self, function: F) -> WindowBuilder<T, S, W, ProcessWindow<F>>
     where
         F: WindowFunction<S::Key, T>,

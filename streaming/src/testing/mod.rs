@@ -1,5 +1,6 @@
-//! Tests of one operator, function or source. The test passes in records and watermarks, moves the clock, and reads output, side
-//! outputs, state and timers.
+//! Tests of one operator, function, source or sink, without a cluster. The test passes in records and watermarks, moves the clock, and
+//! reads output, side outputs, state and timers. Everything runs on the thread of the test: a call returns when all that it has caused
+//! is done.
 //!
 //! ```
 //! use streaming::{
@@ -81,7 +82,7 @@ pub use keyed::{KeyedTest, WindowedTest, key_by, key_by_value};
 pub use sink::{SinkHarness, SinkHarnessBuilder, SinkSnapshot, sink};
 pub use source::{SourceHarness, SourceHarnessBuilder, SourceSnapshot, source};
 
-/// Prepares the test of a [`ProcessFunction`].
+/// Prepares the test of a [`ProcessFunction`]. The function is not called before [`HarnessBuilder::open`].
 ///
 /// ```
 /// use streaming::{
@@ -118,7 +119,7 @@ pub fn process<T, F: ProcessFunction<T>>(function: F) -> HarnessBuilder<T, Proce
     operator(Process::new(function))
 }
 
-/// Prepares the test of a [`StatefulProcessFunction`].
+/// Prepares the test of a [`StatefulProcessFunction`], whose state is empty unless [`HarnessBuilder::restore`] sets it.
 ///
 /// ```
 /// use streaming::{
@@ -236,7 +237,8 @@ where
     operator(KeyedOperator::new(ByValue::new(key), function, F::State::declare()))
 }
 
-/// Prepares the test of a [`CoProcessFunction`].
+/// Prepares the test of a [`CoProcessFunction`]: [`OperatorHarness::push1`] passes in records of the first stream,
+/// [`OperatorHarness::push2`] those of the second one.
 pub fn connected<A, B, F>(function: F) -> HarnessBuilder<Either<A, B>, Process<BothInputs<F>>>
 where
     F: CoProcessFunction<A, B>,
@@ -253,7 +255,8 @@ type KeyedConnected<A, B, K, S, R, F> =
 type KeyedConnectedBuilder<A, B, K, S, R, F> =
     HarnessBuilder<Either<A, B>, KeyedConnected<A, B, K, S, R, F>>;
 
-/// Prepares the test of a [`KeyedCoProcessFunction`] whose keys are parts of the records.
+/// Prepares the test of a [`KeyedCoProcessFunction`] whose keys are parts of the records: `key1` finds those of the first stream,
+/// `key2` those of the second one.
 ///
 /// ```
 /// use streaming::{
@@ -303,7 +306,7 @@ type Broadcast<A, B, F, V> = BroadcastOperator<Process<Reading<F, B, V>>, A, B>;
 /// The test of a [`BroadcastProcessFunction`] before it is opened.
 type BroadcastBuilder<A, B, F, V> = HarnessBuilder<Either<A, B>, Broadcast<A, B, F, V>>;
 
-/// Prepares the test of a [`BroadcastProcessFunction`].
+/// Prepares the test of a [`BroadcastProcessFunction`]: [`OperatorHarness::push2`] passes in records of the broadcast stream.
 ///
 /// ```
 /// use streaming::{
@@ -367,7 +370,8 @@ type KeyedBroadcast<A, B, K, S, F, V> = BroadcastOperator<KeyedReading<A, B, K, 
 type KeyedBroadcastBuilder<A, B, K, S, F, V> =
     HarnessBuilder<Either<A, B>, KeyedBroadcast<A, B, K, S, F, V>>;
 
-/// Prepares the test of a [`KeyedBroadcastProcessFunction`] whose key is a part of the record.
+/// Prepares the test of a [`KeyedBroadcastProcessFunction`] whose key is a part of the record: [`OperatorHarness::push1`] passes in
+/// records of the keyed stream, [`OperatorHarness::push2`] those of the broadcast stream.
 ///
 /// ```
 /// use streaming::{TaskError, operators::KeyedBroadcastProcessFunction, testing};

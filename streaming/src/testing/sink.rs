@@ -20,7 +20,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// The snapshots of a sink in one checkpoint, of which [`SinkHarnessBuilder::restore`] restores a sink.
+/// The snapshots of all operators of a sink in one checkpoint; [`SinkHarnessBuilder::restore`] restores a sink from them.
 #[derive(Debug, Clone, Default)]
 pub struct SinkSnapshot {
     writers: Vec<Vec<u8>>,
@@ -28,7 +28,8 @@ pub struct SinkSnapshot {
     global_committer: Vec<Vec<u8>>,
 }
 
-/// The test of a sink before it is opened.
+/// The test of a sink before it is opened; made by [`sink`]. By default the sink has one subtask, in attempt 0 of a job without
+/// options.
 pub struct SinkHarnessBuilder<T, S> {
     sink: Shared<S>,
     job: JobId,
@@ -80,7 +81,7 @@ pub fn sink<T, S: Sink<T>>(sink: S) -> SinkHarnessBuilder<T, S> {
 }
 
 impl<T: Send + 'static, S: Sink<T>> SinkHarnessBuilder<T, S> {
-    /// Sets the number of subtasks, 1 by default.
+    /// Sets the number of subtasks, 1 by default (0 counts as 1).
     pub fn subtasks(self, parallelism: u32) -> Self {
         Self { parallelism: parallelism.max(1), ..self }
     }
@@ -92,12 +93,12 @@ impl<T: Send + 'static, S: Sink<T>> SinkHarnessBuilder<T, S> {
     pub fn job(self, job: u128) -> Self {
         Self { job: JobId(job), ..self }
     }
-    /// Sets an option of the job.
+    /// Sets an option of the job, which the operators' contexts return.
     pub fn option(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.options.insert(key.into(), value.into());
         self
     }
-    /// Restores the sink from a snapshot, of any number of subtasks.
+    /// Restores the sink from a snapshot that [`SinkHarness::barrier`] returned, of any number of subtasks.
     pub fn restore(self, restore: SinkSnapshot) -> Self {
         Self { restore, ..self }
     }
@@ -116,7 +117,7 @@ impl<T: Send + 'static, S: Sink<T>> SinkHarnessBuilder<T, S> {
     /// Opens the sink and returns its test. What a restored snapshot holds is committed when this returns.
     ///
     /// # Errors
-    /// Fails with the sink's own error.
+    /// Returns the error with which a task of the sink would fail when it opens, or when it commits what was restored.
     pub fn open(self) -> Result<SinkHarness<T, S>, TaskError> {
         let (commits, commits_globally) = two_phase::commits::<T, S>();
         let places = || (0..self.parallelism).map(|subtask| (subtask, self.parallelism));
@@ -145,7 +146,8 @@ impl<T: Send + 'static, S: Sink<T>> SinkHarnessBuilder<T, S> {
 /// The opened test of one of a sink's committers.
 type CommitterHarness<T, S, Op> = OperatorHarness<Prepared<<S as Sink<T>>::Committable>, Op>;
 
-/// The opened test of a sink. Everything that is passed in is processed before the call returns.
+/// The opened test of a sink; made by [`SinkHarnessBuilder::open`]. Everything that is passed in is processed before the call returns,
+/// and what the writers emit goes to the committers at once. After an error the test must not be used again.
 pub struct SinkHarness<T: Send + 'static, S: Sink<T>> {
     writers: Vec<OperatorHarness<T, SinkWriterOperator<T, S>>>,
     committers: Vec<CommitterHarness<T, S, CommitterOf<T, S>>>,
@@ -157,14 +159,14 @@ impl<T: Send + 'static, S: Sink<T>> SinkHarness<T, S> {
     /// Passes a record without an event time to the writer of a subtask, from 0.
     ///
     /// # Errors
-    /// Fails with the error of the sink, or if there is no such subtask.
+    /// Returns the error with which the writer's task would fail, or [`TaskError::Deployment`] if there is no such subtask.
     pub fn push(&mut self, subtask: u32, record: T) -> Result<(), TaskError> {
         self.push_at(subtask, record, NO_TIME)
     }
     /// Passes a record to the writer of a subtask, from 0, with an event time in milliseconds since 1970.
     ///
     /// # Errors
-    /// Fails with the error of the sink, or if there is no such subtask.
+    /// Returns the error with which the writer's task would fail, or [`TaskError::Deployment`] if there is no such subtask.
     pub fn push_at(&mut self, subtask: u32, record: T, timestamp: i64) -> Result<(), TaskError> {
         let writer = self.writers.get_mut(subtask as usize).ok_or_else(|| {
             TaskError::Deployment(format!("the sink under test has no subtask {subtask}"))
@@ -175,7 +177,7 @@ impl<T: Send + 'static, S: Sink<T>> SinkHarness<T, S> {
     /// Moves the clock of all subtasks to `ms` milliseconds since 1970, and fires each timer that is due on the way.
     ///
     /// # Errors
-    /// Fails with the error of the sink.
+    /// Returns the error with which a task of the sink would fail: [`TaskError::Output`] if a commit can never succeed.
     pub fn advance_clock_to(&mut self, ms: u64) -> Result<(), TaskError> {
         self.writers.iter_mut().try_for_each(|writer| writer.advance_clock_to(ms))?;
         self.pass_on()?;
@@ -185,18 +187,19 @@ impl<T: Send + 'static, S: Sink<T>> SinkHarness<T, S> {
     /// Passes in the final watermark, then the end of bounded input.
     ///
     /// # Errors
-    /// Fails with the error of the sink.
+    /// Returns the error with which a task of the sink would fail: [`TaskError::Output`] if a commit can never succeed.
     pub fn end_of_input(&mut self) -> Result<(), TaskError> {
         self.writers.iter_mut().try_for_each(OperatorHarness::end_of_input)?;
         self.pass_on()?;
         self.committers.iter_mut().try_for_each(OperatorHarness::end_of_input)?;
         self.global.iter_mut().try_for_each(OperatorHarness::end_of_input)
     }
-    /// Passes in the barrier of a checkpoint and returns the snapshots of all operators. `last` marks the job's final checkpoint,
-    /// which comes after [`SinkHarness::end_of_input`].
+    /// Passes in the barrier of a checkpoint and returns the snapshots of all operators. Nothing of it is committed before
+    /// [`SinkHarness::notify_complete`]. Numbers of checkpoints must ascend. `last` marks the job's final checkpoint, which comes after
+    /// [`SinkHarness::end_of_input`].
     ///
     /// # Errors
-    /// Fails with the error of the sink.
+    /// Returns the error with which a task of the sink would fail: [`TaskError::Output`] if a commit can never succeed.
     pub fn barrier(&mut self, checkpoint: u64, last: bool) -> Result<SinkSnapshot, TaskError> {
         self.checkpoint = checkpoint;
         let mut snapshot = SinkSnapshot::default();
@@ -215,7 +218,7 @@ impl<T: Send + 'static, S: Sink<T>> SinkHarness<T, S> {
     /// Tells the sink that a checkpoint is complete, and waits for the commits: the clock moves where one is to be repeated.
     ///
     /// # Errors
-    /// Fails with the error of the sink.
+    /// Returns the error with which a task of the sink would fail: [`TaskError::Output`] if a commit can never succeed.
     pub fn notify_complete(&mut self, checkpoint: u64) -> Result<(), TaskError> {
         self.writers.iter_mut().try_for_each(|writer| writer.notify_complete(checkpoint))?;
         for committer in &mut self.committers {
@@ -235,7 +238,7 @@ impl<T: Send + 'static, S: Sink<T>> SinkHarness<T, S> {
     /// closed.
     ///
     /// # Errors
-    /// Fails with the error of the sink.
+    /// Returns the error with which a task of the sink would fail: [`TaskError::Output`] if a commit can never succeed.
     pub fn finish(mut self) -> Result<(), TaskError> {
         self.end_of_input()?;
         let last = self.checkpoint + 1;
@@ -245,14 +248,16 @@ impl<T: Send + 'static, S: Sink<T>> SinkHarness<T, S> {
         self.committers.into_iter().try_for_each(OperatorHarness::close)?;
         self.global.into_iter().try_for_each(OperatorHarness::close)
     }
-    /// Ends the sink as a job does that fails or is cancelled: the operators are disposed of.
+    /// Ends the sink as a job does in which each of its tasks fails: the operators are disposed of and not closed, and nothing is
+    /// committed.
     pub fn fail(self) {
         self.writers.into_iter().for_each(OperatorHarness::fail);
         self.committers.into_iter().for_each(OperatorHarness::fail);
         self.global.into_iter().for_each(OperatorHarness::fail);
     }
 
-    /// Ends the sink as a job does that is cancelled, or that another part of has failed.
+    /// Ends the sink as a job does that is cancelled, or in which another task has failed: as [`SinkHarness::fail`], but writers first
+    /// withdraw their announcements.
     pub fn cancel(self) {
         self.writers.into_iter().for_each(OperatorHarness::cancel);
         self.committers.into_iter().for_each(OperatorHarness::cancel);

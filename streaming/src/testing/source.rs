@@ -26,8 +26,8 @@ use std::{
 /// Records that one poll of the reader may emit.
 const BUDGET: usize = 1_024;
 
-/// Prepares the test of a source: one subtask's reader and the enumerator, without watermarks. No other subtask registers with
-/// the enumerator. [`Source`] has an example.
+/// Prepares the test of a source: one subtask's reader and the enumerator, without watermarks. No other subtask registers with the
+/// enumerator. Nothing is opened before [`SourceHarnessBuilder::open`]. [`Source`] has an example.
 pub fn source<S: Source>(source: S) -> SourceHarnessBuilder<S, SourceTimestamps, NoWatermarks> {
     SourceHarnessBuilder {
         source,
@@ -68,7 +68,7 @@ where
         let Self { source, place, options, restore, .. } = self;
         SourceHarnessBuilder { source, watermarks: strategy, place, options, restore }
     }
-    /// Makes the reader subtask number `subtask`, from 0, of `of` subtasks. By default it is the only one.
+    /// Makes the reader subtask number `subtask`, from 0, of `of` subtasks (0 counts as 1). By default it is the only one.
     pub fn subtask(self, subtask: u32, of: u32) -> Self {
         Self { place: (subtask, of.max(1)), ..self }
     }
@@ -85,7 +85,7 @@ where
     /// Starts the enumerator, then opens the reader.
     ///
     /// # Errors
-    /// Fails with the source's own error, for example when its input is absent.
+    /// Returns the error of the reader or, as [`TaskError::Coordinator`], that of the enumerator, for example when its input is absent.
     pub fn open(self) -> Result<SourceHarness<S>, TaskError> {
         let host = Arc::new(Host::default());
         let upcalls = host.clone();
@@ -134,7 +134,8 @@ where
     }
 }
 
-/// The opened test of a source.
+/// The opened test of a source: one reader and the enumerator, between which messages are passed on at once; made by
+/// [`SourceHarnessBuilder::open`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -183,10 +184,11 @@ pub struct SourceHarness<S: Source> {
 }
 
 impl<S: Source> SourceHarness<S> {
-    /// Polls the reader once. Returns true if the reader has more to read at once, or was sent something by the enumerator.
+    /// Polls the reader once, for at most 1,024 records. Returns true if the reader has more to read at once, or was sent something by
+    /// the enumerator.
     ///
     /// # Errors
-    /// Fails with the error of the reader or the enumerator.
+    /// Returns the error of the reader or, as [`TaskError::Coordinator`], that of the enumerator.
     pub fn poll(&mut self) -> Result<bool, TaskError> {
         self.work_off()?;
         let progress = self.head.step(BUDGET)?;
@@ -194,10 +196,10 @@ impl<S: Source> SourceHarness<S> {
         self.head.flush(true)?;
         Ok(self.work_off()? || progress == Progress::Busy)
     }
-    /// Polls the reader until it has ended or waits.
+    /// Polls the reader until it has ended or waits. Does not return for a source that always has more to read.
     ///
     /// # Errors
-    /// Fails as [`SourceHarness::poll`] does.
+    /// Returns the error of the reader or, as [`TaskError::Coordinator`], that of the enumerator.
     pub fn run(&mut self) -> Result<(), TaskError> {
         while self.poll()? {}
         Ok(())
@@ -227,7 +229,7 @@ impl<S: Source> SourceHarness<S> {
     /// never goes back. The reader is not polled.
     ///
     /// # Errors
-    /// Fails as [`SourceHarness::poll`] does.
+    /// Returns the error of the reader or, as [`TaskError::Coordinator`], that of the enumerator.
     pub fn advance_clock_to(&mut self, ms: u64) -> Result<(), TaskError> {
         while let Some(ticket) = self.host.next_timer(ms) {
             self.head.deliver(host::NODE, host::timer(ticket))?;
@@ -240,13 +242,14 @@ impl<S: Source> SourceHarness<S> {
     /// ([`SplitEnumerator::add_splits_back`]). The reader is not touched.
     ///
     /// # Errors
-    /// Fails with the enumerator's error.
+    /// Returns the enumerator's error as [`TaskError::Coordinator`].
     pub fn give_back(&mut self) -> Result<(), TaskError> {
         let given_back = self.coordinator.give_back(self.shared.attempt.subtask);
         given_back.map_err(|why| self.coordinator_error(why))?;
         self.work_off().map(drop)
     }
-    /// Takes a checkpoint of the enumerator, then of the reader, and notifies both that it is complete.
+    /// Takes a checkpoint of the enumerator, then of the reader, and notifies both that it is complete. Checkpoints are numbered from
+    /// 1.
     ///
     /// # Errors
     /// Fails with the source's error, or when the reader has not confirmed what the enumerator has sent.

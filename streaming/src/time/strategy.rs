@@ -5,9 +5,9 @@ use std::{marker::PhantomData, time::Duration};
 
 /// Generates the watermarks of a stream. Each subtask has a generator of its own; in a source each split has one.
 ///
-/// A watermark of `t` promises that no record with an event time of at most `t` milliseconds follows. A record that breaks
-/// the promise is late. A watermark is emitted only if it is greater than the last one, and behind the batch of the record
-/// that it was generated for.
+/// A watermark of `t` promises that no record with an event time of at most `t` milliseconds follows. A record that breaks the promise
+/// is late. A watermark is emitted only if it is greater than the last one, and after the batch of the record that it was generated
+/// for.
 ///
 /// ```
 /// use std::time::Duration;
@@ -32,16 +32,17 @@ use std::{marker::PhantomData, time::Duration};
 /// }
 /// ```
 pub trait WatermarkGenerator<T>: Clone + Send + 'static {
-    /// True if [`WatermarkGenerator::on_periodic`] is also to be called every `pipeline.auto-watermark-interval`, whether or not
-    /// records arrive. An interval of 0 switches these calls off.
+    /// True if [`WatermarkGenerator::on_periodic`] is also to be called every `pipeline.auto-watermark-interval` (200 ms by default),
+    /// whether or not records arrive. An interval of 0 switches these calls off.
     const PERIODIC: bool = false;
 
     /// Called for every record with its event time in milliseconds since 1970, or [`NO_TIME`](crate::batch::NO_TIME). Returns a
-    /// watermark, or `None` if the record changes nothing.
+    /// watermark in milliseconds since 1970, or `None` if the record changes nothing; one that is not greater than the last one is
+    /// ignored.
     fn on_event(&mut self, record: &T, timestamp: i64) -> Option<i64>;
 
-    /// Called behind every batch with the time of the machine's clock, in milliseconds since 1970. Returns a watermark, or `None`
-    /// if there is no new one.
+    /// Called after every batch with the time of the machine's clock, in milliseconds since 1970. Returns a watermark in milliseconds
+    /// since 1970, or `None` if there is no new one.
     fn on_periodic(&mut self, now_ms: u64) -> Option<i64>;
 }
 
@@ -54,8 +55,8 @@ pub struct BoundedOutOfOrderness {
 }
 
 impl BoundedOutOfOrderness {
-    /// Creates the generator with a delay in whole milliseconds. With a delay of 0 records must arrive in the order of their event
-    /// times; equal times are allowed.
+    /// Creates the generator with a delay, rounded down to whole milliseconds. With a delay of 0 records must arrive in the order of
+    /// their event times; equal times are allowed.
     pub fn new(delay: Duration) -> Self {
         Self { delay_ms: i64::try_from(delay.as_millis()).unwrap_or(i64::MAX), greatest: i64::MIN }
     }
@@ -102,8 +103,8 @@ impl<T> WatermarkGenerator<T> for NoWatermarks {
 /// assert_eq!(TimestampAssigner::<i64>::timestamp(&mut SourceTimestamps, &7, 9), 9);
 /// ```
 pub trait TimestampAssigner<T>: Clone + Send + 'static {
-    /// Returns the event time of a record, in milliseconds since 1970. `given` is the time that the record has already from its
-    /// source, or [`NO_TIME`](crate::batch::NO_TIME).
+    /// Returns the event time of a record, in milliseconds since 1970. `given` is the time that the record has already from its source,
+    /// or [`NO_TIME`](crate::batch::NO_TIME). A result of `NO_TIME` leaves the record without an event time.
     fn timestamp(&mut self, record: &T, given: i64) -> i64;
 }
 
@@ -127,8 +128,9 @@ impl<T> TimestampAssigner<T> for SourceTimestamps {
 
 /// The event times and watermarks of a stream, for
 /// [`Stream::assign_timestamps_and_watermarks`](crate::Stream::assign_timestamps_and_watermarks) and
-/// [`Environment::from_source`](crate::Environment::from_source). In a source each split has a generator of its own, and the
-/// subtask's watermark is the least one of its active splits; behind an operator each subtask has one generator.
+/// [`Environment::from_source`](crate::Environment::from_source). In a source each split has a generator of its own, and the subtask's
+/// watermark is the least one of its active splits; in
+/// [`Stream::assign_timestamps_and_watermarks`](crate::Stream::assign_timestamps_and_watermarks) each subtask has one generator.
 ///
 /// ```
 /// use std::time::Duration;
@@ -172,8 +174,8 @@ where
         Self::for_generator(BoundedOutOfOrderness::new(delay), timestamp)
     }
 
-    /// Creates the strategy for records that arrive in the order of their event times: in each split of a source, or in each
-    /// subtask that assigns them.
+    /// Creates the strategy for records that arrive in the order of their event times, equal ones allowed: in each split of a source,
+    /// or in each subtask that assigns them. `timestamp` returns milliseconds since 1970.
     pub fn for_monotonous_timestamps(timestamp: F) -> Self {
         Self::for_bounded_out_of_orderness(Duration::ZERO, timestamp)
     }
@@ -229,8 +231,9 @@ where
 }
 
 impl<T, F, G> WatermarkStrategy<T, F, G> {
-    /// Makes a subtask, or a split of a source, idle when no record has arrived for `timeout` (up to half as long again): the
-    /// watermark then no longer waits for it.
+    /// Makes a subtask, or a split of a source, idle when no record has arrived for `timeout` (up to half as long again): the watermark
+    /// then no longer waits for it. The next record ends the idleness. A subtask that its output holds up does not become idle. Without
+    /// a timeout, the default, nothing becomes idle.
     pub fn with_idleness(self, timeout: Duration) -> Self {
         Self { idleness: Some(timeout), ..self }
     }
@@ -240,8 +243,8 @@ impl<T, F, G> WatermarkStrategy<T, F, G> {
         self.idleness.map(look_interval)
     }
 
-    /// Replaces the timestamp assigner. Use this for a [`TimestampAssigner`] of one's own, which is also given the time that the
-    /// source gave to the record.
+    /// Replaces the timestamp assigner, and keeps generator and idleness. Use this for a [`TimestampAssigner`] of one's own, which is
+    /// also given the time that the source gave to the record.
     ///
     /// ```
     /// use std::time::Duration;

@@ -8,13 +8,13 @@ use crate::{
 };
 use std::{any::type_name, marker::PhantomData};
 
-/// The codec of an edge that carries records of type `T`.
+/// The codec of an edge that carries records of type `T`: encodes whole batches by columns, with their event times and watermark.
 #[derive(derive_more::Debug)]
 #[debug("BatchCodec<{}>", type_name::<T>())]
 pub struct BatchCodec<T>(PhantomData<fn() -> T>);
 
 impl<T> BatchCodec<T> {
-    /// Creates the codec.
+    /// Creates the codec, which has no state.
     pub fn new() -> Self {
         Self(PhantomData)
     }
@@ -93,7 +93,8 @@ pub(crate) fn weigh<T: FlottType>(records: &[T]) -> (usize, usize) {
         .fold((0, 0), |(sum, most), bytes| (sum + bytes, most.max(bytes)))
 }
 
-/// Returns the encoded value.
+/// Returns the encoded value, of at least one byte. Does not fail: for a [`Serde`](super::Serde) value whose `Serialize` returns an
+/// error the bytes are incomplete.
 ///
 /// ```
 /// use streaming::types::{CodecError, decode_one, encode_one, fingerprint, key_hash};
@@ -114,7 +115,8 @@ pub fn encode_one<T: FlottType>(value: &T) -> Vec<u8> {
 /// Decodes a value that [`encode_one`] encoded.
 ///
 /// # Errors
-/// Fails when the bytes are not exactly one value.
+/// Fails when the bytes are not exactly one value: [`CodecError::Trailing`] if bytes are left over, another [`CodecError`] if they are
+/// not a value of type `T`.
 pub fn decode_one<T: FlottType>(bytes: &[u8]) -> Result<T, CodecError> {
     let mut input = Reader::new(bytes);
     let value = T::decode(&mut input)?;

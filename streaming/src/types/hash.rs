@@ -28,19 +28,19 @@ impl Default for KeyHasher {
 }
 
 impl KeyHasher {
-    /// Creates a hasher that nothing was fed to.
+    /// Creates a hasher in its initial state, which is the same in every process.
     #[inline]
     pub fn new() -> Self {
         Self { state: SEED }
     }
 
-    /// Feeds a number of 64 bits.
+    /// Feeds a number of 64 bits; the order of calls matters.
     #[inline]
     pub fn write_u64(&mut self, value: u64) {
         self.state = fold(self.state ^ value, K1);
     }
 
-    /// Feeds bytes and their number.
+    /// Feeds bytes and their number, so that the boundaries between several calls matter.
     #[inline]
     pub fn write_bytes(&mut self, bytes: &[u8]) {
         let mut chunks = bytes.chunks_exact(16);
@@ -59,7 +59,7 @@ impl KeyHasher {
         self.state = fold(low ^ self.state, high ^ K2 ^ (bytes.len() as u64));
     }
 
-    /// Returns the hash of everything that was fed so far.
+    /// Returns the hash of everything that was fed so far; more can be fed afterwards.
     #[inline]
     pub fn finish(&self) -> u64 {
         fold(self.state, K2)
@@ -78,7 +78,7 @@ fn le(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |n, b| n << 8 | u64::from(*b))
 }
 
-/// Returns the hash of a key, which is the same in every process and version.
+/// Returns the 64-bit hash of a key, which is the same in every process and version; its bits 32 to 56 decide the key group.
 #[inline]
 pub fn key_hash<K: FlottType>(key: &K) -> u64 {
     let mut hasher = KeyHasher::new();

@@ -32,7 +32,7 @@ use std::io::Write;
     note = "`map` it to a string, a number, bytes or a tuple of these, or implement `ToLine`"
 )]
 pub trait ToLine {
-    /// Appends the record as text, without the line's end.
+    /// Appends the record as text, without the line's end. The text must not contain a line end: readers would see two records.
     fn write_line(&self, out: &mut Vec<u8>);
 }
 
@@ -90,7 +90,7 @@ tuples! {
     (A 0, B 1, C 2, D 3, E 4, F 5)
 }
 
-/// A record that the sources of lines emit: a line as bytes or as text.
+/// A record that the sources of lines make of each line: its bytes (`Vec<u8>`) or its text (`String`).
 pub trait FromLine: Record {
     /// Reads a record from a line's bytes, without the line's end.
     ///

@@ -55,19 +55,19 @@ pub use compact_str::CompactString;
 
 use thiserror::Error;
 
-/// The reason why bytes cannot be decoded, or a value cannot be encoded.
+/// The reason why bytes cannot be decoded, or a value cannot be encoded. A task that gets it fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum CodecError {
     /// The bytes end before the value does.
     #[error("the bytes end too early")]
     Truncated,
-    /// The bytes hold a value that the type does not have.
+    /// The bytes hold a value that the type does not have, such as text that is not UTF-8; or a value could not be encoded.
     #[error("invalid {what}")]
     Invalid {
         /// The part of the value that is invalid.
         what: &'static str,
     },
-    /// Bytes are left behind the value; their number.
+    /// Bytes are left over after the value; their number.
     #[error("{0} bytes are left over")]
     Trailing(usize),
     /// Values are nested more deeply than [`Reader::MAX_DEPTH`].
@@ -116,20 +116,24 @@ pub enum CodecError {
     note = "add `#[derive(Clone, FlottType)]` (values of state need no `Clone`), or wrap a type that has serde's traits in `Serde`"
 )]
 pub trait FlottType: Sized + Send + 'static {
-    /// Returns the type's name for people, the same in every process: `string`, `(string, u64)`, `Order`.
+    /// Returns the type's name for people, the same in every process: `string`, `(string, u64)`, `Order`. It is in job graphs and error
+    /// messages, and need not be unique.
     fn type_name() -> String;
-    /// Adds the type's structure to `schema`, whose hash is the fingerprint.
+    /// Adds the type's structure to `schema`, whose hash is the fingerprint. Types that are encoded differently must add different
+    /// texts: a restore is refused if the fingerprint has changed.
     fn describe(schema: &mut Schema);
-    /// Appends the encoded value, which must be at least one byte.
+    /// Appends the encoded value to `out`; it must be at least one byte. Cannot fail.
     fn encode(&self, out: &mut Vec<u8>);
-    /// Decodes one value and consumes exactly its bytes.
+    /// Decodes the value at the beginning of `input` and consumes exactly its bytes.
     ///
     /// # Errors
     /// Fails when the bytes do not begin with an encoded value.
     fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError>;
-    /// Feeds the value to the hash of keys. Equal keys must feed the same, in every version of the program.
+    /// Feeds the value to the hash of keys. Equal keys must feed the same, in every process and every version of the program: the hash
+    /// decides which subtask a key belongs to.
     fn hash_key(&self, hasher: &mut KeyHasher);
-    /// Returns the estimated size in memory, in bytes, with what the value owns on the heap.
+    /// Returns the estimated size in memory, in bytes, with what the value owns on the heap. It bounds how many records are in a batch.
+    /// By default only the size of the value itself.
     fn weight(&self) -> usize {
         size_of::<Self>()
     }

@@ -2,7 +2,7 @@
 
 use super::CodecError;
 
-/// A cursor over encoded bytes, which may be corrupt.
+/// A cursor over encoded bytes, which may be corrupt. Reading beyond the end fails with [`CodecError::Truncated`] and never panics.
 ///
 /// ```
 /// use streaming::types::{
@@ -69,12 +69,12 @@ impl<'a> Reader<'a> {
         Self { bytes, depth: 0 }
     }
 
-    /// Returns the number of bytes that are not read yet.
+    /// Returns the number of bytes of the input that are not read yet.
     pub fn remaining(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Reads the next `n` bytes.
+    /// Reads the next `n` bytes, without copying them.
     ///
     /// # Errors
     /// Fails when fewer bytes are left; none is consumed then.
@@ -187,7 +187,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Appends a number as a varint: seven bits per byte, the lowest first.
+/// Appends a number as a varint: seven bits per byte, the lowest first, in one to ten bytes. [`Reader::varint`] reads it.
 #[inline]
 pub fn write_varint(mut value: u64, out: &mut Vec<u8>) {
     while value >= 0x80 {
@@ -197,7 +197,7 @@ pub fn write_varint(mut value: u64, out: &mut Vec<u8>) {
     out.push(value as u8);
 }
 
-/// Appends a signed number as a varint in zigzag form: numbers near 0 are short, whatever their sign.
+/// Appends a signed number as a varint in zigzag form: numbers near 0 are short, whatever their sign. [`Reader::zigzag`] reads it.
 #[inline]
 pub fn write_zigzag(value: i64, out: &mut Vec<u8>) {
     write_varint(((value << 1) ^ (value >> 63)) as u64, out);

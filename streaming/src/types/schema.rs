@@ -13,14 +13,14 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Returns the structure of type `T` as text.
+    /// Returns the structure of type `T` as text, of which [`fingerprint`] is the hash.
     pub fn of<T: FlottType>() -> String {
         let mut schema = Self::default();
         T::describe(&mut schema);
         schema.text
     }
 
-    /// Adds a word: a primitive's name or punctuation.
+    /// Appends `word` to the text as it is: a primitive's name or punctuation.
     pub fn word(&mut self, word: &str) {
         self.text.push_str(word);
     }
@@ -61,7 +61,7 @@ impl Schema {
     }
 }
 
-/// Returns the fingerprint of a type's structure: 16 hex digits.
+/// Returns the fingerprint of a type's structure: the first 8 bytes of the SHA-256 of [`Schema::of`], as 16 lower-case hex digits.
 pub fn fingerprint<T: FlottType>() -> String {
     let digest = Sha256::digest(Schema::of::<T>().as_bytes());
     digest.iter().take(8).map(|b| format!("{b:02x}")).collect()

@@ -10,7 +10,7 @@ use crate::{
 };
 use std::marker::PhantomData;
 
-/// Combines a function with its broadcast state, and so makes it a function over the first stream alone.
+/// A function joined with its broadcast state, which makes it a function over the first stream alone.
 pub struct Reading<F, B, V> {
     function: F,
     broadcast: V,
@@ -19,7 +19,7 @@ pub struct Reading<F, B, V> {
 }
 
 impl<F, B, V> Reading<F, B, V> {
-    /// Makes a function with the broadcast state that `create` returns.
+    /// Makes a function with the broadcast state that `create` returns for it.
     pub fn new(function: F, create: fn(&F) -> V) -> Self {
         Self { broadcast: create(&function), function, create, record: PhantomData }
     }

@@ -4,7 +4,7 @@ use super::{KeySelector, selector::Keyed};
 use crate::types::{FlottType, Key, Record};
 use std::{marker::PhantomData, ops::AddAssign};
 
-/// Folds the records of a key into one value.
+/// A folding of the records of a key into one value, for [`KeyedFold`](super::KeyedFold). Each subtask works on its own clone.
 pub trait Folding<K, T>: Clone + Send + 'static {
     /// The value that is kept per key and written to checkpoints.
     type Kept: FlottType;
@@ -12,20 +12,20 @@ pub trait Folding<K, T>: Clone + Send + 'static {
     type Out: Record;
     /// Returns the kept value of a key's first record.
     fn first(&mut self, record: T) -> Self::Kept;
-    /// Adds a further record to the kept value.
+    /// Adds another record to the kept value of its key.
     fn add(&mut self, kept: &mut Self::Kept, record: T);
-    /// Adds a further record and returns what to emit for it. The key is taken from the record, so that a record that is its
-    /// own key is moved, not cloned.
+    /// Adds another record to the kept value and returns what to emit for it. The key is taken from the record, so that a record that is
+    /// its own key is moved, not cloned.
     fn update<S>(&mut self, kept: &mut Self::Kept, record: Keyed<'_, T, S>) -> Self::Out
     where
         S: KeySelector<T, Key = K>;
-    /// Returns what to emit for the current kept value.
+    /// Returns what to emit for the current kept value of a key; changes nothing.
     fn emit(&self, key: &K, kept: &Self::Kept) -> Self::Out;
     /// Returns what to emit at the end of input, where key and kept value are not needed any more.
     fn last(&self, key: K, kept: Self::Kept) -> Self::Out;
 }
 
-/// Counts the records of each key: `(key, count)`.
+/// The folding of `count`: counts the records of each key and emits `(key, count)`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Count;
 
@@ -57,7 +57,7 @@ impl<K: Key, T> Folding<K, T> for Count {
     }
 }
 
-/// Sums a number of each record: `(key, sum)`.
+/// The folding of `sum`: adds a number of each record by `+=` and emits `(key, sum)`.
 #[derive(Debug)]
 pub struct Sum<F, V> {
     function: F,
@@ -65,7 +65,7 @@ pub struct Sum<F, V> {
 }
 
 impl<F, V> Sum<F, V> {
-    /// Makes the sum of the numbers that `function` returns.
+    /// Makes the folding of the sum of the numbers that `function` returns, which is called once per record.
     pub fn new(function: F) -> Self {
         Self { function, value: PhantomData }
     }
@@ -109,14 +109,14 @@ where
     }
 }
 
-/// Merges the records of each key into one record.
+/// The folding of `reduce`: merges the records of each key into one record and emits that.
 #[derive(Debug, Clone)]
 pub struct Reduce<F> {
     function: F,
 }
 
 impl<F> Reduce<F> {
-    /// Makes the folding whose `function` merges its second argument into the first one.
+    /// Makes the folding whose `function` merges its second argument, the new record, into the first one, the kept record.
     pub fn new(function: F) -> Self {
         Self { function }
     }
@@ -154,7 +154,7 @@ where
     }
 }
 
-/// Folds the records of each key into a value of any type that starts from an initial one: `(key, value)`.
+/// The folding of `fold`: folds the records of each key into a value that starts from an initial one, and emits `(key, value)`.
 #[derive(Debug, Clone)]
 pub struct Fold<A, F> {
     initial: A,
@@ -162,7 +162,7 @@ pub struct Fold<A, F> {
 }
 
 impl<A, F> Fold<A, F> {
-    /// Makes the folding that starts from `initial` for each key and adds each record with `function`.
+    /// Makes the folding that starts from a clone of `initial` for each key and adds each record with `function`.
     pub fn new(initial: A, function: F) -> Self {
         Self { initial, function }
     }

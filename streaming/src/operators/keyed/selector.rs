@@ -3,7 +3,8 @@
 use crate::types::Key;
 use std::{any::Any, marker::PhantomData, ptr};
 
-/// Finds the key of a record. A key that has to be computed is computed once per record and held beside the record.
+/// Finds the key of a record. A key that has to be computed is computed once per record and held beside the record. The key must depend
+/// on the record alone, because records of a key meet by it.
 pub trait KeySelector<T>: Clone + Send + 'static {
     /// The type of the keys.
     type Key: Key;
@@ -11,9 +12,9 @@ pub trait KeySelector<T>: Clone + Send + 'static {
     type Held;
     /// True if keys are computed by a function of the program, which may take long; false if a key is a part of its record.
     const COMPUTES: bool;
-    /// Computes the value that is held beside the record.
+    /// Computes the value that is held beside the record; calls the program's function if [`KeySelector::COMPUTES`].
     fn hold(&self, record: &T) -> Self::Held;
-    /// Returns the record's key.
+    /// Returns the record's key, which is a part of the record or of `held`.
     fn key<'a>(&self, record: &'a T, held: &'a Self::Held) -> &'a Self::Key;
     /// Returns the key of a record that is still needed; a key that is a part of the record is cloned.
     fn own(&self, record: &T, held: Self::Held) -> Self::Key;
@@ -27,7 +28,7 @@ pub trait KeySelector<T>: Clone + Send + 'static {
     }
 }
 
-/// A record with the value held beside it and the selector that finds its key in them.
+/// A record together with the value held beside it, and the selector that finds its key in them.
 pub struct Keyed<'s, T, S: KeySelector<T>> {
     selector: &'s S,
     record: T,
@@ -35,7 +36,7 @@ pub struct Keyed<'s, T, S: KeySelector<T>> {
 }
 
 impl<'s, T, S: KeySelector<T>> Keyed<'s, T, S> {
-    /// Computes the value that `selector` holds beside `record`.
+    /// Joins a record with the value that `selector` holds beside it, which is computed now.
     #[inline]
     pub fn new(selector: &'s S, record: T) -> Self {
         let held = selector.hold(&record);
@@ -46,22 +47,22 @@ impl<'s, T, S: KeySelector<T>> Keyed<'s, T, S> {
     pub(in crate::operators) fn with_held(selector: &'s S, record: T, held: S::Held) -> Self {
         Self { selector, record, held }
     }
-    /// Returns the key.
+    /// Returns the record's key, without a call of the program's function if the key is held.
     #[inline]
     pub fn key(&self) -> &S::Key {
         self.selector.key(&self.record, &self.held)
     }
-    /// Returns the record.
+    /// Returns a reference to the record.
     #[inline]
     pub fn record(&self) -> &T {
         &self.record
     }
-    /// Returns the record and drops the key.
+    /// Returns the record and drops the held key.
     #[inline]
     pub fn into_record(self) -> T {
         self.record
     }
-    /// Returns the key and drops the record.
+    /// Returns the key and drops the record; a key that is a part of the record is cloned, unless it is the whole record.
     #[inline]
     pub fn into_key(self) -> S::Key {
         self.selector.take(self.record, self.held)
@@ -73,14 +74,14 @@ impl<'s, T, S: KeySelector<T>> Keyed<'s, T, S> {
     }
 }
 
-/// Finds a key that is a part of the record, or the whole of it.
+/// A selector of a key that is a part of the record, or the whole of it (`key_by`).
 #[derive(Debug)]
 pub struct ByReference<F, K> {
     function: F,
     key: PhantomData<fn() -> K>,
 }
 
-/// Finds a key that is computed from the record.
+/// A selector of a key that is computed from the record (`key_by_value`).
 #[derive(Debug)]
 pub struct ByValue<F, K> {
     function: F,
@@ -88,7 +89,7 @@ pub struct ByValue<F, K> {
 }
 
 impl<F, K> ByReference<F, K> {
-    /// Makes the selector of a function that returns a reference to the key.
+    /// Makes the selector of a function that returns a reference to the key in its record.
     pub fn new(function: F) -> Self {
         Self { function, key: PhantomData }
     }

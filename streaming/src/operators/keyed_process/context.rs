@@ -9,7 +9,7 @@ use crate::{
     state::KeyAddress,
 };
 
-/// Gives a keyed function its key, times, timers and metrics, beside the record and the key's state.
+/// The context of a call of a keyed function: key, times, timers and metrics, beside the record and the key's state.
 pub struct Context<'a, K> {
     pub(super) key: &'a K,
     pub(super) at: KeyAddress,
@@ -34,7 +34,7 @@ impl<K> Context<'_, K> {
     pub fn watermark(&self) -> Option<i64> {
         (self.watermark != i64::MIN).then_some(self.watermark)
     }
-    /// Returns the service that sets and deletes timers of the key.
+    /// Returns the service that sets and deletes timers of this key.
     pub fn timers(&mut self) -> TimerService<'_, K> {
         TimerService { timers: self.timers, key: self.key, at: self.at }
     }

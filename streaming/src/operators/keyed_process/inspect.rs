@@ -6,7 +6,7 @@ use crate::operators::{
     timers::{Queue, TimeDomain, Timer},
 };
 
-/// Gives tests access to the state and timers of an operator.
+/// The access of tests to the state and timers of an operator under test.
 pub trait InspectKeyed {
     /// The type of the keys.
     type Key;

@@ -26,7 +26,7 @@ const BUFFER_MAX: usize = 64 << 20;
 /// The most buckets; one of them should fill a chunk.
 const BUCKETS_MAX: usize = 64;
 
-/// How far the timers of one clock are written, and those that were not handed over.
+/// The progress of writing the timers of one clock, and the encoded timers that were not handed over.
 #[derive(Debug, Default)]
 pub(super) struct Writing {
     /// The place of the writer: all moments before this one are written, and of this one the places before `place`. `None`: all are.

@@ -38,10 +38,10 @@ pub trait WindowAssigner<T: Record>: Clone + Send + 'static {
         + 'static;
     /// The operator's kind in the job graph, such as `tumbling_window`.
     const KIND: &'static str;
-    /// Returns why the windows are invalid (a size, slide or gap is too small), `None` if they are valid. `KeyedStream::window`
-    /// calls this, and an invalid window makes the program's graph invalid.
+    /// Returns why the windows are invalid (a size, slide or gap below 1 ms, a count below 1), `None` if they are valid.
+    /// `KeyedStream::window` calls this, and an invalid window makes the program's graph invalid.
     fn mistake(&self) -> Option<&'static str>;
-    /// Returns the declaration of the operator's keyed state for the job graph.
+    /// Returns the declaration of the operator's keyed state, for the job graph.
     fn states<S: KeySelector<T>, F: WindowFolding<S::Key, T>>() -> Vec<StateDeclaration>;
     /// Makes the operator of one subtask. `lateness` says how long its windows are kept for late records and what happens to
     /// records that come later still; windows by count ignore it.
@@ -79,12 +79,13 @@ macro_rules! tumbling {
         }
 
         impl $type {
-            /// Makes windows of `size`, rounded down to whole milliseconds. They begin at multiples of `size` since 1970 (UTC).
-            /// A size below 1 ms makes the program invalid.
+            /// Makes windows of `size`, rounded down to whole milliseconds. They begin at multiples of `size` since 1970 (UTC). A size
+            /// below 1 ms makes the program invalid.
             pub fn of(size: Duration) -> Self {
                 Self { size: whole_ms(size), offset: 0 }
             }
-            /// Lets all windows begin later by `offset`, in whole milliseconds and modulo the size.
+            /// Returns the windows with all beginnings later by `offset`, in whole milliseconds and modulo the size; replaces an earlier
+            /// offset.
             pub fn with_offset(self, offset: Duration) -> Self {
                 Self { offset: whole_ms(offset), ..self }
             }
@@ -111,7 +112,8 @@ macro_rules! sliding {
             pub fn of(size: Duration, slide: Duration) -> Self {
                 Self { size: whole_ms(size), slide: whole_ms(slide), offset: 0 }
             }
-            /// Lets all windows begin later by `offset`, in whole milliseconds and modulo the slide.
+            /// Returns the windows with all beginnings later by `offset`, in whole milliseconds and modulo the slide; replaces an earlier
+            /// offset.
             pub fn with_offset(self, offset: Duration) -> Self {
                 Self { offset: whole_ms(offset), ..self }
             }
@@ -229,8 +231,8 @@ macro_rules! sessions {
         }
 
         impl $type<FixedGap> {
-            /// Makes sessions that end when a key has had no record for `gap`, rounded down to whole milliseconds. A gap below
-            /// 1 ms makes the program invalid.
+            /// Makes sessions that end when a key has had no record for `gap`, rounded down to whole milliseconds. A gap below 1 ms makes
+            /// the program invalid.
             pub fn with_gap(gap: Duration) -> Self {
                 Self { gap: FixedGap(whole_ms(gap)) }
             }
@@ -305,7 +307,8 @@ sessions! {
 impl<G> EventTimeAssigner for EventTimeSessionWindows<G> {}
 
 /// Windows with a number of records of a key, from [`KeyedStream::count_window`](crate::api::KeyedStream::count_window) and
-/// [`KeyedStream::count_window_sliding`](crate::api::KeyedStream::count_window_sliding).
+/// [`KeyedStream::count_window_sliding`](crate::api::KeyedStream::count_window_sliding). A window is emitted with its last record; one
+/// that is incomplete at the end of input is not emitted.
 #[derive(Debug, Clone, Copy)]
 pub struct CountWindows {
     size: u64,

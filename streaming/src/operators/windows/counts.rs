@@ -68,7 +68,7 @@ impl RowCounts {
     }
 }
 
-/// Runs windows by count over the keyed state of a [`KeyedProcessFunction`].
+/// The function that runs windows by count over the keyed state of a [`KeyedProcessFunction`].
 #[derive(Debug, Clone)]
 pub struct CountWindow<F> {
     counts: RowCounts,

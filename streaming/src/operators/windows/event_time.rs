@@ -7,8 +7,8 @@ use crate::{
     seam::{StreamEvent, TaskError},
 };
 
-/// Groups the records of each key by windows of event time, and emits the results of a window once the watermark has passed its
-/// end.
+/// The operator that groups the records of each key by windows of event time, and emits the results of a window once the watermark has
+/// passed its end. A record without an event time fails the task with [`TaskError::Input`], so that the job is not restarted.
 pub struct EventTimeWindows<S, W> {
     selector: S,
     store: W,
@@ -26,7 +26,8 @@ impl<S, W> EventTimeWindows<S, W> {
         &self.store
     }
 
-    /// Returns how many records were dropped since the subtask started because they came after the end of the allowed lateness.
+    /// Returns the number of records that this subtask has dropped since its start because they came after the end of the allowed
+    /// lateness.
     pub fn late_records<T>(&self) -> u64
     where
         W: WindowStore<T, S>,

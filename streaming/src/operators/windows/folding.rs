@@ -7,7 +7,8 @@ use crate::{
 };
 use std::ops::AddAssign;
 
-/// Computes what is emitted for one key in one window from its records. The kept values of two parts of a window can be merged.
+/// Computes what is emitted for one key in one window from its records. The kept values of two parts of a window can be merged. Each
+/// subtask works on its own clone.
 pub trait WindowFolding<K, T>: Clone + Send + 'static {
     /// The value that is kept for each key of a window, or of a part of it, and written to checkpoints.
     type Kept: Record;
@@ -15,15 +16,15 @@ pub trait WindowFolding<K, T>: Clone + Send + 'static {
     type Out: Record;
     /// Returns the kept value of a window's first record.
     fn first(&mut self, record: T) -> Self::Kept;
-    /// Adds a further record to the kept value.
+    /// Adds another record to the kept value.
     fn add(&mut self, kept: &mut Self::Kept, record: T);
     /// Adds `later`, the kept value of a later part of the same window. Sliding windows and sessions consist of several parts.
     fn merge(&mut self, kept: &mut Self::Kept, later: Self::Kept);
-    /// Emits the results of a window for `key`: once when the window fires, and once more for every late record that it still
-    /// takes.
+    /// Emits the results of a window for `key`: once when the window fires, and once more for every late record that it still takes. For
+    /// windows of time the records get the window's last millisecond as their event time.
     ///
     /// # Errors
-    /// Returns the error of the user's function.
+    /// The error of the user's function, which fails the task.
     fn emit(
         &mut self,
         key: K,
@@ -78,7 +79,8 @@ folding!(Reduce<F>, <F>, T, T, |this, kept, later| Folding::<K, T>::add(this, ke
     T: Record, F: FnMut(&mut T, T) + Clone + Send + 'static
 });
 
-/// Computes one value from the records of a window, by an accumulator that can be merged with another one.
+/// Computes one value from the records of a window, by an accumulator that can be merged with another one. Each subtask works on its own
+/// clone.
 ///
 /// ```
 /// use streaming::operators::AggregateFunction;
@@ -120,7 +122,7 @@ pub trait AggregateFunction<T>: Clone + Send + 'static {
     fn result(&mut self, accumulator: Self::Accumulator) -> Self::Out;
 }
 
-/// Runs an [`AggregateFunction`] and emits `(key, value)` for each key and window.
+/// A [`WindowFolding`] that runs an [`AggregateFunction`] and emits `(key, value)` for each key and window.
 #[derive(Debug, Clone)]
 pub struct AggregateWindow<F>(pub(crate) F);
 
@@ -153,7 +155,7 @@ impl<K: Key, T, F: AggregateFunction<T>> WindowFolding<K, T> for AggregateWindow
     }
 }
 
-/// A function that is called with all records of a key in a window.
+/// A function that is called with all records of a key in a window. Each subtask works on its own clone.
 ///
 /// ```
 /// use streaming::operators::{BoxError, Collector, TimeWindow, WindowFunction};
@@ -181,9 +183,10 @@ impl<K: Key, T, F: AggregateFunction<T>> WindowFolding<K, T> for AggregateWindow
 pub trait WindowFunction<K, T>: Clone + Send + 'static {
     /// The type of the emitted records.
     type Out: Record;
-    /// Called when a window fires, once for each key that has at least one record in it, and again with all records of the key
-    /// for each late record that the window still takes. Records of the same pane come in the order of their arrival. For
-    /// windows by count, `window` is all of time.
+    /// Called when a window fires, once for each key that has at least one record in it, and again with all records of the key for each
+    /// late record that the window still takes. Records of the same pane come in the order of their arrival. For windows by count,
+    /// `window` is all of time. Emitted records get the window's last millisecond as their event time; those of windows by count that of
+    /// the last record.
     ///
     /// # Errors
     /// An error fails the task.
@@ -196,7 +199,7 @@ pub trait WindowFunction<K, T>: Clone + Send + 'static {
     ) -> Result<(), BoxError>;
 }
 
-/// Runs a [`WindowFunction`], for which it keeps all records of the window.
+/// A [`WindowFolding`] that runs a [`WindowFunction`], for which it keeps all records of the window.
 #[derive(Debug, Clone)]
 pub struct ProcessWindow<F>(pub(crate) F);
 

@@ -25,7 +25,7 @@ pub trait SessionGap<T>: Clone + Send + 'static {
     }
 }
 
-/// The same gap after every record.
+/// A session gap that is the same after every record, in milliseconds.
 #[derive(Debug, Clone, Copy)]
 pub struct FixedGap(pub(super) i64);
 
@@ -40,7 +40,7 @@ impl<T> SessionGap<T> for FixedGap {
     }
 }
 
-/// A gap that a function computes from the record.
+/// A session gap that a function computes from the record.
 #[derive(Debug, Clone, Copy)]
 pub struct GapOf<F>(pub(super) F);
 

@@ -6,10 +6,11 @@ use crate::{
     types::Record,
 };
 
-/// The allowed lateness of windows, the side output of records that come later still, and the number of dropped records.
+/// The treatment of late records: the allowed lateness of windows, the side output of records that come later still, and the number of
+/// dropped records.
 #[derive(Debug, Clone)]
 pub struct Lateness<T> {
-    /// How many milliseconds after its last one a window is kept.
+    /// Time in milliseconds for which a window is kept after its last millisecond.
     pub(super) ms: i64,
     output: Option<OutputTag<T>>,
     /// Number of records dropped since the subtask started.

@@ -13,8 +13,8 @@ use crate::{
     seam::{StreamEvent, TaskError},
 };
 
-/// Groups the records of each key by windows of processing time, and emits the results of a window once the machine's clock has
-/// passed its end. The end of bounded input fires nothing.
+/// The operator that groups the records of each key by windows of processing time, and emits the results of a window once the machine's
+/// clock has passed its end. The end of bounded input fires nothing.
 pub struct ProcessingTimeWindows<S, W> {
     selector: S,
     store: W,

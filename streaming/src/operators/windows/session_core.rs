@@ -159,7 +159,7 @@ where
     }
 }
 
-/// Lets sessions take records, and looks at keys.
+/// The work on sessions: adding records, and looking at keys that are due.
 struct Taking<'a, T, K, F, G, Out> {
     merging: &'a mut Merging<T, K, F, G>,
     out: &'a mut Collector<Out>,

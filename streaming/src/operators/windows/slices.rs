@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-/// The time range of a window, in milliseconds since 1970. Windows by count have all of time: `i64::MIN` to `i64::MAX`.
+/// The time range of a window, in milliseconds since 1970. A window by count has all of time: `i64::MIN` to `i64::MAX`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TimeWindow {
     start: i64,
@@ -24,23 +24,22 @@ impl TimeWindow {
     pub(super) fn with(self, other: Self) -> Self {
         Self { start: self.start.min(other.start), last: self.last.max(other.last) }
     }
-    /// Returns the first millisecond of the window, since 1970.
+    /// Returns the first millisecond of the window, in milliseconds since 1970.
     pub fn start(&self) -> i64 {
         self.start
     }
-    /// Returns the end of the window, exclusive, in milliseconds since 1970; `i64::MAX` if the window's last millisecond is
-    /// that.
+    /// Returns the end of the window, exclusive, in milliseconds since 1970; `i64::MAX` if the window's last millisecond is `i64::MAX`.
     pub fn end(&self) -> i64 {
         self.last.saturating_add(1)
     }
-    /// Returns the last millisecond of the window, since 1970. For a window of time it is also the event time of the records that
-    /// the window emits.
+    /// Returns the last millisecond of the window, inclusive, in milliseconds since 1970. For a window of time it is also the event time
+    /// of the records that the window emits.
     pub fn last(&self) -> i64 {
         self.last
     }
 }
 
-/// Cuts time into windows and panes, by size, slide and offset in milliseconds.
+/// The division of time into windows and panes, by size, slide and offset in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slices {
     size: i64,

@@ -21,10 +21,10 @@ pub trait WindowStore<T, S>: Send + 'static {
     /// Returns an error if the state cannot be read or belongs to other windows.
     fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError>;
 
-    /// Adds the records of a batch to their windows, or parks those whose keys are not resident, until the output interrupts the step; the records that are left stay in the
-    /// batch. All of them have a time, between the two of `extent`. A late record for a window that was fired and is still kept
-    /// fires that window once more, for the record's key; a record that no window takes goes to the side output of late records
-    /// or is dropped.
+    /// Adds the records of a batch to their windows, or parks those whose keys are not resident, until the output interrupts the step;
+    /// the records that are left stay in the batch. All of them have an event time, between the two of `extent`. A late record for a
+    /// window that was fired and is still kept fires that window once more, for the record's key; a record that no window takes goes to
+    /// the side output of late records or is dropped.
     ///
     /// # Errors
     /// Returns an error if the user's code fails, or if the subtask does not own a key.
@@ -78,7 +78,7 @@ pub trait WindowStore<T, S>: Send + 'static {
     /// written.
     fn fired_until(&self) -> i64;
 
-    /// Returns the bytes of memory that the windows' tables take; the heap of keys and kept values does not count.
+    /// Returns the bytes of memory that the windows' tables take; what keys and kept values have on the heap does not count.
     fn memory_bytes(&self) -> u64;
 
     /// Begins the snapshot of the present state, which is written while records come. No other one is being written. Returns false
@@ -112,7 +112,8 @@ pub trait WindowStore<T, S>: Send + 'static {
     /// their keys.
     fn full(&self) -> bool;
 
-    /// Returns how many records were dropped since the subtask started because they came after the end of the allowed lateness.
+    /// Returns the number of records that this subtask has dropped since its start because they came after the end of the allowed
+    /// lateness.
     fn late_records(&self) -> u64;
 }
 

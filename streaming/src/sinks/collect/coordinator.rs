@@ -28,7 +28,13 @@ struct Held {
 /// The coordinator's snapshot: the number of the first line, the newest chunk of each origin, and the chunks.
 type Snapshot = (u8, u64, Vec<(Origin, u64)>, Vec<Encoded>);
 
-/// The coordinator of a collecting sink: stores the chunks of all subtasks until a client reads them.
+/// The coordinator of a collecting sink: stores the chunks of all subtasks until a client reads them, 8 MiB in memory. Further chunks
+/// of a bounded job go to a file in the folder for temporary files, which is deleted with the coordinator; those of an unbounded job
+/// are refused until a client has read some, and the sink sends them again after 50 ms. The coordinator's snapshot fails if the stored
+/// lines have more than 16 MiB.
+///
+/// A client reads with [`CollectRequest`]s, which are answered at once, with no lines if there are none. A bounded job shows its lines
+/// after it has finished, ordered by subtask.
 ///
 /// With periodic checkpoints a client sees a chunk of an unbounded job once a checkpoint is complete whose barrier came after
 /// the chunk's lines: what a failure makes the job emit again was not seen before.
@@ -50,7 +56,7 @@ pub struct CollectCoordinator {
 }
 
 impl CollectCoordinator {
-    /// Creates the coordinator; `bounded` tells whether the job ends by itself.
+    /// Creates the coordinator without chunks; `bounded` tells whether the job ends by itself. Touches no file.
     pub fn new(context: &CoordinatorContext, bounded: bool) -> Self {
         let name = format!("collect-{}-{}", context.job_id, context.operator);
         Self {

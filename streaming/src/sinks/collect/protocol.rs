@@ -3,17 +3,19 @@
 use super::VERSION;
 use crate::types::{CodecError, FlottType, decode_one, encode_one};
 
-/// A client's request for lines.
+/// A client's request for lines to a [`CollectCoordinator`](super::CollectCoordinator).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CollectRequest {
-    /// Number of the first line to return, from 0. In an unbounded job the lines before it are dropped.
+    /// Number of the first line to return, from 0. In an unbounded job the coordinator drops the lines before it: they cannot be
+    /// requested again.
     pub offset: u64,
     /// Bytes of lines after which no further line is returned. The first line is returned whatever its size.
     pub max_bytes: u64,
 }
 
 impl CollectRequest {
-    /// Encodes the request.
+    /// Returns the request's bytes, a version byte first, as [`Coordinator::handle_request`](crate::Coordinator::handle_request) takes
+    /// them.
     pub fn encode(&self) -> Vec<u8> {
         encode_one(&(VERSION, self.offset, self.max_bytes))
     }
@@ -29,19 +31,19 @@ impl CollectRequest {
     }
 }
 
-/// The answer to a [`CollectRequest`].
+/// The answer of a [`CollectCoordinator`](super::CollectCoordinator) to a [`CollectRequest`]: lines of the result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CollectChunk {
     /// Number of the first line returned. Greater than the requested one if earlier lines were dropped.
     pub offset: u64,
     /// The lines without their line ends. Empty if no line is available yet, or, with `end`, if there are no more.
     pub lines: Vec<Vec<u8>>,
-    /// Whether the result ends after these lines.
+    /// True if the result ends after these lines, because the job has finished.
     pub end: bool,
 }
 
 impl CollectChunk {
-    /// Encodes the answer.
+    /// Returns the answer's bytes, a version byte first.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![VERSION];
         self.offset.encode(&mut out);

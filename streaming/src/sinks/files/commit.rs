@@ -20,7 +20,7 @@ use storage::{
 /// Maximum number of parts that are published at a time.
 const AT_ONCE: usize = 16;
 
-/// A part that is written to its end: the committable of the file sink.
+/// A part that is written to its end under a hidden name: the committable of a [`FileSink`](super::FileSink).
 #[derive(Debug, Clone, PartialEq, Eq, derive::FlottType)]
 #[flott(crate = crate)]
 pub struct PendingPart {
@@ -64,7 +64,9 @@ impl PendingPart {
     }
 }
 
-/// Publishes pending parts.
+/// The global committer of a [`FileSink`](super::FileSink): gives the pending parts of a checkpoint their final names, 16 at a time. A
+/// part that is published already counts as done; a part that is neither hidden nor published fails the job, and other errors are
+/// retried.
 #[derive(Debug)]
 pub struct PartCommitter {
     s3: S3Settings,

@@ -24,10 +24,11 @@ use crate::{
 use std::time::Duration;
 use storage::objects::S3Settings;
 
-/// Writes one record into the bytes of a file. Implemented for closures:
+/// Writes one record into the bytes of a file, on the task's thread. Each subtask uses a clone. Implemented for closures:
 /// `|order: &Order, out: &mut Vec<u8>| { out.extend_from_slice(&order.bytes); Ok(()) }`.
 pub trait Encoder<T>: Clone + Send + 'static {
-    /// Appends the record to `out`, with what separates it from the next one.
+    /// Appends the record to `out`, with what separates it from the next one. `out` may contain earlier records, which must stay. A
+    /// record for which nothing is appended is skipped.
     ///
     /// # Errors
     /// The task fails with the returned error.
@@ -43,7 +44,7 @@ where
     }
 }
 
-/// Writes each record as a line.
+/// Writes each record as a line ([`ToLine`]), which ends with `\n`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Lines;
 
@@ -55,7 +56,7 @@ impl<T: ToLine> Encoder<T> for Lines {
     }
 }
 
-/// When a subtask ends a part and begins another one. A checkpoint always ends the part.
+/// Decides when a subtask ends a part file and begins another one. A checkpoint always ends the part, whatever the policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RollingPolicy {
     max_part_bytes: u64,
@@ -63,22 +64,23 @@ pub struct RollingPolicy {
 }
 
 impl Default for RollingPolicy {
-    /// Returns the policy that ends a part at 128 MiB and at an age of 60 s, as Flink's.
+    /// Returns the policy that ends a part once it has 128 MiB, or 60 s after its first record, as Flink's.
     fn default() -> Self {
         Self { max_part_bytes: 128 << 20, rollover_interval: Some(Duration::from_secs(60)) }
     }
 }
 
 impl RollingPolicy {
-    /// Returns the policy that ends a part at checkpoints only.
+    /// Returns the policy that ends a part at checkpoints, and at the end of input, only.
     pub fn on_checkpoint() -> Self {
         Self { max_part_bytes: u64::MAX, rollover_interval: None }
     }
-    /// Ends a part once it has this many bytes. The record that reaches the size is not divided.
+    /// Ends a part once it has this many encoded bytes (128 MiB by default). The record that reaches the size is not divided, so that a
+    /// part is larger by at most one record; with 0 or 1 each record gets a part of its own.
     pub fn max_part_bytes(self, max_part_bytes: u64) -> Self {
         Self { max_part_bytes, ..self }
     }
-    /// Ends a part at this age, whether records come or not.
+    /// Ends a part at this age, counted from its first record (60 s by default), whether further records come or not.
     pub fn rollover_interval(self, interval: Duration) -> Self {
         Self { rollover_interval: Some(interval), ..self }
     }
@@ -86,10 +88,11 @@ impl RollingPolicy {
 
 /// A sink that writes records to files in a folder, exactly once: a record is in one finished file, whatever failed meanwhile.
 ///
-/// The folder is an absolute local path (or `file:` URI), `hdfs://` or `s3://`; with several TaskManagers a local folder must be
-/// one that all of them share, else the job fails at its start. Files that appear have names like
-/// `part-00002-00017-5b1f0c6ad2e94f37` (subtask, number, attempt) and the suffix of [`FileSink::suffix`]; they never change
-/// again. A checkpoint ends every file, so that a short checkpoint interval makes many small files.
+/// The folder is an absolute local path (or `file:` URI), `hdfs://` or `s3://`; with several TaskManagers a local folder must be one
+/// that all of them share, else the job fails at its start. Files that appear have names like `part-00002-00017-5b1f0c6ad2e94f37`
+/// (subtask, number, attempt) and the suffix of [`FileSink::suffix`]; they never change again. A checkpoint ends every file, so that a
+/// short checkpoint interval makes many small files. Files appear when a checkpoint is complete, or the final one at the end of a
+/// bounded job: an unbounded job needs `execution.checkpointing.interval`.
 ///
 /// While a file is written, its name begins with a dot (and ends with `.inprogress` or `.pending`); on S3 it is an upload that
 /// nobody sees. What a failed attempt leaves over is deleted when the job has completed its next checkpoint; what a job leaves
@@ -149,23 +152,27 @@ pub struct FileSink<E> {
 }
 
 impl FileSink<Lines> {
-    /// Creates a sink that writes each record as a line to files in the folder of this path or URI.
+    /// Creates a sink that writes each record as a line to files in the folder of this path or URI, with [`RollingPolicy::default`] and
+    /// without a suffix. Nothing is opened or checked before the job starts: a URI that this program cannot write to then fails the
+    /// job, which is not restarted.
     pub fn lines(uri: impl Into<String>) -> Self {
         Self::for_row_format(uri, Lines)
     }
 }
 
 impl<E> FileSink<E> {
-    /// Creates a sink that writes records one after another, as `encoder` encodes them, to files in the folder of this path or URI.
+    /// Creates a sink that writes records one after another, as `encoder` encodes them, to files in the folder of this path or URI;
+    /// otherwise as [`FileSink::lines`].
     pub fn for_row_format(uri: impl Into<String>, encoder: E) -> Self {
         let policy = RollingPolicy::default();
         Self { uri: uri.into(), encoder, policy, suffix: String::new() }
     }
-    /// Sets when a file is ended before a checkpoint ends it.
+    /// Sets when a file is ended before a checkpoint ends it; [`RollingPolicy::default`] if this is not called.
     pub fn rolling(self, policy: RollingPolicy) -> Self {
         Self { policy, ..self }
     }
-    /// Sets the end of the files' names, such as `.csv`: of `A-Z a-z 0-9 . _ -`.
+    /// Sets the end of the files' names, such as `.csv`: at most 100 of the characters `A-Z a-z 0-9 . _ -`, none by default. Another
+    /// suffix fails the job at its start, and the job is not restarted.
     pub fn suffix(self, suffix: impl Into<String>) -> Self {
         Self { suffix: suffix.into(), ..self }
     }

@@ -39,7 +39,8 @@ enum Stepped {
 }
 type Slot = Arc<Mutex<Option<Result<Stepped, StoreError>>>>;
 
-/// Writes the parts of one subtask.
+/// The writer of a [`FileSink`](super::FileSink) in one subtask: encodes records on the task's thread and writes parts by I/O beside
+/// it. It takes no more records while a step is under way and two pieces wait.
 pub struct PartWriter<E> {
     uri: String,
     folder: Arc<dyn OutputFolder>,

@@ -31,7 +31,7 @@ const COMMIT: u32 = 0;
 const AGAIN: u32 = 1;
 const CHECK: u32 = 2;
 
-/// The outcome of committing a group.
+/// The outcome of committing the committables of a checkpoint.
 #[derive(Debug)]
 pub struct Outcome<C> {
     /// The committables that are to be committed again later.
@@ -55,9 +55,9 @@ impl<C> Outcome<C> {
 
 /// Commits the committables of one checkpoint: what [`Committer`] and [`GlobalCommitter`] have in common.
 pub trait CommitGroup<C>: Send + 'static {
-    /// True if everything waits for the final checkpoint.
+    /// True if nothing is committed before the job's final checkpoint is complete.
     const ONLY_AT_END: bool;
-    /// Commits the committables of the request.
+    /// Commits the committables of the request. The future runs beside the task and does not fail: its outcome names what is left.
     fn commit(&self, request: CommitRequest<Vec<C>>) -> BoxFuture<'static, Outcome<C>>;
     /// Returns the check of an announcement; `None` if announcements are not for this committer.
     fn check(&self, _announced: C) -> Option<BoxFuture<'static, Result<(), CommitError>>> {
@@ -65,9 +65,9 @@ pub trait CommitGroup<C>: Send + 'static {
     }
 }
 
-/// Commits each committable by itself.
+/// Commits each committable by itself with a [`Committer`], at most 64 at a time.
 pub struct EachAlone<K>(pub(super) K);
-/// Commits all committables of a checkpoint together.
+/// Commits all committables of a checkpoint together with a [`GlobalCommitter`].
 pub struct Together<K>(pub(super) K);
 
 impl<C: Record, K: Committer<C>> CommitGroup<C> for EachAlone<Arc<K>> {
@@ -110,7 +110,9 @@ impl<C: Record, K: GlobalCommitter<C>> CommitGroup<C> for Together<Arc<K>> {
 
 type Create<K> = Box<dyn FnMut(&OperatorContext) -> Result<K, BoxError> + Send>;
 
-/// Runs a [`Committer`] or [`GlobalCommitter`].
+/// Runs a [`Committer`] or [`GlobalCommitter`]: keeps committables in its snapshots until they are committed, and commits them when
+/// their checkpoint is complete. After a restore it takes no records before everything that the checkpoint held is committed.
+/// `sink.committer.retries` (10 by default) bounds the repetitions of a commit; beyond it the task fails.
 pub struct CommitterOperator<C, K> {
     create: Create<K>,
     /// Made when the task opens.

@@ -35,7 +35,7 @@ pub enum Prepared<C> {
     Announcement(C),
 }
 
-/// A sink that the operators of all subtasks share.
+/// A sink that the operators of all subtasks in a process share; locked only while a writer or committer is created.
 pub type Shared<S> = Arc<Mutex<S>>;
 
 /// Makes the task's failure of an error of a sink; a [`TaskError`] stays what it is.
@@ -54,10 +54,10 @@ pub(crate) fn commits<T, S: Sink<T>>() -> (bool, bool) {
     )
 }
 
-/// The operator of the committers of a sink.
+/// The operator that runs the [`Committer`] of a sink in each subtask.
 pub type CommitterOf<T, S> =
     CommitterOperator<<S as Sink<T>>::Committable, EachAlone<Arc<<S as Sink<T>>::Committer>>>;
-/// The operator of the global committer of a sink.
+/// The operator that runs the [`GlobalCommitter`] of a sink, in one subtask.
 pub type GlobalCommitterOf<T, S> =
     CommitterOperator<<S as Sink<T>>::Committable, Together<Arc<<S as Sink<T>>::GlobalCommitter>>>;
 

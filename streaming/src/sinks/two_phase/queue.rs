@@ -24,14 +24,14 @@ pub(super) struct Group<C> {
     /// True for the job's final checkpoint after the end of input.
     is_final: bool,
     pub(super) committables: Vec<C>,
-    /// How often committing it was tried in vain.
+    /// Number of times that committing it was tried in vain.
     pub(super) retries: u32,
 }
 
 /// The committables that are not committed.
 #[derive(Debug)]
 pub(in crate::sinks) struct Queue<C> {
-    /// Committables behind the last barrier.
+    /// Committables that came after the last barrier.
     current: Vec<C>,
     /// Those of checkpoints that are not complete, in ascending order.
     pending: VecDeque<Group<C>>,

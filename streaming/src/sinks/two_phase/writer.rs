@@ -17,7 +17,8 @@ const ANNOUNCE: u32 = u32::MAX;
 /// Receives the announcement of a writer.
 type Announced<C> = Arc<Mutex<Option<Result<Option<C>, BoxError>>>>;
 
-/// Runs the [`SinkWriter`] of one subtask. Emits the writer's committables.
+/// Runs the [`SinkWriter`] of one subtask. Emits the writer's announcement, and before each barrier and at the end of input the
+/// committables that the writer has prepared. A barrier waits for the announcement and while the writer flushes.
 pub struct SinkWriterOperator<T, S: Sink<T>> {
     sink: Shared<S>,
     /// Made when the task opens.
