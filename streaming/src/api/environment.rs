@@ -92,10 +92,12 @@ impl Environment {
     /// use streaming::{Environment, operators::BoxError};
     ///
     /// fn placed(env: &Environment) -> Result<(), BoxError> {
-    ///     env.set_name(format!("lines of {}", env.var("USER").unwrap_or_default()));
+    ///     env.set_name(format!("lines of {}", env.option("program.tenant").unwrap_or("all")));
     ///     env.set_max_parallelism(1_024);
     ///     env.set_option("execution.buffer-timeout.interval", "10 ms");
-    ///     env.set_slot_resources("large", ResourceProfile::default());
+    ///     for group in ["default", "large"] {
+    ///         env.set_slot_resources(group, ResourceProfile::default());
+    ///     }
     ///     env.socket_text("localhost:9999").map(|line| line.len() as u64).slot_sharing_group("large").print();
     ///     Ok(())
     /// }

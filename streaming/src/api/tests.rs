@@ -370,6 +370,8 @@ fn several_jobs_are_told_apart_by_name() {
     for way in ["flott run --job NAME", "FLOTT_PIPELINE_ENTRY=NAME"] {
         assert!(unnamed.contains(way), "{unnamed}");
     }
+    let none = build(&ProgramEntry::new(), inputs(1)).map(drop).unwrap_err().to_string();
+    assert!(none.starts_with("the program declares no job"), "{none}");
 }
 
 #[test]

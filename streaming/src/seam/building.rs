@@ -62,7 +62,7 @@ pub enum BuildProgramError {
         /// The path as the program gave it.
         path: String,
     },
-    /// The program has several jobs and none was named, or it has no job of the given name.
+    /// The program has no job at all or none of the given name, or it has several and none was named.
     #[error("{}", no_such_job(asked.as_deref(), known))]
     NoSuchJob {
         /// The job name that was given, if any.
@@ -70,12 +70,15 @@ pub enum BuildProgramError {
         /// The names of the program's jobs.
         known: Vec<String>,
     },
-    /// The graph cannot be run: a duplicate uid, no sink, a parallelism out of range and the like. The text says which.
+    /// The graph cannot be run: no source, a uid twice, a parallelism out of range and the like. The text says which.
     #[error("{0}")]
     Invalid(String),
 }
 
 fn no_such_job(asked: Option<&str>, known: &[String]) -> String {
+    if known.is_empty() {
+        return "the program declares no job: it needs `#[flott::main]` or `ProgramEntry::job`".to_owned();
+    }
     let known = known.join(", ");
     match asked {
         Some(asked) => format!("the program has no job '{asked}'; it has: {known}"),

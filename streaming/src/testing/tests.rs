@@ -156,6 +156,20 @@ fn the_clock_fires_timers_and_snapshots_hold_them() {
     assert!(keyed(|(key, _): &(u64, u64)| key, Sums).restore([vec![1, 2, 3]]).open().is_err());
 }
 
+#[test]
+fn no_timer_fires_behind_the_end_of_input() {
+    let mut test = keyed(|(key, _): &(u64, u64)| key, Sums).open().unwrap();
+    test.push((1, 5)).unwrap();
+    test.advance_clock_to(99).unwrap();
+    test.end_of_input().unwrap();
+    assert_eq!(test.output(), []);
+    // While the task waits for the final checkpoint.
+    test.advance_clock_to(1_000).unwrap();
+    assert_eq!(test.output(), []);
+    assert_eq!(test.state(&1), Some(&Some(5)));
+    test.close().unwrap();
+}
+
 /// Sends on what is not forbidden.
 #[derive(Clone)]
 struct Allowed;

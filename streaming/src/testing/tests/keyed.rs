@@ -177,7 +177,10 @@ fn every_kind_of_processing_time_window_is_fired_by_the_clock() {
         test.advance_clock_to(1_000).unwrap();
         test.push((1, 7)).unwrap();
         test.end_of_input().unwrap();
-        [seen, test.output()].concat()
+        let seen = [seen, test.output()].concat();
+        test.advance_clock_to(10_000).unwrap();
+        assert_eq!(test.output(), [], "behind the end of input");
+        seen
     }
     let window = |from, to, numbers: &[u64]| (1, from, to, numbers.to_vec());
     let tumbling = TumblingProcessingTimeWindows::of(ms(10));
