@@ -252,20 +252,7 @@ macro_rules! gateway {
                 None
             }
 
-            /// Makes up a message of a call, by the call's name; `None` if the gateway has no such
-            /// call.
-            #[doc(hidden)]
-            pub fn sample_by_name(
-                name: &str,
-                draw: $crate::sample::Draw<'_>,
-            ) -> Option<Vec<u8>> {
-                $(
-                    if name == <$call as $crate::Call>::NAME {
-                        return $crate::sample::message::<$call>(draw);
-                    }
-                )+
-                None
-            }
+            $crate::made_up_messages! { $($call),+ }
         }
 
         $(
@@ -277,4 +264,31 @@ macro_rules! gateway {
             }
         )+
     };
+}
+
+/// Adds the function of a gateway that makes up messages.
+#[cfg(any(test, feature = "testing"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! made_up_messages {
+    ($($call:ident),+) => {
+        /// Makes up a message of a call, by the call's name; `None` if the gateway has no such call.
+        #[doc(hidden)]
+        pub fn sample_by_name(name: &str, draw: $crate::sample::Draw<'_>) -> Option<Vec<u8>> {
+            $(
+                if name == <$call as $crate::Call>::NAME {
+                    return $crate::sample::message::<$call>(draw);
+                }
+            )+
+            None
+        }
+    };
+}
+
+/// Adds nothing: only tests make up messages.
+#[cfg(not(any(test, feature = "testing")))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! made_up_messages {
+    ($($call:ident),+) => {};
 }

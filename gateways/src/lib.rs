@@ -23,6 +23,7 @@ mod peers;
 mod pending;
 mod remote;
 mod rpc;
+#[cfg(any(test, feature = "testing"))]
 #[doc(hidden)]
 pub mod sample;
 mod scratch;

@@ -39,6 +39,7 @@ macro_rules! gateways {
 
         /// Makes up a message of a call and encodes it; `None` if there is no such call, or no
         /// made-up value is a valid message.
+        #[cfg(any(test, feature = "testing"))]
         #[doc(hidden)]
         pub fn sample_by_name(name: &str, draw: crate::sample::Draw<'_>) -> Option<Vec<u8>> {
             $(if <crate::$module::$gateway as crate::Gateway>::CALLS.contains(&name) {

@@ -238,6 +238,7 @@ impl RpcService {
     }
 
     /// Returns the number of other processes that are known: connected, being connected, or recently failed.
+    #[cfg(feature = "testing")]
     pub fn known_peers(&self) -> usize {
         self.0.peers.len()
     }

@@ -2,7 +2,7 @@
 
 use crate::{
     peers,
-    run::{Result, cargo, output, run},
+    run::{Beside, Result, cargo, output, run},
     tools, workspace, yarn,
 };
 use std::{
@@ -71,13 +71,19 @@ pub(crate) fn test() -> Result<()> {
     run(&mut cargo(&["build", "--workspace", "--bins", "--features", MUTANTS]))?;
     let mut tests = cargo(&["test", "--workspace", "--no-fail-fast", "--features", MUTANTS]);
     run(tests.env(PREBUILT, "1"))?;
+    // Their clocks are simulated, so they take the time in which the tests below wait for daemons.
+    let simulate = workspace::target_directory(&metadata).join("debug/simulate");
+    let seeds = ["--seeds", TEST_SEEDS];
+    let seeds = Beside::start(&simulate, &seeds, simulate.with_file_name("simulate-seeds.log"))?;
+    let mutants = ["--mutants", "--recorded"];
+    let log = simulate.with_file_name("simulate-mutants.log");
+    let mutants = Beside::start(&simulate, &mutants, log)?;
     against_a_kdc()?;
     flink_client()?;
     // The same selection: nothing is built again.
     yarn::suite::of(&yarn::suite::ALL, yarn::HADOOP)?;
-    let simulate = workspace::target_directory(&metadata).join("debug/simulate");
-    run(Command::new(&simulate).args(["--seeds", TEST_SEEDS]))?;
-    run(Command::new(&simulate).args(["--mutants", "--recorded"]))?;
+    seeds.end()?;
+    mutants.end()?;
     run(Command::new(simulate.with_file_name("chaos")).args(["--runs", TEST_CHAOS_RUNS]))
 }
 

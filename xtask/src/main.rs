@@ -24,9 +24,9 @@ const USAGE: &str = "usage: cargo xtask COMMAND
 
   verify [--only CHECK]...   every check, changing nothing: fmt, tidy, deps, options, clippy, docs, deny
   fix                        formats, applies clippy's suggestions, writes conf/REFERENCE.md
-  test                       looks for the programs that it needs and installs what is missing (as root, or by sudo) or
-                             names it; builds the programs that tests start, then runs every test, those of hadoop
-                             against clusters of its own
+  test                       as root: looks for the programs that it needs and installs what is missing, or names it;
+                             builds the programs that tests start, then runs every test, those of hadoop against
+                             clusters of its own
   flink-client               Flink's own REST client against a cluster; needs Maven and a JDK
   bench NAME [ARGS]          one benchmark; JSON lines on standard output
   bench throughput [ARGS]    [--against flink|renoir]... [--workload NAME]... [--pairs N] [--records N]

@@ -2,7 +2,9 @@
 
 use std::{
     error::Error,
-    process::{Command, Stdio},
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
     time::Duration,
 };
 
@@ -38,6 +40,46 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     match status.success() {
         true => Ok(()),
         false => Err(format!("`{shown}` ended with {status}").into()),
+    }
+}
+
+/// A command that runs with the lowest priority beside others. It is killed if it is dropped before its end.
+pub(crate) struct Beside {
+    shown: String,
+    child: Child,
+    output: PathBuf,
+}
+
+impl Beside {
+    /// Starts `program` by `nice`; what it prints goes to the file `output`.
+    pub(crate) fn start(program: &Path, args: &[&str], output: PathBuf) -> Result<Self> {
+        let mut command = Command::new("nice");
+        command.args(["-n", "19"]).arg(program).args(args);
+        let shown = shown(&command);
+        eprintln!("   $ {shown}   (beside what follows; it prints to {})", output.display());
+        let file = File::create(&output)?;
+        command.stdin(Stdio::null()).stderr(file.try_clone()?).stdout(file);
+        let child = command.spawn().map_err(|e| format!("{shown}: {e}"))?;
+        Ok(Self { shown, child, output })
+    }
+
+    /// Waits for the end and prints what the command has printed; an unsuccessful end is an error.
+    pub(crate) fn end(mut self) -> Result<()> {
+        eprintln!("   $ {}   (its end)", self.shown);
+        let status = self.child.wait()?;
+        eprint!("{}", String::from_utf8_lossy(&fs::read(&self.output)?));
+        match status.success() {
+            true => Ok(()),
+            false => Err(format!("`{}` ended with {status}", self.shown).into()),
+        }
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        // Both fail only if the child has ended, and has been waited for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 

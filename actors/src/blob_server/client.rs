@@ -10,12 +10,8 @@ use gateways::blob_server::{
 };
 use gateways::{CallError, FabricError};
 use model::{BlobKey, BlobKind, ContentHash, JobId};
-use std::path::Path;
-use storage::blobs::{BlobStore, BlobStoreError, hash_bytes, hash_file};
-use storage::objects::StoreError;
+use storage::blobs::{BlobStore, BlobStoreError, hash_bytes};
 use thiserror::Error;
-use tokio::fs::File;
-use tokio::io::AsyncReadExt as _;
 
 /// Chunks of one blob that are asked for at once.
 const READS_AT_ONCE: usize = 4;
@@ -69,45 +65,10 @@ impl BlobClient {
         Self { server }
     }
 
-    /// Sends a file in chunks of 1 MiB, unless the server has its content already with the same job
-    /// and lifetime. Reads the file twice: first to compute its hash. Calls `progress` after each
-    /// chunk with the bytes sent so far and in all; at once with both equal if nothing is sent.
-    /// Returns the blob's key.
+    /// Sends bytes in chunks of 1 MiB, unless the server has them already with the same job and lifetime. Returns the blob's key.
     ///
     /// # Errors
     /// A [`BlobClientError`]; the server drops what was sent after a minute.
-    pub async fn upload_file(
-        &self,
-        path: &Path,
-        job: Option<JobId>,
-        kind: BlobKind,
-        mut progress: impl FnMut(u64, u64),
-    ) -> Result<BlobKey, BlobClientError> {
-        let failed = |e| BlobStoreError::from(StoreError::from_io(path, &e));
-        let (hash, size) = hash_file(path).await.map_err(BlobStoreError::from)?;
-        if let Some(key) = self.find(job, kind, hash).await? {
-            progress(size, size);
-            return Ok(key);
-        }
-        let mut file = File::open(path).await.map_err(failed)?;
-        let upload = self.server.ask(OpenUpload { job, kind }).await?;
-        let mut offset = 0;
-        loop {
-            let mut bytes = Vec::with_capacity(CHUNK_BYTES_MAX);
-            let mut chunk = (&mut file).take(CHUNK_BYTES_MAX as u64);
-            chunk.read_to_end(&mut bytes).await.map_err(failed)?;
-            if bytes.is_empty() {
-                break;
-            }
-            let n = bytes.len() as u64;
-            self.server.ask(UploadChunk { upload, offset, bytes }).await?;
-            offset += n;
-            progress(offset, size);
-        }
-        Ok(self.server.ask(CloseUpload { upload, hash }).await?)
-    }
-
-    /// Sends bytes like [`BlobClient::upload_file`], unless the server has them already.
     pub async fn upload_bytes(
         &self,
         bytes: &[u8],

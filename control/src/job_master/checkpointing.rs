@@ -468,6 +468,7 @@ impl JobCore {
     }
 
     /// Returns the newest complete checkpoint, or the snapshot that the job was started from; `None` if there is neither.
+    #[cfg(test)]
     pub fn latest_checkpoint(&self) -> Option<&Arc<CheckpointMetadata>> {
         self.checkpoints.latest()
     }

@@ -85,6 +85,7 @@ impl FileElection {
     ///
     /// # Errors
     /// Returns the store's error if it cannot be read.
+    #[cfg(any(test, feature = "testing"))]
     pub async fn read_leader(&self) -> Result<Option<LeaderRecord>, StoreError> {
         Ok(self.inner.look().await?.map(|seen| seen.record))
     }
