@@ -62,7 +62,7 @@ impl ProgramChecker for UploadChecker {
 }
 
 /// Starts a program as a host of no job and asks for its description. The process ends with this
-/// future.
+/// future, also if the client whose request it serves has gone and the future is dropped.
 async fn describe(
     rpc: &RpcService,
     program: PathBuf,
@@ -84,6 +84,7 @@ async fn describe(
         output_mode: 0o600,
     };
     let host = launch::host(rpc, spec, DESCRIBED_WITHIN).await.map_err(|e| e.to_string())?;
+    let _guard = host.kill.on_drop();
     let gateway = rpc.gateway::<ProgramHostGateway>(&host.address.address, host.address.session);
     let answer = gateway.ask_within(DescribeProgram {}, DESCRIBED_WITHIN).await;
     gateway.tell(EndHost {});

@@ -54,6 +54,7 @@ tests!(
     a_host_that_is_told_to_end_ends_well,
     what_is_no_host_is_told_with_its_last_words,
     a_stack_overflow_at_the_start_is_told_by_its_signal,
+    a_launch_that_is_given_up_leaves_no_process,
     a_launch_without_descriptors_left_is_told_apart_and_leaves_none_open,
     nothing_of_the_parents_environment_reaches_the_host,
     another_data_key_fails_the_tasks_and_names_the_peer,
@@ -66,6 +67,12 @@ fn main() -> ExitCode {
     if std::env::var_os("DIE").is_some() {
         eprintln!("what a day");
         return ExitCode::from(7);
+    }
+    if let Some(file) = std::env::var_os("SILENT") {
+        std::fs::write(file, std::process::id().to_string()).unwrap();
+        loop {
+            std::thread::park();
+        }
     }
     if std::env::var_os("OVERFLOW").is_some() {
         return ExitCode::from(recurse(&[0; 4096]));
@@ -385,6 +392,33 @@ async fn a_stack_overflow_at_the_start_is_told_by_its_signal() {
     let error = launch::host(&cluster.rpc, overflowing, ANSWER_WITHIN).await.unwrap_err();
     let said = error.to_string();
     assert!(said.contains("SIGABRT") && said.contains("overflowed its stack"), "{said}");
+}
+
+async fn a_launch_that_is_given_up_leaves_no_process() {
+    let cluster = Cluster::start().await;
+    let file = cluster.tmp.path().join("pid");
+    let mut silent = spec(&cluster, std::env::current_exe().unwrap(), 905);
+    silent.env.insert("SILENT".to_owned(), file.display().to_string());
+    tokio::select! {
+        biased;
+        launched = launch::host(&cluster.rpc, silent, ANSWER_WITHIN) => panic!("{launched:?}"),
+        () = made(&file) => {}
+    }
+    let pid = soon("the process's id", async {
+        loop {
+            if let Ok(pid) = std::fs::read_to_string(&file).unwrap().parse() {
+                break pid;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    });
+    let pid = pid.await;
+    soon("its end", async {
+        while alive(pid) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
 }
 
 fn open_files() -> u64 {

@@ -78,6 +78,11 @@ impl Kill {
         }
     }
 
+    /// Returns a guard that kills the child when it is dropped, unless [`KillOnDrop::keep`] was called.
+    pub fn on_drop(&self) -> KillOnDrop {
+        KillOnDrop(Some(self.clone()))
+    }
+
     /// Blocks until the child ends, kills what is left of its process group, and reaps the child. Returns how the child ended. The
     /// process id cannot be reused before the reaping, which happens under the lock; [`Kill::kill`] does nothing afterwards.
     pub fn wait(&self, mut child: Child) -> ExitCause {
@@ -94,6 +99,25 @@ impl Kill {
             let _ = killpg(group, Signal::SIGKILL);
         }
         child.wait().map_or(ExitCause::Unknown, ExitCause::from)
+    }
+}
+
+/// Kills a child when it is dropped, so that a future which its caller gives up leaves no process behind.
+#[derive(Debug)]
+pub struct KillOnDrop(Option<Kill>);
+
+impl KillOnDrop {
+    /// Lets the child live on.
+    pub fn keep(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for KillOnDrop {
+    fn drop(&mut self) {
+        if let Some(kill) = &self.0 {
+            kill.kill();
+        }
     }
 }
 

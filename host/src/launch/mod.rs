@@ -9,7 +9,7 @@ mod exit;
 mod spawn;
 
 pub(crate) use exit::last_words_file;
-pub use exit::{ExitCause, Kill, last_words};
+pub use exit::{ExitCause, Kill, KillOnDrop, last_words};
 pub use spawn::{Launched, start};
 
 use crate::child::{
@@ -156,7 +156,8 @@ impl LaunchSpec {
 ///
 /// # Errors
 /// [`LaunchError::NotAProgram`] or [`LaunchError::Io`] if the child was not started or its socket not adopted, [`LaunchError::Ended`] if
-/// it ended before it answered, [`LaunchError::Silent`] if it did not answer in time. The child is killed in each case.
+/// it ended before it answered, [`LaunchError::Silent`] if it did not answer in time. The child is killed in each case, and if the
+/// caller drops the future.
 pub async fn host(
     rpc: &RpcService,
     spec: LaunchSpec,
@@ -165,6 +166,7 @@ pub async fn host(
     static CHILDREN: AtomicU64 = AtomicU64::new(0);
     let (job, session, stderr) = (spec.job_id, spec.session, spec.stderr.clone());
     let Launched { stream, pid, exited, kill } = start(spec).await?;
+    let guard = kill.on_drop();
     let number = CHILDREN.fetch_add(1, Ordering::Relaxed);
     let node = NodeAddress::new(format!("host:{pid}-{number}"));
     let address = EndpointAddress::new(node.clone(), ENDPOINT);
@@ -181,7 +183,6 @@ pub async fn host(
         .await;
     let adopted = adopted.unwrap_or_else(|_| Err(io::Error::other("the process is ending")));
     let peer = adopted.map_err(|source| {
-        kill.kill();
         let what = "cannot adopt the socket of the program host with the log";
         LaunchError::Io { what, path: stderr.clone(), source }
     })?;
@@ -202,10 +203,10 @@ pub async fn host(
         if let Ok(exit) = tokio::time::timeout(patience, exited.clone()).await {
             return Err(LaunchError::Ended { exit, log_tail: exit::log_tail(&stderr) });
         }
-        kill.kill();
         let (why, log_tail) = (error.to_string(), exit::log_tail(&stderr));
         return Err(LaunchError::Silent { within, why, log_tail });
     }
+    guard.keep();
     let exited = async move {
         let exit = exited.await;
         drop(peer);

@@ -349,8 +349,8 @@ where
             self.restore(&snapshot, context)?;
         }
         let first = self.timers.processing.first();
-        self.restored_due = !context.shared().restored_at_end
-            && first.is_some_and(|first| first <= clock(context));
+        self.restored_due =
+            !context.shared().restored_at_end && first.is_some_and(|first| first <= clock(context));
         self.wake_for_timers(context);
         self.function.open(context).map_err(|error| context.user_error(error))
     }

@@ -77,7 +77,8 @@ pub enum BuildProgramError {
 
 fn no_such_job(asked: Option<&str>, known: &[String]) -> String {
     if known.is_empty() {
-        return "the program declares no job: it needs `#[flott::main]` or `ProgramEntry::job`".to_owned();
+        return "the program declares no job: it needs `#[flott::main]` or `ProgramEntry::job`"
+            .to_owned();
     }
     let known = known.join(", ");
     match asked {
