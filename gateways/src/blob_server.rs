@@ -41,7 +41,8 @@ pub struct OpenUpload {
 pub struct UploadChunk {
     /// Id that [`OpenUpload`] was answered with.
     pub upload: UploadId,
-    /// Offset of these bytes; it must be the number of bytes that have arrived.
+    /// Offset in bytes of these bytes; it must be the number of bytes that have arrived, otherwise the chunk is refused
+    /// with [`BlobError::BadChunk`].
     pub offset: u64,
     /// Bytes to append, at most [`CHUNK_BYTES_MAX`].
     #[serde(with = "serde_bytes")]
@@ -54,7 +55,7 @@ pub struct UploadChunk {
 pub struct CloseUpload {
     /// Id that [`OpenUpload`] was answered with.
     pub upload: UploadId,
-    /// Hash that the whole content must have.
+    /// SHA-256 that the whole content must have; another content is refused with [`BlobError::WrongHash`] and dropped.
     pub hash: ContentHash,
 }
 
@@ -65,17 +66,18 @@ pub struct CloseUpload {
 pub struct HasBlob {
     /// Job that the blob belongs to; `None` for blobs of the cluster.
     pub job: Option<JobId>,
-    /// Content hash of the blob.
+    /// SHA-256 of the blob's content.
     pub hash: ContentHash,
 }
 
-/// Reads a part of a blob; answered with its bytes, fewer than `max` at the blob's end. Restarts the blob's expiry
-/// time; a transient blob that was read to its end expires within a minute.
+/// Reads a part of a blob; answered with its bytes, fewer than `max` at the blob's end. Restarts the blob's expiry time; a
+/// transient blob that was read to its end expires within a minute. [`BlobError::NotFound`] if the blob is missing,
+/// [`BlobError::Busy`] if too many calls wait.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReadBlob {
     /// Key of the blob to read.
     pub key: BlobKey,
-    /// Offset of the first byte to return.
+    /// Offset in bytes of the first byte to return, from 0; at or behind the blob's end the answer is empty.
     pub offset: u64,
     /// Maximum number of bytes to return; more than [`CHUNK_BYTES_MAX`] counts as that.
     pub max: u32,

@@ -45,7 +45,7 @@ pub struct SubmitJob {
 /// [`SubmitJob`]'s. The child becomes the job's JobManager-side program host. The job runs even if the caller has gone.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SubmitProgram {
-    /// The program and its inputs. `once` is empty: the build fills it.
+    /// The program and its inputs, which must be in the BlobServer under its hash. `once` is empty: the build fills it.
     pub program: model::ProgramRef,
     /// Job id given by the client; `None`: the Dispatcher draws one.
     pub job_id: Option<JobId>,
@@ -129,7 +129,7 @@ pub enum SubmitError {
 /// ended answers [`JobError::Terminated`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CancelJob {
-    /// Job that the call is about.
+    /// Job to cancel; [`JobError::NotFound`] if it is not known.
     pub job_id: JobId,
 }
 
@@ -137,9 +137,10 @@ pub struct CancelJob {
 /// cancels it when no beat comes in time.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ClientHeartbeat {
-    /// Job that the call is about.
+    /// Job that the client is attached to; [`JobError::NotFound`] if it is not known.
     pub job_id: JobId,
-    /// Milliseconds until the job is cancelled unless another beat comes; at most a day counts.
+    /// Milliseconds from the arrival of this beat until the job is cancelled unless another beat comes, which replaces the
+    /// deadline; 0 cancels at once, more than a day counts as a day.
     pub timeout_ms: u64,
 }
 
@@ -200,14 +201,16 @@ pub enum OperationState {
 )]
 pub struct OperationUnknown(pub TriggerId);
 
-/// Asks for the state of a job, running or ended. A job whose graph is being stored is `Initializing`.
+/// Client or REST → Dispatcher: asks for the state of a job, running or ended. A job whose graph is being stored is
+/// `Initializing`. [`JobError::NotFound`] if the job is neither running nor remembered.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestJobStatus {
     /// Job that the call is about.
     pub job_id: JobId,
 }
 
-/// Asks for the result of a job. The answer comes when the job has ended, or after `wait_ms` with its present state.
+/// Client or REST → Dispatcher: asks for the result of a job. The answer comes when the job has ended, or after `wait_ms`
+/// with its present state. [`JobError::NotFound`] if the job is neither running nor remembered.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestJobResult {
     /// Job that the call is about.
@@ -219,7 +222,7 @@ pub struct RequestJobResult {
 /// The result of a job that has ended, or its present state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobResult {
-    /// Job that the call is about.
+    /// Job that the result belongs to.
     pub job_id: JobId,
     /// Name of the job; not unique.
     pub name: String,
@@ -227,25 +230,30 @@ pub struct JobResult {
     pub status: JobStatus,
     /// Reason of the failure; `None` unless the job has failed.
     pub cause: Option<FailureCause>,
-    /// Milliseconds from the job's start to its end; for a running job, from its submission until now.
+    /// Milliseconds from the job's start to its end; for a job that has not ended, from its submission until now.
     pub runtime_ms: u64,
 }
 
-/// Asks for everything about one job that REST shows: from its JobMaster, or from the archive if it has ended.
+/// REST → Dispatcher: asks for everything about one job that REST shows: from its JobMaster, or from the archive if it has
+/// ended. Errors: [`JobError::NotFound`]; [`JobError::Unavailable`] while no JobMaster answers; [`JobError::DetailsGone`]
+/// if only the result is left.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestJobDetails {
     /// Job that the call is about.
     pub job_id: JobId,
 }
 
-/// Asks for the checkpoints of one job: from its JobMaster, or from the archived details if it has ended.
+/// REST → Dispatcher: asks for the report of one job's checkpoints: from its JobMaster, or from the archived details if it
+/// has ended. Errors: [`JobError::NotFound`] for an unknown job; [`JobError::Unavailable`] while no JobMaster answers;
+/// [`JobError::DetailsGone`] if the details of the ended job were lost or dropped.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestJobCheckpoints {
-    /// Job that the value belongs to.
+    /// Job whose checkpoints are reported.
     pub job_id: JobId,
 }
 
-/// Asks for all jobs, running and archived. A JobMaster that does not answer within 2 s shows as `Initializing`.
+/// REST → Dispatcher: asks for all jobs, running and archived. A JobMaster that does not answer within 2 s shows as
+/// `Initializing`. Changes nothing.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestJobsOverview {}
 
@@ -262,11 +270,11 @@ pub struct JobsOverview {
 /// One line of the list of jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobSummary {
-    /// Job that the call is about.
+    /// Id of the job in this line.
     pub job_id: JobId,
     /// Name of the job; not unique.
     pub name: String,
-    /// State of the job.
+    /// State of the job; `Initializing` if its JobMaster has not answered.
     pub status: JobStatus,
     /// Start in Unix milliseconds.
     pub start_ms: u64,
@@ -274,12 +282,12 @@ pub struct JobSummary {
     pub end_ms: Option<u64>,
     /// Time of the last change of the job's state, in Unix milliseconds.
     pub last_modification_ms: u64,
-    /// Number of subtasks by state.
+    /// Number of subtasks by state; states without a subtask may be missing.
     pub tasks: BTreeMap<model::ExecutionState, u32>,
 }
 
-/// Sends a request to a coordinator of a job, which is named by its operator; answered with the coordinator's answer.
-/// The job runs, or has finished and its host still serves the results that it collected.
+/// Client or REST → Dispatcher: sends a request to a coordinator of a job, which is named by its operator; answered with
+/// the coordinator's answer. The job runs, or has finished and its host still serves the results that it collected.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DeliverCoordinationRequest {
     /// Job that the call is about.

@@ -39,13 +39,14 @@ gateway! {
     EndHost => (), Never;
 }
 
-/// Runs the program's `build` and is answered with its graph (JobManager side; also `flott info`).
+/// ProgramHosts (JobManager side), `flott info` → program host: runs the program's `build`; answered with its graph, or
+/// with a [`BuildError`]. Runs no task.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BuildGraph {
     /// The program and its inputs. Where `once` is empty, `env.once` is evaluated and its values come
     /// back in the graph.
     pub program: ProgramRef,
-    /// The id that the graph gets.
+    /// The id that the graph gets; it has no influence on the graph's shape.
     pub job_id: JobId,
     /// Default parallelism, at least 1 (`parallelism.default`).
     pub parallelism: u32,
@@ -61,7 +62,7 @@ pub enum BuildError {
     /// `build` returned an error or panicked.
     #[error("the program's build failed: {0}")]
     Program(String),
-    /// The graph differs from the submitted one.
+    /// The graph that was rebuilt here has another fingerprint than the submitted one; the text names the first difference.
     #[error(
         "the program built another graph here than where it was submitted: {0} (it may depend only on its arguments, declared environment variables and env.once)"
     )]
@@ -86,10 +87,12 @@ pub enum BuildError {
     NoRoom(String),
 }
 
-/// A TaskManager's host prepares for tasks: binds its data port, keeps the graph's inputs.
+/// TaskExecutor → its program host: the host prepares for tasks: binds its data port and divides its memory. Answered with
+/// the data address; [`BuildError`] if no port of `data_ports` can be bound or the host serves another job. A repeated call
+/// only changes the host's share of the memory.
 #[derive(Clone, Serialize, Deserialize, derive_more::Debug)]
 pub struct StartHost {
-    /// Job that the value belongs to.
+    /// Job that the host serves; a host never serves a second one.
     pub job_id: JobId,
     /// Id of the cluster the host belongs to.
     pub cluster_id: ClusterId,
@@ -121,18 +124,19 @@ pub struct StartHost {
     pub heartbeat_timeout_ms: u64,
     /// Directory for temporary files of the host's tasks.
     pub tmp_dir: String,
-    /// `exchange.force-serialization` and other data plane options.
+    /// Options of the data plane by key, such as `exchange.force-serialization`.
     pub options: BTreeMap<String, String>,
 }
 
 /// Answer of a program host that has started.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HostStarted {
-    /// Address for data connections of other hosts.
+    /// Address to which other hosts of the job connect to exchange records.
     pub data_address: NodeAddress,
 }
 
-/// Starts tasks. Answered with those that can't run, each with the reason; the others report their states.
+/// TaskExecutor → program host: starts tasks. Answered with those that can't run, each with the reason; the others report
+/// their states. [`DeployError::Host`] before [`StartHost`] has been answered.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DeployToHost {
     /// The deployment that the JobMaster sent, without the tasks that the TaskExecutor refused.
@@ -142,21 +146,21 @@ pub struct DeployToHost {
     pub devices: BTreeMap<AllocationId, Devices>,
 }
 
-/// Asks a program host to cancel attempts; they report when they have ended.
+/// TaskExecutor → program host: cancels attempts; they report when they have ended. Unknown attempts are skipped.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CancelOnHost {
-    /// Execution attempts that the message concerns.
+    /// Execution attempts to cancel.
     pub attempts: Vec<ExecutionAttemptId>,
 }
 
-/// Tells a host that a slot was returned; tasks that still run in it are cancelled.
+/// TaskExecutor → program host: a slot was returned; tasks that still run in it are cancelled.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReleaseSlot {
-    /// Allocation of the slot concerned.
+    /// Allocation of the slot that was returned.
     pub allocation_id: AllocationId,
 }
 
-/// Has tasks with sources send the barrier of a checkpoint.
+/// TaskExecutor → program host: has tasks with sources send the barrier of a checkpoint.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TriggerOnHost {
     /// The attempts of tasks with sources.
@@ -165,7 +169,7 @@ pub struct TriggerOnHost {
     pub barrier: CheckpointBarrier,
 }
 
-/// Tells tasks how a checkpoint has ended.
+/// TaskExecutor → program host: tells tasks how a checkpoint has ended; sinks commit with a complete one.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NotifyOnHost {
     /// Attempts that are notified.
@@ -176,15 +180,15 @@ pub struct NotifyOnHost {
     pub complete: bool,
 }
 
-/// Asks every coordinator for its snapshot of a checkpoint, on the JobManager side. The answer
-/// comes when all snapshots are there.
+/// JobMaster → program host: asks every coordinator for its snapshot of a checkpoint, on the JobManager side. The answer
+/// comes when all snapshots are there; one failure fails the call.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SnapshotCoordinators {
     /// The number of the checkpoint that the snapshots are for.
     pub checkpoint: u64,
 }
 
-/// Tells the coordinators (JobManager side) that a checkpoint has ended.
+/// JobMaster → program host: tells the coordinators (JobManager side) that a checkpoint has ended.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CoordinatorsCheckpointEnded {
     /// The number of the checkpoint that has ended.
@@ -193,11 +197,13 @@ pub struct CoordinatorsCheckpointEnded {
     pub complete: bool,
 }
 
-/// Starts the coordinators of some operators anew for an execution graph (JobManager side). Former coordinators of
-/// these operators are dropped, and all that another JobMaster started.
+/// JobMaster → program host: starts the coordinators of some operators anew for an execution graph (JobManager side).
+/// Former coordinators of these operators are dropped, and all that another JobMaster started. Answered once all have
+/// started; [`BuildError::Differs`] if this host rebuilds another graph, and then none runs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct StartCoordinators {
-    /// The graph whose coordinators run. Rebuilt and compared if this host did not build it.
+    /// The graph whose coordinators run. If this host has not built it (the job or the fingerprint differs), the host runs
+    /// the program's `build` again and compares the fingerprints; another one is refused with [`BuildError::Differs`].
     pub graph: Arc<JobGraph>,
     /// The job's JobMaster: a coordinator that fails outside a call is reported to it (`CoordinatorFailed`).
     pub job_master: EndpointAddress,
@@ -216,43 +222,46 @@ pub struct StartCoordinators {
     pub options: BTreeMap<String, String>,
 }
 
-/// Carries an operator's event to its coordinator; answered with the coordinator's answer.
+/// JobMaster → program host: carries an operator's event to its coordinator (JobManager side); answered with the
+/// coordinator's answer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HandleOperatorEvent {
     /// Execution attempt that sends the message.
     pub attempt: ExecutionAttemptId,
-    /// Operator that the message concerns.
+    /// Operator whose coordinator gets the event.
     pub operator: OperatorId,
     /// Event in the operator's own encoding; the runtime does not read it.
     #[serde(with = "serde_bytes")]
     pub event: Vec<u8>,
 }
 
-/// Carries a client's request to a coordinator; answered with the coordinator's answer.
+/// JobMaster → program host: carries a client's request to a coordinator (JobManager side); answered with the coordinator's
+/// answer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HandleCoordinationRequest {
-    /// Operator that the message concerns.
+    /// Operator whose coordinator gets the request.
     pub operator: OperatorId,
     /// Request in the operator's own encoding; the runtime does not read it.
     #[serde(with = "serde_bytes")]
     pub request: Vec<u8>,
 }
 
-/// Tells the coordinators (JobManager side) that the job has ended; if it has finished, they publish (a collector
-/// completes its result). Answered once all have. An error with `finished` means that the job has not finished: it
-/// fails over.
+/// JobMaster → program host: tells the coordinators (JobManager side) that the job has ended; if it has finished, they
+/// publish (a collector completes its result). Answered once all have. An error with `finished` means that the job has not
+/// finished: it fails over.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct JobEnded {
     /// True if the job finished, false if it failed or was cancelled.
     pub finished: bool,
 }
 
-/// Tells a child process that its parent lives; sent from the parent's heartbeat lane. A host that does not hear it for
+/// Parent process → program host: the parent lives; sent from the parent's heartbeat lane. A host that does not hear it for
 /// 0.6 of `heartbeat.timeout` exits.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ParentAlive {}
 
-/// Asks for the description of the program. Of the user's code only `main` has run before; `build` is not called.
+/// Asks a program host for the description of the program, as for an uploaded one. Of the user's code only `main` has run
+/// before; `build` is not called.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DescribeProgram {}
 
@@ -263,6 +272,6 @@ pub struct ProgramDescription {
     pub jobs: Vec<String>,
 }
 
-/// Asks the host to cancel what runs and to exit.
+/// Parent process → program host: cancel what runs and exit. Answered at once.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct EndHost {}

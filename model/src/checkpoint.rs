@@ -142,7 +142,7 @@ pub struct OperatorSubtaskState {
 pub struct OperatorState {
     /// The operator's name, used in messages only; operators are matched by their [`OperatorId`].
     pub name: String,
-    /// Uid that the program gave the operator; `None` if it gave none.
+    /// Uid that the program gave the operator; `None` if it gave none, so that a changed program may not find the state.
     pub uid: Option<String>,
     /// The number of key groups that the operator's keyed state is divided into. A restore has to use the same number.
     pub max_parallelism: u32,
@@ -159,9 +159,9 @@ pub struct OperatorState {
 /// or a user refers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointMetadata {
-    /// The job that the checkpoint was taken of.
+    /// The job that the checkpoint was taken of; not necessarily the one that is restored from it.
     pub job_id: JobId,
-    /// The number of the checkpoint.
+    /// The number of the checkpoint within its job; grows with each checkpoint and savepoint.
     pub checkpoint: u64,
     /// The id of the execution graph that took the checkpoint. It differs between the JobMasters of a job, so that two of them
     /// never give objects the same name. 0 in metadata that was written before this field existed.
@@ -219,7 +219,7 @@ impl CheckpointMetadata {
 /// The entry of a job's log by which a new JobMaster finds the newest complete checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointPointer {
-    /// The number of the checkpoint.
+    /// The number of the checkpoint that the pointer names.
     pub checkpoint: u64,
     /// The name of the object with the [`CheckpointMetadata`], relative to the checkpoint directory.
     pub metadata: String,
