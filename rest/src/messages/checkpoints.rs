@@ -16,27 +16,27 @@ pub struct CheckpointingStatistics {
     pub history: Vec<CheckpointInfo>,
 }
 
-/// Numbers of checkpoints, savepoints included, since the JobMaster started.
+/// Numbers of checkpoints, savepoints included. They begin at 0 with each JobMaster, so a change of the leader resets them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointCountsInfo {
-    /// Number of times that subtasks were started from a checkpoint or savepoint.
+    /// Number of times that subtasks were started from a checkpoint or savepoint, at the job's start or after a failure.
     pub restored: u64,
     /// Number of checkpoints that were triggered: the sum of the other three.
     pub total: u64,
     /// Number of checkpoints in progress: 0 or 1.
     pub in_progress: u64,
-    /// Number of complete checkpoints.
+    /// Number of checkpoints and savepoints that became complete since the JobMaster started, those deleted since included.
     pub completed: u64,
-    /// Number of failed checkpoints.
+    /// Number of checkpoints and savepoints that failed since the JobMaster started.
     pub failed: u64,
 }
 
 /// The spread of one number over several checkpoints or subtasks; all 0 if there are none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SpreadInfo {
-    /// Smallest of the values.
+    /// Smallest of the values, in their unit; 0 if there are none.
     pub min: u64,
-    /// Largest of the values.
+    /// Largest of the values, in their unit; 0 if there are none.
     pub max: u64,
     /// Arithmetic mean of the values, rounded down.
     pub avg: u64,
@@ -57,7 +57,7 @@ pub struct SpreadInfo {
 pub struct CheckpointSummary {
     /// Bytes that were written; equal to `state_size`, because every checkpoint is whole.
     pub checkpointed_size: SpreadInfo,
-    /// Size of the state in bytes.
+    /// Size of the whole state in bytes, coordinators' state included.
     pub state_size: SpreadInfo,
     /// Milliseconds from the trigger to the completion.
     pub end_to_end_duration: SpreadInfo,
@@ -74,7 +74,7 @@ pub struct CheckpointSummary {
 pub struct LatestCheckpoints {
     /// Newest complete checkpoint that is not a savepoint.
     pub completed: Option<CheckpointInfo>,
-    /// Newest complete savepoint.
+    /// Newest complete savepoint, also of a stop.
     pub savepoint: Option<CheckpointInfo>,
     /// Newest failed checkpoint.
     pub failed: Option<CheckpointInfo>,
@@ -116,7 +116,8 @@ pub struct CheckpointInfo {
     pub latest_ack_timestamp: i64,
     /// Bytes written for this checkpoint; equal to `state_size`, because every checkpoint is whole.
     pub checkpointed_size: u64,
-    /// Size of the state in bytes.
+    /// Size of the whole state in bytes, coordinators' state included; while the checkpoint is in progress, as far as
+    /// acknowledged.
     pub state_size: u64,
     /// Milliseconds from the trigger to the completion or failure; while it is in progress, to the last acknowledgement; -1 if
     /// there was none.
@@ -153,7 +154,7 @@ pub struct CheckpointInfo {
 /// The part of one vertex in a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskCheckpointInfo {
-    /// Number of the checkpoint.
+    /// Number of the checkpoint that the part belongs to.
     pub id: u64,
     /// State of the whole checkpoint by Flink's name, such as `COMPLETED`.
     pub status: String,
@@ -192,9 +193,9 @@ pub struct VertexCheckpointInfo {
 /// Spreads over the subtasks of a vertex whose part of a checkpoint is present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VertexCheckpointSummary {
-    /// Bytes that were written; equal to `state_size`.
+    /// Bytes that a subtask has written; equal to `state_size`, because every checkpoint is whole.
     pub checkpointed_size: SpreadInfo,
-    /// Bytes of state.
+    /// Size of a subtask's whole state in bytes, not only of what changed since the checkpoint before.
     pub state_size: SpreadInfo,
     /// Milliseconds from the trigger to the acknowledgement; 0 for a part that was taken over.
     pub end_to_end_duration: SpreadInfo,
@@ -271,14 +272,17 @@ pub struct AcknowledgedInfo {
     pub aborted: bool,
 }
 
-/// The body of `POST /jobs/:jobid/checkpoints`, which may be empty.
+/// The body of `POST /jobs/:jobid/checkpoints`, which triggers a checkpoint of the job's own beside the periodic ones. It
+/// may be empty; malformed fields are refused with 400.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CheckpointBody {
     /// `CONFIGURED`, `FULL` or `INCREMENTAL`, as Flink's clients send it; all mean the same, as every checkpoint is whole.
+    /// Another text is refused with 400.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint_type: Option<String>,
-    /// The id for the operation, 32 hexadecimal digits; absent: one is drawn.
+    /// The id for the operation, 32 hexadecimal digits (otherwise 400); absent: the endpoint draws one and returns it. A
+    /// request with an id that is known already begins nothing new, so a client may repeat it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trigger_id: Option<String>,
 }
@@ -312,7 +316,7 @@ pub struct CheckpointConfigInfo {
     pub mode: String,
     /// Milliseconds between the triggers of two checkpoints; the largest signed number if there are no periodic ones.
     pub interval: i64,
-    /// Milliseconds after which an incomplete checkpoint is aborted.
+    /// Milliseconds from the trigger after which an incomplete checkpoint is aborted and counts as failed.
     pub timeout: i64,
     /// Minimum number of milliseconds between the end of a checkpoint and the next trigger.
     pub min_pause: i64,
@@ -324,7 +328,7 @@ pub struct CheckpointConfigInfo {
     pub checkpoint_storage: String,
     /// Always `false`: barriers never overtake records.
     pub unaligned_checkpoints: bool,
-    /// Number of failed checkpoints in a row that the job tolerates.
+    /// Number of failed checkpoints in a row that the job tolerates; the next one fails the job.
     pub tolerable_failed_checkpoints: u32,
     /// Always 0 (milliseconds): barriers never overtake records.
     pub aligned_checkpoint_timeout: i64,
@@ -332,54 +336,64 @@ pub struct CheckpointConfigInfo {
     pub checkpoints_after_tasks_finish: bool,
 }
 
-/// Tells whether checkpoints are kept or deleted at the end of the job.
+/// Tells whether the newest checkpoints are kept or deleted when the job ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExternalizationInfo {
-    /// True if checkpoints are kept when the job fails.
+    /// True if checkpoints are kept when the job fails; otherwise they are deleted.
     pub enabled: bool,
-    /// True if checkpoints are deleted when the job is cancelled.
+    /// True if checkpoints are deleted when the job is cancelled; otherwise they are kept.
     pub delete_on_cancellation: bool,
 }
 
-/// The body of `POST /jobs/:jobid/savepoints`, which may be empty.
+/// The body of `POST /jobs/:jobid/savepoints`, which triggers a savepoint. It may be empty; malformed fields are refused
+/// with 400.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SavepointBody {
-    /// The directory for the savepoint's folder; absent: the configured one.
+    /// The directory for the savepoint's folder, a URI or an absolute path; absent:
+    /// `execution.checkpointing.savepoint-dir`.
     #[serde(rename = "target-directory", default, skip_serializing_if = "Option::is_none")]
     pub target_directory: Option<String>,
-    /// True if the job is cancelled when the savepoint is complete; absent: false.
+    /// True if the job is cancelled when the savepoint is complete; absent: false. Refused with 403 where
+    /// `web.cancel.enable` is false.
     #[serde(rename = "cancel-job", default)]
     pub cancel_job: Option<bool>,
-    /// `CANONICAL` or `NATIVE`, as Flink's clients send it; both mean the one format that there is.
+    /// `CANONICAL` or `NATIVE` in this spelling, as Flink's clients send it; both mean the one format that there is, absent
+    /// does too. Another text is refused with 400.
     #[serde(rename = "formatType", default, skip_serializing_if = "Option::is_none")]
     pub format_type: Option<String>,
-    /// The id for the operation, 32 hexadecimal digits; absent: one is drawn.
+    /// The id for the operation, 32 hexadecimal digits (otherwise 400); absent: the endpoint draws one and returns it. A
+    /// request with an id that is known already begins nothing new, so a client may repeat it.
     #[serde(rename = "triggerId", default, skip_serializing_if = "Option::is_none")]
     pub trigger_id: Option<String>,
 }
 
-/// The body of `POST /jobs/:jobid/stop`, which may be empty.
+/// The body of `POST /jobs/:jobid/stop`, which ends the job with a savepoint. It may be empty; malformed fields are refused
+/// with 400.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StopBody {
-    /// The directory for the savepoint's folder; absent: the configured one.
+    /// The directory for the savepoint's folder, a URI or an absolute path; absent:
+    /// `execution.checkpointing.savepoint-dir`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_directory: Option<String>,
-    /// True if operators first emit what they hold, as at the end of the data; absent: false.
+    /// True if the sources first emit the final watermark and the end of their data, so that operators emit what they hold;
+    /// absent: false.
     #[serde(default)]
     pub drain: Option<bool>,
-    /// `CANONICAL` or `NATIVE`, as Flink's clients send it; both mean the one format that there is.
+    /// `CANONICAL` or `NATIVE` in this spelling, as Flink's clients send it; both mean the one format that there is, absent
+    /// does too. Another text is refused with 400.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format_type: Option<String>,
-    /// The id for the operation, 32 hexadecimal digits; absent: one is drawn.
+    /// The id for the operation, 32 hexadecimal digits (otherwise 400); absent: the endpoint draws one and returns it. A
+    /// request with an id that is known already begins nothing new, so a client may repeat it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trigger_id: Option<String>,
 }
 
-/// The body of `POST /savepoint-disposal`.
+/// The body of `POST /savepoint-disposal`, which deletes a savepoint with all its files.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct DisposalBody {
-    /// Path or URI of the savepoint's folder, which is to be deleted.
+    /// Path or URI of the savepoint's folder, which is to be deleted; empty: refused with 400.
     #[serde(rename = "savepoint-path")]
     pub savepoint_path: String,
 }
@@ -387,7 +401,7 @@ pub struct DisposalBody {
 /// The answer to a request that begins an operation, which goes on after the answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TriggerResponse {
-    /// The id of the operation, by which the client asks about it.
+    /// The id of the operation, 32 hexadecimal digits, by which the client asks how it goes.
     #[serde(rename = "request-id")]
     pub request_id: String,
 }

@@ -16,7 +16,7 @@ pub struct TaskManagers {
 pub struct TaskManagerInfo {
     /// Resource id of the TaskManager.
     pub id: String,
-    /// RPC address of its TaskExecutor.
+    /// RPC address of its TaskExecutor, `flott://host:port/task_executor`.
     pub path: String,
     /// Host name of the TaskExecutor's node.
     pub host: String,
@@ -30,7 +30,7 @@ pub struct TaskManagerInfo {
     pub time_since_last_heartbeat: u64,
     /// Number of slots, free or not.
     pub slots_number: u32,
-    /// Number of slots that are free.
+    /// Number of slots that are free, also on a blocked node.
     pub free_slots: u32,
     /// Resources of the whole TaskManager.
     pub total_resource: ResourceInfo,
@@ -38,7 +38,7 @@ pub struct TaskManagerInfo {
     pub free_resource: ResourceInfo,
     /// Hardware of the machine the TaskManager runs on.
     pub hardware: HardwareInfo,
-    /// Memory of the TaskManager by part.
+    /// Configured memory of the TaskManager by part, in bytes.
     pub memory_configuration: MemoryConfiguration,
     /// True if the TaskManager's node is blocked, so that it gets no new slots; absent if false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -164,12 +164,12 @@ pub struct MemoryConfiguration {
     pub total_process_memory: u64,
 }
 
-/// A slot of a TaskManager that a job has.
+/// A slot of a TaskManager that a job has; free slots are not listed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SlotInfo {
-    /// Id of the job that has the slot, 32 hexadecimal digits.
+    /// Id of the job that has the slot, 32 lower-case hexadecimal digits.
     pub job_id: String,
-    /// Resources of the slot.
+    /// Resources of the slot; memory in MiB.
     pub resource: ResourceInfo,
 }
