@@ -18,7 +18,7 @@ messages! {
         optional int64 cluster_timestamp = 2;
     }
 
-    /// The ResourceManager's report of an application.
+    /// The ResourceManager's report of an application: its state, its ApplicationMaster, and the resources that it uses.
     pub struct ApplicationReport () {
         /// The application's id.
         optional message<ApplicationId> application_id = 1;
@@ -32,7 +32,8 @@ messages! {
         optional string host = 5;
         /// The ApplicationMaster's RPC port, as registered; -1 before.
         optional int32 rpc_port = 6;
-        /// The token with which clients call the ApplicationMaster; on secure clusters only.
+        /// The token with which clients call the ApplicationMaster; on secure clusters only, and for users who may view the
+        /// application.
         optional message<TokenProto> client_to_am_token = 7;
         /// A [`YarnApplicationState`], as the ResourceManager sees it.
         optional enumeration(YarnApplicationState) state = 8;
@@ -111,7 +112,7 @@ messages! {
         repeated message<StringLongMap> application_preempted_resource_usage_map = 13;
     }
 
-    /// An entry of an application's time-outs.
+    /// An entry of an application's time-outs, in its report.
     pub struct AppTimeoutsMap (Eq) {
         /// An [`ApplicationTimeoutType`]: the kind of time-out that the entry is about.
         optional enumeration(ApplicationTimeoutType) application_timeout_type = 1;
@@ -119,7 +120,7 @@ messages! {
         optional message<ApplicationTimeout> application_timeout = 2;
     }
 
-    /// A time-out of an application.
+    /// A time-out of an application, after which YARN kills it.
     pub struct ApplicationTimeout (Eq) {
         /// An [`ApplicationTimeoutType`]: the kind of time-out that this is.
         required enumeration(ApplicationTimeoutType) application_timeout_type = 1;
@@ -129,7 +130,8 @@ messages! {
         optional int64 remaining_time = 3;
     }
 
-    /// All that the ResourceManager needs to start an application.
+    /// The description of an application that a client submits: all that the ResourceManager needs to start its
+    /// ApplicationMaster.
     pub struct ApplicationSubmissionContext (Eq) {
         /// The id that [`YarnClient::new_application`](crate::yarn::YarnClient::new_application) gave.
         optional message<ApplicationId> application_id = 1;
@@ -174,7 +176,7 @@ messages! {
         repeated message<StringStringMap> application_scheduling_properties = 19;
     }
 
-    /// The users and groups who may access an application besides its owner.
+    /// One permission for an application, and the users and groups that have it besides the application's owner.
     pub struct ApplicationAclMap (Eq) {
         /// An [`ApplicationAccessType`]: the permission that `acl` grants.
         optional enumeration(ApplicationAccessType) access_type = 1;
@@ -201,7 +203,7 @@ messages! {
         optional string log_aggregation_policy_parameters = 6;
     }
 
-    /// An entry of the time-outs that an application is submitted with, in seconds.
+    /// An entry of the time-outs that an application is submitted with.
     pub struct ApplicationTimeoutMap (Eq) {
         /// An [`ApplicationTimeoutType`]: the kind of time-out to be set.
         optional enumeration(ApplicationTimeoutType) application_timeout_type = 1;
@@ -209,7 +211,7 @@ messages! {
         optional int64 timeout = 2;
     }
 
-    /// How many NodeManagers there are, by state.
+    /// The numbers of NodeManagers by state.
     pub struct YarnClusterMetrics (Eq) {
         /// Number of registered nodes: active, unhealthy, or on their way out of service.
         optional int32 num_node_managers = 1;
@@ -229,7 +231,7 @@ messages! {
         optional int32 num_shutdown_nms = 8;
     }
 
-    /// The ResourceManager's report of an attempt.
+    /// The ResourceManager's report of one attempt to run an application.
     pub struct ApplicationAttemptReport (Eq) {
         /// The attempt's id.
         optional message<ApplicationAttemptId> application_attempt_id = 1;
@@ -253,7 +255,7 @@ messages! {
         optional int64 finish_time = 10;
     }
 
-    /// An entry of time-outs to be changed: absolute times in ISO 8601.
+    /// An entry of an application's time-outs to be changed, with the absolute time in ISO 8601.
     pub struct ApplicationUpdateTimeoutMap (Eq) {
         /// An [`ApplicationTimeoutType`]: the kind of time-out to be changed.
         optional enumeration(ApplicationTimeoutType) application_timeout_type = 1;
@@ -284,7 +286,7 @@ enumerations! {
         Killed = 8,
     }
 
-    /// An application's own verdict on how it ended.
+    /// An application's own verdict on how it ended, which its ApplicationMaster sends when it unregisters.
     pub enum FinalApplicationStatus {
         /// The application has said nothing, or has not ended.
         Undefined = 0,
@@ -298,7 +300,7 @@ enumerations! {
         Ended = 4,
     }
 
-    /// How far the logs of an application are collected.
+    /// The progress of the collection of an application's logs.
     pub enum LogAggregationStatus {
         /// The cluster does not collect logs.
         Disabled = 1,
@@ -322,7 +324,7 @@ enumerations! {
         Lifetime = 1,
     }
 
-    /// A permission for an application.
+    /// A permission for an application, beside those of its owner and of administrators.
     pub enum ApplicationAccessType {
         /// The permission to see the application's reports, pages and logs.
         ViewApp = 1,
@@ -330,7 +332,7 @@ enumerations! {
         ModifyApp = 2,
     }
 
-    /// The applications that a listing has.
+    /// The applications that a listing includes.
     pub enum ApplicationsRequestScope {
         /// Everybody's applications; details that the user may not see are left out of the reports.
         All = 0,
@@ -340,7 +342,7 @@ enumerations! {
         Own = 2,
     }
 
-    /// The state of an attempt.
+    /// The state of an attempt to run an application, as the ResourceManager sees it.
     pub enum YarnApplicationAttemptState {
         /// The attempt has been made.
         New = 1,

@@ -3,7 +3,7 @@
 use crate::proto::{enumerations, messages};
 
 messages! {
-    /// An application: the ResourceManager's start time and a number. Shown as `application_1570379089091_0019`.
+    /// The id of an application: the ResourceManager's start time and a number. Shown as `application_1570379089091_0019`.
     pub struct ApplicationId (Copy, Eq, PartialOrd, Ord, Hash) {
         /// Number of the application since `cluster_timestamp`, from 1.
         optional int32 id = 1;
@@ -11,7 +11,7 @@ messages! {
         optional int64 cluster_timestamp = 2;
     }
 
-    /// An amount of resources.
+    /// An amount of resources: memory, cores and further types, as a container has or a request asks for.
     pub struct Resource (Eq) {
         /// Memory in mebibytes.
         optional int64 memory = 1;
@@ -21,7 +21,7 @@ messages! {
         repeated message<ResourceInformation> resource_value_map = 3;
     }
 
-    /// An amount of one resource type.
+    /// An amount of one resource type, within a [`Resource`].
     pub struct ResourceInformation (Eq) {
         /// The type's name: `memory-mb`, `vcores`, `yarn.io/gpu`.
         required string key = 1;
@@ -53,7 +53,7 @@ messages! {
         required int64 value = 2;
     }
 
-    /// One of an application's attempts, numbered from 1.
+    /// The id of one attempt to run an application; attempts are numbered from 1.
     pub struct ApplicationAttemptId (Copy, Eq, PartialOrd, Ord, Hash) {
         /// The application that the attempt belongs to.
         optional message<ApplicationId> application_id = 1;
@@ -67,7 +67,7 @@ messages! {
         optional int32 priority = 1;
     }
 
-    /// The measured use of a node, or of its containers.
+    /// The measured use of a node, or of all its containers together.
     pub struct ResourceUtilization () {
         /// Physical memory in mebibytes.
         optional int32 pmem = 1;
@@ -87,7 +87,7 @@ messages! {
         required float value = 2;
     }
 
-    /// A container of an attempt. Shown as `container_e01_1570379089091_0019_01_000002`.
+    /// The id of a container. Shown as `container_e01_1570379089091_0019_01_000002`.
     pub struct ContainerId (Copy, Eq, PartialOrd, Ord, Hash) {
         /// Not set by YARN: the attempt holds it.
         optional message<ApplicationId> app_id = 1;
@@ -124,13 +124,13 @@ messages! {
 }
 
 enumerations! {
-    /// The kind of quantity that a resource type counts.
+    /// The kind of quantity that a resource type measures.
     pub enum ResourceTypes {
         /// It can be counted and split, as memory can.
         Countable = 0,
     }
 
-    /// Whether a container may be preempted by others on its node.
+    /// The execution type of a container: whether the container may be queued or stopped in favour of others on its node.
     pub enum ExecutionType {
         /// The container starts at once on resources of its own.
         Guaranteed = 1,

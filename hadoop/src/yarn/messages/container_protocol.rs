@@ -14,7 +14,7 @@ messages! {
         repeated message<StartContainerRequest> start_container_request = 1;
     }
 
-    /// One container to be started.
+    /// One container that an ApplicationMaster has a node start.
     pub struct StartContainerRequest (Eq) {
         /// The command, files, environment and tokens with which the container is started.
         optional message<ContainerLaunchContext> container_launch_context = 1;
@@ -32,7 +32,7 @@ messages! {
         repeated message<ContainerExceptionMap> failed_requests = 3;
     }
 
-    /// The failure of a request about one container.
+    /// The failure of a request about one of several containers.
     pub struct ContainerExceptionMap (Eq) {
         /// The container that the request failed for.
         optional message<ContainerId> container_id = 1;
@@ -40,7 +40,7 @@ messages! {
         optional message<SerializedException> exception = 2;
     }
 
-    /// A Java exception inside a response.
+    /// A Java exception inside a response, as text.
     pub struct SerializedException (Eq) {
         /// The exception's message.
         optional string message = 1;
@@ -72,7 +72,7 @@ messages! {
         repeated message<ContainerId> container_id = 1;
     }
 
-    /// The response to `getContainerStatuses`: the states, and the containers without one.
+    /// The response to `getContainerStatuses`: the states of the known containers, and the containers without one.
     pub struct GetContainerStatusesResponse (Eq) {
         /// The answers for those containers that the node knows, in no order.
         repeated message<ContainerStatus> status = 1;
@@ -86,7 +86,7 @@ messages! {
         repeated message<TokenProto> increase_containers = 1;
     }
 
-    /// The response to `increaseContainersResource`: the containers with and without success.
+    /// The response to `increaseContainersResource`: the containers whose size was increased, and those whose size was not.
     pub struct IncreaseContainersResourceResponse (Eq) {
         /// Containers whose size was increased.
         repeated message<ContainerId> succeeded_requests = 1;
@@ -100,7 +100,7 @@ messages! {
         repeated message<TokenProto> update_container_token = 1;
     }
 
-    /// The response to `updateContainer`: the containers with and without success.
+    /// The response to `updateContainer`: the containers that were updated, and those that were not.
     pub struct ContainerUpdateResponse (Eq) {
         /// Containers that were updated.
         repeated message<ContainerId> succeeded_requests = 1;
@@ -156,7 +156,7 @@ messages! {
         repeated message<ContainerExceptionMap> failed_requests = 2;
     }
 
-    /// The progress of fetching a container's files.
+    /// The progress of a node in fetching the files of one container.
     pub struct ContainerLocalizationStatuses (Eq) {
         /// The container that the files are for.
         optional message<ContainerId> container_id = 1;
@@ -164,7 +164,7 @@ messages! {
         repeated message<LocalizationStatus> localization_statuses = 2;
     }
 
-    /// The progress of fetching one file.
+    /// The progress of a node in fetching one file.
     pub struct LocalizationStatus (Eq) {
         /// The name that the file has in the container.
         optional string resource_key = 1;
@@ -176,7 +176,7 @@ messages! {
 }
 
 enumerations! {
-    /// The signal for a container.
+    /// The signal that a node sends to a container's program.
     pub enum SignalContainerCommand {
         /// `SIGQUIT`: a JVM writes its threads to its standard output; other programs end.
         OutputThreadDump = 1,
@@ -186,7 +186,7 @@ enumerations! {
         ForcefulShutdown = 3,
     }
 
-    /// The progress of fetching one file.
+    /// The state of a file that a node fetches for a container.
     pub enum LocalizationState {
         /// The file has yet to be fetched, or is being fetched.
         Pending = 1,

@@ -7,7 +7,8 @@ use crate::proto::{enumerations, messages};
 use crate::tokens::TokenProto;
 
 messages! {
-    /// How a container is started. Its `Debug` shows neither tokens nor values of the environment.
+    /// The command, files, environment and tokens with which a node starts a container. Its `Debug` shows neither tokens
+    /// nor values of the environment.
     #[prost(skip_debug)]
     pub struct ContainerLaunchContext (Eq) {
         /// The files that the node fetches before the container starts.
@@ -38,7 +39,7 @@ messages! {
         optional message<LocalResource> value = 2;
     }
 
-    /// A file that a node fetches for a container.
+    /// A file that a node fetches for a container; the node keeps it and may share it with other containers.
     pub struct LocalResource (Eq) {
         /// The file's address on a file system that nodes can read.
         optional message<Url> resource = 1;
@@ -56,7 +57,7 @@ messages! {
         optional bool should_be_uploaded_to_shared_cache = 7;
     }
 
-    /// The address of a file.
+    /// The address of a file on a file system that nodes can read, in its parts.
     pub struct Url (Eq) {
         /// The scheme, such as `hdfs`.
         optional string scheme = 1;
@@ -79,7 +80,8 @@ messages! {
         optional bytes value = 2;
     }
 
-    /// The rule by which a node starts a container again by itself.
+    /// The rule by which a node starts a container's program again by itself, without telling the ApplicationMaster of the
+    /// failure.
     pub struct ContainerRetryContext (Eq) {
         /// A [`ContainerRetryPolicy`]: the ends after which it is started again.
         optional enumeration(ContainerRetryPolicy) retry_policy = 1 [default = "NeverRetry"];
@@ -93,7 +95,7 @@ messages! {
         optional int64 failures_validity_interval = 5 [default = "-1"];
     }
 
-    /// The ResourceManager's report of a container.
+    /// The ResourceManager's report of a container, for clients.
     pub struct ContainerReport (Eq) {
         /// The container's id.
         optional message<ContainerId> container_id = 1;
@@ -123,7 +125,8 @@ messages! {
         optional string exposed_ports = 13;
     }
 
-    /// A container that was granted.
+    /// A container that the ResourceManager has granted to an ApplicationMaster, which starts it on its node; not started
+    /// before its token expires, it is lost.
     pub struct Container (Eq) {
         /// The container's id.
         optional message<ContainerId> id = 1;
@@ -150,7 +153,8 @@ messages! {
         optional string exposed_ports = 11;
     }
 
-    /// The state of a container, or its end.
+    /// The state of a container, or its end: a node reports it when asked, the ResourceManager once the container has
+    /// ended.
     pub struct ContainerStatus (Eq) {
         /// The container's id.
         optional message<ContainerId> container_id = 1;
@@ -183,7 +187,7 @@ enumerations! {
         Pattern = 3,
     }
 
-    /// The applications that share a fetched file.
+    /// The containers that share a node's copy of a fetched file.
     pub enum LocalResourceVisibility {
         /// Everybody on the node shares the file, which must be readable by everybody.
         Public = 1,
@@ -193,7 +197,7 @@ enumerations! {
         Application = 3,
     }
 
-    /// The ends after which a container is started again.
+    /// The ends of a container's program after which its node starts it again.
     pub enum ContainerRetryPolicy {
         /// No end: each is final.
         NeverRetry = 0,
@@ -214,7 +218,7 @@ enumerations! {
         Complete = 3,
     }
 
-    /// The state of a container on its node.
+    /// The state of a container on its node, finer than [`ContainerState`].
     pub enum ContainerSubState {
         /// The container waits, or its files are being fetched.
         Scheduled = 1,

@@ -7,7 +7,7 @@ use super::nodes::NodeId;
 use crate::proto::messages;
 
 messages! {
-    /// The identifier inside an NMToken.
+    /// The identifier inside an NMToken: the attempt that may use a node's container service.
     pub struct NmTokenIdentifier (Eq) {
         /// The attempt that the token was issued to.
         optional message<ApplicationAttemptId> app_attempt_id = 1;
@@ -19,7 +19,7 @@ messages! {
         optional int32 key_id = 4 [default = "-1"];
     }
 
-    /// The identifier inside an AMRMToken.
+    /// The identifier inside an AMRMToken: the attempt whose ApplicationMaster may use the scheduler.
     pub struct AmRmTokenIdentifier (Eq) {
         /// The attempt that the token was issued to.
         optional message<ApplicationAttemptId> app_attempt_id = 1;

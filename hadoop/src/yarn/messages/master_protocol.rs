@@ -11,8 +11,8 @@ use crate::proto::{enumerations, messages};
 use crate::tokens::TokenProto;
 
 messages! {
-    /// The number of containers of a size that are wanted in one place: an absolute total per priority, place, size and
-    /// allocation id, not an increment.
+    /// An ApplicationMaster's request for containers of a size in one place, sent with `allocate`: an absolute total per
+    /// priority, place, size and allocation id, not an increment.
     pub struct ResourceRequest (Eq) {
         /// The priority within the application: lower numbers are served first.
         optional message<Priority> priority = 1;
@@ -32,7 +32,7 @@ messages! {
         optional int64 allocation_request_id = 8 [default = "-1"];
     }
 
-    /// A request for an execution type.
+    /// The execution type that an ApplicationMaster asks for in a request for containers.
     pub struct ExecutionTypeRequest (Eq) {
         /// The preferred [`ExecutionType`] of the containers.
         optional enumeration(ExecutionType) execution_type = 1 [default = "Guaranteed"];
@@ -40,8 +40,9 @@ messages! {
         optional bool enforce_execution_type = 2 [default = "false"];
     }
 
-    /// The request of `registerApplicationMaster`, which registers an ApplicationMaster; its application is running
-    /// from then on.
+    /// The request of `registerApplicationMaster`, by which an ApplicationMaster registers itself at the ResourceManager;
+    /// its application is running from then on. Registering an attempt again is an exception, except after
+    /// [`AmCommand::Resync`].
     pub struct RegisterApplicationMasterRequest (Eq) {
         /// The host at which the application's clients reach the ApplicationMaster.
         optional string host = 1;
@@ -77,7 +78,8 @@ messages! {
         repeated message<ResourceTypeInfo> resource_types = 9;
     }
 
-    /// The token for one node's container service. The ResourceManager sends it once per node and attempt: keep it.
+    /// The token for one node's container service, which an ApplicationMaster needs to start containers there. The
+    /// ResourceManager sends it once per node and attempt: keep it.
     pub struct NmToken (Eq) {
         /// The node whose container service accepts the token.
         optional message<NodeId> node_id = 1;
@@ -96,7 +98,7 @@ messages! {
         optional enumeration(FinalApplicationStatus) final_status = 3;
     }
 
-    /// The response to `finishApplicationMaster`: whether it is done.
+    /// The response to `finishApplicationMaster`: tells whether the application is unregistered.
     pub struct FinishApplicationMasterResponse (Eq) {
         /// True once the application is unregistered; until then the request is to be repeated.
         optional bool is_unregistered = 1 [default = "false"];
@@ -123,7 +125,8 @@ messages! {
         optional string tracking_url = 11;
     }
 
-    /// Hosts and racks to avoid from now on, and not to avoid any more.
+    /// An ApplicationMaster's changes of the hosts and racks on which it wants no containers; sent with `allocate`. The
+    /// ResourceManager keeps the set that results.
     pub struct ResourceBlacklistRequest (Eq) {
         /// Hosts and racks to avoid from now on.
         repeated string blacklist_additions = 1;
@@ -131,9 +134,10 @@ messages! {
         repeated string blacklist_removals = 2;
     }
 
-    /// A running container that is to become larger, smaller, guaranteed or opportunistic.
+    /// An ApplicationMaster's request, sent with `allocate`, that a running container of its become larger, smaller,
+    /// guaranteed or opportunistic. The answer is an [`UpdatedContainer`] or an [`UpdateContainerError`].
     pub struct UpdateContainerRequest (Eq) {
-        /// The current [`Container::version`].
+        /// The current [`Container::version`]; with an older one the request is refused.
         required int32 container_version = 1;
         /// The running container that is to change.
         required message<ContainerId> container_id = 2;
@@ -145,9 +149,10 @@ messages! {
         optional enumeration(ExecutionType) execution_type = 5;
     }
 
-    /// The response to `allocate`: what has happened since the last one.
+    /// The response to `allocate`: what has happened to the application since the last response, as the ResourceManager
+    /// reports it. Each event comes once.
     pub struct AllocateResponse () {
-        /// An [`AmCommand`]; mostly not set.
+        /// An [`AmCommand`], which the ApplicationMaster must obey; mostly not set.
         optional enumeration(AmCommand) am_command = 1;
         /// The `response_id` of the next request.
         optional int32 response_id = 2;
@@ -183,7 +188,8 @@ messages! {
         optional message<EnhancedHeadroom> enhanced_headroom = 19;
     }
 
-    /// Containers that will be taken away, and ones that could be given back instead.
+    /// The ResourceManager's warning to an ApplicationMaster: containers that will be taken away, and ones that could be
+    /// given back instead.
     pub struct PreemptionMessage (Eq) {
         /// The containers that are taken whatever the application does.
         optional message<StrictPreemptionContract> strict_contract = 1;
@@ -191,19 +197,19 @@ messages! {
         optional message<PreemptionContract> contract = 2;
     }
 
-    /// Containers that will be taken away whatever is done.
+    /// Containers that the ResourceManager will take away whatever the ApplicationMaster does.
     pub struct StrictPreemptionContract (Eq) {
         /// All containers that will be taken.
         repeated message<PreemptionContainer> container = 1;
     }
 
-    /// A container in a preemption message.
+    /// A container that a preemption message names.
     pub struct PreemptionContainer (Eq) {
         /// Id of a container that is to be given back.
         optional message<ContainerId> id = 1;
     }
 
-    /// Resources to be given back, and the containers that are taken otherwise.
+    /// Resources that an ApplicationMaster should give back, and the containers that the ResourceManager takes otherwise.
     pub struct PreemptionContract (Eq) {
         /// The amounts to be given back; containers of any number and place may be released for it.
         repeated message<PreemptionResourceRequest> resource = 1;
@@ -211,13 +217,13 @@ messages! {
         repeated message<PreemptionContainer> container = 2;
     }
 
-    /// Resources to be given back.
+    /// Resources of one size that an ApplicationMaster should give back.
     pub struct PreemptionResourceRequest (Eq) {
         /// The size of the containers to be given back, and their number.
         optional message<ResourceRequest> resource = 1;
     }
 
-    /// The address of the application's timeline collector.
+    /// The address of the application's timeline collector, to which an ApplicationMaster may send events.
     pub struct CollectorInfo (Eq) {
         /// Address of the collector, as `host:port`.
         optional string collector_addr = 1;
@@ -225,7 +231,8 @@ messages! {
         optional message<TokenProto> collector_token = 2;
     }
 
-    /// A change of a container that was refused.
+    /// The ResourceManager's refusal of an [`UpdateContainerRequest`], in the response to `allocate`; the container stays
+    /// as it is.
     pub struct UpdateContainerError (Eq) {
         /// The reason, such as `INCORRECT_CONTAINER_VERSION_ERROR`.
         optional string reason = 1;
@@ -235,15 +242,18 @@ messages! {
         optional int32 current_container_version = 3;
     }
 
-    /// A container that has changed.
+    /// A change of a container's size or execution type that the ResourceManager has granted to an
+    /// [`UpdateContainerRequest`], in the response to `allocate`. The ApplicationMaster passes the container's new token to
+    /// its node (`updateContainer`), which makes the change.
     pub struct UpdatedContainer (Eq) {
         /// A [`ContainerUpdateType`]: the change that was made.
         required enumeration(ContainerUpdateType) update_type = 1;
-        /// The container as it is now, with a new token.
+        /// The container as it becomes: its new size or type, a version higher by 1, and the new token.
         required message<Container> container = 2;
     }
 
-    /// The load of the cluster, for proxies that choose between the clusters of a federation.
+    /// The load of the cluster, in the response to `allocate`, for proxies that choose between the clusters of a
+    /// federation.
     pub struct EnhancedHeadroom (Eq) {
         /// Number of containers that wait in the cluster.
         optional int32 total_pending_count = 1;
@@ -253,7 +263,7 @@ messages! {
 }
 
 enumerations! {
-    /// A resource type that the scheduler takes into account.
+    /// A resource type by which the scheduler measures requests, as an ApplicationMaster learns at its registration.
     pub enum SchedulerResourceTypes {
         /// Memory, which every scheduler counts.
         Memory = 0,
@@ -273,7 +283,7 @@ enumerations! {
         DemoteExecutionType = 3,
     }
 
-    /// A command for an ApplicationMaster.
+    /// A command of the ResourceManager to an ApplicationMaster, in the response to `allocate`.
     pub enum AmCommand {
         /// Register again: the ResourceManager has been restarted.
         Resync = 1,

@@ -5,7 +5,7 @@ use super::basics::Resource;
 use crate::proto::{enumerations, messages};
 
 messages! {
-    /// A queue. Capacities are parts of the parent's, 0 to 1.
+    /// A queue of the scheduler. Capacities are parts of the parent queue's, 0 to 1.
     pub struct QueueInfo () {
         /// The queue's name: the last part of its path, or in older versions of the fair scheduler all of it.
         optional string queue_name = 1;
@@ -63,7 +63,7 @@ messages! {
         optional int32 max_running_app = 27;
     }
 
-    /// The counts of running and waiting applications and resources of a queue.
+    /// The numbers of applications, containers and resources of a queue.
     pub struct QueueStatistics (Eq) {
         /// Number of applications submitted to the queue since the ResourceManager started.
         optional int64 num_apps_submitted = 1;
@@ -103,7 +103,7 @@ messages! {
         optional int64 reserved_containers = 18;
     }
 
-    /// A queue's settings for one partition of the cluster.
+    /// The settings of a queue for one partition (node label) of the cluster.
     pub struct QueueConfigurationsMap () {
         /// The label; empty for the default partition.
         required string partition_name = 1;
@@ -111,7 +111,7 @@ messages! {
         optional message<QueueConfigurations> queue_configurations = 2;
     }
 
-    /// A queue's settings.
+    /// The capacities of a queue in one partition of the cluster; shares are 0 to 1.
     pub struct QueueConfigurations () {
         /// The guaranteed share, as a part of the parent's.
         optional float capacity = 1;
@@ -133,7 +133,7 @@ messages! {
         optional message<Resource> configured_max_capacity = 9;
     }
 
-    /// The permissions that the user has in a queue.
+    /// The permissions that the calling user has in a queue.
     pub struct QueueUserAclInfo (Eq) {
         /// The queue's name.
         optional string queue_name = 1;
@@ -143,7 +143,7 @@ messages! {
 }
 
 enumerations! {
-    /// Whether a queue takes applications.
+    /// The state of a queue: whether it takes applications.
     pub enum QueueState {
         /// The queue takes no applications.
         Stopped = 1,
@@ -153,7 +153,7 @@ enumerations! {
         Draining = 3,
     }
 
-    /// A permission in a queue.
+    /// A permission that a user may have in a queue.
     pub enum QueueAcl {
         /// The permission to submit applications to the queue.
         SubmitApplications = 1,
