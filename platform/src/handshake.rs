@@ -83,7 +83,7 @@ pub enum Identity {
 pub struct Credentials {
     /// Id of the cluster that the process belongs to; a peer of another one is refused.
     pub cluster: ClusterId,
-    /// The identity that the process claims.
+    /// The identity that the process claims, which decides the secret that it must prove.
     pub identity: Identity,
     /// The cluster's secret; for [`Identity::Host`] the job's secret ([`Secret::for_job`]).
     pub secret: Secret,
@@ -109,7 +109,7 @@ impl Channel {
     }
 }
 
-/// The statements that a process makes about itself.
+/// The statements that a process makes about itself; the peer cannot check them, but nobody can change them on the way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Introduction {
     /// Address for calls back to the process, `host:port`, cut after 255 bytes; empty if the process takes none.

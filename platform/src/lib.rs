@@ -29,9 +29,11 @@ use std::{fmt, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 /// The wall-clock time at which a simulation starts unless it sets another one, in Unix milliseconds: 2023-11-14T22:13:20Z.
+/// Real platforms show the machine's time.
 pub const SIMULATION_EPOCH_MS: u64 = 1_700_000_000_000;
 
-/// The time, threads, entropy and sockets of one process, or of one simulated host. A cheap handle: clones share everything.
+/// The time, lanes (threads), entropy and sockets of one process, or of one simulated host. A cheap handle: clones share
+/// everything.
 #[derive(Clone)]
 pub struct Platform(Arc<Inner>);
 
