@@ -34,8 +34,9 @@ pub struct LoadSources {
 }
 
 impl LoadSources {
-    /// Returns the sources with the environment of this process. Variables that are not UTF-8 are
-    /// skipped.
+    /// Returns the sources of a process's options: this folder (`None`: the one that `FLOTT_CONF_DIR` names), a copy of the
+    /// process's environment, and these settings of the command line. Variables that are not UTF-8 are skipped. Reads no
+    /// file yet.
     pub fn from_process(config_dir: Option<PathBuf>, overrides: Vec<(String, String)>) -> Self {
         let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))

@@ -58,7 +58,9 @@ pub enum HeartbeatReport {
     },
 }
 
-/// A process's heartbeat service, as its components see it. Cheap to clone.
+/// A process's heartbeat service, as its components see it: they register the peers that they [watch](Self::watch) or
+/// [expect](Self::expect) beats from, and get payloads and losses as [`HeartbeatReport`] messages. Works only once
+/// `heartbeat::start` was called with it. Cheap to clone; dropping clones stops nothing.
 #[derive(Clone, derive_more::Debug)]
 #[debug("HeartbeatHandle")]
 pub struct HeartbeatHandle {

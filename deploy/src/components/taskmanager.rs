@@ -49,7 +49,8 @@ pub struct TaskManagerParts {
     pub logs: Option<LogFolder>,
 }
 
-/// The components of a running TaskManager.
+/// The components of a running TaskManager: the base services (heartbeats and metrics), the keeper of its program hosts,
+/// and the TaskExecutor. [`stop`](Self::stop) ends them in order.
 pub struct TaskManagerComponents {
     base: Base,
     hosts: Running<ProgramHosts>,

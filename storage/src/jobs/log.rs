@@ -66,9 +66,10 @@ impl FromStr for LogId {
 /// The position of a log's next record, as one leader knows it; needed for an append.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogEnd {
-    /// The job that the log belongs to.
+    /// The job whose facts the log records.
     pub job: JobId,
-    /// The log of that job.
+    /// Id of the log to append to; a job that is submitted again gets another log, so a late append cannot reach the new
+    /// one.
     pub log: LogId,
     next: u64,
 }
