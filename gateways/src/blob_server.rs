@@ -25,11 +25,11 @@ gateway! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct UploadId(pub u64);
 
-/// Begins an upload; answered with its id. The server drops an upload after a minute without a chunk. If 64 uploads are
-/// open, the answer is [`BlobError::Busy`].
+/// Begins an upload of a blob; answered with the upload's id. The server drops an upload after a minute without a chunk. If
+/// 64 uploads are open, the answer is [`BlobError::Busy`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct OpenUpload {
-    /// Job that the blob belongs to; `None` for blobs of the cluster.
+    /// Job that the blob belongs to and is deleted with; `None` for blobs of the cluster, such as programs.
     pub job: Option<JobId>,
     /// Lifetime of the blob, which becomes part of its key.
     pub kind: BlobKind,
@@ -64,7 +64,7 @@ pub struct CloseUpload {
 /// it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HasBlob {
-    /// Job that the blob belongs to; `None` for blobs of the cluster.
+    /// Job that the blob belongs to; `None` for blobs of the cluster, such as programs.
     pub job: Option<JobId>,
     /// SHA-256 of the blob's content.
     pub hash: ContentHash,
@@ -75,7 +75,7 @@ pub struct HasBlob {
 /// [`BlobError::Busy`] if too many calls wait.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReadBlob {
-    /// Key of the blob to read.
+    /// Key of the blob to read, as [`CloseUpload`] or [`HasBlob`] returned it.
     pub key: BlobKey,
     /// Offset in bytes of the first byte to return, from 0; at or behind the blob's end the answer is empty.
     pub offset: u64,
@@ -86,11 +86,11 @@ pub struct ReadBlob {
 /// Deletes all blobs of a job, because the job has ended. Blobs that belong to no job stay.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DeleteJobBlobs {
-    /// Job whose blobs are deleted.
+    /// Job whose blobs are deleted; it is no error if it has none.
     pub job: JobId,
 }
 
-/// The reason why a blob call failed.
+/// The reason why a call to the BlobServer failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum BlobError {
     /// The server has no blob with this content hash.
@@ -112,7 +112,7 @@ pub enum BlobError {
     /// again.
     #[error("the blob server is busy: too many uploads or calls wait for its store")]
     Busy,
-    /// The store's disk is full.
+    /// The disk of the blob store is full; nothing was stored.
     #[error(
         "the disk of the blob store {dir} is full: free space there or set blob.storage.directory"
     )]

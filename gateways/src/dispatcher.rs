@@ -77,7 +77,7 @@ pub enum SubmitError {
         /// Id of the job.
         job: JobId,
     },
-    /// A job of that id has ended; an id is used only once.
+    /// A job of that id has ended; an id can be used again only once the Dispatcher has forgotten the job.
     #[error("job {job} has already ended as {status}; a job id is used once")]
     DuplicateTerminated {
         /// Id of the job.
@@ -97,7 +97,7 @@ pub enum SubmitError {
         /// Mode of the cluster: `application` or `per-job`.
         mode: String,
     },
-    /// The program could not be run or its `build` failed.
+    /// The program could not be run, or its `build` failed; the text says how.
     #[error("the program could not be built into a job: {0}")]
     Build(String),
     /// There is no room now for the process that builds the program's graph. The same request may succeed later.
@@ -120,21 +120,22 @@ pub enum SubmitError {
     /// The program or the graph could not be stored; the text says why.
     #[error("the job graph could not be stored: {0}")]
     Storage(String),
-    /// The Dispatcher is shutting down or losing leadership.
+    /// The Dispatcher is shutting down or losing leadership; the same request may succeed at the next leader.
     #[error("the Dispatcher is shutting down")]
     ShuttingDown,
 }
 
-/// Cancels a job. The answer means that its JobMaster was asked to cancel it, not that it has ended. A job that has
-/// ended answers [`JobError::Terminated`].
+/// Client or REST → Dispatcher: cancels a job. The answer means that its JobMaster was asked to cancel it, not that it has
+/// ended. A job that has ended answers [`JobError::Terminated`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CancelJob {
     /// Job to cancel; [`JobError::NotFound`] if it is not known.
     pub job_id: JobId,
 }
 
-/// Says that the client that is attached to a job lives. The first beat binds the job to its client: the Dispatcher
-/// cancels it when no beat comes in time.
+/// Client or REST → Dispatcher: the client that is attached to a job lives. The first beat binds the job to its client: the
+/// Dispatcher cancels it when no beat comes in time. Errors: [`JobError::NotFound`]; [`JobError::Terminated`] if the job
+/// has ended.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ClientHeartbeat {
     /// Job that the client is attached to; [`JobError::NotFound`] if it is not known.
@@ -150,7 +151,7 @@ pub struct ClientHeartbeat {
 pub struct TriggerSavepoint {
     /// Job to take the savepoint of.
     pub job_id: JobId,
-    /// The id of the operation, drawn by the client.
+    /// The id of the operation, drawn by the client; one that is known already begins nothing new.
     pub trigger_id: TriggerId,
     /// A savepoint, a stop, or a checkpoint of the job's own beside the periodic ones.
     pub kind: CheckpointKind,
@@ -167,7 +168,7 @@ pub struct TriggerSavepoint {
 pub struct RequestSavepoint {
     /// The job that the savepoint was triggered for; `None` for a disposal.
     pub job_id: Option<JobId>,
-    /// The id of the operation.
+    /// The id of the operation that is asked about; [`OperationUnknown`] if none of that id is known for the job.
     pub trigger_id: TriggerId,
 }
 
@@ -175,13 +176,13 @@ pub struct RequestSavepoint {
 /// [`TriggerSavepoint`]. The operation fails for a checkpoint of a running job.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisposeSavepoint {
-    /// The id of the operation, drawn by the client.
+    /// The id of the operation, drawn by the client; one that is known already begins nothing new.
     pub trigger_id: TriggerId,
-    /// The URI of the savepoint's folder.
+    /// The URI of the savepoint's folder, which is deleted with all its files.
     pub path: String,
 }
 
-/// The state of an operation on savepoints.
+/// The state of an operation on savepoints, as [`RequestSavepoint`] is answered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OperationState {
     /// The operation has not ended yet.
@@ -205,7 +206,7 @@ pub struct OperationUnknown(pub TriggerId);
 /// `Initializing`. [`JobError::NotFound`] if the job is neither running nor remembered.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestJobStatus {
-    /// Job that the call is about.
+    /// Job whose state is asked for.
     pub job_id: JobId,
 }
 
@@ -213,7 +214,7 @@ pub struct RequestJobStatus {
 /// with its present state. [`JobError::NotFound`] if the job is neither running nor remembered.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestJobResult {
-    /// Job that the call is about.
+    /// Job whose result is asked for.
     pub job_id: JobId,
     /// Milliseconds to wait for the end; 0 answers at once, more than five minutes count as five.
     pub wait_ms: u64,
@@ -239,7 +240,7 @@ pub struct JobResult {
 /// if only the result is left.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestJobDetails {
-    /// Job that the call is about.
+    /// Job whose details are asked for.
     pub job_id: JobId,
 }
 
@@ -267,7 +268,7 @@ pub struct JobsOverview {
     pub forgotten: BTreeMap<JobStatus, u64>,
 }
 
-/// One line of the list of jobs.
+/// One line of the list of jobs, running or ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobSummary {
     /// Id of the job in this line.
@@ -276,9 +277,9 @@ pub struct JobSummary {
     pub name: String,
     /// State of the job; `Initializing` if its JobMaster has not answered.
     pub status: JobStatus,
-    /// Start in Unix milliseconds.
+    /// Time at which the job began, in Unix milliseconds.
     pub start_ms: u64,
-    /// End in Unix milliseconds; `None` while the job runs.
+    /// Time at which the job ended, in Unix milliseconds; `None` while it has not.
     pub end_ms: Option<u64>,
     /// Time of the last change of the job's state, in Unix milliseconds.
     pub last_modification_ms: u64,
@@ -290,9 +291,9 @@ pub struct JobSummary {
 /// the coordinator's answer. The job runs, or has finished and its host still serves the results that it collected.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DeliverCoordinationRequest {
-    /// Job that the call is about.
+    /// Job that the coordinator belongs to; [`CoordinationError::NoSuchJob`] if it is not known.
     pub job_id: JobId,
-    /// The operator that the coordinator belongs to.
+    /// The operator that the coordinator belongs to; [`CoordinationError::NoSuchOperator`] if it has none.
     pub operator: OperatorId,
     /// Request in the operator's own encoding; the runtime does not read it.
     #[serde(with = "serde_bytes")]
@@ -304,7 +305,7 @@ pub struct DeliverCoordinationRequest {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ShutDownCluster {}
 
-/// The reason why a question about a job has no answer.
+/// The reason why a call about a job has no answer; nothing has changed.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum JobError {
     /// The job is neither running nor archived.

@@ -29,7 +29,8 @@ pub enum FabricError {
         /// Reason as text for people.
         why: String,
     },
-    /// The endpoint's leader session is another one than the caller meant.
+    /// The endpoint's leader session is another one than the caller meant: the leader has changed, or the caller is late.
+    /// Nothing was executed.
     #[error("fenced: the call was meant for session {yours}, the endpoint is in session {current}")]
     Fenced {
         /// Session that the caller meant.
@@ -69,7 +70,7 @@ pub enum FabricError {
         /// Endpoint and call as text: `endpoint (call)`.
         endpoint: String,
     },
-    /// No endpoint of that name is served there, or not any more.
+    /// No endpoint of that name is served there, or not any more. Nothing was executed; it may be served again later.
     #[error("there is no endpoint {endpoint} at {peer}")]
     NoSuchEndpoint {
         /// The process that was called.
@@ -77,7 +78,7 @@ pub enum FabricError {
         /// Name of the endpoint within its process.
         endpoint: String,
     },
-    /// The endpoint exists but does not answer this call.
+    /// The endpoint exists but does not answer this call. Nothing was executed.
     #[error("endpoint {endpoint} does not answer {call}")]
     NoSuchCall {
         /// The name it is served under.
@@ -93,7 +94,8 @@ pub enum FabricError {
         /// Description of the fault.
         why: String,
     },
-    /// The caller's principal may not make this call.
+    /// The caller's principal may not make this call; for example a program host that calls an endpoint of the cluster.
+    /// Nothing was executed.
     #[error("forbidden: {why}")]
     Forbidden {
         /// The caller and the call, as text.

@@ -34,7 +34,7 @@ pub struct Beat {
     pub newest: Newest,
 }
 
-/// The newest payload of one side of a pair.
+/// The newest payload of one side of a pair, as it travels with a beat or its reply.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Newest {
     /// The payload's version. It rises with every payload that a process publishes; 0 means that nothing was published.
@@ -97,7 +97,7 @@ pub enum Party {
     },
 }
 
-/// The payload of a beat.
+/// The payload of a beat: the report of the sending actor to the other side.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub enum BeatPayload {
     /// The beat carries no report, because its sender has published none.
