@@ -85,13 +85,13 @@ pub enum SubmitError {
         /// State in which the job ended.
         status: JobStatus,
     },
-    /// Some vertices have resource specs and these do not.
+    /// Some vertices have resource specs and the listed ones have none; either all have them or none.
     #[error("some vertices have resource specs, these do not: {}", vertices.join(", "))]
     PartialResources {
         /// Names of the vertices concerned.
         vertices: Vec<String>,
     },
-    /// This cluster runs one job or one program only, and it is not this one.
+    /// The cluster runs one job or one program only, and the submitted one is another.
     #[error("this cluster runs one application and takes no further jobs ({mode} mode)")]
     SingleJob {
         /// Mode of the cluster: `application` or `per-job`.
@@ -103,7 +103,7 @@ pub enum SubmitError {
     /// There is no room now for the process that builds the program's graph. The same request may succeed later.
     #[error("the program cannot be built into a job now: {0}")]
     NoRoom(String),
-    /// The program refuses its arguments, or was asked for help; `text` is its own text.
+    /// The program refuses its arguments, or was asked for help; `text` is what the program itself says.
     #[error("{text}")]
     Usage {
         /// Text to print: the program's help or complaint.
@@ -185,7 +185,7 @@ pub struct DisposeSavepoint {
 /// The state of an operation on savepoints, as [`RequestSavepoint`] is answered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OperationState {
-    /// The operation has not ended yet.
+    /// The operation has not ended yet; ask again.
     InProgress,
     /// The operation has succeeded. For a savepoint: the URI of its folder; for a checkpoint: its number; for a
     /// disposal: the path that was given.
@@ -283,7 +283,7 @@ pub struct JobSummary {
     pub end_ms: Option<u64>,
     /// Time of the last change of the job's state, in Unix milliseconds.
     pub last_modification_ms: u64,
-    /// Number of subtasks by state; states without a subtask may be missing.
+    /// Number of subtasks by state; states without a subtask are left out.
     pub tasks: BTreeMap<model::ExecutionState, u32>,
 }
 

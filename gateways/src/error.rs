@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use thiserror::Error;
 
-/// Whether a call that failed may have been executed all the same.
+/// Tells whether a call that failed may have been executed all the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Executed {
     /// The call certainly was not executed.
@@ -24,7 +24,7 @@ pub enum FabricError {
     Unreachable {
         /// The process that was called.
         peer: NodeAddress,
-        /// Whether it may have run the call.
+        /// Tells whether the called process may have run the call.
         executed: Executed,
         /// Reason as text for people.
         why: String,
@@ -33,9 +33,9 @@ pub enum FabricError {
     /// Nothing was executed.
     #[error("fenced: the call was meant for session {yours}, the endpoint is in session {current}")]
     Fenced {
-        /// Session that the caller meant.
+        /// Session that the caller meant: that of its gateway.
         yours: LeaderSession,
-        /// Session that is served.
+        /// Session that the endpoint is in.
         current: LeaderSession,
     },
     /// A bounded queue is full: an endpoint's mailbox, or the calls of a connection. Nothing was executed.
@@ -81,7 +81,7 @@ pub enum FabricError {
     /// The endpoint exists but does not answer this call. Nothing was executed.
     #[error("endpoint {endpoint} does not answer {call}")]
     NoSuchCall {
-        /// The name it is served under.
+        /// Name of the endpoint within its process.
         endpoint: String,
         /// Name of the call, such as `dispatcher.SubmitJob`.
         call: String,

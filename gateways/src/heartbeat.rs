@@ -78,9 +78,9 @@ pub enum Party {
     TaskExecutor {
         /// Process of the TaskExecutor.
         resource_id: ResourceId,
-        /// Session of its process.
+        /// Session of the TaskExecutor's process.
         session: ProcessSession,
-        /// Its incarnation, given by its registration at the ResourceManager.
+        /// The TaskExecutor's incarnation, given by its registration at the ResourceManager.
         instance_id: InstanceId,
     },
     /// A JobMaster, for one job in one leadership.
@@ -110,7 +110,7 @@ pub enum BeatPayload {
     Job {
         /// Allocations of all slots that the TaskExecutor holds for the job.
         allocations: Vec<AllocationId>,
-        /// Attempts with state and counts.
+        /// The TaskExecutor's attempts of the job, each with its state and counts.
         tasks: Vec<TaskStateUpdate>,
     },
     /// JobMaster → TaskExecutor: the attempts and slots that the JobMaster believes to be there. For diagnosis only: the

@@ -71,9 +71,9 @@ pub struct TaskManagerAccepted {
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 #[error("{reason}")]
 pub struct RegistrationRefused {
-    /// Reason as text for users.
+    /// Reason of the refusal as text for users.
     pub reason: String,
-    /// True if asking again may help; false: do not ask again.
+    /// True if registering again may help; false: do not ask again.
     pub retry: bool,
 }
 
@@ -101,7 +101,7 @@ pub struct UpdateTaskStates {
     pub resource_id: ResourceId,
     /// Incarnation in which the TaskExecutor registered at this JobMaster.
     pub instance_id: InstanceId,
-    /// States in the order in which they came about.
+    /// States of tasks, in the order in which the tasks entered them.
     pub updates: Vec<TaskStateUpdate>,
 }
 
@@ -141,7 +141,7 @@ pub struct DisconnectTaskManager {
 pub struct DisconnectResourceManager {
     /// Leadership of the ResourceManager that ends the connection.
     pub resource_manager: ResourceManagerId,
-    /// Reason as text for people.
+    /// Reason why the connection ends, as text for people.
     pub reason: String,
 }
 
@@ -167,7 +167,7 @@ pub struct GiveWay {
 /// not current.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperatorEvent {
-    /// Execution attempt that sends the message.
+    /// Execution attempt that sends the event.
     pub attempt: ExecutionAttemptId,
     /// Operator whose coordinator gets the event.
     pub operator: OperatorId,
@@ -189,7 +189,7 @@ pub struct CoordinationRequest {
 /// The reason why a coordinator did not answer.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum CoordinationError {
-    /// No job of that id is known.
+    /// No job of that id is known to the Dispatcher.
     #[error("job {job} is not known here")]
     NoSuchJob {
         /// Id of the job.
@@ -204,7 +204,7 @@ pub enum CoordinationError {
     /// The JobMaster or the coordinator is not up yet, or being restarted: ask again.
     #[error("the coordinator is not available: {0}")]
     Unavailable(String),
-    /// The asking attempt is superseded or unknown.
+    /// The attempt that asks is superseded or unknown, so its event was not passed on.
     #[error("attempt {attempt} is not current")]
     StaleAttempt {
         /// Execution attempt that the message concerns.
@@ -229,7 +229,7 @@ pub struct CoordinatorFailed {
 /// TaskExecutor → JobMaster: a task has completed its part of a checkpoint, or says why it can't. It may be repeated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointAnswer {
-    /// The attempt that answers.
+    /// The execution attempt whose task answers; the answer of a superseded one is ignored.
     pub attempt: ExecutionAttemptId,
     /// The number of the checkpoint that the barrier named.
     pub checkpoint: u64,
@@ -252,7 +252,7 @@ pub struct TakeSavepoint {
     pub directory: Option<String>,
 }
 
-/// The reason why there is no savepoint.
+/// The reason why a savepoint was not taken.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum SavepointError {
     /// The request names no directory, nor does the configuration.

@@ -69,7 +69,7 @@ pub struct JobReachedTerminalState {
     pub job_master_id: JobMasterId,
     /// All details of the job at its end.
     pub details: Box<crate::job_master::JobDetails>,
-    /// State in which the job ended; same as `details.status`.
+    /// State in which the job ended for good; same as `details.status`.
     pub status: JobStatus,
 }
 
@@ -106,7 +106,7 @@ pub struct Reconnect {
 /// job gets its slots at once; it is ended when another build needs its place, or after 10 s.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BuildInHost {
-    /// The program and its inputs.
+    /// The program and its inputs: arguments, environment and once-computed values.
     pub program: ProgramRef,
     /// The id that the graph gets.
     pub job_id: JobId,
@@ -160,19 +160,19 @@ pub struct FindHost {
 pub struct AwaitHostExit {
     /// Job whose host is watched.
     pub job_id: JobId,
-    /// Session of the host that is meant.
+    /// Session of the host that is meant; a host of another session counts as another one.
     pub session: ProcessSession,
     /// Maximum time to wait, in milliseconds; more than 60,000 count as that.
     pub wait_ms: u64,
 }
 
-/// The end of a host, and whether it was asked for.
+/// The end of a program host, and whether it was asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostExit {
     /// The way in which the host ended, as text for users: "exit code 101", "killed by SIGKILL",
     /// "released".
     pub cause: String,
-    /// True if its keeper was asked to end it.
+    /// True if the keeper of the hosts was asked to end the host; false: it died by itself.
     pub released: bool,
 }
 

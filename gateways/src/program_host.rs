@@ -52,14 +52,14 @@ pub struct BuildGraph {
     pub parallelism: u32,
     /// Options of the job (`-D`) that shape the graph, such as `pipeline.max-parallelism`.
     pub options: BTreeMap<String, String>,
-    /// True if relative paths are allowed (embedded mode).
+    /// True in embedded mode, where relative paths in the program are allowed; false: they are refused.
     pub embedded: bool,
 }
 
-/// The reason why a program's graph could not be built.
+/// The reason why a program's graph could not be built, or its coordinators not started.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum BuildError {
-    /// `build` returned an error or panicked.
+    /// The program's `build` returned an error or panicked; the text says how.
     #[error("the program's build failed: {0}")]
     Program(String),
     /// The graph that was rebuilt here has another fingerprint than the submitted one; the text names the first difference.
@@ -67,7 +67,7 @@ pub enum BuildError {
         "the program built another graph here than where it was submitted: {0} (it may depend only on its arguments, declared environment variables and env.once)"
     )]
     Differs(String),
-    /// The program refuses its arguments, or was asked for help; `text` is its own text.
+    /// The program refuses its arguments, or was asked for help; `text` is what the program itself says.
     #[error("{text}")]
     Usage {
         /// Text to print: the program's help or complaint.
@@ -107,17 +107,17 @@ pub struct StartHost {
     pub data_bind: String,
     /// Host name under which other hosts reach the data port.
     pub data_host: String,
-    /// Ports to try: 0, a number, a list or a range.
+    /// Ports to try for the data port, in order: 0 (any), a number, a list or a range.
     pub data_ports: String,
-    /// Address of the parent's `TaskExecutorGateway`.
+    /// Address of the parent's `TaskExecutorGateway`, to which the host reports.
     pub parent: EndpointAddress,
     /// Session of the parent's process, by which calls to it are fenced.
     pub parent_session: ProcessSession,
-    /// Exchange memory of this host: the part of its slots.
+    /// Exchange memory of this host in bytes: the part of its slots.
     pub network_memory: MemorySize,
-    /// Managed memory of this host: the part of its slots.
+    /// Managed memory of this host in bytes: the part of its slots.
     pub managed_memory: MemorySize,
-    /// Memory of user code in this host, the part of its slots; `None`: the host does not limit it.
+    /// Memory of user code in this host in bytes, the part of its slots; `None`: the host does not limit it.
     pub task_memory: Option<MemorySize>,
     /// `heartbeat.timeout` in milliseconds; a host that has not heard its parent for 0.6 of it exits (0: in process,
     /// never).
@@ -163,7 +163,7 @@ pub struct ReleaseSlot {
 /// TaskExecutor → program host: has tasks with sources send the barrier of a checkpoint.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TriggerOnHost {
-    /// The attempts of tasks with sources.
+    /// The attempts of tasks with sources, which send the barrier; those that run here no more are skipped.
     pub attempts: Vec<ExecutionAttemptId>,
     /// Barrier that the sources are to send.
     pub barrier: CheckpointBarrier,
@@ -172,11 +172,11 @@ pub struct TriggerOnHost {
 /// TaskExecutor → program host: tells tasks how a checkpoint has ended; sinks commit with a complete one.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NotifyOnHost {
-    /// Attempts that are notified.
+    /// Attempts whose tasks are notified; those that run here no more are skipped.
     pub attempts: Vec<ExecutionAttemptId>,
     /// The number of the checkpoint that has ended.
     pub checkpoint: u64,
-    /// True if it is complete; otherwise it was aborted.
+    /// True if the checkpoint is complete, so that sinks commit; false: it was aborted.
     pub complete: bool,
 }
 
@@ -193,7 +193,7 @@ pub struct SnapshotCoordinators {
 pub struct CoordinatorsCheckpointEnded {
     /// The number of the checkpoint that has ended.
     pub checkpoint: u64,
-    /// True if it is complete; otherwise it was aborted.
+    /// True if the checkpoint is complete; false: it was aborted.
     pub complete: bool,
 }
 
@@ -207,16 +207,16 @@ pub struct StartCoordinators {
     pub graph: Arc<JobGraph>,
     /// The job's JobMaster: a coordinator that fails outside a call is reported to it (`CoordinatorFailed`).
     pub job_master: EndpointAddress,
-    /// Leadership of the job's JobMaster.
+    /// Leadership of the job's JobMaster; when it differs from the last one's, all earlier coordinators are dropped.
     pub job_master_id: JobMasterId,
     /// The number of this start; `CoordinatorFailed` repeats it.
     pub round: u64,
-    /// Operators whose coordinators are started.
+    /// Operators whose coordinators are started; those of other operators go on.
     pub operators: BTreeSet<OperatorId>,
     /// Snapshots to restore the coordinators from, by operator, in the operators' own encodings; an operator without
     /// one begins anew.
     pub restore: Vec<(OperatorId, serde_bytes::ByteBuf)>,
-    /// True if relative paths are allowed (embedded mode).
+    /// True in embedded mode, where relative paths in the program are allowed; false: they are refused.
     pub embedded: bool,
     /// The cluster's options that coordinators may need, those that begin with `s3.`; options of the job override them.
     pub options: BTreeMap<String, String>,
@@ -226,7 +226,7 @@ pub struct StartCoordinators {
 /// coordinator's answer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HandleOperatorEvent {
-    /// Execution attempt that sends the message.
+    /// Execution attempt that sends the event.
     pub attempt: ExecutionAttemptId,
     /// Operator whose coordinator gets the event.
     pub operator: OperatorId,
@@ -268,7 +268,7 @@ pub struct DescribeProgram {}
 /// A program as far as it is known before any of its jobs is built.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ProgramDescription {
-    /// Names of its registered jobs, in the order of their registration.
+    /// Names of the program's registered jobs, in the order of their registration.
     pub jobs: Vec<String>,
 }
 

@@ -83,7 +83,7 @@ pub struct SendSlotReport {
     pub resource_id: ResourceId,
     /// Incarnation that the TaskExecutor's last registration was answered with; with an earlier one the report is refused.
     pub instance_id: InstanceId,
-    /// Slots of the TaskExecutor and who holds them.
+    /// All slots of the TaskExecutor, and the job and allocation that hold each.
     pub report: SlotReport,
 }
 
@@ -189,7 +189,7 @@ pub struct TaskManagerSummary {
     pub session: model::ProcessSession,
     /// Host name of the TaskExecutor's node.
     pub host: String,
-    /// Process id on its machine.
+    /// Process id of the TaskManager on its machine.
     pub pid: u32,
     /// Resources of the TaskExecutor, which its slots share.
     pub spec: WorkerResourceSpec,
@@ -234,7 +234,7 @@ pub struct ResourceOverview {
 pub struct BlockNode {
     /// The node's host name, as its TaskManagers register with it.
     pub host: String,
-    /// Duration of the block in milliseconds.
+    /// Duration of the block in milliseconds, from now on.
     pub for_ms: u64,
     /// The reason, for the list of blocked nodes.
     pub cause: String,
@@ -245,7 +245,7 @@ pub struct BlockNode {
 pub struct BlockedNode {
     /// The node's host name.
     pub host: String,
-    /// Time until the block ends, in milliseconds.
+    /// Milliseconds from the answer until the block ends.
     pub remaining_ms: u64,
     /// The reason that was given for the block, for people.
     pub cause: String,
@@ -308,7 +308,7 @@ pub struct DeregisterError {
 pub enum ApplicationStatus {
     /// All jobs of the application finished.
     Succeeded,
-    /// A job failed.
+    /// A job of the application failed.
     Failed,
     /// The job of the application was cancelled.
     Canceled,

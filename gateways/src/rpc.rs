@@ -40,11 +40,11 @@ pub enum RpcStartError {
     /// None of the ports could be bound.
     #[error("no port of {ports} can be bound on {host}: {why}")]
     Bind {
-        /// Local host name or address to bind to.
+        /// Local host name or address that was to be bound.
         host: String,
         /// Port range as configured.
         ports: String,
-        /// Error of the last attempt.
+        /// Error of the last attempt to bind a port.
         why: io::Error,
     },
 }

@@ -125,7 +125,7 @@ pub struct BlockHosts {
 /// replaces the last one. Jobs that wait for them are notified at once instead of after `slot.request.timeout`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RefuseWorkers {
-    /// The specs of these workers, each with the reason.
+    /// The specs of the workers that can never be provided, each with the reason; empty: all can.
     pub specs: Vec<(WorkerResourceSpec, String)>,
 }
 
@@ -137,7 +137,7 @@ pub struct RequestSlotOverview {}
 /// The SlotManager's view of workers and slots.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SlotOverview {
-    /// Sums over all TaskExecutors.
+    /// Sums of slots and workers over all TaskExecutors.
     pub totals: ResourceOverview,
     /// Each TaskExecutor's number of free slots, and its allocated slots by job.
     pub workers: Vec<WorkerSlots>,

@@ -41,9 +41,9 @@ pub struct RequestSlot {
     pub slot_id: SlotId,
     /// Job that the slot is for.
     pub job_id: JobId,
-    /// Allocation that the request establishes.
+    /// Id of the allocation that the request establishes; the JobMaster is offered the slot under it.
     pub allocation_id: AllocationId,
-    /// Profile that the slot must fulfil.
+    /// Profile that the slot must fulfil, otherwise [`SlotRequestError::Unsuitable`].
     pub profile: ResourceProfile,
     /// Address of the job's JobMaster, to which the slot is offered.
     pub job_master: EndpointAddress,
@@ -55,10 +55,10 @@ pub struct RequestSlot {
     pub program: Option<BlobKey>,
 }
 
-/// The reason why a slot is not given.
+/// The reason why a TaskExecutor does not give or free a slot; nothing has changed.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum SlotRequestError {
-    /// The slot is allocated to another job or allocation.
+    /// The slot is allocated to another job or allocation, which the caller learns by this.
     #[error("slot {slot} is allocated to job {job} already")]
     Occupied {
         /// Slot that the call is about.
@@ -108,7 +108,7 @@ pub struct DeployTasks {
     /// The places of each input's producers: one table per (TaskExecutor, edge), shared by all
     /// tasks that are deployed in the same turn.
     pub producers: Vec<Arc<EdgeProducers>>,
-    /// Tasks to start, all of one job.
+    /// Tasks to start, all of one job; each goes into the slot of its allocation.
     pub tasks: Vec<TaskDeployment>,
     /// The URI of the checkpoint directory; `None`: state goes with the acknowledgement.
     #[serde(default)]
@@ -126,7 +126,7 @@ pub struct EdgeProducers {
     pub edge: EdgeId,
     /// Vertex that produces the records.
     pub vertex: JobVertexId,
-    /// Data addresses of the program hosts, each once.
+    /// Data addresses (`host:port`) of the program hosts that the producers run in, each once.
     pub addresses: Vec<crate::NodeAddress>,
     /// Per producing subtask: attempt number and index into `addresses`; `u32::MAX` for one that has no
     /// place yet and that no consumer of this deployment reads from (forward edges).
@@ -188,7 +188,7 @@ pub struct CancelTasks {
 pub struct TriggerCheckpoint {
     /// Job that takes the checkpoint.
     pub job_id: JobId,
-    /// The attempts of tasks with sources.
+    /// The attempts of tasks with sources, which send the barrier.
     pub attempts: Vec<ExecutionAttemptId>,
     /// Barrier that the sources are to send.
     pub barrier: CheckpointBarrier,
@@ -200,11 +200,11 @@ pub struct TriggerCheckpoint {
 pub struct NotifyCheckpoint {
     /// Job that the checkpoint belongs to.
     pub job_id: JobId,
-    /// Attempts that are notified.
+    /// Attempts whose tasks are notified.
     pub attempts: Vec<ExecutionAttemptId>,
     /// The number of the checkpoint that has ended.
     pub checkpoint: u64,
-    /// True if it is complete; otherwise it was aborted.
+    /// True if the checkpoint is complete, so that sinks commit; false: it was aborted.
     pub complete: bool,
 }
 
@@ -240,7 +240,7 @@ pub struct DisconnectJobMaster {
     pub job_id: JobId,
     /// Leadership of the JobMaster that ends the connection.
     pub job_master_id: JobMasterId,
-    /// Reason why the connection ends.
+    /// Reason why the connection ends, for the log.
     pub cause: FailureCause,
 }
 
@@ -250,9 +250,10 @@ pub struct DisconnectJobMaster {
 pub struct DisconnectResourceManager {
     /// Leadership of the ResourceManager that ends the connection.
     pub resource_manager_id: ResourceManagerId,
-    /// Reason as text for people.
+    /// Reason why the connection ends, as text for people.
     pub cause: String,
-    /// True if the process should end, because it was released; it then ends its program hosts.
+    /// True if the TaskManager's process should end, because the ResourceManager has released it; the TaskExecutor then
+    /// ends its program hosts first.
     pub terminate: bool,
 }
 
@@ -262,7 +263,7 @@ pub struct DisconnectResourceManager {
 pub struct ReportTaskStates {
     /// Job that the tasks belong to.
     pub job_id: JobId,
-    /// States in the order in which they came about.
+    /// States of the job's tasks, in the order in which the tasks entered them.
     pub updates: Vec<TaskStateUpdate>,
 }
 
@@ -293,7 +294,7 @@ pub struct LogFile {
     pub name: String,
     /// Size of the file in bytes.
     pub size: u64,
-    /// Time of the last change, in Unix milliseconds.
+    /// Time of the file's last change, in Unix milliseconds on the TaskManager's clock.
     pub modified_ms: u64,
 }
 
@@ -310,7 +311,7 @@ pub struct ReadLog {
     pub max: u64,
 }
 
-/// The reason why there is no log.
+/// The reason why a TaskExecutor gives no log.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum LogError {
     /// There is no such regular file in the log folder, or the name has a folder in it or is another process's.
