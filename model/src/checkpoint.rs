@@ -113,7 +113,8 @@ pub struct CheckpointBarrier {
 /// The part of a checkpoint that one subtask has written and acknowledges to its JobMaster.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubtaskSnapshot {
-    /// True if the subtask had reached the end of its data before the barrier. After a restore it processes nothing more.
+    /// True if the subtask had reached the end of its data before the barrier. A subtask that is restored from this part
+    /// processes nothing more.
     pub ended: bool,
     /// The state of each operator of the subtask's chain that has written any; operators without state are left out.
     pub operators: Vec<(OperatorId, StateHandle)>,
@@ -133,7 +134,7 @@ impl SubtaskSnapshot {
 pub struct OperatorSubtaskState {
     /// True if the subtask had reached the end of its data before the barrier; a restored subtask then processes nothing more.
     pub ended: bool,
-    /// The operator's state in this subtask, `None` if it had none.
+    /// The operator's state in this subtask; `None` if the operator had none there.
     pub state: Option<StateHandle>,
 }
 
@@ -167,7 +168,7 @@ pub struct CheckpointMetadata {
     /// never give objects the same name. 0 in metadata that was written before this field existed.
     #[serde(default)]
     pub graph: u64,
-    /// Time of the trigger, in Unix milliseconds.
+    /// Time at which the JobMaster triggered the checkpoint, in Unix milliseconds.
     pub triggered_ms: u64,
     /// Time at which the last part had arrived, in Unix milliseconds.
     pub completed_ms: u64,

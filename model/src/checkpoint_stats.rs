@@ -11,7 +11,7 @@ pub enum CheckpointStatus {
     InProgress,
     /// Complete: the job, or another one, can be restored from it.
     Completed,
-    /// The checkpoint will never be complete.
+    /// The checkpoint was aborted or failed, and will never be complete.
     Failed,
 }
 
@@ -102,7 +102,7 @@ pub struct CheckpointStats {
     pub kind: CheckpointKind,
     /// State of the checkpoint: in progress, completed or failed.
     pub status: CheckpointStatus,
-    /// Time of the trigger, in Unix milliseconds.
+    /// Time at which the JobMaster triggered the checkpoint, in Unix milliseconds.
     pub triggered_ms: u64,
     /// Time of the completion or failure, in Unix milliseconds; `None` while the checkpoint is in progress.
     pub ended_ms: Option<u64>,
@@ -160,7 +160,7 @@ pub struct CheckpointCounts {
 pub struct RestoredCheckpoint {
     /// The number of the checkpoint; for a snapshot of another job, that job's number.
     pub checkpoint: u64,
-    /// Time of the restore, in Unix milliseconds.
+    /// Time at which the job was restored, in Unix milliseconds.
     pub restored_ms: u64,
     /// True if this is the snapshot that the job was started from (a savepoint or a retained checkpoint), false if it is a
     /// checkpoint of the job itself.
@@ -225,7 +225,7 @@ pub struct CheckpointSettings {
 pub struct CheckpointReport {
     /// The job's checkpoint settings.
     pub settings: CheckpointSettings,
-    /// Numbers of checkpoints by outcome.
+    /// Numbers of checkpoints by outcome, since the JobMaster began.
     pub counts: CheckpointCounts,
     /// The newest checkpoints, the newest first; their number is bounded (`web.checkpoints.history`).
     pub history: VecDeque<CheckpointStats>,

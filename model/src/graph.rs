@@ -85,7 +85,8 @@ pub struct GraphNode {
     pub id: NodeId,
     /// The operator's identity in checkpoints: the hash of its `uid`, or of its place in the graph if the program gave none.
     pub operator_id: OperatorId,
-    /// The `uid` as the program gave it; `None` if it gave none, so that a changed program may not find the state.
+    /// The operator's `uid` as the program gave it; `None` if it gave none, so that a changed program may not find the
+    /// state.
     pub uid: Option<String>,
     /// Kind of the operator: `map`, `filter`, `text_source`, …
     pub kind: String,
@@ -95,7 +96,7 @@ pub struct GraphNode {
     pub inputs: Vec<String>,
     /// Rust type of the records that go out by the main output, as text; `None` for a sink.
     pub output: Option<String>,
-    /// The nodes that this one reads from, one per input.
+    /// The nodes that this node reads from, one per input.
     pub reads: Vec<NodeId>,
     /// The states that the operator declares, for checks at a restore.
     pub states: Vec<StateDeclaration>,
