@@ -89,7 +89,7 @@ pub struct RestoredCheckpointInfo {
     pub id: u64,
     /// Time of the restore, in Unix milliseconds.
     pub restore_timestamp: i64,
-    /// True if it is the snapshot that the job was started from, false if it is a checkpoint of the job itself.
+    /// True if the job was restored from the snapshot that it was started from, false if from a checkpoint of its own.
     pub is_savepoint: bool,
     /// URI of the snapshot that the job was started from; `None` for a checkpoint of the job itself.
     pub external_path: Option<String>,
@@ -105,7 +105,7 @@ pub struct CheckpointInfo {
     pub id: u64,
     /// `COMPLETED`, `FAILED` or `IN_PROGRESS`.
     pub status: String,
-    /// True if it is a savepoint, also that of a stop.
+    /// True if the checkpoint is a savepoint, also that of a stop.
     pub is_savepoint: bool,
     /// `CANONICAL` for savepoints, otherwise `None` (JSON `null`).
     #[serde(rename = "savepointFormat")]

@@ -219,7 +219,7 @@ pub struct PlanNode {
 pub struct PlanOperator {
     /// Operator id, 32 hexadecimal digits.
     pub id: String,
-    /// `uid` as the program gives it; absent if it gives none.
+    /// The operator's `uid` as the program gives it; absent if the program gives none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
     /// Kind of the operator: `map`, `text_source`, …

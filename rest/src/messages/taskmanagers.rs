@@ -16,7 +16,7 @@ pub struct TaskManagers {
 pub struct TaskManagerInfo {
     /// Resource id of the TaskManager.
     pub id: String,
-    /// RPC address of its TaskExecutor, `flott://host:port/task_executor`.
+    /// RPC address of the TaskManager's TaskExecutor, `flott://host:port/task_executor`.
     pub path: String,
     /// Host name of the TaskExecutor's node.
     pub host: String,
@@ -51,7 +51,7 @@ pub struct TaskManagerInfo {
     pub metrics: Option<TaskManagerMetrics>,
 }
 
-/// The machine of a TaskManager.
+/// The machine of a TaskManager, and its memory as configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HardwareInfo {
