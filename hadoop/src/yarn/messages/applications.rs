@@ -41,10 +41,9 @@ messages! {
         optional string tracking_url = 9;
         /// The reason for the application's state, for people.
         optional string diagnostics = 10 [default = "N/A"];
-        /// The time at which the ResourceManager took the application in, in milliseconds since 1970, like the other
-        /// times.
+        /// The time at which the ResourceManager took the application in, in milliseconds since 1970.
         optional int64 start_time = 11;
-        /// The time at which the application ended; 0 before.
+        /// The time at which the application ended, in milliseconds since 1970; 0 before.
         optional int64 finish_time = 12;
         /// A [`FinalApplicationStatus`]: the application's own verdict; `Undefined` until it has ended.
         optional enumeration(FinalApplicationStatus) final_status = 13;
@@ -74,11 +73,11 @@ messages! {
         optional string am_node_label_expression = 25;
         /// The application's time-outs, one for each kind.
         repeated message<AppTimeoutsMap> app_timeouts = 26;
-        /// The time at which the first attempt's container was launched; 0 before.
+        /// The time at which the first attempt's container was launched, in milliseconds since 1970; 0 before.
         optional int64 launch_time = 27;
-        /// The time of submission.
+        /// The time of the application's submission, in milliseconds since 1970.
         optional int64 submit_time = 28;
-        /// `yarn.resourcemanager.cluster-id` of the cluster that it runs in.
+        /// Id (`yarn.resourcemanager.cluster-id`) of the cluster that the application runs in.
         optional string rm_cluster_id = 29;
     }
 
@@ -164,7 +163,7 @@ messages! {
         optional int64 attempt_failures_validity_interval = 13 [default = "-1"];
         /// Selects the log files that are collected; all if it is not set.
         optional message<LogAggregationContext> log_aggregation_context = 14;
-        /// The reservation that it runs in, where there is one.
+        /// The reservation that the application is to run in; not set: none.
         optional message<ReservationId> reservation_id = 15;
         /// The node label of containers that ask for none; the queue's default if it is not set.
         optional string node_label_expression = 16;
@@ -207,7 +206,7 @@ messages! {
     pub struct ApplicationTimeoutMap (Eq) {
         /// An [`ApplicationTimeoutType`]: the kind of time-out to be set.
         optional enumeration(ApplicationTimeoutType) application_timeout_type = 1;
-        /// Seconds from the submission.
+        /// Seconds from the submission after which YARN kills the application.
         optional int64 timeout = 2;
     }
 

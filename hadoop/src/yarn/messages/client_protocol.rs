@@ -81,13 +81,13 @@ messages! {
         repeated string queues = 4;
         /// The maximum number of reports; all if it is not set.
         optional int64 limit = 5;
-        /// Selects applications that started at this time or after: milliseconds since 1970, like the other times.
+        /// Selects applications that started at this time or after, in milliseconds since 1970.
         optional int64 start_begin = 6;
-        /// Selects applications that started at this time or before.
+        /// Selects applications that started at this time or before, in milliseconds since 1970.
         optional int64 start_end = 7;
-        /// Selects applications that ended at this time or after.
+        /// Selects applications that ended at this time or after, in milliseconds since 1970.
         optional int64 finish_begin = 8;
-        /// Selects applications that ended at this time or before.
+        /// Selects applications that ended at this time or before, in milliseconds since 1970.
         optional int64 finish_end = 9;
         /// Selects applications with any of these tags; with or without tags if there is none.
         repeated string application_tags = 10;

@@ -36,7 +36,7 @@ messages! {
     pub struct ContainerExceptionMap (Eq) {
         /// The container that the request failed for.
         optional message<ContainerId> container_id = 1;
-        /// The exception that the node threw for it.
+        /// The exception that the node threw for the container.
         optional message<SerializedException> exception = 2;
     }
 
@@ -48,7 +48,7 @@ messages! {
         optional string trace = 2;
         /// The exception's Java class.
         optional string class_name = 3;
-        /// The exception that caused it.
+        /// The exception that caused this one; not set if none did.
         optional message<Box<SerializedException>> cause = 4 [boxed];
     }
 
@@ -124,9 +124,9 @@ messages! {
     pub struct ReInitializeContainerRequest (Eq) {
         /// The container to start again, which must be running.
         optional message<ContainerId> container_id = 1;
-        /// The command, files, environment and tokens with which it is started again.
+        /// The command, files, environment and tokens with which the container's program is started again.
         optional message<ContainerLaunchContext> container_launch_context = 2;
-        /// True if it cannot be rolled back to what it was before.
+        /// True if the container cannot go back to its earlier program; false: it can, until `commitLastReInitialization`.
         optional bool auto_commit = 3 [default = "true"];
     }
 

@@ -25,13 +25,13 @@ messages! {
         /// The users and groups who may access the application besides its owner. The ResourceManager uses those of the
         /// ApplicationMaster's launch, a node those of the first launch there.
         repeated message<ApplicationAclMap> application_acls = 6;
-        /// The rule by which the node starts the container again when it fails; it does not if this is not set.
+        /// The rule by which the node starts the container again when it fails; not set: the node does not start it again.
         optional message<ContainerRetryContext> container_retry_context = 7;
         /// Configuration with which the ResourceManager renews the tokens, as a Writable.
         optional bytes tokens_conf = 8;
     }
 
-    /// A file for a container, by the name that it has there.
+    /// A file for a container, by the name that the file has there.
     pub struct StringLocalResourceMap (Eq) {
         /// The file's name below the container's working directory.
         optional string key = 1;
@@ -132,7 +132,7 @@ messages! {
         optional message<ContainerId> id = 1;
         /// The node on which the container must be started.
         optional message<NodeId> node_id = 2;
-        /// `host:port` of its node's web pages.
+        /// Address of the web pages of the container's node, as `host:port`.
         optional string node_http_address = 3;
         /// The container's resources: those requested, rounded up.
         optional message<Resource> resource = 4;

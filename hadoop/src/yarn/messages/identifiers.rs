@@ -27,13 +27,13 @@ messages! {
         optional int32 key_id = 2 [default = "-1"];
     }
 
-    /// The identifier inside a ContainerToken, which says what its node may start.
+    /// The identifier inside a ContainerToken, which says what the container's node may start.
     pub struct ContainerTokenIdentifier (Eq) {
-        /// The container that may be started with it.
+        /// The container that may be started with the token.
         optional message<ContainerId> container_id = 1;
-        /// The node that may start it, as `host:port`.
+        /// The node that may start the container, as `host:port`.
         optional string nm_host_addr = 2;
-        /// The application's user, as whom it runs on secure clusters.
+        /// The application's user, as whom the container runs on secure clusters.
         optional string app_submitter = 3;
         /// The container's resources.
         optional message<Resource> resource = 4;
@@ -41,8 +41,8 @@ messages! {
         optional int64 expiry_time_stamp = 5;
         /// The number of the ResourceManager's key that made the password.
         optional int32 master_key_id = 6 [default = "-1"];
-        /// The time at which the ResourceManager that granted it had started, in milliseconds since 1970: nodes refuse
-        /// containers of an earlier ResourceManager.
+        /// The time at which the ResourceManager that granted the container had started, in milliseconds since 1970: nodes
+        /// refuse containers of an earlier ResourceManager.
         optional int64 rm_identifier = 7;
         /// The priority of the request that is answered by the container.
         optional message<Priority> priority = 8;

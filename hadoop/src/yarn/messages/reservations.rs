@@ -111,7 +111,7 @@ messages! {
     pub struct ReservationAllocationState (Eq) {
         /// The definition as it was submitted.
         optional message<ReservationDefinition> reservation_definition = 1;
-        /// The amounts that the reservation has at each time, if they were asked for.
+        /// The amounts that the reservation has at each time; empty unless the request asked for them.
         repeated message<ResourceAllocationRequest> allocation_requests = 2;
         /// The time at which the reservation begins, in milliseconds since 1970.
         optional int64 start_time = 3;
@@ -119,7 +119,7 @@ messages! {
         optional int64 end_time = 4;
         /// User that the reservation belongs to.
         optional string user = 5;
-        /// True if some of its containers must run at the same time.
+        /// True if some of the reservation's containers must run at the same time.
         optional bool contains_gangs = 6;
         /// The time at which the reservation was accepted, in milliseconds since 1970.
         optional int64 acceptance_time = 7;
