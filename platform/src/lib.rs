@@ -94,7 +94,8 @@ impl Platform {
         }))
     }
 
-    /// Returns true if time, entropy and threads are simulated.
+    /// Returns true if this platform's time, entropy and threads are simulated, so that nothing depends on the real
+    /// machine.
     pub fn is_simulated(&self) -> bool {
         self.0.simulated
     }
@@ -104,7 +105,7 @@ impl Platform {
         Instant::now().saturating_duration_since(self.0.origin)
     }
 
-    /// Returns the instant at which [`Platform::now`] is zero.
+    /// Returns the instant of tokio's clock at which [`Platform::now`] is zero.
     pub fn origin(&self) -> Instant {
         self.0.origin
     }
