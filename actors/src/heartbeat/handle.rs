@@ -18,12 +18,12 @@ use std::time::Duration;
 /// The reason why a peer is lost.
 pub use control::liveness::Loss as LossCause;
 
-/// A peer that beats are sent to.
+/// A peer that beats are sent to, as [`HeartbeatHandle::watch`] takes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     /// Peer that the heartbeats go to.
     pub party: Party,
-    /// Heartbeat endpoint of the peer's process.
+    /// Address of the heartbeat endpoint of the peer's process.
     pub address: EndpointAddress,
     /// Session of the peer's process, by which that endpoint is fenced.
     pub session: ProcessSession,

@@ -204,7 +204,7 @@ pub struct ReadyServices {
     pub platform: Platform,
     /// The services that the components share: RPC, options, heartbeats, leader retrieval and metrics.
     pub services: ProcessServices,
-    /// Gateway of this process's BlobServer.
+    /// Gateway of this process's BlobServer, for components that upload or look for blobs.
     pub blobs: Remote<BlobServerGateway>,
     /// The record of the blobs that jobs still need; the BlobServer keeps these when it cleans up.
     pub blobs_in_use: BlobsInUse,

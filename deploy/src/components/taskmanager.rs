@@ -39,7 +39,7 @@ pub struct TaskManagerParts {
     pub facts: TaskManagerFacts,
     /// Id of this operating system process; shown to users.
     pub pid: u32,
-    /// The settings of its program hosts.
+    /// The settings of the TaskManager's program hosts.
     pub hosts: HostSettings,
     /// Returns the secret key of a job's data connections, derived from the job's id: both ends of a
     /// connection must prove that they have the same.

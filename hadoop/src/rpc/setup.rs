@@ -40,7 +40,7 @@ impl Protocol {
 /// The way in which a new connection authenticates.
 #[derive(Debug, Clone)]
 pub enum AuthSetup {
-    /// No authentication is offered or asked for.
+    /// No authentication is offered, and none is asked for: the server believes the user's name.
     Simple,
     /// SASL. The entropy must be fresh for every connection.
     Sasl {
@@ -72,17 +72,17 @@ impl Default for Limits {
     }
 }
 
-/// The purpose and the bounds of a connection.
+/// The purpose and the bounds of a connection: protocol, user, authentication and limits.
 #[derive(Debug, Clone)]
 pub struct Setup {
-    /// The protocol of all calls on the connection.
+    /// The protocol that all calls on the connection belong to.
     pub protocol: Protocol,
     /// The client's id, the same on all connections of a client.
     pub client: ClientId,
     /// The user in whose name calls are made (`effective`), and the one that really makes them (`real`). Not sent with a
     /// token, which names the user itself.
     pub user: UserInformation,
-    /// How the connection authenticates.
+    /// The way in which the connection authenticates.
     pub auth: AuthSetup,
     /// Bounds on frames and on calls that wait.
     pub limits: Limits,

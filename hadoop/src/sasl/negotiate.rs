@@ -7,7 +7,7 @@ use crate::rpc::header::{SaslAuth, SaslMessage, SaslState};
 use crate::tokens::Token;
 use std::sync::Arc;
 
-/// The way in which a client was authenticated.
+/// The way in which a client was authenticated at a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum AuthMethod {
@@ -37,7 +37,7 @@ pub enum SimpleFallback {
     /// Fail with [`SaslError::SimpleRefused`]: it may not be the server that it seems to be.
     #[default]
     Refuse,
-    /// Go on without authentication.
+    /// Go on without authentication: whoever answers is taken for the server.
     Allow,
 }
 
@@ -107,7 +107,7 @@ fn glob(pattern: &str, text: &str) -> bool {
 /// A Kerberos credential, and the server that it may be used with. Its `Debug` shows the user and the server only.
 #[derive(Clone)]
 pub struct Kerberos {
-    /// The user's credential.
+    /// The user's credential, by which tickets for the server are got.
     pub initiator: Arc<dyn Initiator>,
     /// The principal that the server must have; a server that names another one is refused with [`SaslError::Principal`]
     /// before anything secret is sent.
@@ -172,7 +172,7 @@ impl std::fmt::Debug for Step {
 pub struct Outcome {
     /// The method by which the client was authenticated.
     pub method: AuthMethod,
-    /// The protection that was agreed on.
+    /// The protection of the stream that both sides agreed on.
     pub qop: Qop,
     /// The layer that protects the stream; `None` for [`Qop::Authentication`].
     pub layer: Option<Box<dyn SecurityLayer>>,

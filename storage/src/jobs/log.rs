@@ -40,7 +40,7 @@ const TRIES_MAX: u32 = 100;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, derive_more::Display)]
 #[display("{}.{}", session_text(self.creator), self.count)]
 pub struct LogId {
-    /// The leader that created the log.
+    /// The leadership of the Dispatcher that created the log.
     pub creator: LeaderSession,
     /// The number of logs (or copies) that this leader had created before.
     pub count: u64,
@@ -104,7 +104,7 @@ pub enum AppendError {
         /// The job whose log it is.
         job: JobId,
     },
-    /// The record cannot be encoded.
+    /// The record cannot be encoded; nothing was written.
     #[error("cannot encode a record of job {job}: {why}")]
     Encode {
         /// The job whose log it is.

@@ -26,9 +26,9 @@ const POLL: Duration = Duration::from_millis(100);
 /// The addresses under which an ApplicationMaster presents itself; the ResourceManager only shows them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Registration {
-    /// The host that its clients may call; not checked.
+    /// The host at which the application's clients may call the ApplicationMaster; not checked.
     pub host: String,
-    /// The port on that host; -1 for none.
+    /// The port on that host at which the application's clients may call the ApplicationMaster; -1 for none.
     pub rpc_port: i32,
     /// The address of the web page that shows the application's progress; empty for none.
     pub tracking_url: String,
@@ -71,7 +71,7 @@ impl Default for AmRmOptions {
 /// The result with which an application unregisters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finish {
-    /// The application's own verdict on its success.
+    /// The application's own verdict on its success, shown in its report.
     pub status: FinalApplicationStatus,
     /// The reason, for people; shown in the application's report.
     pub diagnostics: String,
