@@ -50,7 +50,7 @@ pub enum RpcStartError {
 }
 
 /// A process's end of the fabric: serves endpoints and makes gateways. A cheap handle. Clones and the gateways made from it
-/// ([`Remote`](crate::Remote)) share one service: when the last of them is dropped, the listener and all connections close.
+/// ([`Remote`]) share one service: when the last of them is dropped, the listener and all connections close.
 /// [`RpcService::shutdown`] ends the service in order, whoever still holds it.
 #[derive(Clone, derive_more::Debug)]
 #[debug("RpcService({})", self.0.node)]
