@@ -3,10 +3,10 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The answer to `GET /jobs/:jobid/checkpoints`.
+/// The answer to `GET /jobs/:jobid/checkpoints`: what the job's JobMaster has counted since it started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointingStatistics {
-    /// Numbers of checkpoints by outcome.
+    /// Numbers of checkpoints by outcome, since the JobMaster started.
     pub counts: CheckpointCountsInfo,
     /// Spreads of sizes and durations over the newest complete checkpoints, at most 1,000.
     pub summary: CheckpointSummary,
@@ -38,17 +38,17 @@ pub struct SpreadInfo {
     pub min: u64,
     /// Largest of the values, in their unit; 0 if there are none.
     pub max: u64,
-    /// Arithmetic mean of the values, rounded down.
+    /// Arithmetic mean of the values, rounded down; 0 if there are none.
     pub avg: u64,
-    /// Median of the values.
+    /// Median of the values, by nearest rank; 0 if there are none.
     pub p50: u64,
-    /// 90th percentile of the values.
+    /// 90th percentile of the values, by nearest rank; 0 if there are none.
     pub p90: u64,
-    /// 95th percentile of the values.
+    /// 95th percentile of the values, by nearest rank; 0 if there are none.
     pub p95: u64,
-    /// 99th percentile of the values.
+    /// 99th percentile of the values, by nearest rank; 0 if there are none.
     pub p99: u64,
-    /// 99.9th percentile of the values.
+    /// 99.9th percentile of the values, by nearest rank; 0 if there are none.
     pub p999: u64,
 }
 
@@ -63,7 +63,7 @@ pub struct CheckpointSummary {
     pub end_to_end_duration: SpreadInfo,
     /// Always 0: no input is buffered for alignment.
     pub alignment_buffered: SpreadInfo,
-    /// Always 0: it is not counted.
+    /// Always 0: the bytes processed during alignment are not counted.
     pub processed_data: SpreadInfo,
     /// Always 0: no data in flight is stored.
     pub persisted_data: SpreadInfo,
@@ -72,11 +72,11 @@ pub struct CheckpointSummary {
 /// The newest checkpoint of each kind, without its tasks; `None` (JSON `null`) if there is none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LatestCheckpoints {
-    /// Newest complete checkpoint that is not a savepoint.
+    /// Newest complete checkpoint that is not a savepoint; it may have been deleted since.
     pub completed: Option<CheckpointInfo>,
     /// Newest complete savepoint, also of a stop.
     pub savepoint: Option<CheckpointInfo>,
-    /// Newest failed checkpoint.
+    /// Newest checkpoint or savepoint that has failed.
     pub failed: Option<CheckpointInfo>,
     /// The checkpoint that the job was last restored from.
     pub restored: Option<RestoredCheckpointInfo>,
@@ -87,7 +87,7 @@ pub struct LatestCheckpoints {
 pub struct RestoredCheckpointInfo {
     /// Number of the checkpoint, unique within its job.
     pub id: u64,
-    /// Time of the restore, in Unix milliseconds.
+    /// Time at which the job was restored, in Unix milliseconds.
     pub restore_timestamp: i64,
     /// True if the job was restored from the snapshot that it was started from, false if from a checkpoint of its own.
     pub is_savepoint: bool,
@@ -103,14 +103,14 @@ pub struct CheckpointInfo {
     pub class_name: String,
     /// Number of the checkpoint, unique within its job.
     pub id: u64,
-    /// `COMPLETED`, `FAILED` or `IN_PROGRESS`.
+    /// State of the checkpoint: `COMPLETED`, `FAILED` or `IN_PROGRESS`.
     pub status: String,
     /// True if the checkpoint is a savepoint, also that of a stop.
     pub is_savepoint: bool,
     /// `CANONICAL` for savepoints, otherwise `None` (JSON `null`).
     #[serde(rename = "savepointFormat")]
     pub savepoint_format: Option<String>,
-    /// Time of the trigger, in Unix milliseconds.
+    /// Time at which the JobMaster triggered the checkpoint, in Unix milliseconds.
     pub trigger_timestamp: i64,
     /// Time of the last acknowledgement in Unix milliseconds; -1 if there was none.
     pub latest_ack_timestamp: i64,
@@ -124,11 +124,11 @@ pub struct CheckpointInfo {
     pub end_to_end_duration: i64,
     /// Always 0: no input is buffered for alignment.
     pub alignment_buffered: u64,
-    /// Always 0: it is not counted.
+    /// Always 0: the bytes processed during alignment are not counted.
     pub processed_data: u64,
     /// Always 0: no data in flight is stored.
     pub persisted_data: u64,
-    /// Number of subtasks that take part.
+    /// Number of the job's subtasks that take part, acknowledged or not.
     pub num_subtasks: u32,
     /// Number of subtasks that have acknowledged, or whose part was taken over from the checkpoint before.
     pub num_acknowledged_subtasks: u32,
@@ -168,7 +168,7 @@ pub struct TaskCheckpointInfo {
     pub end_to_end_duration: i64,
     /// Always 0: no input is buffered for alignment.
     pub alignment_buffered: u64,
-    /// Always 0: it is not counted.
+    /// Always 0: the bytes processed during alignment are not counted.
     pub processed_data: u64,
     /// Always 0: no data in flight is stored.
     pub persisted_data: u64,
@@ -186,7 +186,7 @@ pub struct VertexCheckpointInfo {
     pub task: TaskCheckpointInfo,
     /// Spreads over the subtasks whose part is present.
     pub summary: VertexCheckpointSummary,
-    /// All subtasks of the vertex, by index.
+    /// The parts of all subtasks of the vertex, by index.
     pub subtasks: Vec<SubtaskCheckpointInfo>,
 }
 
@@ -199,11 +199,11 @@ pub struct VertexCheckpointSummary {
     pub state_size: SpreadInfo,
     /// Milliseconds from the trigger to the acknowledgement; 0 for a part that was taken over.
     pub end_to_end_duration: SpreadInfo,
-    /// Always 0: it is not measured.
+    /// Always 0: the time that a snapshot takes is not measured.
     pub checkpoint_duration: SnapshotDuration<SpreadInfo>,
-    /// Always 0: it is not measured.
+    /// Always 0: the alignment of barriers is not measured.
     pub alignment: AlignmentInfo<SpreadInfo>,
-    /// Always 0: it is not measured.
+    /// Always 0: the time until a barrier arrives is not measured.
     pub start_delay: SpreadInfo,
 }
 
@@ -256,15 +256,15 @@ pub struct AcknowledgedInfo {
     pub ack_timestamp: i64,
     /// Milliseconds from the trigger to the acknowledgement; 0 if the part was taken over.
     pub end_to_end_duration: i64,
-    /// Bytes that were written; equal to `state_size`.
+    /// Bytes that the subtask has written; equal to `state_size`.
     pub checkpointed_size: u64,
-    /// Size of the subtask's state in bytes.
+    /// Size of the subtask's whole state in bytes.
     pub state_size: u64,
-    /// Always -1: it is not measured.
+    /// Always -1: the time that a snapshot takes is not measured.
     pub checkpoint: SnapshotDuration<i64>,
     /// Always 0, and the duration -1, because it is not measured.
     pub alignment: AlignmentInfo<i64>,
-    /// Always -1: it is not measured.
+    /// Always -1: the time until a barrier arrives is not measured.
     pub start_delay: i64,
     /// Always `false`: barriers never overtake records.
     pub unaligned_checkpoint: bool,
@@ -416,7 +416,7 @@ pub struct OperationInfo {
     pub operation: Option<OperationResult>,
 }
 
-/// The result of a savepoint, stop or disposal.
+/// The result of a savepoint, stop or disposal that has ended: `failure_cause` is set if it failed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct OperationResult {

@@ -18,7 +18,7 @@ pub struct ClusterOverview {
     /// Number of free slots on blocked nodes; absent if 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub slots_free_and_blocked: u32,
-    /// Number of jobs that have not ended for good.
+    /// Number of jobs that have not ended for good, waiting and restarting ones included.
     pub jobs_running: u32,
     /// Number of jobs that finished: those that this Dispatcher remembers, and those that it has forgotten since its start.
     pub jobs_finished: u32,
@@ -47,9 +47,9 @@ pub struct DashboardConfiguration {
     pub timezone_name: String,
     /// Offset of the time zone in milliseconds, always 0.
     pub timezone_offset: i64,
-    /// Version of this runtime.
+    /// Version of this runtime (the field keeps Flink's name).
     pub flink_version: String,
-    /// Commit that this runtime was built from.
+    /// Commit that this runtime was built from (the field keeps Flink's name).
     pub flink_revision: String,
     /// The features that this endpoint allows.
     pub features: Features,
@@ -98,13 +98,13 @@ pub struct LogUrl {
 pub struct LogInfo {
     /// Name of the log file, without a folder, as it stands in `/jobmanager/logs/:file`.
     pub name: String,
-    /// Size in bytes.
+    /// Size of the log file in bytes.
     pub size: u64,
-    /// Unix milliseconds of the last change.
+    /// Time of the log file's last change, in Unix milliseconds.
     pub mtime: u64,
 }
 
-/// One metric of a process, a vertex or a subtask.
+/// One metric of a process, a vertex or a subtask, as an answer to a query of metrics lists it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MetricSample {
     /// Name of the metric, as the request's `get` names it.
@@ -120,16 +120,16 @@ pub struct MetricSample {
 pub struct AggregatedMetric {
     /// Name of the metric, as the request's `get` names it.
     pub id: String,
-    /// Smallest value over the subtasks.
+    /// Smallest value over the subtasks; absent unless asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min: Option<f64>,
-    /// Largest value over the subtasks.
+    /// Largest value over the subtasks; absent unless asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<f64>,
-    /// Arithmetic mean over the subtasks.
+    /// Arithmetic mean over the subtasks; absent unless asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub avg: Option<f64>,
-    /// Sum over the subtasks.
+    /// Sum over the subtasks; absent unless asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sum: Option<f64>,
 }
@@ -164,13 +164,13 @@ pub struct BlockedNodeInfo {
     pub node: String,
     /// Milliseconds from the answer until the block ends.
     pub remaining: u64,
-    /// The reason that was given for the block.
+    /// The reason that was given for the node's block.
     pub cause: String,
     /// Number of TaskManagers that are registered on the node.
     pub taskmanagers: u32,
 }
 
-/// The answer to `GET /blocklist/nodes`.
+/// The answer to `GET /blocklist/nodes`: the nodes that get no new slots and workers.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct BlockedNodes {
     /// The nodes that are blocked now, sorted by name.

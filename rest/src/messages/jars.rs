@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The answer to `GET /jars`.
+/// The answer to `GET /jars`: the programs that were uploaded to this endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct JarList {
     /// URL of the endpoint; `.` if it is protected by a token.
@@ -12,14 +12,14 @@ pub struct JarList {
     pub files: Vec<JarFile>,
 }
 
-/// One uploaded program.
+/// One program that was uploaded to this endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JarFile {
     /// Id of the program, `<32 hexadecimal digits>_<name>`, as used in `/jars/:jarid`.
     pub id: String,
     /// Name of the uploaded file, as the client sent it.
     pub name: String,
-    /// Time of the upload in Unix milliseconds.
+    /// Time of the upload, in Unix milliseconds.
     pub uploaded: u64,
     /// The jobs that the program registers; empty if they are not known.
     pub entry: Vec<JarEntry>,

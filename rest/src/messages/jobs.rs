@@ -20,7 +20,7 @@ pub struct ClientHeartbeatBody {
     pub timeout: Option<u64>,
 }
 
-/// The answer to `GET /jobs`.
+/// The answer to `GET /jobs`: the ids and states of all jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct JobIds {
     /// All jobs that the Dispatcher knows, running and ended.
@@ -32,11 +32,11 @@ pub struct JobIds {
 pub struct JobIdWithStatus {
     /// Job id, 32 hexadecimal digits.
     pub id: String,
-    /// State by Flink's name, such as `RUNNING`.
+    /// State of the job by Flink's name, such as `RUNNING`.
     pub status: String,
 }
 
-/// The answer to `GET /jobs/overview`.
+/// The answer to `GET /jobs/overview`: one line for each job.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct JobsOverview {
     /// All jobs that the Dispatcher knows, running and ended.
@@ -51,13 +51,13 @@ pub struct JobOverview {
     pub jid: String,
     /// Name meant for people; not unique.
     pub name: String,
-    /// Time of the submission in Unix milliseconds.
+    /// Time of the job's submission, in Unix milliseconds.
     pub start_time: i64,
-    /// Time of the end in Unix milliseconds; -1 until the job has ended.
+    /// Time of the job's end, in Unix milliseconds; -1 until the job has ended.
     pub end_time: i64,
     /// Milliseconds from start to end, or to now if the job has not ended.
     pub duration: i64,
-    /// State by Flink's name, such as `RUNNING`.
+    /// State of the job by Flink's name, such as `RUNNING`.
     pub state: String,
     /// Time of the last change of the job's or a subtask's state, in Unix milliseconds.
     pub last_modification: i64,
@@ -68,7 +68,7 @@ pub struct JobOverview {
     pub pending_operators: u32,
 }
 
-/// The answer to `GET /jobs/:jobid`.
+/// The answer to `GET /jobs/:jobid`: the job's state, its vertices and its plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct JobDetailsInfo {
@@ -79,13 +79,13 @@ pub struct JobDetailsInfo {
     /// Always false, as in Flink; jobs are stopped by `POST /jobs/:jobid/stop` all the same.
     #[serde(rename = "isStoppable")]
     pub is_stoppable: bool,
-    /// State by Flink's name, such as `RUNNING`.
+    /// State of the job by Flink's name, such as `RUNNING`.
     pub state: String,
     /// Type of the job, always `STREAMING`.
     pub job_type: String,
-    /// Time of the submission in Unix milliseconds.
+    /// Time of the job's submission, in Unix milliseconds.
     pub start_time: i64,
-    /// Time of the end in Unix milliseconds; -1 until the job has ended.
+    /// Time of the job's end, in Unix milliseconds; -1 until the job has ended.
     pub end_time: i64,
     /// Milliseconds from start to end, or to now if the job has not ended.
     pub duration: i64,
@@ -195,19 +195,19 @@ pub struct PlanNode {
     pub id: String,
     /// Number of subtasks that the vertex has, or would have if the plan is of an uploaded program.
     pub parallelism: u32,
-    /// Empty, as in Flink's streaming plans.
+    /// Always empty, as in Flink's streaming plans.
     pub operator: String,
-    /// Empty, as in Flink's streaming plans.
+    /// Always empty, as in Flink's streaming plans.
     pub operator_strategy: String,
     /// Name of the vertex: the names of the chained operators.
     pub description: String,
     /// Name of the slot sharing group: subtasks of vertices in one group may share a slot.
     #[serde(default)]
     pub slot_sharing_group: String,
-    /// Operators of the chain, first to last.
+    /// Operators of the vertex's chain, first to last.
     #[serde(default)]
     pub operators: Vec<PlanOperator>,
-    /// Edges that end at this vertex, by input.
+    /// Edges that end at this vertex, by input; empty for a source.
     #[serde(default)]
     pub inputs: Vec<PlanInput>,
     /// Always empty: there is no optimizer.
@@ -239,7 +239,7 @@ pub struct PlanOperator {
 pub struct PlanInput {
     /// Index of the input at the consuming vertex, from 0.
     pub num: u32,
-    /// Id of the producing vertex.
+    /// Id of the vertex that produces the edge's records, 32 hexadecimal digits.
     pub id: String,
     /// Distribution of the records: `FORWARD`, `HASH`, `REBALANCE`, `BROADCAST` or `CUSTOM`.
     pub ship_strategy: String,
@@ -247,10 +247,10 @@ pub struct PlanInput {
     pub exchange: String,
 }
 
-/// The answer to `GET /jobs/:jobid/status`.
+/// The answer to `GET /jobs/:jobid/status`: the job's state alone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobStatusInfo {
-    /// State by Flink's name, such as `RUNNING`.
+    /// State of the job by Flink's name, such as `RUNNING`.
     pub status: String,
 }
 
@@ -278,7 +278,7 @@ pub struct QueueStatus {
 pub struct JobExecutionResult {
     /// Job id, 32 hexadecimal digits.
     pub id: String,
-    /// `SUCCEEDED`, `FAILED` or `CANCELED`.
+    /// Outcome of the job: `SUCCEEDED`, `FAILED` or `CANCELED`.
     pub application_status: String,
     /// Always empty: there are no accumulators.
     pub accumulator_results: BTreeMap<String, String>,
@@ -333,7 +333,7 @@ pub struct ExceptionEntry {
     pub exception_name: String,
     /// Message of the failure for users; no stack trace.
     pub stacktrace: String,
-    /// Time of the failure in Unix milliseconds.
+    /// Time of the failure, in Unix milliseconds.
     pub timestamp: i64,
     /// Always empty: there are no failure enrichers.
     pub failure_labels: BTreeMap<String, String>,
@@ -362,17 +362,17 @@ pub struct VertexDetailsInfo {
     pub max_parallelism: u32,
     /// Time at which the answer was made, in Unix milliseconds.
     pub now: i64,
-    /// Subtasks, ordered by index.
+    /// The vertex's subtasks with their current attempts, ordered by index.
     pub subtasks: Vec<SubtaskInfo>,
 }
 
-/// The current attempt of one subtask.
+/// The current attempt of one subtask of a vertex.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct SubtaskInfo {
-    /// Index of the subtask, from 0.
+    /// Index of the subtask in its vertex, from 0.
     pub subtask: u32,
-    /// State by Flink's name, such as `RUNNING`.
+    /// State of the attempt by Flink's name, such as `RUNNING`.
     pub status: String,
     /// Number of the subtask's current attempt, from 0; grows with every restart.
     pub attempt: u32,
@@ -384,7 +384,7 @@ pub struct SubtaskInfo {
     pub end_time: i64,
     /// Milliseconds from start to end, or to now if the attempt has not ended; -1: not started.
     pub duration: i64,
-    /// Records and bytes of the attempt.
+    /// Records and bytes of the subtask's current attempt.
     pub metrics: IoMetrics,
     /// Resource id of the TaskManager, or `(unassigned)` before the deployment.
     pub taskmanager_id: String,

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The answer to `GET /taskmanagers`.
+/// The answer to `GET /taskmanagers`: the TaskManagers that are registered now.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct TaskManagers {
     /// Registered TaskManagers, ordered by id.
@@ -18,7 +18,7 @@ pub struct TaskManagerInfo {
     pub id: String,
     /// RPC address of the TaskManager's TaskExecutor, `flott://host:port/task_executor`.
     pub path: String,
-    /// Host name of the TaskExecutor's node.
+    /// Host name of the node that the TaskManager runs on.
     pub host: String,
     /// Process id of the TaskManager on its machine.
     pub pid: u32,
@@ -28,13 +28,13 @@ pub struct TaskManagerInfo {
     pub jmx_port: i32,
     /// Time of the last heartbeat in Unix milliseconds (as in Flink, despite the name).
     pub time_since_last_heartbeat: u64,
-    /// Number of slots, free or not.
+    /// Number of the TaskManager's slots, free or not.
     pub slots_number: u32,
-    /// Number of slots that are free, also on a blocked node.
+    /// Number of the TaskManager's slots that are free, also if its node is blocked.
     pub free_slots: u32,
-    /// Resources of the whole TaskManager.
+    /// Resources of the whole TaskManager; memory in MiB.
     pub total_resource: ResourceInfo,
-    /// Resources that no allocated slot has.
+    /// Resources of the TaskManager that no allocated slot has; memory in MiB.
     pub free_resource: ResourceInfo,
     /// Hardware of the machine the TaskManager runs on.
     pub hardware: HardwareInfo,
@@ -57,7 +57,7 @@ pub struct TaskManagerInfo {
 pub struct HardwareInfo {
     /// Number of cores that the process may use; 0: not known.
     pub cpu_cores: u32,
-    /// Memory of the machine in bytes; 0: not known.
+    /// Memory of the TaskManager's machine in bytes; 0: not known.
     pub physical_memory: u64,
     /// Configured memory of the runtime and user code, in bytes. Flink shows the largest heap here.
     pub free_memory: u64,
@@ -112,7 +112,7 @@ pub struct TaskManagerMetrics {
 /// A garbage collector in Flink's answers; there is none here.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GarbageCollectorInfo {
-    /// Name of the collector.
+    /// Name of the garbage collector; never set here.
     pub name: String,
     /// Number of garbage collections.
     pub count: u64,
