@@ -51,7 +51,7 @@ messages! {
         optional message<ApplicationResourceUsageReport> resource_usage = 14;
         /// The tracking address that the ApplicationMaster has registered.
         optional string original_tracking_url = 15;
-        /// The attempt that runs, or the last one.
+        /// Id of the application's attempt that runs, or of its last one.
         optional message<ApplicationAttemptId> current_application_attempt_id = 16;
         /// The progress that the ApplicationMaster has told, 0 to 1.
         optional float progress = 17;
@@ -59,7 +59,7 @@ messages! {
         optional string application_type = 18;
         /// The token for the scheduler; set only for unmanaged ApplicationMasters, and only in answers to their owners.
         optional message<TokenProto> am_rm_token = 19;
-        /// The tags given at submission, in lower case.
+        /// The application's tags as given at submission, in lower case.
         repeated string application_tags = 20;
         /// A [`LogAggregationStatus`]: how far the logs are collected.
         optional enumeration(LogAggregationStatus) log_aggregation_status = 21;
@@ -71,7 +71,7 @@ messages! {
         optional string app_node_label_expression = 24;
         /// The node label of the ApplicationMaster's container; empty for the default partition.
         optional string am_node_label_expression = 25;
-        /// The application's time-outs, one for each kind.
+        /// The application's time-outs, one for each kind; empty if it has none.
         repeated message<AppTimeoutsMap> app_timeouts = 26;
         /// The time at which the first attempt's container was launched, in milliseconds since 1970; 0 before.
         optional int64 launch_time = 27;
@@ -87,7 +87,7 @@ messages! {
         optional int32 num_used_containers = 1;
         /// Number of places that are kept for containers of the application; -1 if unknown.
         optional int32 num_reserved_containers = 2;
-        /// The resources of the running containers.
+        /// The resources of the application's running containers.
         optional message<Resource> used_resources = 3;
         /// The resources reserved for containers that do not fit yet.
         optional message<Resource> reserved_resources = 4;
@@ -134,14 +134,14 @@ messages! {
     pub struct ApplicationSubmissionContext (Eq) {
         /// The id that [`YarnClient::new_application`](crate::yarn::YarnClient::new_application) gave.
         optional message<ApplicationId> application_id = 1;
-        /// Name for people; it need not be unique.
+        /// The application's name, for people; it need not be unique.
         optional string application_name = 2 [default = "N/A"];
         /// The queue to submit to: a leaf's name or full path.
         optional string queue = 3 [default = "default"];
         /// The priority within the queue: higher ones are served first; at most the cluster's maximum. The queue's
         /// default if it is not set.
         optional message<Priority> priority = 4;
-        /// How the ApplicationMaster is started.
+        /// The command, files, environment and tokens with which the ApplicationMaster is started.
         optional message<ContainerLaunchContext> am_container_spec = 5;
         /// True if the ResourceManager cancels the application's delegation tokens at its end. Set it to false if
         /// others use the same tokens.
@@ -151,7 +151,7 @@ messages! {
         /// Maximum number of attempts; at most the cluster's `yarn.resourcemanager.am.max-attempts`, which 0 stands
         /// for.
         optional int32 max_app_attempts = 8 [default = "0"];
-        /// The size of the ApplicationMaster's container.
+        /// The size of the ApplicationMaster's container; rounded up to what the scheduler allots.
         optional message<Resource> resource = 9;
         /// The type by which `yarn application -list` filters, such as `MAPREDUCE`; cut after 20 characters.
         optional string application_type = 10 [default = "YARN"];
@@ -216,7 +216,7 @@ messages! {
         optional int32 num_node_managers = 1;
         /// Number of nodes that were taken out of service.
         optional int32 num_decommissioned_nms = 2;
-        /// Number of nodes that take containers.
+        /// Number of nodes that run and take containers.
         optional int32 num_active_nms = 3;
         /// Number of nodes that were not heard of for too long.
         optional int32 num_lost_nms = 4;
@@ -266,7 +266,7 @@ messages! {
 enumerations! {
     /// The state of an application. It waits from `NewSaving` to `Accepted`; the last three states are final.
     pub enum YarnApplicationState {
-        /// The application's submission has just come.
+        /// The ResourceManager has just received the application's submission.
         New = 1,
         /// The ResourceManager writes the application down.
         NewSaving = 2,
@@ -289,11 +289,11 @@ enumerations! {
     pub enum FinalApplicationStatus {
         /// The application has said nothing, or has not ended.
         Undefined = 0,
-        /// The application did what it was for.
+        /// The application says that it has done what it was for.
         Succeeded = 1,
-        /// The application did not do what it was for.
+        /// The application says that it has not done what it was for.
         Failed = 2,
-        /// Somebody ended the application.
+        /// The application says that somebody ended it.
         Killed = 3,
         /// The application did several things, with results of their own.
         Ended = 4,
@@ -303,13 +303,13 @@ enumerations! {
     pub enum LogAggregationStatus {
         /// The cluster does not collect logs.
         Disabled = 1,
-        /// Nothing has been collected yet.
+        /// No node has begun to collect the application's logs.
         NotStart = 2,
-        /// Some nodes collect, or have yet to begin.
+        /// Some nodes collect the application's logs, or have yet to begin.
         Running = 3,
-        /// The logs of all nodes are collected.
+        /// The application's logs of all nodes are collected.
         Succeeded = 4,
-        /// The collection failed on some node.
+        /// The collection of the application's logs failed on some node.
         Failed = 5,
         /// Some node has not told its progress for too long.
         TimeOut = 6,
@@ -317,7 +317,7 @@ enumerations! {
         RunningWithFailure = 7,
     }
 
-    /// The time that a time-out limits.
+    /// The period of an application that a time-out limits.
     pub enum ApplicationTimeoutType {
         /// The time that the application may take from its submission, waiting included.
         Lifetime = 1,
@@ -335,15 +335,15 @@ enumerations! {
     pub enum ApplicationsRequestScope {
         /// Everybody's applications; details that the user may not see are left out of the reports.
         All = 0,
-        /// The applications that the user may see.
+        /// The applications that the calling user may see.
         Viewable = 1,
-        /// The user's own applications.
+        /// The calling user's own applications.
         Own = 2,
     }
 
     /// The state of an attempt to run an application, as the ResourceManager sees it.
     pub enum YarnApplicationAttemptState {
-        /// The attempt has been made.
+        /// The ResourceManager has made the attempt, and nothing more.
         New = 1,
         /// The attempt was handed to the scheduler.
         Submitted = 2,
@@ -357,7 +357,7 @@ enumerations! {
         Launched = 6,
         /// The ApplicationMaster ended without unregistering, or never registered.
         Failed = 7,
-        /// The ApplicationMaster has registered.
+        /// The attempt's ApplicationMaster has registered.
         Running = 8,
         /// The ApplicationMaster has unregistered; its container has yet to end.
         Finishing = 9,

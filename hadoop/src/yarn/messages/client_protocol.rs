@@ -18,9 +18,9 @@ messages! {
     /// The response to `getNewApplication`: an unused application id, and the largest container that the cluster grants.
     /// The id reserves nothing and may stay unused.
     pub struct GetNewApplicationResponse (Eq) {
-        /// The new application's id, to submit with.
+        /// The new application's id, with which the caller submits it.
         optional message<ApplicationId> application_id = 1;
-        /// The largest container that may be asked for.
+        /// The largest container that an application may ask for.
         optional message<Resource> maximum_capability = 2;
     }
 
@@ -48,7 +48,7 @@ messages! {
 
     /// The request of `failApplicationAttempt`, which ends an attempt as failed.
     pub struct FailApplicationAttemptRequest (Eq) {
-        /// The attempt that is to fail.
+        /// The attempt that the ResourceManager ends as failed; the application may get another one.
         optional message<ApplicationAttemptId> application_attempt_id = 1;
     }
 
@@ -119,7 +119,7 @@ messages! {
     /// The request of `renewDelegationToken`, which extends the life of a delegation token, at most to the maximum that it
     /// was issued with.
     pub struct RenewDelegationTokenRequest (Eq) {
-        /// The token to renew; only its renewer may ask.
+        /// The token to renew; an exception unless its renewer asks.
         required message<TokenProto> token = 1;
     }
 
@@ -131,7 +131,7 @@ messages! {
 
     /// The request of `cancelDelegationToken`, which invalidates a delegation token at once.
     pub struct CancelDelegationTokenRequest (Eq) {
-        /// The token to cancel; only its owner or renewer may ask.
+        /// The token to cancel; an exception unless its owner or renewer asks.
         required message<TokenProto> token = 1;
     }
 
@@ -205,7 +205,7 @@ messages! {
     pub struct UpdateApplicationPriorityRequest (Eq) {
         /// The application whose priority is to change.
         required message<ApplicationId> application_id = 1;
-        /// The new priority.
+        /// The application's new priority; higher ones are served first, and the cluster's maximum bounds it.
         required message<Priority> application_priority = 2;
     }
 
@@ -230,13 +230,13 @@ messages! {
     pub struct UpdateApplicationTimeoutsRequest (Eq) {
         /// The application whose time-outs are to change.
         required message<ApplicationId> application_id = 1;
-        /// The time-outs that are to change.
+        /// The time-outs that are to change, with their new absolute times; others stay.
         repeated message<ApplicationUpdateTimeoutMap> application_timeouts = 2;
     }
 
     /// The response to `updateApplicationTimeouts`: the application's changed time-outs.
     pub struct UpdateApplicationTimeoutsResponse (Eq) {
-        /// The time-outs as they were requested.
+        /// The changed time-outs, with the times that were requested.
         repeated message<ApplicationUpdateTimeoutMap> application_timeouts = 1;
     }
 }

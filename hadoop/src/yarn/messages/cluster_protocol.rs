@@ -34,7 +34,7 @@ messages! {
 
     /// The request of `getQueueInfo`, which asks for a queue, and if wanted for its applications and child queues.
     pub struct GetQueueInfoRequest (Eq) {
-        /// The queue's name, or its full path.
+        /// Name of the queue that is asked for, or its full path.
         optional string queue_name = 1;
         /// True if the answer is to list the applications in the queue.
         optional bool include_applications = 2;
@@ -57,7 +57,7 @@ messages! {
 
     /// The response to `getQueueUserAcls`: the calling user's permissions by queue.
     pub struct GetQueueUserAclsInfoResponse (Eq) {
-        /// The permissions in every queue, in no order.
+        /// The calling user's permissions in every queue, in no order.
         repeated message<QueueUserAclInfo> queue_user_acls = 1;
     }
 
@@ -89,7 +89,7 @@ messages! {
     pub struct GetClusterNodeLabelsResponse (Eq) {
         /// Names of the labels only, for old clients.
         repeated string deprecated_node_labels = 1;
-        /// The labels, in no order.
+        /// The node labels that the cluster knows, in no order.
         repeated message<NodeLabel> node_labels = 2;
     }
 

@@ -18,7 +18,7 @@ messages! {
     pub struct StartContainerRequest (Eq) {
         /// The command, files, environment and tokens with which the container is started.
         optional message<ContainerLaunchContext> container_launch_context = 1;
-        /// The token that was granted with the container.
+        /// The ContainerToken that was granted with the container; expired or for another node, it is refused.
         optional message<TokenProto> container_token = 2;
     }
 
@@ -26,7 +26,7 @@ messages! {
     pub struct StartContainersResponse (Eq) {
         /// The metadata of the node's auxiliary services, by their names.
         repeated message<StringBytesMap> services_meta_data = 1;
-        /// Containers that are being prepared now.
+        /// Containers that the node has taken and prepares now; whether they come to run is told later.
         repeated message<ContainerId> succeeded_requests = 2;
         /// Containers that were not started, although the call succeeded.
         repeated message<ContainerExceptionMap> failed_requests = 3;
@@ -60,7 +60,7 @@ messages! {
 
     /// The response to `stopContainers`: the containers that the node stops, and those that it refused.
     pub struct StopContainersResponse (Eq) {
-        /// Containers that are being stopped now.
+        /// Containers that the node stops now; their ends are reported later.
         repeated message<ContainerId> succeeded_requests = 1;
         /// Containers that could not be stopped, although the call succeeded.
         repeated message<ContainerExceptionMap> failed_requests = 2;
@@ -82,13 +82,13 @@ messages! {
 
     /// The request of `increaseContainersResource`, which has a node give running containers more resources.
     pub struct IncreaseContainersResourceRequest (Eq) {
-        /// Container tokens with the new sizes.
+        /// ContainerTokens with the new sizes, as they came with `allocate`.
         repeated message<TokenProto> increase_containers = 1;
     }
 
     /// The response to `increaseContainersResource`: the containers whose size was increased, and those whose size was not.
     pub struct IncreaseContainersResourceResponse (Eq) {
-        /// Containers whose size was increased.
+        /// Containers whose size the node has increased.
         repeated message<ContainerId> succeeded_requests = 1;
         /// Containers whose size was not increased, although the call succeeded.
         repeated message<ContainerExceptionMap> failed_requests = 2;
@@ -102,7 +102,7 @@ messages! {
 
     /// The response to `updateContainer`: the containers that were updated, and those that were not.
     pub struct ContainerUpdateResponse (Eq) {
-        /// Containers that were updated.
+        /// Containers that the node has updated.
         repeated message<ContainerId> succeeded_requests = 1;
         /// Containers that were not updated, although the call succeeded.
         repeated message<ContainerExceptionMap> failed_requests = 2;
@@ -170,7 +170,7 @@ messages! {
         optional string resource_key = 1;
         /// A [`LocalizationState`]: waited for, there, or failed.
         optional enumeration(LocalizationState) localization_state = 2;
-        /// The reason of a failure, for people.
+        /// The reason why the file could not be fetched, for people.
         optional string diagnostics = 3;
     }
 }
@@ -182,7 +182,7 @@ enumerations! {
         OutputThreadDump = 1,
         /// `SIGTERM`: the program may clean up before it ends.
         GracefulShutdown = 2,
-        /// `SIGKILL`: the program ends at once.
+        /// `SIGKILL`: the program ends at once, without cleaning up.
         ForcefulShutdown = 3,
     }
 
@@ -190,7 +190,7 @@ enumerations! {
     pub enum LocalizationState {
         /// The file has yet to be fetched, or is being fetched.
         Pending = 1,
-        /// The file is there.
+        /// The file has been fetched and can be used.
         Completed = 2,
         /// The file could not be fetched.
         Failed = 3,

@@ -63,9 +63,9 @@ messages! {
         optional string scheme = 1;
         /// The host, or the logical name of a file system.
         optional string host = 2;
-        /// The port; -1 for none.
+        /// The port of `host`; -1 for none.
         optional int32 port = 3;
-        /// The path, from `/`.
+        /// The path on the file system, from `/`.
         optional string file = 4;
         /// The user information, which stands before `@`.
         optional string user_info = 5;
@@ -76,7 +76,7 @@ messages! {
     pub struct StringBytesMap (Eq) {
         /// The key, such as the name of an auxiliary service.
         optional string key = 1;
-        /// Bytes whose meaning only that service knows.
+        /// Bytes whose meaning only the named service knows.
         optional bytes value = 2;
     }
 
@@ -101,7 +101,7 @@ messages! {
         optional message<ContainerId> container_id = 1;
         /// The container's resources.
         optional message<Resource> resource = 2;
-        /// The container's node.
+        /// The node that the container is on.
         optional message<NodeId> node_id = 3;
         /// The priority of the request that was answered by the container.
         optional message<Priority> priority = 4;
@@ -109,7 +109,7 @@ messages! {
         optional int64 creation_time = 5;
         /// The time at which the container ended, in milliseconds since 1970; 0 before.
         optional int64 finish_time = 6;
-        /// The reason of the container's end, for people.
+        /// The reason of the container's end, for people; `N/A` before.
         optional string diagnostics_info = 7 [default = "N/A"];
         /// The address of a web page with the container's logs.
         optional string log_url = 8;
@@ -164,7 +164,7 @@ messages! {
         optional string diagnostics = 3 [default = "N/A"];
         /// The program's own code, or one of Hadoop's; -1000 while it runs.
         optional int32 exit_status = 4 [default = "-1000"];
-        /// The container's resources.
+        /// The resources that the container has.
         optional message<Resource> capability = 5;
         /// An [`ExecutionType`]: whether the container may be queued or stopped in favour of others.
         optional enumeration(ExecutionType) execution_type = 6 [default = "Guaranteed"];
@@ -176,11 +176,11 @@ messages! {
 }
 
 enumerations! {
-    /// The way in which a node prepares a file.
+    /// The way in which a node prepares a fetched file for a container.
     pub enum LocalResourceType {
         /// An archive, unpacked into a directory that has the file's name.
         Archive = 1,
-        /// The file is left as it is.
+        /// The file is left as it is, not unpacked.
         File = 2,
         /// The file is an archive of which the entries that match `pattern` are unpacked; the archive is kept beside
         /// them.
@@ -214,7 +214,7 @@ enumerations! {
         New = 1,
         /// The container was given to its node, which prepares or runs it.
         Running = 2,
-        /// The container has ended.
+        /// The container has ended, whatever the reason.
         Complete = 3,
     }
 
@@ -232,7 +232,7 @@ enumerations! {
         Done = 5,
     }
 
-    /// The kind of a container's program.
+    /// The kind of a container's program: an ApplicationMaster or anything else.
     pub enum ContainerType {
         /// The container runs an application's ApplicationMaster.
         ApplicationMaster = 1,

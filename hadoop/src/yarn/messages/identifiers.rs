@@ -13,7 +13,7 @@ messages! {
         optional message<ApplicationAttemptId> app_attempt_id = 1;
         /// The node whose container service accepts the token.
         optional message<NodeId> node_id = 2;
-        /// The application's user.
+        /// The user who submitted the application.
         optional string app_submitter = 3;
         /// The number of the ResourceManager's key that made the password.
         optional int32 key_id = 4 [default = "-1"];
@@ -35,7 +35,7 @@ messages! {
         optional string nm_host_addr = 2;
         /// The application's user, as whom the container runs on secure clusters.
         optional string app_submitter = 3;
-        /// The container's resources.
+        /// The resources that the container may use.
         optional message<Resource> resource = 4;
         /// The time until which the container can be started, in milliseconds since 1970.
         optional int64 expiry_time_stamp = 5;

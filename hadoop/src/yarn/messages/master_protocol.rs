@@ -16,13 +16,15 @@ messages! {
     pub struct ResourceRequest (Eq) {
         /// The priority within the application: lower numbers are served first.
         optional message<Priority> priority = 1;
-        /// The place: a host, a rack, or `*` for anywhere.
+        /// The place where containers are wanted: a host, a rack, or `*` for anywhere.
         optional string resource_name = 2;
-        /// The size of one container.
+        /// The size of one container that is wanted.
         optional message<Resource> capability = 3;
         /// The total number of containers wanted now; 0 takes the request back.
         optional int32 num_containers = 4;
-        /// True if a container elsewhere will do.
+        /// True if any node of this place will do. False, for a rack or `*`: containers come only to those hosts or racks
+        /// in it that have requests of their own, so a request for one host alone sets it to false at the host's rack and
+        /// at `*`.
         optional bool relax_locality = 5 [default = "true"];
         /// A label that the node must have; the application's default if it is not set.
         optional string node_label_expression = 6;
@@ -58,7 +60,7 @@ messages! {
     /// does not show the key.
     #[prost(skip_debug)]
     pub struct RegisterApplicationMasterResponse (Eq) {
-        /// The largest container that may be asked for.
+        /// The largest container that the ApplicationMaster may ask for; a larger request is an exception.
         optional message<Resource> maximum_capability = 1;
         /// The key with which tokens of clients are checked: secret. On secure clusters only.
         optional bytes client_to_am_token_master_key = 2;
@@ -66,7 +68,7 @@ messages! {
         repeated message<ApplicationAclMap> application_acls = 3;
         /// The containers that have outlived an earlier attempt, if the application keeps containers across attempts.
         repeated message<Container> containers_from_previous_attempts = 4;
-        /// The application's queue.
+        /// The queue that the application runs in.
         optional string queue = 5;
         /// Tokens for the nodes of the containers of earlier attempts.
         repeated message<NmToken> nm_tokens_from_previous_attempts = 6;
@@ -109,28 +111,29 @@ messages! {
     pub struct AllocateRequest () {
         /// The requests that have changed since the last call, as absolute totals.
         repeated message<ResourceRequest> ask = 1;
-        /// Containers to give back, started or not.
+        /// Containers that the ApplicationMaster gives back, started or not; running ones are stopped.
         repeated message<ContainerId> release = 2;
-        /// Changes of the places to avoid.
+        /// Changes of the places where no containers are wanted; not set: no change.
         optional message<ResourceBlacklistRequest> blacklist_request = 3;
-        /// The `response_id` of the last response; 0 after registering.
+        /// The `response_id` of the last response, by which the ResourceManager recognises a repeated request; 0 after
+        /// registering.
         optional int32 response_id = 4;
         /// The application's progress for its report, 0 to 1.
         optional float progress = 5;
-        /// Running containers that are to change.
+        /// Running containers that are to change their size or execution type.
         repeated message<UpdateContainerRequest> update_requests = 7;
         /// Containers that are wanted under placement constraints.
         repeated message<SchedulingRequest> scheduling_requests = 10;
-        /// A new tracking address, if it has changed.
+        /// A new tracking address; not set: the last one stays.
         optional string tracking_url = 11;
     }
 
     /// An ApplicationMaster's changes of the hosts and racks on which it wants no containers; sent with `allocate`. The
     /// ResourceManager keeps the set that results.
     pub struct ResourceBlacklistRequest (Eq) {
-        /// Hosts and racks to avoid from now on.
+        /// Hosts and racks where no containers are wanted from now on.
         repeated string blacklist_additions = 1;
-        /// Hosts and racks not to avoid any more.
+        /// Hosts and racks where containers may be again from now on.
         repeated string blacklist_removals = 2;
     }
 
@@ -143,9 +146,9 @@ messages! {
         required message<ContainerId> container_id = 2;
         /// A [`ContainerUpdateType`]: the change that is wanted.
         required enumeration(ContainerUpdateType) update_type = 3;
-        /// The new size, for a change of size.
+        /// The container's new size; set for a change of size only.
         optional message<Resource> capability = 4;
-        /// The new [`ExecutionType`], for a change of the type.
+        /// The container's new [`ExecutionType`]; set for a change of the type only.
         optional enumeration(ExecutionType) execution_type = 5;
     }
 
@@ -154,7 +157,7 @@ messages! {
     pub struct AllocateResponse () {
         /// An [`AmCommand`], which the ApplicationMaster must obey; mostly not set.
         optional enumeration(AmCommand) am_command = 1;
-        /// The `response_id` of the next request.
+        /// The number that the next request has to carry as its `response_id`.
         optional int32 response_id = 2;
         /// Containers that were granted since the last response; each comes once.
         repeated message<Container> allocated_containers = 3;
@@ -162,27 +165,27 @@ messages! {
         repeated message<ContainerStatus> completed_container_statuses = 4;
         /// The resources that the application could still get.
         optional message<Resource> limit = 5;
-        /// Nodes that have become usable or unusable.
+        /// Nodes that have become usable or unusable since the last response.
         repeated message<NodeReport> updated_nodes = 6;
-        /// Number of nodes that take containers.
+        /// Number of the cluster's nodes that take containers.
         optional int32 num_cluster_nodes = 7;
-        /// Containers that are about to be taken away.
+        /// Containers of the application that are about to be taken away; mostly not set.
         optional message<PreemptionMessage> preempt = 8;
         /// Tokens for nodes; each comes once per node and attempt: keep them.
         repeated message<NmToken> nm_tokens = 9;
-        /// A token that replaces the AMRMToken in use.
+        /// A new AMRMToken, which replaces the one in use; mostly not set.
         optional message<TokenProto> am_rm_token = 12;
-        /// The application's present priority.
+        /// The application's present priority; higher ones are served first.
         optional message<Priority> application_priority = 13;
         /// The application's timeline collector, if there is one.
         optional message<CollectorInfo> collector_info = 14;
-        /// Changes of containers that were refused.
+        /// Requests to change containers that were refused.
         repeated message<UpdateContainerError> update_errors = 15;
         /// Changes of containers that were granted; their new tokens go to the nodes.
         repeated message<UpdatedContainer> updated_containers = 16;
         /// The containers of earlier attempts that were found after the registration.
         repeated message<Container> containers_from_previous_attempts = 17;
-        /// Scheduling requests that cannot be met.
+        /// Scheduling requests that cannot be met, and were dropped.
         repeated message<RejectedSchedulingRequest> rejected_scheduling_requests = 18;
         /// The cluster's load, for proxies of a federation; mostly not set.
         optional message<EnhancedHeadroom> enhanced_headroom = 19;
@@ -199,13 +202,13 @@ messages! {
 
     /// Containers that the ResourceManager will take away whatever the ApplicationMaster does.
     pub struct StrictPreemptionContract (Eq) {
-        /// All containers that will be taken.
+        /// All containers that will be taken whatever the ApplicationMaster does.
         repeated message<PreemptionContainer> container = 1;
     }
 
     /// A container that a preemption message names.
     pub struct PreemptionContainer (Eq) {
-        /// Id of a container that is to be given back.
+        /// Id of the container that is to be given back, or is taken.
         optional message<ContainerId> id = 1;
     }
 
@@ -213,7 +216,7 @@ messages! {
     pub struct PreemptionContract (Eq) {
         /// The amounts to be given back; containers of any number and place may be released for it.
         repeated message<PreemptionResourceRequest> resource = 1;
-        /// The containers that are taken otherwise.
+        /// The containers that are taken if nothing is given back.
         repeated message<PreemptionContainer> container = 2;
     }
 
@@ -236,9 +239,9 @@ messages! {
     pub struct UpdateContainerError (Eq) {
         /// The reason, such as `INCORRECT_CONTAINER_VERSION_ERROR`.
         optional string reason = 1;
-        /// The refused request, as it was sent.
+        /// The refused request, as the ApplicationMaster sent it.
         optional message<UpdateContainerRequest> update_request = 2;
-        /// The container's current version.
+        /// The container's version now, for another try.
         optional int32 current_container_version = 3;
     }
 
@@ -255,7 +258,7 @@ messages! {
     /// The load of the cluster, in the response to `allocate`, for proxies that choose between the clusters of a
     /// federation.
     pub struct EnhancedHeadroom (Eq) {
-        /// Number of containers that wait in the cluster.
+        /// Number of containers that are asked for in the cluster and not granted yet.
         optional int32 total_pending_count = 1;
         /// Number of cores of the nodes that take containers.
         optional int32 total_active_cores = 2;
@@ -271,7 +274,7 @@ enumerations! {
         Cpu = 1,
     }
 
-    /// The kind of a container's change.
+    /// The kind of change that a container gets or is to get.
     pub enum ContainerUpdateType {
         /// The container gets more resources.
         IncreaseResource = 0,

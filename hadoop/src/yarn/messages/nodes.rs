@@ -12,7 +12,7 @@ messages! {
         optional string http_address = 2;
         /// The node's rack, such as `/default-rack`.
         optional string rack_name = 3;
-        /// The resources of the node's containers.
+        /// The resources that containers on the node have.
         optional message<Resource> used = 4;
         /// The resources that the node offers to containers in total.
         optional message<Resource> capability = 5;
@@ -42,13 +42,13 @@ messages! {
     pub struct NodeId (Eq, PartialOrd, Ord, Hash) {
         /// The host name under which the node has registered.
         optional string host = 1;
-        /// The port of the node's container service.
+        /// The port of the node's container service, which ApplicationMasters call.
         optional int32 port = 2;
     }
 
     /// An attribute of a node, with its value; placement constraints may demand it.
     pub struct NodeAttribute (Eq) {
-        /// Prefix and name of the attribute.
+        /// Prefix and name of the attribute, which together are unique.
         required message<NodeAttributeKey> attribute_key = 1;
         /// A [`NodeAttributeType`]: the type of `attribute_value`.
         optional enumeration(NodeAttributeType) attribute_type = 2 [default = "String"];
@@ -134,7 +134,7 @@ enumerations! {
         Decommissioned = 4,
         /// The node was not heard of for too long; its containers count as lost.
         Lost = 5,
-        /// The node was told to start anew.
+        /// The ResourceManager has told the node to start anew.
         Rebooted = 6,
         /// The node is on its way out of service: it takes no new containers.
         Decommissioning = 7,

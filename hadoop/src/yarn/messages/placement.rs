@@ -7,7 +7,7 @@ use crate::proto::{enumerations, messages};
 messages! {
     /// The placement constraint that an ApplicationMaster registers for its requests with these tags.
     pub struct PlacementConstraintMapEntry (Eq) {
-        /// Tags of the requests that it holds for.
+        /// Tags of the scheduling requests that the constraint holds for.
         repeated string allocation_tags = 1;
         /// The constraint for the places of the containers.
         optional message<PlacementConstraint> placement_constraint = 2;
@@ -47,7 +47,7 @@ messages! {
         repeated string target_values = 3;
     }
 
-    /// Several constraints, combined into one.
+    /// Several placement constraints, combined into one.
     pub struct CompositePlacementConstraint (Eq) {
         /// A [`CompositeType`]: how the constraints are combined.
         required enumeration(CompositeType) composite_type = 1;
@@ -101,11 +101,11 @@ messages! {
 }
 
 enumerations! {
-    /// The kind of a constraint's target.
+    /// The kind of target that a placement constraint counts or compares.
     pub enum TargetType {
         /// Attributes of nodes.
         NodeAttribute = 1,
-        /// Tags of containers that are there.
+        /// Allocation tags of containers that are there already.
         AllocationTag = 2,
         /// The containers of the request themselves.
         Itself = 3,
@@ -115,9 +115,9 @@ enumerations! {
     pub enum NodeAttributeOpCode {
         /// No comparison is made.
         NoOp = 1,
-        /// The node must have the value.
+        /// The node's attribute must have the value.
         Eq = 2,
-        /// The node must not have the value.
+        /// The node's attribute must not have the value.
         Ne = 3,
     }
 

@@ -9,9 +9,9 @@ messages! {
     pub struct QueueInfo () {
         /// The queue's name: the last part of its path, or in older versions of the fair scheduler all of it.
         optional string queue_name = 1;
-        /// The queue's guaranteed share.
+        /// The queue's guaranteed share of the parent queue's capacity, 0 to 1.
         optional float capacity = 2;
-        /// The share that the queue may take when other queues do not need it.
+        /// The share, 0 to 1, that the queue may take when other queues do not need it.
         optional float maximum_capacity = 3;
         /// The part of the queue's own capacity that is in use; above 1 if the queue has more than its share.
         optional float current_capacity = 4;
@@ -67,7 +67,7 @@ messages! {
     pub struct QueueStatistics (Eq) {
         /// Number of applications submitted to the queue since the ResourceManager started.
         optional int64 num_apps_submitted = 1;
-        /// Number of applications that run now.
+        /// Number of the queue's applications that run now.
         optional int64 num_apps_running = 2;
         /// Number of applications that were accepted and do not run yet.
         optional int64 num_apps_pending = 3;
@@ -107,7 +107,7 @@ messages! {
     pub struct QueueConfigurationsMap () {
         /// The label; empty for the default partition.
         required string partition_name = 1;
-        /// The settings that hold for the label.
+        /// The queue's capacities in the partition of that label.
         optional message<QueueConfigurations> queue_configurations = 2;
     }
 
@@ -135,7 +135,7 @@ messages! {
 
     /// The permissions that the calling user has in a queue.
     pub struct QueueUserAclInfo (Eq) {
-        /// The queue's name.
+        /// Name of the queue that the permissions are for.
         optional string queue_name = 1;
         /// The user's permissions, each a [`QueueAcl`]; none if the user may do nothing.
         repeated enumeration(QueueAcl) user_acls = 2 [packed = "false"];
@@ -145,7 +145,7 @@ messages! {
 enumerations! {
     /// The state of a queue: whether it takes applications.
     pub enum QueueState {
-        /// The queue takes no applications.
+        /// The queue takes no applications and has none running.
         Stopped = 1,
         /// The queue takes applications.
         Running = 2,

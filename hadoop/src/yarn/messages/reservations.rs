@@ -17,7 +17,7 @@ messages! {
     /// The request of `submitReservation`, which makes a reservation of resources in a queue. The ResourceManager answers
     /// with an exception if they are not free in the wanted time.
     pub struct ReservationSubmissionRequest (Eq) {
-        /// The queue, which must take reservations.
+        /// The queue in which resources are reserved; it must be set up for reservations.
         optional string queue = 1;
         /// The amounts to reserve, and the window of time in which they are needed.
         optional message<ReservationDefinition> reservation_definition = 2;
@@ -28,13 +28,13 @@ messages! {
     /// The definition of a reservation, as a user submits it: the amounts of resources, and the window of time (from
     /// `arrival` to `deadline`, in milliseconds since 1970) within which they are needed.
     pub struct ReservationDefinition (Eq) {
-        /// The amounts to reserve.
+        /// The amounts to reserve, and how they belong together.
         optional message<ReservationRequests> reservation_requests = 1;
         /// The earliest time at which the reservation may begin, in milliseconds since 1970.
         optional int64 arrival = 2;
         /// The time by which the reservation must have ended, in milliseconds since 1970.
         optional int64 deadline = 3;
-        /// Name for people; not unique.
+        /// Name of the reservation, for people; not unique.
         optional string reservation_name = 4;
         /// Milliseconds after which the reservation comes again, as text; `0` for never.
         optional string recurrence_expression = 5 [default = "0"];
@@ -56,9 +56,9 @@ messages! {
         optional message<Resource> capability = 1;
         /// Number of containers in all.
         optional int32 num_containers = 2 [default = "1"];
-        /// Minimum number of containers at a time.
+        /// Minimum number of containers that must run at the same time.
         optional int32 concurrency = 3 [default = "1"];
-        /// Milliseconds that each container is needed for.
+        /// Milliseconds that each container is needed for, within the reservation's window.
         optional int64 duration = 4 [default = "-1"];
     }
 
@@ -109,7 +109,7 @@ messages! {
 
     /// A reservation that was made: its definition, its time and its user.
     pub struct ReservationAllocationState (Eq) {
-        /// The definition as it was submitted.
+        /// The reservation's definition as the user submitted it.
         optional message<ReservationDefinition> reservation_definition = 1;
         /// The amounts that the reservation has at each time; empty unless the request asked for them.
         repeated message<ResourceAllocationRequest> allocation_requests = 2;
@@ -141,7 +141,7 @@ messages! {
 enumerations! {
     /// The way in which the requests of a reservation belong together.
     pub enum ReservationRequestInterpreter {
-        /// One of the requests must be met.
+        /// One of the requests must be met; which one does not matter.
         Any = 0,
         /// All requests must be met, at any times.
         All = 1,
