@@ -110,13 +110,12 @@ pub enum BeatPayload {
     Job {
         /// Allocations of all slots that the TaskExecutor holds for the job.
         allocations: Vec<AllocationId>,
-        /// The TaskExecutor's attempts of the job, each with its state and counts.
+        /// Attempts with state and counts.
         tasks: Vec<TaskStateUpdate>,
     },
-    /// JobMaster → TaskExecutor: the attempts and slots that the JobMaster believes to be there. For diagnosis only: the
-    /// TaskExecutor does not act on it.
+    /// JobMaster → TaskExecutor: the attempts and slots that the JobMaster believes to be there.
     Deployed {
-        /// Allocations that the JobMaster holds on that TaskExecutor.
+        /// Allocations it holds on that TaskExecutor.
         allocations: Vec<AllocationId>,
         /// Attempts that the JobMaster has deployed there.
         attempts: Vec<ExecutionAttemptId>,
