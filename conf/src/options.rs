@@ -20,11 +20,12 @@ const FILE_NAME: &str = "flott.yaml";
 /// The variable that names the configuration directory.
 const DIR_VARIABLE: &str = "FLOTT_CONF_DIR";
 
-/// The sources of a process's options, lowest layer first.
+/// The sources of a process's options, lowest layer first: a setting of the command line overrides the environment, which
+/// overrides the file.
 #[derive(Debug, Clone, Default)]
 pub struct LoadSources {
-    /// Directory of `flott.yaml` (`--config-dir`). If `None`, the variable `FLOTT_CONF_DIR` names
-    /// it; with neither no file is read.
+    /// Directory of `flott.yaml` (`--config-dir`). If `None`, the variable `FLOTT_CONF_DIR` names it; with neither no file
+    /// is read.
     pub config_dir: Option<PathBuf>,
     /// Environment variables; only `FLOTT_…` are used.
     pub env: BTreeMap<String, String>,
@@ -34,8 +35,9 @@ pub struct LoadSources {
 }
 
 impl LoadSources {
-    /// Returns the sources with the environment of this process. Variables that are not UTF-8 are
-    /// skipped.
+    /// Returns the sources of a process's options: this folder (`None`: the one that `FLOTT_CONF_DIR` names), a copy of the
+    /// process's environment, and these settings of the command line, which override the others. Variables that are not
+    /// UTF-8 are skipped. Reads no file yet: [`Options::load`] does.
     pub fn from_process(config_dir: Option<PathBuf>, overrides: Vec<(String, String)>) -> Self {
         let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
@@ -43,7 +45,8 @@ impl LoadSources {
         Self { config_dir, env: std::env::vars_os().filter_map(text).collect(), overrides }
     }
 
-    /// Returns the directory of `flott.yaml`, `None` if none is named.
+    /// Returns the directory of `flott.yaml`: `config_dir`, else the value of `FLOTT_CONF_DIR`; `None` if neither is given.
+    /// Whether the directory exists is not checked.
     pub fn directory(&self) -> Option<PathBuf> {
         let named = || self.env.get(DIR_VARIABLE).filter(|dir| !dir.is_empty());
         self.config_dir.clone().or_else(|| named().map(PathBuf::from))
@@ -64,7 +67,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// Merges the layers of a process: file < environment < overrides.
+    /// Merges the layers of a process's options: file < environment < overrides. Reads `flott.yaml` if a directory is
+    /// named.
     ///
     /// # Errors
     /// The first setting that is unknown, refused, wrong or set twice; or an unreadable file.

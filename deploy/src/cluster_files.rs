@@ -26,10 +26,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 #[debug("ClusterIdentity({}, secret)", self.id)]
 pub struct ClusterIdentity {
-    /// Id of the cluster.
+    /// Id of the cluster: the text of the id file, or the configured one.
     pub id: String,
-    /// The secret that only the cluster's processes know: the bytes of the secret file's text, without white
-    /// space around it.
+    /// The secret that only the cluster's processes know: the bytes of the secret file's text (at least 8), without white
+    /// space around it; for an embedded cluster 32 random bytes that are in no file.
     pub secret: Vec<u8>,
 }
 

@@ -103,7 +103,7 @@ impl FromStr for NodeAddress {
 pub struct EndpointAddress {
     /// Process that the endpoint belongs to.
     pub node: NodeAddress,
-    /// The name it is served under there, e.g. `dispatcher` or `job_master/<job id>`.
+    /// The name that the process serves the endpoint under, e.g. `dispatcher` or `job_master/<job id>`.
     pub endpoint: String,
 }
 

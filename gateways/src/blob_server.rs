@@ -25,11 +25,11 @@ gateway! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct UploadId(pub u64);
 
-/// Begins an upload; answered with its id. The server drops an upload after a minute without a chunk. If 64 uploads are
-/// open, the answer is [`BlobError::Busy`].
+/// Begins an upload of a blob; answered with the upload's id. The server drops an upload after a minute without a chunk. If
+/// 64 uploads are open, the answer is [`BlobError::Busy`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct OpenUpload {
-    /// Job that the blob belongs to; `None` for blobs of the cluster.
+    /// Job that the blob belongs to and is deleted with; `None` for blobs of the cluster, such as programs.
     pub job: Option<JobId>,
     /// Lifetime of the blob, which becomes part of its key.
     pub kind: BlobKind,
@@ -41,7 +41,8 @@ pub struct OpenUpload {
 pub struct UploadChunk {
     /// Id that [`OpenUpload`] was answered with.
     pub upload: UploadId,
-    /// Offset of these bytes; it must be the number of bytes that have arrived.
+    /// Offset in bytes of these bytes; it must be the number of bytes that have arrived, otherwise the chunk is refused
+    /// with [`BlobError::BadChunk`].
     pub offset: u64,
     /// Bytes to append, at most [`CHUNK_BYTES_MAX`].
     #[serde(with = "serde_bytes")]
@@ -54,7 +55,7 @@ pub struct UploadChunk {
 pub struct CloseUpload {
     /// Id that [`OpenUpload`] was answered with.
     pub upload: UploadId,
-    /// Hash that the whole content must have.
+    /// SHA-256 that the whole content must have; another content is refused with [`BlobError::WrongHash`] and dropped.
     pub hash: ContentHash,
 }
 
@@ -63,19 +64,20 @@ pub struct CloseUpload {
 /// it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HasBlob {
-    /// Job that the blob belongs to; `None` for blobs of the cluster.
+    /// Job that the blob belongs to; `None` for blobs of the cluster, such as programs.
     pub job: Option<JobId>,
-    /// Content hash of the blob.
+    /// SHA-256 of the blob's content.
     pub hash: ContentHash,
 }
 
-/// Reads a part of a blob; answered with its bytes, fewer than `max` at the blob's end. Restarts the blob's expiry
-/// time; a transient blob that was read to its end expires within a minute.
+/// Reads a part of a blob; answered with its bytes, fewer than `max` at the blob's end. Restarts the blob's expiry time; a
+/// transient blob that was read to its end expires within a minute. [`BlobError::NotFound`] if the blob is missing,
+/// [`BlobError::Busy`] if too many calls wait.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReadBlob {
-    /// Key of the blob to read.
+    /// Key of the blob to read, as [`CloseUpload`] or [`HasBlob`] returned it.
     pub key: BlobKey,
-    /// Offset of the first byte to return.
+    /// Offset in bytes of the first byte to return, from 0; at or behind the blob's end the answer is empty.
     pub offset: u64,
     /// Maximum number of bytes to return; more than [`CHUNK_BYTES_MAX`] counts as that.
     pub max: u32,
@@ -84,11 +86,11 @@ pub struct ReadBlob {
 /// Deletes all blobs of a job, because the job has ended. Blobs that belong to no job stay.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DeleteJobBlobs {
-    /// Job whose blobs are deleted.
+    /// Job whose blobs are deleted; it is no error if it has none.
     pub job: JobId,
 }
 
-/// The reason why a blob call failed.
+/// The reason why a call to the BlobServer failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum BlobError {
     /// The server has no blob with this content hash.
@@ -110,7 +112,7 @@ pub enum BlobError {
     /// again.
     #[error("the blob server is busy: too many uploads or calls wait for its store")]
     Busy,
-    /// The store's disk is full.
+    /// The disk of the blob store is full; nothing was stored.
     #[error(
         "the disk of the blob store {dir} is full: free space there or set blob.storage.directory"
     )]

@@ -50,7 +50,7 @@ pub const fn call_id(name: &str) -> u32 {
 /// A call as an actor's mailbox receives it: the message that the actor handles.
 #[derive(Debug)]
 pub struct Ask<C: Call> {
-    /// Message itself, without its context.
+    /// The message itself, without its context.
     pub body: C,
     /// The caller's identity, session, deadline and trace.
     pub caller: Caller,

@@ -46,7 +46,7 @@ pub struct Facts<F> {
     pub facts: Vec<F>,
 }
 
-/// The reason why a pair of sender and receiver is broken.
+/// The reason why a pair of sender and receiver is broken; the components begin anew in another session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum BrokenPair {
     /// The receiver has left [`KEPT_MAX`] facts unacknowledged.

@@ -15,7 +15,7 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// Decides how late calls and answers arrive.
+/// Decides in a simulation how late calls and answers arrive.
 pub trait Disorder: Send + Sync + fmt::Debug {
     /// Draws the time for which the next call or answer is held back; mostly zero.
     fn hold(&self) -> Duration;

@@ -45,7 +45,7 @@ pub struct SubmitJob {
 /// [`SubmitJob`]'s. The child becomes the job's JobManager-side program host. The job runs even if the caller has gone.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SubmitProgram {
-    /// The program and its inputs. `once` is empty: the build fills it.
+    /// The program and its inputs, which must be in the BlobServer under its hash. `once` is empty: the build fills it.
     pub program: model::ProgramRef,
     /// Job id given by the client; `None`: the Dispatcher draws one.
     pub job_id: Option<JobId>,
@@ -77,7 +77,7 @@ pub enum SubmitError {
         /// Id of the job.
         job: JobId,
     },
-    /// A job of that id has ended; an id is used only once.
+    /// A job of that id has ended; an id can be used again only once the Dispatcher has forgotten the job.
     #[error("job {job} has already ended as {status}; a job id is used once")]
     DuplicateTerminated {
         /// Id of the job.
@@ -85,25 +85,25 @@ pub enum SubmitError {
         /// State in which the job ended.
         status: JobStatus,
     },
-    /// Some vertices have resource specs and these do not.
+    /// Some vertices have resource specs and the listed ones have none; either all have them or none.
     #[error("some vertices have resource specs, these do not: {}", vertices.join(", "))]
     PartialResources {
         /// Names of the vertices concerned.
         vertices: Vec<String>,
     },
-    /// This cluster runs one job or one program only, and it is not this one.
+    /// The cluster runs one job or one program only, and the submitted one is another.
     #[error("this cluster runs one application and takes no further jobs ({mode} mode)")]
     SingleJob {
         /// Mode of the cluster: `application` or `per-job`.
         mode: String,
     },
-    /// The program could not be run or its `build` failed.
+    /// The program could not be run, or its `build` failed; the text says how.
     #[error("the program could not be built into a job: {0}")]
     Build(String),
     /// There is no room now for the process that builds the program's graph. The same request may succeed later.
     #[error("the program cannot be built into a job now: {0}")]
     NoRoom(String),
-    /// The program refuses its arguments, or was asked for help; `text` is its own text.
+    /// The program refuses its arguments, or was asked for help; `text` is what the program itself says.
     #[error("{text}")]
     Usage {
         /// Text to print: the program's help or complaint.
@@ -120,26 +120,28 @@ pub enum SubmitError {
     /// The program or the graph could not be stored; the text says why.
     #[error("the job graph could not be stored: {0}")]
     Storage(String),
-    /// The Dispatcher is shutting down or losing leadership.
+    /// The Dispatcher is shutting down or losing leadership; the same request may succeed at the next leader.
     #[error("the Dispatcher is shutting down")]
     ShuttingDown,
 }
 
-/// Cancels a job. The answer means that its JobMaster was asked to cancel it, not that it has ended. A job that has
-/// ended answers [`JobError::Terminated`].
+/// Client or REST → Dispatcher: cancels a job. The answer means that its JobMaster was asked to cancel it, not that it has
+/// ended. A job that has ended answers [`JobError::Terminated`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CancelJob {
-    /// Job that the call is about.
+    /// Job to cancel; [`JobError::NotFound`] if it is not known.
     pub job_id: JobId,
 }
 
-/// Says that the client that is attached to a job lives. The first beat binds the job to its client: the Dispatcher
-/// cancels it when no beat comes in time.
+/// Client or REST → Dispatcher: the client that is attached to a job lives. The first beat binds the job to its client: the
+/// Dispatcher cancels it when no beat comes in time. Errors: [`JobError::NotFound`]; [`JobError::Terminated`] if the job
+/// has ended.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ClientHeartbeat {
-    /// Job that the call is about.
+    /// Job that the client is attached to; [`JobError::NotFound`] if it is not known.
     pub job_id: JobId,
-    /// Milliseconds until the job is cancelled unless another beat comes; at most a day counts.
+    /// Milliseconds from the arrival of this beat until the job is cancelled unless another beat comes, which replaces the
+    /// deadline; 0 cancels at once, more than a day counts as a day.
     pub timeout_ms: u64,
 }
 
@@ -149,7 +151,7 @@ pub struct ClientHeartbeat {
 pub struct TriggerSavepoint {
     /// Job to take the savepoint of.
     pub job_id: JobId,
-    /// The id of the operation, drawn by the client.
+    /// The id of the operation, drawn by the client; one that is known already begins nothing new.
     pub trigger_id: TriggerId,
     /// A savepoint, a stop, or a checkpoint of the job's own beside the periodic ones.
     pub kind: CheckpointKind,
@@ -166,7 +168,7 @@ pub struct TriggerSavepoint {
 pub struct RequestSavepoint {
     /// The job that the savepoint was triggered for; `None` for a disposal.
     pub job_id: Option<JobId>,
-    /// The id of the operation.
+    /// The id of the operation that is asked about; [`OperationUnknown`] if none of that id is known for the job.
     pub trigger_id: TriggerId,
 }
 
@@ -174,16 +176,16 @@ pub struct RequestSavepoint {
 /// [`TriggerSavepoint`]. The operation fails for a checkpoint of a running job.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisposeSavepoint {
-    /// The id of the operation, drawn by the client.
+    /// The id of the operation, drawn by the client; one that is known already begins nothing new.
     pub trigger_id: TriggerId,
-    /// The URI of the savepoint's folder.
+    /// The URI of the savepoint's folder, which is deleted with all its files.
     pub path: String,
 }
 
-/// The state of an operation on savepoints.
+/// The state of an operation on savepoints, as [`RequestSavepoint`] is answered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OperationState {
-    /// The operation has not ended yet.
+    /// The operation has not ended yet; ask again.
     InProgress,
     /// The operation has succeeded. For a savepoint: the URI of its folder; for a checkpoint: its number; for a
     /// disposal: the path that was given.
@@ -200,17 +202,19 @@ pub enum OperationState {
 )]
 pub struct OperationUnknown(pub TriggerId);
 
-/// Asks for the state of a job, running or ended. A job whose graph is being stored is `Initializing`.
+/// Client or REST → Dispatcher: asks for the state of a job, running or ended. A job whose graph is being stored is
+/// `Initializing`. [`JobError::NotFound`] if the job is neither running nor remembered.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestJobStatus {
-    /// Job that the call is about.
+    /// Job whose state is asked for.
     pub job_id: JobId,
 }
 
-/// Asks for the result of a job. The answer comes when the job has ended, or after `wait_ms` with its present state.
+/// Client or REST → Dispatcher: asks for the result of a job. The answer comes when the job has ended, or after `wait_ms`
+/// with its present state. [`JobError::NotFound`] if the job is neither running nor remembered.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestJobResult {
-    /// Job that the call is about.
+    /// Job whose result is asked for.
     pub job_id: JobId,
     /// Milliseconds to wait for the end; 0 answers at once, more than five minutes count as five.
     pub wait_ms: u64,
@@ -219,7 +223,7 @@ pub struct RequestJobResult {
 /// The result of a job that has ended, or its present state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobResult {
-    /// Job that the call is about.
+    /// Job that the result belongs to.
     pub job_id: JobId,
     /// Name of the job; not unique.
     pub name: String,
@@ -227,25 +231,30 @@ pub struct JobResult {
     pub status: JobStatus,
     /// Reason of the failure; `None` unless the job has failed.
     pub cause: Option<FailureCause>,
-    /// Milliseconds from the job's start to its end; for a running job, from its submission until now.
+    /// Milliseconds from the job's start to its end; for a job that has not ended, from its submission until now.
     pub runtime_ms: u64,
 }
 
-/// Asks for everything about one job that REST shows: from its JobMaster, or from the archive if it has ended.
+/// REST → Dispatcher: asks for everything about one job that REST shows: from its JobMaster, or from the archive if it has
+/// ended. Errors: [`JobError::NotFound`]; [`JobError::Unavailable`] while no JobMaster answers; [`JobError::DetailsGone`]
+/// if only the result is left.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestJobDetails {
-    /// Job that the call is about.
+    /// Job whose details are asked for.
     pub job_id: JobId,
 }
 
-/// Asks for the checkpoints of one job: from its JobMaster, or from the archived details if it has ended.
+/// REST → Dispatcher: asks for the report of one job's checkpoints: from its JobMaster, or from the archived details if it
+/// has ended. Errors: [`JobError::NotFound`] for an unknown job; [`JobError::Unavailable`] while no JobMaster answers;
+/// [`JobError::DetailsGone`] if the details of the ended job were lost or dropped.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestJobCheckpoints {
-    /// Job that the value belongs to.
+    /// Job whose checkpoints are reported.
     pub job_id: JobId,
 }
 
-/// Asks for all jobs, running and archived. A JobMaster that does not answer within 2 s shows as `Initializing`.
+/// REST → Dispatcher: asks for all jobs, running and archived. A JobMaster that does not answer within 2 s shows as
+/// `Initializing`. Changes nothing.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestJobsOverview {}
 
@@ -259,32 +268,32 @@ pub struct JobsOverview {
     pub forgotten: BTreeMap<JobStatus, u64>,
 }
 
-/// One line of the list of jobs.
+/// One line of the list of jobs, running or ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobSummary {
-    /// Job that the call is about.
+    /// Id of the job in this line.
     pub job_id: JobId,
     /// Name of the job; not unique.
     pub name: String,
-    /// State of the job.
+    /// State of the job; `Initializing` if its JobMaster has not answered.
     pub status: JobStatus,
-    /// Start in Unix milliseconds.
+    /// Time at which the job began, in Unix milliseconds.
     pub start_ms: u64,
-    /// End in Unix milliseconds; `None` while the job runs.
+    /// Time at which the job ended, in Unix milliseconds; `None` while it has not.
     pub end_ms: Option<u64>,
     /// Time of the last change of the job's state, in Unix milliseconds.
     pub last_modification_ms: u64,
-    /// Number of subtasks by state.
+    /// Number of subtasks by state; states without a subtask are left out.
     pub tasks: BTreeMap<model::ExecutionState, u32>,
 }
 
-/// Sends a request to a coordinator of a job, which is named by its operator; answered with the coordinator's answer.
-/// The job runs, or has finished and its host still serves the results that it collected.
+/// Client or REST → Dispatcher: sends a request to a coordinator of a job, which is named by its operator; answered with
+/// the coordinator's answer. The job runs, or has finished and its host still serves the results that it collected.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DeliverCoordinationRequest {
-    /// Job that the call is about.
+    /// Job that the coordinator belongs to; [`CoordinationError::NoSuchJob`] if it is not known.
     pub job_id: JobId,
-    /// The operator that the coordinator belongs to.
+    /// The operator that the coordinator belongs to; [`CoordinationError::NoSuchOperator`] if it has none.
     pub operator: OperatorId,
     /// Request in the operator's own encoding; the runtime does not read it.
     #[serde(with = "serde_bytes")]
@@ -296,7 +305,7 @@ pub struct DeliverCoordinationRequest {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ShutDownCluster {}
 
-/// The reason why a question about a job has no answer.
+/// The reason why a call about a job has no answer; nothing has changed.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum JobError {
     /// The job is neither running nor archived.

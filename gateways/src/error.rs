@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use thiserror::Error;
 
-/// Whether a call that failed may have been executed all the same.
+/// Tells whether a call that failed may have been executed all the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Executed {
     /// The call certainly was not executed.
@@ -24,17 +24,18 @@ pub enum FabricError {
     Unreachable {
         /// The process that was called.
         peer: NodeAddress,
-        /// Whether it may have run the call.
+        /// Tells whether the called process may have run the call.
         executed: Executed,
         /// Reason as text for people.
         why: String,
     },
-    /// The endpoint's leader session is another one than the caller meant.
+    /// The endpoint's leader session is another one than the caller meant: the leader has changed, or the caller is late.
+    /// Nothing was executed.
     #[error("fenced: the call was meant for session {yours}, the endpoint is in session {current}")]
     Fenced {
-        /// Session that the caller meant.
+        /// Session that the caller meant: that of its gateway.
         yours: LeaderSession,
-        /// Session that is served.
+        /// Session that the endpoint is in.
         current: LeaderSession,
     },
     /// A bounded queue is full: an endpoint's mailbox, or the calls of a connection. Nothing was executed.
@@ -69,7 +70,7 @@ pub enum FabricError {
         /// Endpoint and call as text: `endpoint (call)`.
         endpoint: String,
     },
-    /// No endpoint of that name is served there, or not any more.
+    /// No endpoint of that name is served there, or not any more. Nothing was executed; it may be served again later.
     #[error("there is no endpoint {endpoint} at {peer}")]
     NoSuchEndpoint {
         /// The process that was called.
@@ -77,10 +78,10 @@ pub enum FabricError {
         /// Name of the endpoint within its process.
         endpoint: String,
     },
-    /// The endpoint exists but does not answer this call.
+    /// The endpoint exists but does not answer this call. Nothing was executed.
     #[error("endpoint {endpoint} does not answer {call}")]
     NoSuchCall {
-        /// The name it is served under.
+        /// Name of the endpoint within its process.
         endpoint: String,
         /// Name of the call, such as `dispatcher.SubmitJob`.
         call: String,
@@ -93,7 +94,8 @@ pub enum FabricError {
         /// Description of the fault.
         why: String,
     },
-    /// The caller's principal may not make this call.
+    /// The caller's principal may not make this call; for example a program host that calls an endpoint of the cluster.
+    /// Nothing was executed.
     #[error("forbidden: {why}")]
     Forbidden {
         /// The caller and the call, as text.

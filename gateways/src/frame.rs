@@ -64,21 +64,21 @@ impl Kind {
 /// The fields of an ask besides its body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AskHeader<'a> {
-    /// Number of the call's type, [`crate::Call::ID`].
+    /// Number of the call's type, [`crate::Call::ID`]; an endpoint without it refuses the call.
     pub call: u32,
     /// Time until the caller's deadline; whole microseconds on the wire.
     pub remaining: Duration,
     /// Trace that the call is part of.
     pub trace: TraceContext,
-    /// The leader session that the call is meant for.
+    /// The leader session that the call is meant for; an endpoint in another session refuses it.
     pub fence: LeaderSession,
-    /// Leader session of the caller itself, if it has one.
+    /// Leader session of the caller itself; `None` if it has or names none.
     pub session: Option<LeaderSession>,
-    /// The name of the endpoint in the called process.
+    /// The name of the endpoint in the called process, such as `dispatcher`.
     pub endpoint: &'a str,
 }
 
-/// One frame, borrowed from the read buffer.
+/// One frame of a connection, borrowed from the read buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame<'a> {
     /// Kind of the frame.
@@ -88,12 +88,12 @@ pub struct Frame<'a> {
     pub id: u64,
     /// Fields of an ask; set only for [`Kind::Ask`].
     pub ask: Option<AskHeader<'a>>,
-    /// True if a chunk belongs to an answer.
+    /// True if a chunk belongs to an answer, false if it belongs to a request.
     pub of_answer: bool,
     /// Length of the whole body in bytes, set in the first frame of a body that continues in
     /// chunks.
     pub total: Option<u64>,
-    /// True if chunks follow.
+    /// True if chunks with the rest of the body follow.
     pub more: bool,
     /// The body or a part of it.
     pub body: &'a [u8],

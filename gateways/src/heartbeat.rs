@@ -20,20 +20,21 @@ gateway! {
     Beat => BeatReply, Never;
 }
 
-/// One beat from the side that watches to the side that is watched; its reply is the other's beat.
+/// One beat from the side that watches to the side that is watched; its reply is the other's beat. Sent at each
+/// `heartbeat.interval`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Beat {
     /// Party that sends the beat.
     pub from: Party,
     /// Party that the beat is for; if it does not live there in this session, the answer is "not known".
     pub to: Party,
-    /// Milliseconds since the asking actor finished a turn.
+    /// Milliseconds since the asking actor last finished a turn; from it the peer tells a stuck actor from a living one.
     pub turn_age_ms: u64,
     /// Newest payload of the asking actor.
     pub newest: Newest,
 }
 
-/// The newest payload of one side of a pair.
+/// The newest payload of one side of a pair, as it travels with a beat or its reply.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Newest {
     /// The payload's version. It rises with every payload that a process publishes; 0 means that nothing was published.
@@ -57,33 +58,34 @@ impl Newest {
     }
 }
 
-/// Reply to one beat.
+/// Reply to one beat: the beat of the side that is watched.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BeatReply {
     /// True if the asked party knows the asking one in this session and is itself the one meant; false: the
     /// connection is over, register again.
     pub known: bool,
-    /// Milliseconds since the asked actor finished a turn.
+    /// Milliseconds since the asked actor last finished a turn; from it the watching side tells a stuck actor from a living
+    /// one.
     pub turn_age_ms: u64,
     /// Newest payload of the asked actor.
     pub newest: Newest,
 }
 
-/// One side of a pair.
+/// One side of a pair of actors that watch each other, named so that an earlier incarnation or leadership is another party.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Party {
     /// A TaskExecutor in one incarnation.
     TaskExecutor {
         /// Process of the TaskExecutor.
         resource_id: ResourceId,
-        /// Session of its process.
+        /// Session of the TaskExecutor's process.
         session: ProcessSession,
-        /// Its incarnation, given by its registration at the ResourceManager.
+        /// The TaskExecutor's incarnation, given by its registration at the ResourceManager.
         instance_id: InstanceId,
     },
     /// A JobMaster, for one job in one leadership.
     JobMaster {
-        /// Job that the message concerns.
+        /// Job that the JobMaster leads.
         job_id: JobId,
         /// Leadership of the component.
         session: LeaderSession,
@@ -95,15 +97,16 @@ pub enum Party {
     },
 }
 
-/// The payload of a beat.
+/// The payload of a beat: the report of the sending actor to the other side.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub enum BeatPayload {
     /// The beat carries no report, because its sender has published none.
     #[default]
     Empty,
-    /// TaskExecutor → ResourceManager: the state of all slots.
+    /// TaskExecutor → ResourceManager: the state of all slots; the ResourceManager passes it on to the SlotManager.
     Slots(SlotReport),
-    /// TaskExecutor → JobMaster: the slots and tasks of that job which the TaskExecutor holds.
+    /// TaskExecutor → JobMaster: the slots and tasks of that JobMaster's job which the TaskExecutor holds; the JobMaster
+    /// corrects its view by them.
     Job {
         /// Allocations of all slots that the TaskExecutor holds for the job.
         allocations: Vec<AllocationId>,

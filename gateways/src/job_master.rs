@@ -39,11 +39,12 @@ gateway! {
     RequestCheckpoints => CheckpointReport, crate::Never;
 }
 
-/// Registers a TaskExecutor that has slots for this job. The JobMaster watches it by heartbeats from then on. It may be
-/// repeated. Another incarnation of the same TaskExecutor replaces the former one, whose slots are lost.
+/// TaskExecutor → JobMaster: registers a TaskExecutor that has slots for this job. The JobMaster watches it by heartbeats
+/// from then on. It may be repeated. Another incarnation of the same TaskExecutor replaces the former one, whose slots are
+/// lost.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegisterTaskManager {
-    /// Process of the TaskExecutor.
+    /// Process of the TaskExecutor that registers.
     pub resource_id: ResourceId,
     /// Incarnation of the TaskExecutor, as the ResourceManager knows it.
     pub instance_id: InstanceId,
@@ -70,44 +71,48 @@ pub struct TaskManagerAccepted {
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 #[error("{reason}")]
 pub struct RegistrationRefused {
-    /// Reason as text for users.
+    /// Reason of the refusal as text for users.
     pub reason: String,
-    /// True if asking again may help; false: do not ask again.
+    /// True if registering again may help; false: do not ask again.
     pub retry: bool,
 }
 
-/// Offers slots for the job. The answer names the accepted ones; the TaskExecutor frees the rest. Refused if the
-/// TaskExecutor is not registered in this incarnation.
+/// TaskExecutor → JobMaster: offers slots for the job. The answer names the allocations of the accepted ones; the
+/// TaskExecutor frees the rest. Refused with [`JobMasterError::NotRegistered`] if the TaskExecutor is not registered in
+/// this incarnation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OfferSlots {
-    /// Process of the TaskExecutor.
+    /// Process of the TaskExecutor that offers the slots.
     pub resource_id: ResourceId,
-    /// Incarnation of the TaskExecutor.
+    /// Incarnation in which the TaskExecutor registered at this JobMaster.
     pub instance_id: InstanceId,
-    /// Slots that are offered.
+    /// Slots that are offered, each with its allocation; offering an accepted one again is answered the same.
     pub slots: Vec<SlotOffer>,
     /// Address at which the job's program host on that TaskExecutor exchanges records.
     pub data_address: NodeAddress,
 }
 
-/// States of tasks, in the order in which they happened. Answered with the attempts that the
-/// JobMaster does not know: their TaskExecutor ends them.
+/// TaskExecutor → JobMaster: states of tasks, in the order in which they happened. Answered with the attempts that the
+/// JobMaster does not know: their TaskExecutor ends them. Refused with [`JobMasterError::NotRegistered`] from another
+/// incarnation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UpdateTaskStates {
-    /// Process of the TaskExecutor.
+    /// Process of the TaskExecutor that runs the tasks.
     pub resource_id: ResourceId,
-    /// Incarnation of the TaskExecutor.
+    /// Incarnation in which the TaskExecutor registered at this JobMaster.
     pub instance_id: InstanceId,
-    /// States in the order in which they came about.
+    /// States of tasks, in the order in which the tasks entered them.
     pub updates: Vec<TaskStateUpdate>,
 }
 
-/// A slot is lost although its TaskExecutor lives: its program host died or could not be started.
+/// TaskExecutor → JobMaster: a slot is lost although its TaskExecutor lives: its program host died or could not be started.
+/// Tasks in the slot have failed. Refused with [`JobMasterError::NotRegistered`] if the TaskExecutor is not registered
+/// here.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FailSlot {
-    /// Process of the TaskExecutor.
+    /// Process of the TaskExecutor that has the slot.
     pub resource_id: ResourceId,
-    /// Allocation of the slot concerned.
+    /// Allocation of the slot that is lost.
     pub allocation_id: AllocationId,
     /// True if the TaskExecutor knows that the JobMaster accepted the slot. A slot whose host could
     /// not be started was never offered: then the regions that wait for slots fail with the cause.
@@ -118,61 +123,63 @@ pub struct FailSlot {
     pub cause: FailureCause,
 }
 
-/// Says that a TaskExecutor leaves: the JobMaster drops it, and the tasks that ran there have failed. Ignored if it is
-/// not registered in this incarnation.
+/// TaskExecutor → JobMaster: the TaskExecutor leaves; the JobMaster drops it, and the tasks that ran there have failed.
+/// Ignored if it is not registered in this incarnation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisconnectTaskManager {
-    /// Process of the TaskExecutor.
+    /// Process of the TaskExecutor that leaves.
     pub resource_id: ResourceId,
-    /// Incarnation of the TaskExecutor.
+    /// Incarnation that leaves; another one than the registered one changes nothing.
     pub instance_id: InstanceId,
     /// Reason why the TaskExecutor leaves; the failure of the tasks there.
     pub cause: FailureCause,
 }
 
-/// Says that a ResourceManager ends the connection; the JobMaster registers again at the present leader and keeps its
-/// slots. Ignored if it is registered at another one.
+/// ResourceManager → JobMaster: the ResourceManager ends the connection; the JobMaster registers again at the present
+/// leader and keeps its slots. Ignored if it is registered at another one.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisconnectResourceManager {
     /// Leadership of the ResourceManager that ends the connection.
     pub resource_manager: ResourceManagerId,
-    /// Reason as text for people.
+    /// Reason why the connection ends, as text for people.
     pub reason: String,
 }
 
-/// Says that the ResourceManager can't meet the declared requirements: regions that wait for slots fail, unless the job
+/// ResourceManager → JobMaster: the declared requirements can't be met: regions that wait for slots fail, unless the job
 /// can make progress with the slots it has. Ignored from any other than the connected ResourceManager.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NotifyNotEnoughResources {
-    /// "needs 8 slots of …, 4 registered, 0 free", or the driver's last error.
+    /// The shortage, for people, such as "needs 8 slots of …, 4 registered, 0 free", with the driver's last error if there
+    /// was one; it becomes the text of the failure.
     pub message: String,
 }
 
-/// Asks for slots that the job holds and can't use yet: with them another job could run. The JobMaster has their
-/// TaskExecutors free them. Ignored from any other than the connected ResourceManager.
+/// ResourceManager → JobMaster: asks for slots that the job holds and can't use yet: with them another job could run. The
+/// JobMaster has their TaskExecutors free them. Ignored from any other than the connected ResourceManager.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GiveWay {
-    /// Number of slots to yield, by the profile that they must fulfil.
+    /// Number of slots to yield, by the profile that they must fulfil; the JobMaster may yield fewer.
     pub slots: Vec<ResourceRequirement>,
 }
 
-/// Carries an event of a task's operator (a request for a split, for one) to the operator's coordinator; answered with
-/// the coordinator's answer.
+/// TaskExecutor → JobMaster: carries an event of a task's operator (a request for a split, for one) to the operator's
+/// coordinator; answered with the coordinator's answer. Refused with [`CoordinationError::StaleAttempt`] if the attempt is
+/// not current.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperatorEvent {
-    /// Execution attempt that sends the message.
+    /// Execution attempt that sends the event.
     pub attempt: ExecutionAttemptId,
-    /// Operator that the message concerns.
+    /// Operator whose coordinator gets the event.
     pub operator: OperatorId,
     /// Event in the operator's own encoding; the runtime does not read it.
     #[serde(with = "serde_bytes")]
     pub event: Vec<u8>,
 }
 
-/// Carries a client's request to an operator's coordinator; answered with the coordinator's answer.
+/// Dispatcher → JobMaster: carries a client's request to an operator's coordinator; answered with the coordinator's answer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CoordinationRequest {
-    /// Operator that the message concerns.
+    /// Operator whose coordinator gets the request.
     pub operator: OperatorId,
     /// Request in the operator's own encoding; the runtime does not read it.
     #[serde(with = "serde_bytes")]
@@ -182,7 +189,7 @@ pub struct CoordinationRequest {
 /// The reason why a coordinator did not answer.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum CoordinationError {
-    /// No job of that id is known.
+    /// No job of that id is known to the Dispatcher.
     #[error("job {job} is not known here")]
     NoSuchJob {
         /// Id of the job.
@@ -197,7 +204,7 @@ pub enum CoordinationError {
     /// The JobMaster or the coordinator is not up yet, or being restarted: ask again.
     #[error("the coordinator is not available: {0}")]
     Unavailable(String),
-    /// The asking attempt is superseded or unknown.
+    /// The attempt that asks is superseded or unknown, so its event was not passed on.
     #[error("attempt {attempt} is not current")]
     StaleAttempt {
         /// Execution attempt that the message concerns.
@@ -208,8 +215,8 @@ pub enum CoordinationError {
     Failed(String),
 }
 
-/// Reports that a coordinator of the JobManager-side host has failed: the job's region fails over. A report about an
-/// earlier start changes nothing.
+/// Program host → JobMaster: a coordinator of the JobManager-side host has failed: the job's region fails over. A report
+/// about an earlier start changes nothing.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CoordinatorFailed {
     /// The number of the start that the coordinator belongs to
@@ -219,23 +226,23 @@ pub struct CoordinatorFailed {
     pub cause: FailureCause,
 }
 
-/// Reports that a task has completed its part of a checkpoint, or why it can't. It may be repeated.
+/// TaskExecutor → JobMaster: a task has completed its part of a checkpoint, or says why it can't. It may be repeated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointAnswer {
-    /// The attempt that answers.
+    /// The execution attempt whose task answers; the answer of a superseded one is ignored.
     pub attempt: ExecutionAttemptId,
-    /// The number of the checkpoint.
+    /// The number of the checkpoint that the barrier named.
     pub checkpoint: u64,
-    /// The handles of its state, or the reason why there are none.
+    /// `Ok`: the handles of the task's state. `Err`: the reason why the task has none, as text; the checkpoint then fails.
     pub answer: Result<SubtaskSnapshot, String>,
 }
 
-/// Cancels the job. The answer means that its cancellation has begun.
+/// Dispatcher → JobMaster: cancels the job. The answer means that its cancellation has begun, not that the job has ended.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Cancel {}
 
-/// Takes a savepoint. Answered with the URI of its folder when it is complete; for a stop, when the job has finished as
-/// well; for [`CheckpointKind::Checkpoint`], with the number of the checkpoint.
+/// Dispatcher → JobMaster: takes a savepoint. Answered with the URI of its folder when it is complete; for a stop, when the
+/// job has finished as well; for [`CheckpointKind::Checkpoint`], with the number of the checkpoint.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TakeSavepoint {
     /// A savepoint, a stop, or a checkpoint of the job's own beside the periodic ones.
@@ -245,7 +252,7 @@ pub struct TakeSavepoint {
     pub directory: Option<String>,
 }
 
-/// The reason why there is no savepoint.
+/// The reason why a savepoint was not taken.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum SavepointError {
     /// The request names no directory, nor does the configuration.
@@ -264,19 +271,19 @@ pub enum SavepointError {
     Failed(String),
 }
 
-/// Asks for the job's state.
+/// Dispatcher → JobMaster: asks for the job's state. Changes nothing.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestStatus {}
 
-/// Asks for the job's line in the list of jobs.
+/// Dispatcher → JobMaster: asks for the job's line in the list of jobs. Changes nothing.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestSummary {}
 
-/// Asks for everything about the job.
+/// Dispatcher → JobMaster: asks for everything about the job that REST shows. Changes nothing.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestDetails {}
 
-/// Asks for the job's checkpoints.
+/// Dispatcher → JobMaster: asks for the report of the job's checkpoints (counts, history, sizes). Changes nothing.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestCheckpoints {}
 

@@ -47,7 +47,8 @@ gateway! {
     ReleaseHost => (), Never;
 }
 
-/// Asks for the job's current JobMaster. The answer is `None` while none answers: it starts, stops, or has died.
+/// Dispatcher → the job's runner: asks for the job's current JobMaster. The answer is `None` while none answers: it starts,
+/// stops, or has died.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestJobMaster {}
 
@@ -60,22 +61,24 @@ pub struct JobMasterAddress {
     pub job_master_id: JobMasterId,
 }
 
-/// Tells the job's runner that the job has reached a terminal state; the runner hands the details to the Dispatcher.
+/// JobMaster → its runner: the job has reached a terminal state; the runner hands the details to the Dispatcher, which
+/// archives them.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct JobReachedTerminalState {
-    /// Leadership of the JobMaster. The runner ignores a session that does not lead any more.
+    /// Leadership of the JobMaster that reports. The runner ignores a session that does not lead any more.
     pub job_master_id: JobMasterId,
     /// All details of the job at its end.
     pub details: Box<crate::job_master::JobDetails>,
-    /// State in which the job ended; same as `details.status`.
+    /// State in which the job ended for good; same as `details.status`.
     pub status: JobStatus,
 }
 
-/// Begins to follow a job: the service registers at its JobMaster, and again at each new one, and reports that to the
-/// TaskExecutor. For a job that is followed already, it replaces the incarnation and takes a newer hint.
+/// TaskExecutor → JobLeaderService: begins to follow a job: the service registers at its JobMaster, and again at each new
+/// one, and reports that to the TaskExecutor. For a job that is followed already, it replaces the incarnation and takes a
+/// newer hint.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct WatchJob {
-    /// Job that the call is about.
+    /// Job to follow.
     pub job_id: JobId,
     /// The JobMaster as the slot request named it; used until the retrieval names a leader, `None` if unknown.
     pub hint: Option<LeaderInformation>,
@@ -83,18 +86,18 @@ pub struct WatchJob {
     pub instance_id: model::InstanceId,
 }
 
-/// Stops following a job, whose last slot on the TaskExecutor was freed. Reports nothing.
+/// TaskExecutor → JobLeaderService: stops following a job, whose last slot on the TaskExecutor was freed. Reports nothing.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ForgetJob {
-    /// Job that the call is about.
+    /// Job to follow no longer; one that is not followed changes nothing.
     pub job_id: JobId,
 }
 
-/// Registers again at the job's current leader, because the connection was lost. Does nothing if the service is not
-/// registered there.
+/// TaskExecutor → JobLeaderService: registers again at the job's current leader, because the connection was lost. Does
+/// nothing if the service is not registered there.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Reconnect {
-    /// Job that the call is about.
+    /// Job whose JobMaster the connection was lost to.
     pub job_id: JobId,
 }
 
@@ -103,7 +106,7 @@ pub struct Reconnect {
 /// job gets its slots at once; it is ended when another build needs its place, or after 10 s.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BuildInHost {
-    /// The program and its inputs.
+    /// The program and its inputs: arguments, environment and once-computed values.
     pub program: ProgramRef,
     /// The id that the graph gets.
     pub job_id: JobId,
@@ -122,12 +125,12 @@ pub struct BuiltInHost {
     pub graph: JobGraph,
 }
 
-/// Provides the host of a job in this process: the existing one, or a new one. Answered when the host's gateway
-/// answers; refused with [`BuildError::NoRoom`] if no place is free in time (10 s on a JobManager, 120 s on a
-/// TaskManager).
+/// TaskExecutor or JobMaster → ProgramHosts: provides the host of a job in this process: the existing one, or a new one.
+/// Answered when the host's gateway answers; refused with [`BuildError::NoRoom`] if no place is free in time (10 s on a
+/// JobManager, 120 s on a TaskManager).
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LaunchHost {
-    /// Job that the call is about.
+    /// Job that the host serves.
     pub job_id: JobId,
     /// Program of the job; `None`: this process itself is the program.
     pub program: Option<model::BlobKey>,
@@ -147,7 +150,7 @@ pub struct HostAddress {
 /// Asks for the address of a job's host in this process; `None` if it is not up, or is being ended. Starts none.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FindHost {
-    /// Job that the call is about.
+    /// Job whose host is looked up.
     pub job_id: JobId,
 }
 
@@ -155,21 +158,21 @@ pub struct FindHost {
 /// session, counts as ended.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct AwaitHostExit {
-    /// Job that the call is about.
+    /// Job whose host is watched.
     pub job_id: JobId,
-    /// Session of the host that is meant.
+    /// Session of the host that is meant; a host of another session counts as another one.
     pub session: ProcessSession,
     /// Maximum time to wait, in milliseconds; more than 60,000 count as that.
     pub wait_ms: u64,
 }
 
-/// The end of a host, and whether it was asked for.
+/// The end of a program host, and whether it was asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostExit {
     /// The way in which the host ended, as text for users: "exit code 101", "killed by SIGKILL",
     /// "released".
     pub cause: String,
-    /// True if its keeper was asked to end it.
+    /// True if the keeper of the hosts was asked to end the host; false: it died by itself.
     pub released: bool,
 }
 
@@ -177,14 +180,14 @@ pub struct HostExit {
 /// when its place is needed; the host whose latest `ServeCollected` is the oldest is ended first.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ServeCollected {
-    /// Job that has finished.
+    /// Job that has finished, whose host keeps its results.
     pub job_id: JobId,
 }
 
 /// Ends the host of a job and withdraws requests for one. Answered when the host has ended, or if there is none.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReleaseHost {
-    /// Job that the call is about.
+    /// Job whose host is ended.
     pub job_id: JobId,
     /// True: the host is killed. False: it is asked to cancel its tasks and end, and killed if that takes longer than
     /// `task.cancellation.timeout`.

@@ -38,27 +38,29 @@ pub enum Component {
     /// The component that serves REST.
     #[display("rest")]
     RestEndpoint,
-    /// The JobMaster of that job.
+    /// The JobMaster of the job with this id.
     #[display("job_master/{_0}")]
     JobMaster(JobId),
 }
 
-/// Address and session of a published leader.
+/// Address and session of a component's published leader, as the election service publishes them and the retrieval service
+/// answers. Without a leader there is no such value (`None`).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct LeaderInformation {
-    /// Leadership under which the component answers.
+    /// Leadership under which the component answers; a later one has a higher epoch, and calls under an earlier one are
+    /// refused as fenced.
     pub session: LeaderSession,
-    /// Address of the component's RPC endpoint under that leadership.
+    /// Address of the component's RPC endpoint under that leadership: process (`host:port`) and endpoint name.
     pub address: EndpointAddress,
 }
 
-/// Confirms that a component answers under a granted session: the election publishes its address if the session still
-/// leads, and refuses with [`NotLeader`] otherwise.
+/// Component → its process's election service: the component answers under a granted session. The election publishes its
+/// address if the session still leads, and refuses with [`NotLeader`] otherwise.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ConfirmLeadership {
-    /// Component whose leadership is meant.
+    /// Component that confirms.
     pub component: Component,
-    /// Address and session of the leader.
+    /// Address and session to publish.
     pub leader: LeaderInformation,
 }
 
@@ -74,7 +76,7 @@ pub struct NotLeader {
 /// after `wait_ms` with the present leader, `None` if there is none.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestLeader {
-    /// Component whose leadership is meant.
+    /// Component whose leader is asked for.
     pub component: Component,
     /// Leader that the caller knows already; `None` if it knows of none.
     pub known: Option<LeaderInformation>,

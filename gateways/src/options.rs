@@ -8,55 +8,60 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 /// Settings of an [`crate::RpcService`].
 #[derive(Debug, Clone)]
 pub struct RpcOptions {
-    /// Address on which peers connect; `None`: only services that share the platform value connect,
-    /// and adopted streams.
+    /// Address on which other processes connect. `None`: the service binds no port (its address is `local:<n>`), so only
+    /// services made from clones of the same [`platform::Platform`], inside this process, can connect, and peers whose
+    /// stream was handed to [`RpcService::adopt`](crate::RpcService::adopt).
     pub listen: Option<ListenOptions>,
-    /// Credentials by which this process proves itself, and which it expects of others.
+    /// Credentials by which this process proves itself, and which it expects of others: a peer of another cluster or with
+    /// another secret is refused at the handshake.
     pub credentials: Credentials,
-    /// TLS under the handshake; all processes of a cluster have it or none.
+    /// TLS under the handshake; `None`: connections are not encrypted. All processes of a cluster have it or none.
     pub tls: Option<Tls>,
-    /// Deadline of [`crate::Remote::ask`]: time from the call to its answer.
+    /// Deadline of [`crate::Remote::ask`]: time from the call to its answer; 10 s by default.
     pub ask_timeout: Duration,
-    /// Time that a caller waits after a call's deadline for the callee's answer about it, before it
-    /// reports the peer as unreachable.
+    /// Time that a caller waits after a call's deadline for the callee's answer about it, before it reports the peer as
+    /// unreachable; 300 ms by default.
     pub answer_grace: Duration,
     /// Test mode: calls inside the process are encoded and decoded too, as if they came from another process.
     pub force_serialization: bool,
-    /// Maximum number of calls that wait in one endpoint's mailbox; further ones are refused as overloaded.
+    /// Maximum number of calls that wait in one endpoint's mailbox; further ones are refused as overloaded. 16,384 by
+    /// default.
     pub mailbox_max: u64,
-    /// Maximum number of unanswered calls of one endpoint, queued ones among them; further ones are refused as
-    /// overloaded.
+    /// Maximum number of unanswered calls of one endpoint, queued ones among them; further ones are refused as overloaded.
+    /// 131,072 by default.
     pub in_flight_max: u64,
-    /// Bytes of memory for bodies over 256 KiB while their parts arrive, on all connections together. What does not fit is
-    /// written to a file in `body_folder` meanwhile, so bodies may be of any size.
+    /// Bytes of memory for bodies over 256 KiB while their parts arrive, on all connections together; 256 MiB by default.
+    /// What does not fit is written to a file in `body_folder` meanwhile, so bodies may be of any size.
     pub body_memory: usize,
-    /// Folder for bodies that do not fit into `body_memory`; made when one comes.
+    /// Folder for bodies that do not fit into `body_memory`; made when one comes. The system's temporary folder by default.
     pub body_folder: PathBuf,
-    /// Longest frame that is taken from a peer, in bytes.
+    /// Longest frame that is taken from a peer, in bytes; a longer one ends the connection. 8 MiB by default.
     pub frame_max: usize,
-    /// Bytes of small frames that wait for one connection.
+    /// Maximum bytes of small frames that wait for one connection; further calls are refused as overloaded. 16 MiB by
+    /// default.
     pub outbound_max: usize,
-    /// Maximum number of calls on one connection that wait for an answer, in each direction.
+    /// Maximum number of calls on one connection that wait for an answer, in each direction; further ones are refused as
+    /// overloaded. 65,536 by default.
     pub pending_max: usize,
-    /// Maximum number of live accepted connections; further ones are closed at once.
+    /// Maximum number of live accepted connections; further ones are closed at once. 16,384 by default.
     pub connections_max: usize,
-    /// Maximum number of accepted connections that have not proved themselves yet; further ones are closed at once.
+    /// Maximum number of accepted connections that have not proved themselves yet; further ones are closed at once. 1,024
+    /// by default.
     pub handshakes_max: usize,
-    /// Maximum time of a handshake; then the connection is closed.
+    /// Maximum time of a handshake; then the connection is closed. 5 s by default.
     pub handshake_timeout: Duration,
-    /// Maximum time of a connection attempt, without the handshake.
+    /// Maximum time of a connection attempt, without the handshake; 5 s by default.
     pub connect_timeout: Duration,
-    /// Pause after the first failed attempt to connect; doubles with each further one. Calls fail at once during a
-    /// pause.
+    /// Pause after the first failed attempt to connect; doubles with each further one. Calls fail at once during a pause.
+    /// 50 ms by default.
     pub reconnect_first: Duration,
-    /// Upper bound of the pause between two attempts.
+    /// Upper bound of the pause between two attempts; 1 s by default.
     pub reconnect_max: Duration,
-    /// Time within which a peer whose connection closed has to answer again before it counts as
-    /// lost.
+    /// Time within which a peer whose connection closed has to answer again before it counts as lost; 500 ms by default.
     pub suspicion_max: Duration,
-    /// Silence on a connection after which the peer is pinged.
+    /// Silence on a connection after which the peer is pinged; 5 s by default.
     pub ping_after: Duration,
-    /// Time without a frame from the peer, pongs included, after which a connection is given up.
+    /// Time without a frame from the peer, pongs included, after which a connection is given up; 15 s by default.
     pub silence_max: Duration,
     /// Lane on which connections run. A call to an actor on the same thread wakes no other thread.
     /// In production it is [`Lane::Heartbeat`], so a beat passes through one thread that nothing
@@ -77,9 +82,9 @@ pub struct RpcOptions {
 /// The address on which a service listens, and the one that it tells its peers.
 #[derive(Debug, Clone)]
 pub struct ListenOptions {
-    /// Local address or host name to bind.
+    /// Local address or host name to bind, such as `0.0.0.0`.
     pub bind_host: String,
-    /// Host name that is published to peers.
+    /// Host name that is published to peers; not checked, so a wrong one makes this process unreachable.
     pub advertised_host: String,
     /// Ports to try in order; the first that can be bound is used.
     pub ports: PortSpec,

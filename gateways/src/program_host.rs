@@ -39,34 +39,35 @@ gateway! {
     EndHost => (), Never;
 }
 
-/// Runs the program's `build` and is answered with its graph (JobManager side; also `flott info`).
+/// ProgramHosts (JobManager side), `flott info` → program host: runs the program's `build`; answered with its graph, or
+/// with a [`BuildError`]. Runs no task.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BuildGraph {
     /// The program and its inputs. Where `once` is empty, `env.once` is evaluated and its values come
     /// back in the graph.
     pub program: ProgramRef,
-    /// The id that the graph gets.
+    /// The id that the graph gets; it has no influence on the graph's shape.
     pub job_id: JobId,
     /// Default parallelism, at least 1 (`parallelism.default`).
     pub parallelism: u32,
     /// Options of the job (`-D`) that shape the graph, such as `pipeline.max-parallelism`.
     pub options: BTreeMap<String, String>,
-    /// True if relative paths are allowed (embedded mode).
+    /// True in embedded mode, where relative paths in the program are allowed; false: they are refused.
     pub embedded: bool,
 }
 
-/// The reason why a program's graph could not be built.
+/// The reason why a program's graph could not be built, or its coordinators not started.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum BuildError {
-    /// `build` returned an error or panicked.
+    /// The program's `build` returned an error or panicked; the text says how.
     #[error("the program's build failed: {0}")]
     Program(String),
-    /// The graph differs from the submitted one.
+    /// The graph that was rebuilt here has another fingerprint than the submitted one; the text names the first difference.
     #[error(
         "the program built another graph here than where it was submitted: {0} (it may depend only on its arguments, declared environment variables and env.once)"
     )]
     Differs(String),
-    /// The program refuses its arguments, or was asked for help; `text` is its own text.
+    /// The program refuses its arguments, or was asked for help; `text` is what the program itself says.
     #[error("{text}")]
     Usage {
         /// Text to print: the program's help or complaint.
@@ -86,10 +87,12 @@ pub enum BuildError {
     NoRoom(String),
 }
 
-/// A TaskManager's host prepares for tasks: binds its data port, keeps the graph's inputs.
+/// TaskExecutor → its program host: the host prepares for tasks: binds its data port and divides its memory. Answered with
+/// the data address; [`BuildError`] if no port of `data_ports` can be bound or the host serves another job. A repeated call
+/// only changes the host's share of the memory.
 #[derive(Clone, Serialize, Deserialize, derive_more::Debug)]
 pub struct StartHost {
-    /// Job that the value belongs to.
+    /// Job that the host serves; a host never serves a second one.
     pub job_id: JobId,
     /// Id of the cluster the host belongs to.
     pub cluster_id: ClusterId,
@@ -104,35 +107,36 @@ pub struct StartHost {
     pub data_bind: String,
     /// Host name under which other hosts reach the data port.
     pub data_host: String,
-    /// Ports to try: 0, a number, a list or a range.
+    /// Ports to try for the data port, in order: 0 (any), a number, a list or a range.
     pub data_ports: String,
-    /// Address of the parent's `TaskExecutorGateway`.
+    /// Address of the parent's `TaskExecutorGateway`, to which the host reports.
     pub parent: EndpointAddress,
     /// Session of the parent's process, by which calls to it are fenced.
     pub parent_session: ProcessSession,
-    /// Exchange memory of this host: the part of its slots.
+    /// Exchange memory of this host in bytes: the part of its slots.
     pub network_memory: MemorySize,
-    /// Managed memory of this host: the part of its slots.
+    /// Managed memory of this host in bytes: the part of its slots.
     pub managed_memory: MemorySize,
-    /// Memory of user code in this host, the part of its slots; `None`: the host does not limit it.
+    /// Memory of user code in this host in bytes, the part of its slots; `None`: the host does not limit it.
     pub task_memory: Option<MemorySize>,
     /// `heartbeat.timeout` in milliseconds; a host that has not heard its parent for 0.6 of it exits (0: in process,
     /// never).
     pub heartbeat_timeout_ms: u64,
     /// Directory for temporary files of the host's tasks.
     pub tmp_dir: String,
-    /// `exchange.force-serialization` and other data plane options.
+    /// Options of the data plane by key, such as `exchange.force-serialization`.
     pub options: BTreeMap<String, String>,
 }
 
 /// Answer of a program host that has started.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HostStarted {
-    /// Address for data connections of other hosts.
+    /// Address to which other hosts of the job connect to exchange records.
     pub data_address: NodeAddress,
 }
 
-/// Starts tasks. Answered with those that can't run, each with the reason; the others report their states.
+/// TaskExecutor → program host: starts tasks. Answered with those that can't run, each with the reason; the others report
+/// their states. [`DeployError::Host`] before [`StartHost`] has been answered.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DeployToHost {
     /// The deployment that the JobMaster sent, without the tasks that the TaskExecutor refused.
@@ -142,127 +146,132 @@ pub struct DeployToHost {
     pub devices: BTreeMap<AllocationId, Devices>,
 }
 
-/// Asks a program host to cancel attempts; they report when they have ended.
+/// TaskExecutor → program host: cancels attempts; they report when they have ended. Unknown attempts are skipped.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CancelOnHost {
-    /// Execution attempts that the message concerns.
+    /// Execution attempts to cancel.
     pub attempts: Vec<ExecutionAttemptId>,
 }
 
-/// Tells a host that a slot was returned; tasks that still run in it are cancelled.
+/// TaskExecutor → program host: a slot was returned; tasks that still run in it are cancelled.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReleaseSlot {
-    /// Allocation of the slot concerned.
+    /// Allocation of the slot that was returned.
     pub allocation_id: AllocationId,
 }
 
-/// Has tasks with sources send the barrier of a checkpoint.
+/// TaskExecutor → program host: has tasks with sources send the barrier of a checkpoint.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TriggerOnHost {
-    /// The attempts of tasks with sources.
+    /// The attempts of tasks with sources, which send the barrier; those that run here no more are skipped.
     pub attempts: Vec<ExecutionAttemptId>,
     /// Barrier that the sources are to send.
     pub barrier: CheckpointBarrier,
 }
 
-/// Tells tasks how a checkpoint has ended.
+/// TaskExecutor → program host: tells tasks how a checkpoint has ended; sinks commit with a complete one.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NotifyOnHost {
-    /// Attempts that are notified.
+    /// Attempts whose tasks are notified; those that run here no more are skipped.
     pub attempts: Vec<ExecutionAttemptId>,
     /// The number of the checkpoint that has ended.
     pub checkpoint: u64,
-    /// True if it is complete; otherwise it was aborted.
+    /// True if the checkpoint is complete, so that sinks commit; false: it was aborted.
     pub complete: bool,
 }
 
-/// Asks every coordinator for its snapshot of a checkpoint, on the JobManager side. The answer
-/// comes when all snapshots are there.
+/// JobMaster → program host: asks every coordinator for its snapshot of a checkpoint, on the JobManager side. The answer
+/// comes when all snapshots are there; one failure fails the call.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SnapshotCoordinators {
     /// The number of the checkpoint that the snapshots are for.
     pub checkpoint: u64,
 }
 
-/// Tells the coordinators (JobManager side) that a checkpoint has ended.
+/// JobMaster → program host: tells the coordinators (JobManager side) that a checkpoint has ended.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CoordinatorsCheckpointEnded {
     /// The number of the checkpoint that has ended.
     pub checkpoint: u64,
-    /// True if it is complete; otherwise it was aborted.
+    /// True if the checkpoint is complete; false: it was aborted.
     pub complete: bool,
 }
 
-/// Starts the coordinators of some operators anew for an execution graph (JobManager side). Former coordinators of
-/// these operators are dropped, and all that another JobMaster started.
+/// JobMaster → program host: starts the coordinators of some operators anew for an execution graph (JobManager side).
+/// Former coordinators of these operators are dropped, and all that another JobMaster started. Answered once all have
+/// started; [`BuildError::Differs`] if this host rebuilds another graph, and then none runs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct StartCoordinators {
-    /// The graph whose coordinators run. Rebuilt and compared if this host did not build it.
+    /// The graph whose coordinators run. If this host has not built it (the job or the fingerprint differs), the host runs
+    /// the program's `build` again and compares the fingerprints; another one is refused with [`BuildError::Differs`].
     pub graph: Arc<JobGraph>,
     /// The job's JobMaster: a coordinator that fails outside a call is reported to it (`CoordinatorFailed`).
     pub job_master: EndpointAddress,
-    /// Leadership of the job's JobMaster.
+    /// Leadership of the job's JobMaster; when it differs from the last one's, all earlier coordinators are dropped.
     pub job_master_id: JobMasterId,
     /// The number of this start; `CoordinatorFailed` repeats it.
     pub round: u64,
-    /// Operators whose coordinators are started.
+    /// Operators whose coordinators are started; those of other operators go on.
     pub operators: BTreeSet<OperatorId>,
     /// Snapshots to restore the coordinators from, by operator, in the operators' own encodings; an operator without
     /// one begins anew.
     pub restore: Vec<(OperatorId, serde_bytes::ByteBuf)>,
-    /// True if relative paths are allowed (embedded mode).
+    /// True in embedded mode, where relative paths in the program are allowed; false: they are refused.
     pub embedded: bool,
     /// The cluster's options that coordinators may need, those that begin with `s3.`; options of the job override them.
     pub options: BTreeMap<String, String>,
 }
 
-/// Carries an operator's event to its coordinator; answered with the coordinator's answer.
+/// JobMaster → program host: carries an operator's event to its coordinator (JobManager side); answered with the
+/// coordinator's answer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HandleOperatorEvent {
-    /// Execution attempt that sends the message.
+    /// Execution attempt that sends the event.
     pub attempt: ExecutionAttemptId,
-    /// Operator that the message concerns.
+    /// Operator whose coordinator gets the event.
     pub operator: OperatorId,
     /// Event in the operator's own encoding; the runtime does not read it.
     #[serde(with = "serde_bytes")]
     pub event: Vec<u8>,
 }
 
-/// Carries a client's request to a coordinator; answered with the coordinator's answer.
+/// JobMaster → program host: carries a client's request to a coordinator (JobManager side); answered with the coordinator's
+/// answer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HandleCoordinationRequest {
-    /// Operator that the message concerns.
+    /// Operator whose coordinator gets the request.
     pub operator: OperatorId,
     /// Request in the operator's own encoding; the runtime does not read it.
     #[serde(with = "serde_bytes")]
     pub request: Vec<u8>,
 }
 
-/// Tells the coordinators (JobManager side) that the job has ended; if it has finished, they publish (a collector
-/// completes its result). Answered once all have. An error with `finished` means that the job has not finished: it
-/// fails over.
+/// JobMaster → program host: tells the coordinators (JobManager side) that the job has ended; if it has finished, they
+/// publish (a collector completes its result). Answered once all have. An error with `finished` means that the job has not
+/// finished: it fails over.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct JobEnded {
     /// True if the job finished, false if it failed or was cancelled.
     pub finished: bool,
 }
 
-/// Tells a child process that its parent lives; sent from the parent's heartbeat lane. A host that does not hear it for
+/// Parent process → program host: the parent lives; sent from the parent's heartbeat lane. A host that does not hear it for
 /// 0.6 of `heartbeat.timeout` exits.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ParentAlive {}
 
-/// Asks for the description of the program. Of the user's code only `main` has run before; `build` is not called.
+/// Asks a program host for the description of the program, as for an uploaded one. Of the user's code only `main` has run
+/// before; `build` is not called.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DescribeProgram {}
 
 /// A program as far as it is known before any of its jobs is built.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ProgramDescription {
-    /// Names of its registered jobs, in the order of their registration.
+    /// Names of the program's registered jobs, in the order of their registration.
     pub jobs: Vec<String>,
 }
 
-/// Asks the host to cancel what runs and to exit.
+/// Parent process → program host: cancel what runs and exit. Answered at once.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct EndHost {}

@@ -31,11 +31,13 @@ gateway! {
     AskToGiveWay => (), crate::Never;
 }
 
-/// Registers a TaskExecutor; an earlier incarnation of its process is dropped. Its slots are used only after its
-/// [`SendSlotReport`]. The ResourceManager watches it by heartbeats from then on.
+/// TaskExecutor → ResourceManager: registers a TaskExecutor; an earlier incarnation of its process is dropped. Its slots
+/// are used only after its [`SendSlotReport`]. The ResourceManager watches it by heartbeats from then on. Refused if an
+/// active ResourceManager neither requested nor recovered this worker; `retry` then tells whether registering again may
+/// help.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RegisterTaskExecutor {
-    /// Process of the TaskExecutor.
+    /// Process of the TaskExecutor that registers.
     pub resource_id: ResourceId,
     /// Address of the TaskExecutor's endpoint.
     pub address: EndpointAddress,
@@ -43,11 +45,11 @@ pub struct RegisterTaskExecutor {
     pub session: model::ProcessSession,
     /// Address of the heartbeat endpoint of the TaskExecutor's process.
     pub heartbeat: EndpointAddress,
-    /// Host name of the node.
+    /// Host name of the node that the TaskManager runs on; [`BlockNode`] names nodes by it.
     pub host: String,
     /// Resources of the TaskExecutor, which its slots share equally; their number is part of it.
     pub spec: WorkerResourceSpec,
-    /// Process id, shown to users.
+    /// Process id of the TaskManager on its machine, shown to users.
     pub pid: u32,
     /// Process memory of the TaskManager (`taskmanager.memory.process.size`).
     pub process_memory: model::MemorySize,
@@ -59,7 +61,8 @@ pub struct RegisterTaskExecutor {
 /// The ResourceManager accepted a TaskExecutor; it stamps everything that follows with this incarnation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskExecutorAccepted {
-    /// Incarnation of the TaskExecutor; new with every registration.
+    /// Incarnation of the TaskExecutor; new with every registration. Both sides name it in what follows, so that messages
+    /// of an earlier registration are recognised and ignored.
     pub instance_id: InstanceId,
     /// Resource id of the ResourceManager's process.
     pub resource_id: ResourceId,
@@ -71,48 +74,53 @@ pub struct TaskExecutorAccepted {
     pub blob_session: model::ProcessSession,
 }
 
-/// Reports all slots of a TaskExecutor; the first report after its registration makes them available to jobs. Refused
-/// if it is not registered in this incarnation: it must register again.
+/// TaskExecutor → ResourceManager: reports all slots of a TaskExecutor; the first report after its registration makes them
+/// available to jobs, later ones correct the SlotManager's view. Refused (`retry` is true) if the TaskExecutor is not
+/// registered in this incarnation: it must register again.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SendSlotReport {
-    /// Process of the TaskExecutor.
+    /// Process of the TaskExecutor that reports.
     pub resource_id: ResourceId,
-    /// Incarnation of the TaskExecutor.
+    /// Incarnation that the TaskExecutor's last registration was answered with; with an earlier one the report is refused.
     pub instance_id: InstanceId,
-    /// Slots of the TaskExecutor and who holds them.
+    /// All slots of the TaskExecutor, and the job and allocation that hold each.
     pub report: SlotReport,
 }
 
-/// Tells the ResourceManager that a slot became free. Ignored if the incarnation is not the current one.
+/// TaskExecutor → ResourceManager: a slot became free. Ignored if the incarnation is not the current one, or the slot is
+/// held under another allocation by now.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NotifySlotAvailable {
     /// Incarnation of the slot's TaskExecutor, by which a late message is recognised.
     pub instance_id: InstanceId,
-    /// Slot that the message concerns.
+    /// The slot that became free.
     pub slot_id: SlotId,
-    /// The allocation that ended.
+    /// The allocation that ended; if the slot is held under another one by now, the message is late and ignored.
     pub allocation_id: AllocationId,
 }
 
-/// Tells the ResourceManager that a TaskExecutor leaves: it and its slots are dropped.
+/// TaskExecutor → ResourceManager: the TaskManager stops, so its registration and its slots are dropped at once, not only
+/// when heartbeats time out. Jobs lack these slots from then on; the JobMasters are told by the TaskExecutor itself. A
+/// worker of the external resource system is not released by this: it may register again until it ends. Ignored if the
+/// incarnation is not registered.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisconnectTaskExecutor {
-    /// Process of the TaskExecutor.
+    /// Process of the TaskExecutor that leaves; the ResourceManager goes by `instance_id` alone.
     pub resource_id: ResourceId,
-    /// Incarnation of the TaskExecutor.
+    /// Incarnation of the TaskExecutor that leaves; an earlier one than the registered one changes nothing.
     pub instance_id: InstanceId,
-    /// Reason why the TaskExecutor leaves.
+    /// Reason why the TaskExecutor leaves, for the log.
     pub cause: FailureCause,
 }
 
-/// Registers a JobMaster, which the ResourceManager watches by heartbeats from then on. The ResourceManager checks with
-/// its own retrieval that it leads (waiting up to 1 s for the job's first leader), and refuses it otherwise; asking
-/// again may help.
+/// JobMaster → ResourceManager: registers a JobMaster, which the ResourceManager watches by heartbeats from then on. The
+/// ResourceManager checks with its own retrieval that it leads (waiting up to 1 s for the job's first leader), and refuses
+/// it otherwise; asking again may help.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegisterJobMaster {
-    /// Job that the value belongs to.
+    /// Job that the JobMaster leads.
     pub job_id: JobId,
-    /// The JobMaster's session.
+    /// The JobMaster's leadership; one that is not the job's published leader is refused.
     pub job_master_id: JobMasterId,
     /// Resource id of the JobMaster's process.
     pub resource_id: ResourceId,
@@ -133,37 +141,40 @@ pub struct JobMasterAccepted {
     pub heartbeat: EndpointAddress,
 }
 
-/// Declares all slots that a job needs, replacing its last declaration. May be repeated. Refused if this JobMaster is
-/// not registered.
+/// JobMaster → ResourceManager: declares all slots that a job needs, replacing its last declaration. May be repeated.
+/// Refused (`retry` is true) if this JobMaster is not registered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeclareRequiredResources {
-    /// Job that the value belongs to.
+    /// Job that needs the slots.
     pub job_id: JobId,
-    /// Leadership of the job's JobMaster.
+    /// Leadership of the JobMaster that declares; with another than the registered one the declaration is refused and
+    /// changes nothing.
     pub job_master_id: JobMasterId,
     /// Address of the JobMaster to which TaskExecutors offer the slots.
     pub target: EndpointAddress,
     /// Name of the job, for messages.
     pub job_name: String,
-    /// The program that a TaskExecutor's host of this job runs; prefetched with the first slot.
+    /// The program that a TaskExecutor's host of this job runs; a TaskExecutor fetches it with the job's first slot.
+    /// `None`: the TaskManager is the program itself (embedded mode).
     pub program: Option<BlobKey>,
     /// All slots that are needed, held ones among them; empty: none is needed any more.
     pub requirements: Vec<ResourceRequirement>,
 }
 
-/// Says that a JobMaster leaves: its requirements are dropped. If the job has ended, it is forgotten and its slots are
-/// freed; otherwise they are kept for the next JobMaster, at most `resourcemanager.job.timeout` long.
+/// JobMaster → ResourceManager: the JobMaster leaves, so its requirements are dropped. If the job has ended, it is
+/// forgotten and its slots are freed; otherwise they are kept for the next JobMaster, at most `resourcemanager.job.timeout`
+/// long.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisconnectJobMaster {
-    /// Job that the value belongs to.
+    /// Job that the JobMaster led.
     pub job_id: JobId,
     /// Leadership of the JobMaster that leaves.
     pub job_master_id: JobMasterId,
-    /// True if the job has ended for good.
+    /// True if the job has ended for good, whether it finished, failed or was cancelled.
     pub finished: bool,
 }
 
-/// Asks for all registered TaskExecutors, each with its slots.
+/// REST → ResourceManager: asks for all registered TaskExecutors, each with its slots. Changes nothing.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestTaskManagers {}
 
@@ -178,7 +189,7 @@ pub struct TaskManagerSummary {
     pub session: model::ProcessSession,
     /// Host name of the TaskExecutor's node.
     pub host: String,
-    /// Process id on its machine.
+    /// Process id of the TaskManager on its machine.
     pub pid: u32,
     /// Resources of the TaskExecutor, which its slots share.
     pub spec: WorkerResourceSpec,
@@ -187,17 +198,18 @@ pub struct TaskManagerSummary {
     /// Facts about the machine and the rest of the process's memory, shown to users.
     #[serde(default)]
     pub facts: model::TaskManagerFacts,
-    /// Number of free slots.
+    /// Number of free slots, those on a blocked node included; 0 until the SlotManager knows the TaskExecutor by its first
+    /// report.
     pub free_slots: u32,
     /// Allocated slots: the job and the resources of each.
     pub allocated: Vec<(JobId, ResourceProfile)>,
-    /// Milliseconds since the ResourceManager last heard a heartbeat from it.
+    /// Milliseconds since the ResourceManager last heard a heartbeat from the TaskExecutor.
     pub last_heartbeat_age_ms: u64,
-    /// True if its node is blocked.
+    /// True if the TaskExecutor's node is blocked, so that jobs get no new slots there.
     pub blocked: bool,
 }
 
-/// Asks for the sums over all TaskExecutors.
+/// REST → ResourceManager: asks for the sums over all TaskExecutors. All sums are 0 if the SlotManager does not answer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestResourceOverview {}
 
@@ -216,13 +228,13 @@ pub struct ResourceOverview {
     pub blocked_free_slots: u32,
 }
 
-/// Blocks a node: its TaskManagers get no new slots, and no worker is started there. Slots in use stay. An existing
-/// block of the node that ends later stays too. The answer is the block that holds from now on.
+/// REST → ResourceManager: blocks a node: its TaskManagers get no new slots, and no worker is started there. Slots in use
+/// stay. An existing block of the node that ends later stays too. The answer is the block that holds from now on.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BlockNode {
     /// The node's host name, as its TaskManagers register with it.
     pub host: String,
-    /// Duration of the block in milliseconds.
+    /// Duration of the block in milliseconds, from now on.
     pub for_ms: u64,
     /// The reason, for the list of blocked nodes.
     pub cause: String,
@@ -233,7 +245,7 @@ pub struct BlockNode {
 pub struct BlockedNode {
     /// The node's host name.
     pub host: String,
-    /// Time until the block ends, in milliseconds.
+    /// Milliseconds from the answer until the block ends.
     pub remaining_ms: u64,
     /// The reason that was given for the block, for people.
     pub cause: String,
@@ -252,24 +264,27 @@ pub enum BlockNodeError {
     TooMany(u64),
 }
 
-/// Unblocks a node and forgets that workers failed to start there. The answer is true if the node was blocked.
+/// REST → ResourceManager: unblocks a node and forgets that workers failed to start there. The answer is true if the node
+/// was blocked; it is no error if not.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct UnblockNode {
-    /// The node's host name.
+    /// The node's host name, exactly as it was blocked.
     pub host: String,
 }
 
-/// Asks for all blocked nodes, which are listed by name.
+/// REST → ResourceManager: asks for all blocked nodes, which are listed by name. Nodes that are only avoided after failed
+/// starts are not among them.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestBlockedNodes {}
 
-/// Deregisters the application, which has ended, at the external resource system; without one, tells all TaskManagers
-/// to end. Takes up to `resourcemanager.deregister.timeout`, in which failed attempts are repeated.
+/// JobManager's process → its ResourceManager: deregisters the application, which has ended, at the external resource
+/// system; without one, tells all TaskManagers to end. Takes up to `resourcemanager.deregister.timeout`, in which failed
+/// attempts are repeated.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DeregisterApplication {
-    /// Outcome of the application.
+    /// Outcome of the application, as its users see it in the external resource system.
     pub status: ApplicationStatus,
-    /// Diagnostics meant for people, shown by the resource provider.
+    /// Diagnostics meant for people, shown by the external resource system; `None`: nothing to add to the status.
     pub diagnostics: Option<String>,
 }
 
@@ -293,7 +308,7 @@ pub struct DeregisterError {
 pub enum ApplicationStatus {
     /// All jobs of the application finished.
     Succeeded,
-    /// A job failed.
+    /// A job of the application failed.
     Failed,
     /// The job of the application was cancelled.
     Canceled,
@@ -317,39 +332,45 @@ facts! {
 /// replaces the last declaration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeclareNeededWorkers {
-    /// Number of additions and removals of workers that the SlotManager had processed before this declaration.
+    /// Number of additions and removals of workers that the SlotManager had processed before this declaration. If the
+    /// ResourceManager has reported more by then, it ignores the declaration, because the SlotManager will declare again.
     pub seen: u64,
-    /// Number of missing workers by spec; empty: none is missing.
+    /// Number of missing workers by spec, beyond those that the SlotManager knows; empty: none is missing, so pending
+    /// requests are cancelled.
     pub missing: Vec<(WorkerResourceSpec, u32)>,
 }
 
-/// SlotManager → its ResourceManager: this worker has been idle for `resourcemanager.taskmanager-timeout`; the
-/// ResourceManager releases it.
+/// SlotManager → its ResourceManager: this worker has been idle for `resourcemanager.taskmanager-timeout`. The
+/// ResourceManager closes its registration, tells the process to end, and has the driver release the worker. Does nothing
+/// if the incarnation is not registered any more.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReleaseIdleWorker {
-    /// Incarnation of the TaskExecutor.
+    /// Incarnation of the idle TaskExecutor, as its registration at the ResourceManager was answered; if the TaskExecutor
+    /// has registered again since, this one is unknown and nothing is released.
     pub instance_id: InstanceId,
 }
 
-/// SlotManager → its ResourceManager: a job's requirements can't be met. The ResourceManager tells the job's JobMaster
-/// (`NotifyNotEnoughResources`).
+/// SlotManager → its ResourceManager: a job's requirements can't be met. The ResourceManager adds the driver's last error
+/// and tells the job's JobMaster (`NotifyNotEnoughResources`); it ignores the message if that JobMaster is not registered
+/// any more. Repeated every few seconds while the shortage lasts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportLackOfSlots {
-    /// Job that the value belongs to.
+    /// Job whose requirements cannot be met.
     pub job_id: JobId,
-    /// The JobMaster that declared them.
+    /// Leadership of the JobMaster that declared the requirements.
     pub job_master_id: JobMasterId,
     /// Description for people, such as "needs 8 slots of …, 4 registered, 0 free".
     pub message: String,
 }
 
-/// SlotManager → its ResourceManager: another job could run with the slots that this one holds and can't use yet. The
-/// ResourceManager asks the job's JobMaster for them (`GiveWay`).
+/// SlotManager → its ResourceManager: another job could run with the slots that this job holds and can't use yet. The
+/// ResourceManager asks the job's JobMaster for them (`GiveWay`), and ignores the message if that JobMaster is not
+/// registered any more.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AskToGiveWay {
-    /// The job that is asked.
+    /// The job that is asked to yield slots.
     pub job_id: JobId,
-    /// Leadership of the job's JobMaster.
+    /// Leadership of the JobMaster that is asked.
     pub job_master_id: JobMasterId,
     /// Number of slots to yield, by the profile that they must fulfil.
     pub slots: Vec<ResourceRequirement>,

@@ -40,17 +40,18 @@ pub enum RpcStartError {
     /// None of the ports could be bound.
     #[error("no port of {ports} can be bound on {host}: {why}")]
     Bind {
-        /// Local host name or address to bind to.
+        /// Local host name or address that was to be bound.
         host: String,
         /// Port range as configured.
         ports: String,
-        /// Error of the last attempt.
+        /// Error of the last attempt to bind a port.
         why: io::Error,
     },
 }
 
-/// A process's end of the fabric: serves endpoints and makes gateways. A cheap handle; when the last clone is dropped,
-/// all connections close.
+/// A process's end of the fabric: serves endpoints and makes gateways. A cheap handle. Clones and the gateways made from it
+/// ([`Remote`]) share one service: when the last of them is dropped, the listener and all connections close.
+/// [`RpcService::shutdown`] ends the service in order, whoever still holds it.
 #[derive(Clone, derive_more::Debug)]
 #[debug("RpcService({})", self.0.node)]
 pub struct RpcService(pub(crate) Arc<Inner>);

@@ -35,102 +35,109 @@ facts! {
     }
 }
 
-/// Adds a TaskExecutor that was registered, with its slots.
+/// ResourceManager → SlotManager: a TaskExecutor has registered and sent its first slot report. Its free slots are given to
+/// jobs from now on; an earlier incarnation of its process is removed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct AddTaskExecutor {
-    /// Process of the TaskExecutor.
+    /// Process of the TaskExecutor that was added.
     pub resource_id: ResourceId,
-    /// Incarnation of the TaskExecutor.
+    /// Incarnation of this registration, which later facts about the TaskExecutor name.
     pub instance_id: InstanceId,
     /// Address of the TaskExecutor, to which slot requests go.
     pub address: EndpointAddress,
     /// Session of the process, by which the calls are fenced.
     pub session: ProcessSession,
-    /// Host name of the node.
+    /// Host name of the node; [`BlockHosts`] names nodes by it.
     pub host: String,
-    /// Resources of the TaskExecutor.
+    /// Resources of the TaskExecutor; for a worker that was requested, those that were requested.
     pub spec: WorkerResourceSpec,
-    /// Slots of the TaskExecutor and who holds them.
+    /// The first report: the TaskExecutor's slots and who holds them.
     pub report: SlotReport,
 }
 
-/// Removes a TaskExecutor that is lost, with its slots.
+/// ResourceManager → SlotManager: a TaskExecutor is lost, released, or has registered again; it is removed with its slots,
+/// which jobs that held them lack from now on.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RemoveTaskExecutor {
-    /// Incarnation of the TaskExecutor.
+    /// Incarnation that is removed.
     pub instance_id: InstanceId,
 }
 
-/// Passes on a TaskExecutor's full slot report from a heartbeat; the SlotManager corrects its view by it.
+/// ResourceManager → SlotManager: passes on a TaskExecutor's full slot report from a heartbeat; the SlotManager corrects
+/// its view by it, except where a newer answer of the TaskExecutor overrides the report. Slots held for removed jobs are
+/// freed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReportSlots {
-    /// Incarnation of the TaskExecutor.
+    /// Incarnation of the TaskExecutor that reports; an unknown one changes nothing.
     pub instance_id: InstanceId,
-    /// Slots of the TaskExecutor and who holds them.
+    /// All slots of the TaskExecutor and who holds them.
     pub report: SlotReport,
 }
 
-/// Tells the SlotManager that a TaskExecutor has freed a slot.
+/// ResourceManager → SlotManager: a TaskExecutor has freed a slot. Ignored if the slot is held under another allocation by
+/// now.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FreeSlot {
-    /// Incarnation of the TaskExecutor.
+    /// Incarnation of the slot's TaskExecutor.
     pub instance_id: InstanceId,
-    /// Slot that the message concerns.
+    /// The slot that became free.
     pub slot_id: SlotId,
-    /// The allocation that ended.
+    /// The allocation that ended; the slot stays held if another allocation has it by now.
     pub allocation_id: AllocationId,
 }
 
-/// Declares all slots that a job needs, replacing its last declaration. One of an earlier JobMaster that arrives late
-/// changes nothing.
+/// ResourceManager → SlotManager: declares all slots that a job needs, replacing its last declaration. One of an earlier
+/// JobMaster that arrives late changes nothing.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ProcessRequirements {
-    /// Job that the value belongs to.
+    /// Job that needs the slots.
     pub job_id: JobId,
-    /// Leadership of the job's JobMaster.
+    /// Leadership of the JobMaster that declared; slot requests pass it on to TaskExecutors.
     pub job_master_id: JobMasterId,
     /// Address of the JobMaster to which TaskExecutors offer the slots.
     pub target: EndpointAddress,
-    /// Name of the job.
+    /// Name of the job, for messages; not unique.
     pub job_name: String,
-    /// Program that TaskExecutors may fetch in advance.
+    /// Program that TaskExecutors fetch for the job's host; `None`: the TaskManager is the program itself.
     pub program: Option<BlobKey>,
     /// Requirements in whole amounts, held slots among them; they replace the last ones. Empty: none is needed any
     /// more.
     pub requirements: Vec<ResourceRequirement>,
 }
 
-/// Removes a job: the SlotManager asks the TaskExecutors to free the job's slots, because no one
-/// else will.
+/// ResourceManager → SlotManager: a job has ended, or was without a leader for too long. Its requirements are dropped, and
+/// the SlotManager asks the TaskExecutors to free its slots, because no one else will.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RemoveJob {
-    /// Job that the call is about.
+    /// Job that is removed.
     pub job_id: JobId,
 }
 
-/// Sets the blocked nodes; they replace the last ones.
+/// ResourceManager → SlotManager: sets the blocked nodes; they replace the last ones. Slots of TaskExecutors there are
+/// given to no job; held slots stay held.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BlockHosts {
-    /// Host names of the blocked nodes.
+    /// Host names of all blocked nodes; empty: none is blocked.
     pub hosts: Vec<String>,
 }
 
-/// The complete list of workers that the external resource system can never provide. Jobs that wait for them are
-/// notified at once.
+/// ResourceManager → SlotManager: the complete list of workers that the external resource system can never provide; it
+/// replaces the last one. Jobs that wait for them are notified at once instead of after `slot.request.timeout`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RefuseWorkers {
-    /// The specs of these workers, each with the reason.
+    /// The specs of the workers that can never be provided, each with the reason; empty: all can.
     pub specs: Vec<(WorkerResourceSpec, String)>,
 }
 
-/// Asks for the sums over all TaskExecutors and for each TaskExecutor's slots.
+/// ResourceManager → SlotManager: asks for the sums over all TaskExecutors and for each TaskExecutor's slots. Changes
+/// nothing.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestSlotOverview {}
 
 /// The SlotManager's view of workers and slots.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SlotOverview {
-    /// Sums over all TaskExecutors.
+    /// Sums of slots and workers over all TaskExecutors.
     pub totals: ResourceOverview,
     /// Each TaskExecutor's number of free slots, and its allocated slots by job.
     pub workers: Vec<WorkerSlots>,

@@ -32,32 +32,33 @@ gateway! {
     ReadLog => serde_bytes::ByteBuf, LogError;
 }
 
-/// ResourceManager → TaskExecutor: gives a slot to a job. The TaskExecutor then connects to the job's JobMaster, starts
-/// the job's program host and offers the slot.
+/// ResourceManager → TaskExecutor: gives a slot to a job. The TaskExecutor then connects to the job's JobMaster, starts the
+/// job's program host and offers the slot. Refused with a [`SlotRequestError`], and nothing is allocated, if the caller is
+/// not the connected ResourceManager or the slot cannot be given.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestSlot {
-    /// Slot that the message concerns.
+    /// Slot that is requested; one of another TaskExecutor is refused with [`SlotRequestError::NoSuchSlot`].
     pub slot_id: SlotId,
     /// Job that the slot is for.
     pub job_id: JobId,
-    /// Allocation that the request establishes.
+    /// Id of the allocation that the request establishes; the JobMaster is offered the slot under it.
     pub allocation_id: AllocationId,
-    /// Profile that the slot must fulfil.
+    /// Profile that the slot must fulfil, otherwise [`SlotRequestError::Unsuitable`].
     pub profile: ResourceProfile,
-    /// Address of the job's JobMaster.
+    /// Address of the job's JobMaster, to which the slot is offered.
     pub job_master: EndpointAddress,
-    /// Leadership of the job's JobMaster.
+    /// Leadership of the job's JobMaster; an earlier one than the TaskExecutor knows does not replace it.
     pub job_master_id: JobMasterId,
-    /// The session of the ResourceManager that asks.
+    /// The leadership of the ResourceManager that asks; it must be the connected one.
     pub resource_manager_id: ResourceManagerId,
     /// The program of the job's host; `None`: the TaskManager is the program itself.
     pub program: Option<BlobKey>,
 }
 
-/// The reason why a slot is not given.
+/// The reason why a TaskExecutor does not give or free a slot; nothing has changed.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum SlotRequestError {
-    /// The slot is allocated to another job or allocation.
+    /// The slot is allocated to another job or allocation, which the caller learns by this.
     #[error("slot {slot} is allocated to job {job} already")]
     Occupied {
         /// Slot that the call is about.
@@ -86,19 +87,20 @@ pub enum SlotRequestError {
 /// tasks are cancelled.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FreeSlot {
-    /// Allocation of the slot concerned.
+    /// Allocation of the slot that is freed; [`SlotRequestError::NoSuchSlot`] if no slot has it.
     pub allocation_id: AllocationId,
-    /// Reason as text for people.
+    /// Reason as text, for the log.
     pub cause: String,
 }
 
-/// Deploys tasks of one region on one TaskExecutor: the graph, one shared table per edge, the tasks. Answered with the
-/// tasks that were refused, each with the reason; the others report their states.
+/// JobMaster → TaskExecutor: deploys tasks of one region on one TaskExecutor: the graph, one shared table per edge, the
+/// tasks. Answered with the tasks that were refused, each with the reason; the others report their states. An error means
+/// that no task was started.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DeployTasks {
-    /// Job that the value belongs to.
+    /// Job that the tasks belong to.
     pub job_id: JobId,
-    /// Leadership of the job's JobMaster.
+    /// Leadership of the job's JobMaster; another than the connected one is refused with [`DeployError::OtherJobMaster`].
     pub job_master_id: JobMasterId,
     /// The graph; `None` where this TaskExecutor's host was sent it with an earlier deployment under the
     /// same JobMaster.
@@ -106,12 +108,13 @@ pub struct DeployTasks {
     /// The places of each input's producers: one table per (TaskExecutor, edge), shared by all
     /// tasks that are deployed in the same turn.
     pub producers: Vec<Arc<EdgeProducers>>,
-    /// Tasks to start, all of one job.
+    /// Tasks to start, all of one job; each goes into the slot of its allocation.
     pub tasks: Vec<TaskDeployment>,
     /// The URI of the checkpoint directory; `None`: state goes with the acknowledgement.
     #[serde(default)]
     pub checkpoint_dir: Option<String>,
-    /// True if tasks wait, after the end of their data, for a final checkpoint.
+    /// True if tasks wait, after the end of their data, for a final checkpoint before they finish, so that their sinks
+    /// commit.
     #[serde(default)]
     pub ends_with_checkpoint: bool,
 }
@@ -123,7 +126,7 @@ pub struct EdgeProducers {
     pub edge: EdgeId,
     /// Vertex that produces the records.
     pub vertex: JobVertexId,
-    /// Data addresses of the program hosts, each once.
+    /// Data addresses (`host:port`) of the program hosts that the producers run in, each once.
     pub addresses: Vec<crate::NodeAddress>,
     /// Per producing subtask: attempt number and index into `addresses`; `u32::MAX` for one that has no
     /// place yet and that no consumer of this deployment reads from (forward edges).
@@ -133,11 +136,11 @@ pub struct EdgeProducers {
 /// The data by which one task is started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskDeployment {
-    /// Execution attempt that the message concerns.
+    /// Execution attempt that is started: vertex, subtask and attempt number.
     pub attempt: ExecutionAttemptId,
-    /// Slot that the attempt runs in.
+    /// Allocation of the slot that the attempt runs in; [`DeployError::NoSuchAllocation`] if the job has no such slot here.
     pub allocation_id: AllocationId,
-    /// The state of each operator to restore, in the order of the former subtasks.
+    /// The state of each operator to restore, in the order of the former subtasks; empty: the task starts without state.
     pub restore: Vec<(OperatorId, Vec<StateHandle>)>,
     /// True if the subtask had reached the end of its data in the checkpoint that it is restored from.
     #[serde(default)]
@@ -169,13 +172,13 @@ pub enum DeployError {
     Host(String),
 }
 
-/// Cancels attempts. Answered at once; their final states come as updates. Ignored unless it comes from the connected
-/// JobMaster.
+/// JobMaster → TaskExecutor: cancels attempts. Answered at once; their final states come as updates. Ignored unless it
+/// comes from the connected JobMaster.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CancelTasks {
-    /// Job that the value belongs to.
+    /// Job that the attempts belong to.
     pub job_id: JobId,
-    /// Execution attempts that the message concerns.
+    /// Execution attempts to cancel; unknown ones and ended ones are skipped.
     pub attempts: Vec<ExecutionAttemptId>,
 }
 
@@ -183,9 +186,9 @@ pub struct CancelTasks {
 /// comes from the connected JobMaster.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TriggerCheckpoint {
-    /// Job that the value belongs to.
+    /// Job that takes the checkpoint.
     pub job_id: JobId,
-    /// The attempts of tasks with sources.
+    /// The attempts of tasks with sources, which send the barrier.
     pub attempts: Vec<ExecutionAttemptId>,
     /// Barrier that the sources are to send.
     pub barrier: CheckpointBarrier,
@@ -195,20 +198,20 @@ pub struct TriggerCheckpoint {
 /// connected JobMaster.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NotifyCheckpoint {
-    /// Job that the value belongs to.
+    /// Job that the checkpoint belongs to.
     pub job_id: JobId,
-    /// Attempts that are notified.
+    /// Attempts whose tasks are notified.
     pub attempts: Vec<ExecutionAttemptId>,
-    /// The number of the checkpoint.
+    /// The number of the checkpoint that has ended.
     pub checkpoint: u64,
-    /// True if it is complete; otherwise it was aborted.
+    /// True if the checkpoint is complete, so that sinks commit; false: it was aborted.
     pub complete: bool,
 }
 
 /// Program host → TaskExecutor → JobMaster: a task has completed its part of a checkpoint, or says why it can't.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ForwardCheckpointAnswer {
-    /// Job that the value belongs to.
+    /// Job of the task; a host may answer for its own job only, otherwise the answer is refused as stale.
     pub job_id: JobId,
     /// Answer of the task to the barrier.
     pub answer: CheckpointAnswer,
@@ -228,36 +231,39 @@ pub enum CheckpointAnswerError {
     Unavailable(String),
 }
 
-/// Says that a JobMaster ends the connection; the TaskExecutor registers again at the job's present leader, and frees
-/// slots that stay without one for `taskmanager.slot.timeout`.
+/// JobMaster → TaskExecutor: the JobMaster ends the connection; the TaskExecutor registers again at the job's present
+/// leader, and frees slots that stay without one for `taskmanager.slot.timeout`. Ignored from another than the connected
+/// JobMaster.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisconnectJobMaster {
-    /// Job that the value belongs to.
+    /// Job that the JobMaster led.
     pub job_id: JobId,
     /// Leadership of the JobMaster that ends the connection.
     pub job_master_id: JobMasterId,
-    /// Reason why the connection ends.
+    /// Reason why the connection ends, for the log.
     pub cause: FailureCause,
 }
 
-/// Tells a TaskExecutor that the ResourceManager ends the connection; the TaskExecutor registers
-/// again unless `terminate` is set.
+/// ResourceManager → TaskExecutor: the ResourceManager ends the connection; the TaskExecutor registers again unless
+/// `terminate` is set. Ignored from another than the connected ResourceManager.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisconnectResourceManager {
     /// Leadership of the ResourceManager that ends the connection.
     pub resource_manager_id: ResourceManagerId,
-    /// Reason as text for people.
+    /// Reason why the connection ends, as text for people.
     pub cause: String,
-    /// True if the process should end, because it was released; it then ends its program hosts.
+    /// True if the TaskManager's process should end, because the ResourceManager has released it; the TaskExecutor then
+    /// ends its program hosts first.
     pub terminate: bool,
 }
 
-/// Program host → TaskExecutor: reports the states of tasks; the TaskExecutor passes them on to the JobMaster.
+/// Program host → TaskExecutor: reports the states of tasks; the TaskExecutor passes them on to the JobMaster. Ignored if
+/// the host is another job's.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReportTaskStates {
-    /// Job that the value belongs to.
+    /// Job that the tasks belong to.
     pub job_id: JobId,
-    /// States in the order in which they came about.
+    /// States of the job's tasks, in the order in which the tasks entered them.
     pub updates: Vec<TaskStateUpdate>,
 }
 
@@ -265,44 +271,47 @@ pub struct ReportTaskStates {
 /// coordinator's answer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ForwardOperatorEvent {
-    /// Job that the value belongs to.
+    /// Job that the operator belongs to.
     pub job_id: JobId,
-    /// Execution attempt that sends the message.
+    /// Execution attempt that sends the event; [`CoordinationError::StaleAttempt`] unless it runs here.
     pub attempt: ExecutionAttemptId,
-    /// Operator that the message concerns.
+    /// Operator whose coordinator gets the event.
     pub operator: OperatorId,
     /// Event in the operator's own encoding; the runtime does not read it.
     #[serde(with = "serde_bytes")]
     pub event: Vec<u8>,
 }
 
-/// Asks for the log files of this process and its hosts, sorted by name; none if the process writes none.
+/// REST → TaskExecutor: asks for the log files of the TaskManager's process and its program hosts, sorted by name; none if
+/// the process writes none. [`LogError::Io`] if the folder cannot be read.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestLogs {}
 
 /// Name, size and time of one log file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogFile {
-    /// Name of the file, without a folder.
+    /// Name of the file, without a folder, by which [`ReadLog`] asks for it.
     pub name: String,
     /// Size of the file in bytes.
     pub size: u64,
-    /// Time of the last change, in Unix milliseconds.
+    /// Time of the file's last change, in Unix milliseconds on the TaskManager's clock.
     pub modified_ms: u64,
 }
 
-/// Reads a part of a log file. The answer has fewer than `max` bytes at the file's end, and none behind it.
+/// REST → TaskExecutor: reads a part of a log file of the TaskManager's process or one of its program hosts. The answer has
+/// fewer than `max` bytes at the file's end, and none behind it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReadLog {
-    /// Name of the file, without a folder.
+    /// Name of the file in the TaskManager's log folder, as [`RequestLogs`] lists it. A name with a folder in it, of no
+    /// such regular file, or of another process's file is refused with [`LogError::NoSuchFile`].
     pub name: String,
-    /// Offset of the first byte wanted.
+    /// Offset in bytes of the first byte wanted, from 0; at or behind the file's end the answer is empty.
     pub offset: u64,
-    /// Maximum number of bytes to return; more than 1 MiB count as that.
+    /// Maximum number of bytes to return; more than 1 MiB counts as that.
     pub max: u64,
 }
 
-/// The reason why there is no log.
+/// The reason why a TaskExecutor gives no log.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum LogError {
     /// There is no such regular file in the log folder, or the name has a folder in it or is another process's.

@@ -30,19 +30,19 @@ struct Inner {
 /// Percentiles are at most 1/16 too high.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct HistogramSummary {
-    /// Number of values that were recorded.
+    /// Number of values that were recorded since the histogram was made.
     pub count: u64,
-    /// Smallest value, exact.
+    /// Smallest recorded value, exact, in the unit of the values; 0 before the first.
     pub min: u64,
-    /// Largest value, exact.
+    /// Largest recorded value, exact, in the unit of the values; 0 before the first.
     pub max: u64,
-    /// The arithmetic mean; wrong once the sum of all values has passed 2^64.
+    /// The arithmetic mean, in the unit of the values; wrong once the sum of all values has passed 2^64.
     pub mean: f64,
-    /// The median: half of the values are at most this.
+    /// The median, at most 1/16 too high: half of the values are at most this.
     pub p50: u64,
-    /// 95 % of the values are at most this.
+    /// The 95th percentile, at most 1/16 too high: 95 % of the values are at most this.
     pub p95: u64,
-    /// 99 % of the values are at most this.
+    /// The 99th percentile, at most 1/16 too high: 99 % of the values are at most this.
     pub p99: u64,
 }
 
@@ -58,7 +58,8 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Records one value, in the caller's unit. Takes no lock.
+    /// Records one value, in the caller's unit; nothing of it is kept but its bucket, the sum, and the extremes. Takes no
+    /// lock.
     pub fn record(&self, value: u64) {
         let inner = &self.0;
         if let Some(bucket) = inner.buckets.get(bucket_of(value)) {

@@ -33,7 +33,7 @@ struct Past {
 }
 
 impl Meter {
-    /// Counts `n` more events.
+    /// Counts `n` more events; the rate shows them from the next tick on.
     pub fn mark(&self, n: u64) {
         self.0.count.fetch_add(n, Ordering::Relaxed);
     }

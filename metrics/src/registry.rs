@@ -20,11 +20,11 @@ impl Counter {
     pub fn inc(&self) {
         self.add(1);
     }
-    /// Adds `n`; the counter wraps around at 2^64.
+    /// Adds `n` to the counter, which wraps around at 2^64.
     pub fn add(&self, n: u64) {
         self.0.fetch_add(n, Ordering::Relaxed);
     }
-    /// Returns the count so far.
+    /// Returns the count so far; nothing is reset.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -35,11 +35,11 @@ impl Counter {
 pub struct Gauge(Arc<AtomicU64>);
 
 impl Gauge {
-    /// Sets the value; the last one is lost.
+    /// Sets the gauge's value; the last one is lost.
     pub fn set(&self, value: f64) {
         self.0.store(value.to_bits(), Ordering::Relaxed);
     }
-    /// Returns the value that was set last; 0 before.
+    /// Returns the gauge's value that was set last; 0 before.
     pub fn get(&self) -> f64 {
         f64::from_bits(self.0.load(Ordering::Relaxed))
     }

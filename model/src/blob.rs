@@ -56,7 +56,8 @@ pub enum BlobKind {
     /// The blob is kept until its job has ended; a program's blob, which belongs to no job, until no job needs it. With HA,
     /// programs have copies that survive the JobManager.
     Permanent,
-    /// The blob is kept until shortly after it was fetched to its end, and at most for `blob.cleanup-interval`.
+    /// The blob (a file for a short use) is kept until shortly after it was fetched to its end, and at most for
+    /// `blob.cleanup-interval`.
     Transient,
 }
 
@@ -70,6 +71,6 @@ pub struct BlobKey {
     pub hash: ContentHash,
     /// Lifetime of the blob.
     pub kind: BlobKind,
-    /// Size of the blob in bytes.
+    /// Size of the blob's whole content in bytes.
     pub size: u64,
 }

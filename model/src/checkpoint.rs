@@ -113,7 +113,8 @@ pub struct CheckpointBarrier {
 /// The part of a checkpoint that one subtask has written and acknowledges to its JobMaster.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubtaskSnapshot {
-    /// True if the subtask had reached the end of its data before the barrier. After a restore it processes nothing more.
+    /// True if the subtask had reached the end of its data before the barrier. A subtask that is restored from this part
+    /// processes nothing more.
     pub ended: bool,
     /// The state of each operator of the subtask's chain that has written any; operators without state are left out.
     pub operators: Vec<(OperatorId, StateHandle)>,
@@ -133,7 +134,7 @@ impl SubtaskSnapshot {
 pub struct OperatorSubtaskState {
     /// True if the subtask had reached the end of its data before the barrier; a restored subtask then processes nothing more.
     pub ended: bool,
-    /// The operator's state in this subtask, `None` if it had none.
+    /// The operator's state in this subtask; `None` if the operator had none there.
     pub state: Option<StateHandle>,
 }
 
@@ -142,7 +143,7 @@ pub struct OperatorSubtaskState {
 pub struct OperatorState {
     /// The operator's name, used in messages only; operators are matched by their [`OperatorId`].
     pub name: String,
-    /// Uid that the program gave the operator; `None` if it gave none.
+    /// Uid that the program gave the operator; `None` if it gave none, so that a changed program may not find the state.
     pub uid: Option<String>,
     /// The number of key groups that the operator's keyed state is divided into. A restore has to use the same number.
     pub max_parallelism: u32,
@@ -159,15 +160,15 @@ pub struct OperatorState {
 /// or a user refers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointMetadata {
-    /// The job that the checkpoint was taken of.
+    /// The job that the checkpoint was taken of; not necessarily the one that is restored from it.
     pub job_id: JobId,
-    /// The number of the checkpoint.
+    /// The number of the checkpoint within its job; grows with each checkpoint and savepoint.
     pub checkpoint: u64,
     /// The id of the execution graph that took the checkpoint. It differs between the JobMasters of a job, so that two of them
     /// never give objects the same name. 0 in metadata that was written before this field existed.
     #[serde(default)]
     pub graph: u64,
-    /// Time of the trigger, in Unix milliseconds.
+    /// Time at which the JobMaster triggered the checkpoint, in Unix milliseconds.
     pub triggered_ms: u64,
     /// Time at which the last part had arrived, in Unix milliseconds.
     pub completed_ms: u64,
@@ -219,7 +220,7 @@ impl CheckpointMetadata {
 /// The entry of a job's log by which a new JobMaster finds the newest complete checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointPointer {
-    /// The number of the checkpoint.
+    /// The number of the checkpoint that the pointer names.
     pub checkpoint: u64,
     /// The name of the object with the [`CheckpointMetadata`], relative to the checkpoint directory.
     pub metadata: String,

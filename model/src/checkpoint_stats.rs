@@ -11,7 +11,7 @@ pub enum CheckpointStatus {
     InProgress,
     /// Complete: the job, or another one, can be restored from it.
     Completed,
-    /// The checkpoint will never be complete.
+    /// The checkpoint was aborted or failed, and will never be complete.
     Failed,
 }
 
@@ -96,13 +96,13 @@ impl VertexCheckpointStats {
 /// Statistics of one checkpoint, as REST shows them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointStats {
-    /// The number of the checkpoint.
+    /// The number of the checkpoint, by which [`CheckpointReport::find`] finds it.
     pub checkpoint: u64,
     /// The purpose of the checkpoint: periodic, savepoint or stop.
     pub kind: CheckpointKind,
     /// State of the checkpoint: in progress, completed or failed.
     pub status: CheckpointStatus,
-    /// Time of the trigger, in Unix milliseconds.
+    /// Time at which the JobMaster triggered the checkpoint, in Unix milliseconds.
     pub triggered_ms: u64,
     /// Time of the completion or failure, in Unix milliseconds; `None` while the checkpoint is in progress.
     pub ended_ms: Option<u64>,
@@ -128,12 +128,14 @@ impl CheckpointStats {
     pub fn acknowledged(&self) -> u32 {
         self.vertices.iter().map(VertexCheckpointStats::acknowledged).sum()
     }
-    /// Returns the time of the latest acknowledgement of any subtask in Unix milliseconds; `None` if there is none.
+    /// Returns the time of the latest acknowledgement of any subtask in Unix milliseconds on the JobManager's clock; grows
+    /// while the checkpoint is in progress. `None` if no subtask has acknowledged by itself; parts that were taken over do
+    /// not count.
     pub fn latest_ack_ms(&self) -> Option<u64> {
         self.vertices.iter().filter_map(VertexCheckpointStats::latest_ack_ms).max()
     }
-    /// Returns the milliseconds from the trigger to the completion or failure; while it runs, to the latest acknowledgement;
-    /// `None` while it runs and nobody has acknowledged.
+    /// Returns the milliseconds from the trigger to the completion or failure; while the checkpoint is in progress, to the
+    /// latest acknowledgement; `None` while it is in progress and no subtask has acknowledged.
     pub fn duration_ms(&self) -> Option<u64> {
         let end = self.ended_ms.or(self.latest_ack_ms())?;
         Some(end.saturating_sub(self.triggered_ms))
@@ -147,18 +149,18 @@ pub struct CheckpointCounts {
     pub restored: u64,
     /// Number of checkpoints in progress now: 0 or 1.
     pub in_progress: u64,
-    /// Number of checkpoints that became complete.
+    /// Number of checkpoints and savepoints that became complete since the JobMaster began, those deleted since included.
     pub completed: u64,
-    /// Number of checkpoints that failed.
+    /// Number of checkpoints and savepoints that failed since the JobMaster began.
     pub failed: u64,
 }
 
 /// The checkpoint or savepoint that the job was last restored from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestoredCheckpoint {
-    /// The number of the checkpoint.
+    /// The number of the checkpoint; for a snapshot of another job, that job's number.
     pub checkpoint: u64,
-    /// Time of the restore, in Unix milliseconds.
+    /// Time at which the job was restored, in Unix milliseconds.
     pub restored_ms: u64,
     /// True if this is the snapshot that the job was started from (a savepoint or a retained checkpoint), false if it is a
     /// checkpoint of the job itself.
@@ -170,11 +172,11 @@ pub struct RestoredCheckpoint {
 /// The spread of a number (bytes or milliseconds) over the newest complete checkpoints; every field is 0 if there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Spread {
-    /// Smallest of the values.
+    /// Smallest of the values, in their unit; 0 if there are none.
     pub min: u64,
-    /// Largest of the values.
+    /// Largest of the values, in their unit; 0 if there are none.
     pub max: u64,
-    /// Arithmetic mean, rounded down.
+    /// Arithmetic mean of the values, rounded down; 0 if there are none.
     pub average: u64,
     /// The 50th, 90th, 95th, 99th and 99.9th percentile, by nearest rank: each is one of the numbers.
     pub percentiles: [u64; 5],
@@ -223,7 +225,7 @@ pub struct CheckpointSettings {
 pub struct CheckpointReport {
     /// The job's checkpoint settings.
     pub settings: CheckpointSettings,
-    /// Numbers of checkpoints by outcome.
+    /// Numbers of checkpoints by outcome, since the JobMaster began.
     pub counts: CheckpointCounts,
     /// The newest checkpoints, the newest first; their number is bounded (`web.checkpoints.history`).
     pub history: VecDeque<CheckpointStats>,

@@ -69,16 +69,17 @@ macro_rules! fence {
 }
 
 fence!(
-    /// The session of a Dispatcher.
+    /// The session of a Dispatcher: one leadership of it, by which its gateway is fenced.
     DispatcherId);
 fence!(
-    /// The session of a ResourceManager.
+    /// The session of a ResourceManager: one leadership of it, by which its gateway is fenced.
     ResourceManagerId);
 fence!(
     /// The session of a SlotManager: that of the ResourceManager it lives and dies with.
     SlotManagerId);
 fence!(
-    /// The session of a JobMaster.
+    /// The session of a JobMaster: one leadership of one job, derived from its Dispatcher's. A later JobMaster of the job has a
+    /// higher one.
     JobMasterId);
 fence!(
     /// The session of anything else: the process incarnation of a TaskExecutor, a program host, a

@@ -28,7 +28,8 @@ pub enum JobStatus {
     Finished,
     /// A failure is being repaired: the tasks are being cancelled, or wait to be started again.
     Restarting,
-    /// This JobManager has given the job up, because it lost its leadership; another one will recover it. Terminal here only.
+    /// This JobManager has given the job up, because it lost its leadership; another JobManager will recover the job.
+    /// Terminal in this JobManager only.
     Suspended,
     /// Flink's state of a recovered job whose running tasks are being reported; no JobMaster enters it.
     Reconciling,
@@ -70,7 +71,7 @@ impl JobStatus {
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 #[display("{}", self.as_str())]
 pub enum ExecutionState {
-    /// Not scheduled yet; the state every attempt begins in.
+    /// The attempt is not scheduled yet; every attempt begins in this state.
     Created,
     /// The attempt waits for a slot.
     Scheduled,

@@ -9,14 +9,16 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A job as a client submits it and the control plane schedules it. It contains no user code.
+/// A job as a client submits it and the control plane schedules it. It contains no user code, only the reference to the
+/// program's executable.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobGraph {
     /// The job's id: given by the client, or drawn at random when the graph is made.
     pub job_id: JobId,
     /// Name meant for people; not unique.
     pub name: String,
-    /// The executable, and the arguments and inputs with which each process rebuilds the same graph.
+    /// The executable (by its hash), and the arguments, environment variables and once-computed values with which each
+    /// process rebuilds the same graph.
     pub program: ProgramRef,
     /// The program's nodes (operators), by ascending [`NodeId`].
     pub nodes: Vec<GraphNode>,
@@ -28,8 +30,10 @@ pub struct JobGraph {
     pub bounded: bool,
     /// Options of this job alone by key: Flink's keys, and `program.*`. They come from `-D`, `-p`, and the program.
     pub options: BTreeMap<String, String>,
-    /// SHA-256 over the shape of the graph: nodes, kinds, types, edges and state schemas, and nothing that scheduling may
-    /// change, such as parallelism. Two processes whose rebuilds differ have different fingerprints.
+    /// SHA-256 over all that must be equal in every rebuild of the graph: the operators with their ids, kinds, names,
+    /// record types, inputs, side outputs and declared states, and the way in which they are chained. Parallelism and slot
+    /// sharing groups are not part of it, because scheduling may change them. A process that rebuilds the program refuses
+    /// to run it if its fingerprint differs; constants and closures inside functions do not show.
     pub fingerprint: ContentHash,
 }
 
@@ -38,11 +42,11 @@ pub struct JobGraph {
 pub struct ProgramRef {
     /// SHA-256 of the executable, by which its bytes are fetched.
     pub hash: ContentHash,
-    /// Name of the program's file, shown to users; not unique.
+    /// Name of the program's file, without a folder, shown to users; not unique.
     pub name: String,
-    /// Size of the executable in bytes.
+    /// Size of the executable in bytes: part of its blob's key, and the length that a download must have.
     pub size: u64,
-    /// Arguments after the program's name.
+    /// Arguments after the program's name, in the order in which `main` sees them.
     pub args: Vec<String>,
     /// Names and values, on the machine where the graph was made, of the environment variables that the program declares;
     /// rebuilds see these values.
@@ -81,17 +85,18 @@ pub struct GraphNode {
     pub id: NodeId,
     /// The operator's identity in checkpoints: the hash of its `uid`, or of its place in the graph if the program gave none.
     pub operator_id: OperatorId,
-    /// The `uid` as the program gave it; `None` if it gave none, so that a changed program may not find the state.
+    /// The operator's `uid` as the program gave it; `None` if it gave none, so that a changed program may not find the
+    /// state.
     pub uid: Option<String>,
     /// Kind of the operator: `map`, `filter`, `text_source`, …
     pub kind: String,
     /// Name for users: the program's `name`, or one made from the kind.
     pub name: String,
-    /// Rust types of the incoming records, one per input; empty for a source.
+    /// Rust types of the incoming records, as text, one per input; empty for a source.
     pub inputs: Vec<String>,
-    /// Rust type of the records that go out by the main output; `None` for a sink.
+    /// Rust type of the records that go out by the main output, as text; `None` for a sink.
     pub output: Option<String>,
-    /// The nodes that this one reads from, one per input.
+    /// The nodes that this node reads from, one per input.
     pub reads: Vec<NodeId>,
     /// The states that the operator declares, for checks at a restore.
     pub states: Vec<StateDeclaration>,
@@ -154,11 +159,12 @@ impl StateDeclaration {
 pub struct JobVertex {
     /// The vertex's id: the number of the [`OperatorId`] of the chain's first operator.
     pub id: JobVertexId,
-    /// Names of its operators joined with ` -> `.
+    /// Names of the vertex's operators joined with ` -> `.
     pub name: String,
     /// The operators of the chain, from the first to the last.
     pub nodes: Vec<NodeId>,
-    /// The number of subtasks, at least 1. Schedulers and hosts take it from here, never from a rebuild of the program.
+    /// The number of subtasks, at least 1, fixed when the graph is submitted: a running job is not rescaled. Schedulers and
+    /// hosts take it from here, never from a rebuild of the program.
     pub parallelism: u32,
     /// The number of key groups, and so the largest parallelism that the vertex's keyed state allows.
     pub max_parallelism: u32,

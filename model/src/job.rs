@@ -33,7 +33,7 @@ pub struct TaskStateUpdate {
     pub cause: Option<FailureCause>,
     /// Counts of records and bytes since the attempt began.
     pub io: TaskIo,
-    /// The latest values of the metrics that the functions of the program keep.
+    /// The latest values of the metrics that the functions of the program keep; empty if there are none.
     #[serde(default)]
     pub metrics: Arc<TaskMetrics>,
 }
@@ -52,7 +52,7 @@ pub struct TaskIo {
     pub bytes_in: u64,
     /// Number of bytes sent in serialised form; records handed over inside one process count 0.
     pub bytes_out: u64,
-    /// True if the task has read all its data and has sent all its results.
+    /// True if the task has read all its data and has sent all its results; it may still wait for a final checkpoint.
     #[serde(default)]
     pub end_of_data: bool,
 }
@@ -60,27 +60,27 @@ pub struct TaskIo {
 /// A job as it is or as it ended: the JobMaster makes it, REST shows it, and the store of ended jobs keeps it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobDetails {
-    /// The job graph that the job runs.
+    /// The job graph that the job runs, as it was submitted; its parallelisms do not change while the job runs.
     pub graph: Arc<JobGraph>,
-    /// State of the job when the details were made.
+    /// State of the job when the details were made, or in which it ended.
     pub status: JobStatus,
     /// Unix milliseconds of the latest entry into each state; states that were never entered are missing.
     pub timestamps: BTreeMap<JobStatus, u64>,
-    /// Time at which the job began, in Unix milliseconds.
+    /// Time at which the job began, in Unix milliseconds on the JobManager's clock.
     pub start_ms: u64,
     /// Time at which the job ended, in Unix milliseconds; `None` while it lasts.
     pub end_ms: Option<u64>,
     /// Time at which the details were made, in Unix milliseconds.
     pub now_ms: u64,
-    /// Vertices in topological order.
+    /// State and counts of the vertices, in the graph's topological order.
     pub vertices: Vec<VertexDetails>,
     /// The failure that ended the job; `None` unless the job failed.
     pub cause: Option<FailureCause>,
     /// The failures so far, newest first; their number is bounded by `web.exception-history-size`.
     pub failures: Vec<FailureRecord>,
-    /// Number of restarts so far, under the present JobMaster.
+    /// Number of restarts so far, under the present JobMaster; 0 again after a change of the leader.
     pub restarts: u32,
-    /// Statistics of the job's checkpoints.
+    /// Statistics of the job's checkpoints since the present JobMaster began.
     #[serde(default)]
     pub checkpoints: Arc<CheckpointReport>,
 }
@@ -88,7 +88,7 @@ pub struct JobDetails {
 /// State and counts of one vertex of a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct VertexDetails {
-    /// Id of the vertex.
+    /// Id of the vertex in the job graph.
     pub id: JobVertexId,
     /// The vertex's subtasks, ordered by index.
     pub subtasks: Vec<SubtaskDetails>,
@@ -109,7 +109,7 @@ pub struct SubtaskDetails {
     pub host: Option<String>,
     /// Counts of records and bytes since the attempt began.
     pub io: TaskIo,
-    /// The latest values of the metrics that the functions of the program keep.
+    /// The latest values of the metrics that the functions of the program keep; empty if there are none.
     #[serde(default)]
     pub metrics: Arc<TaskMetrics>,
     /// Reason of the failure; `None` unless the attempt failed.
@@ -125,7 +125,8 @@ pub struct FailureRecord {
     pub task: Option<String>,
     /// TaskManager of the failed task; `None` if it is unknown or there is no task.
     pub resource_id: Option<ResourceId>,
-    /// The failure that users should look at first.
+    /// The failure that users should look at first: of several at the same time one that is not only the consequence of
+    /// another.
     pub cause: FailureCause,
     /// Further failures before the restart, one of each cause, at most 16; empty in records that are themselves in this list.
     #[serde(default)]

@@ -10,13 +10,13 @@ use std::{collections::BTreeMap, fmt, ops::Range};
 pub struct ResourceProfile {
     /// CPU in thousandths of a core; 0: no requirement.
     pub cpu_millis: u64,
-    /// Memory for user code.
+    /// Memory for user code in bytes; 0: no requirement.
     pub task: MemorySize,
-    /// Managed memory: of state backends and operators.
+    /// Managed memory, of state backends and operators, in bytes; 0: no requirement.
     pub managed: MemorySize,
-    /// Memory for buffers of the exchange of records.
+    /// Memory for buffers of the exchange of records, in bytes; 0: no requirement.
     pub network: MemorySize,
-    /// Whole amounts of other resources by name (`gpu`).
+    /// Whole amounts of other resources by name (`gpu`); a resource that is not named is not required, or not offered.
     pub extended: BTreeMap<String, u64>,
 }
 
@@ -73,7 +73,7 @@ pub struct WorkerResourceSpec {
     pub network: MemorySize,
     /// Managed memory, all slots together.
     pub managed: MemorySize,
-    /// Number of equal slots that the amounts are divided into.
+    /// Number of equal slots that the amounts are divided into; 0 counts as 1.
     pub slots: u32,
     /// Whole amounts of other resources by name (`gpu`), all slots together.
     pub extended: BTreeMap<String, u64>,
@@ -116,9 +116,9 @@ pub type Devices = BTreeMap<String, Range<u64>>;
 pub struct TaskManagerFacts {
     /// Number of cores that the TaskManager's process may use; 0: not known.
     pub cpu_cores: u32,
-    /// Memory of the TaskManager's machine; 0: not known.
+    /// Memory of the TaskManager's machine in bytes; 0: not known.
     pub physical_memory: MemorySize,
-    /// Memory that the process reserves for the runtime itself.
+    /// Memory in bytes that the process reserves for the runtime itself.
     pub framework: MemorySize,
     /// Memory that the process reserves for stacks, fragmentation and executables: what is left of its total.
     pub overhead: MemorySize,

@@ -30,9 +30,9 @@ const PROOF_BYTES: usize = 32;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, derive_more::Display)]
 #[display("{}.{}", self.major, self.minor)]
 pub struct Version {
-    /// Differs between versions that cannot talk to each other.
+    /// Major version: differs between versions that cannot talk to each other.
     pub major: u8,
-    /// Grows when something is added that older versions skip.
+    /// Minor version: grows when something is added that older versions skip.
     pub minor: u8,
 }
 
@@ -83,7 +83,7 @@ pub enum Identity {
 pub struct Credentials {
     /// Id of the cluster that the process belongs to; a peer of another one is refused.
     pub cluster: ClusterId,
-    /// The identity that the process claims.
+    /// The identity that the process claims, which decides the secret that it must prove.
     pub identity: Identity,
     /// The cluster's secret; for [`Identity::Host`] the job's secret ([`Secret::for_job`]).
     pub secret: Secret,
@@ -109,7 +109,7 @@ impl Channel {
     }
 }
 
-/// The statements that a process makes about itself.
+/// The statements that a process makes about itself; the peer cannot check them, but nobody can change them on the way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Introduction {
     /// Address for calls back to the process, `host:port`, cut after 255 bytes; empty if the process takes none.
@@ -122,11 +122,12 @@ pub struct Introduction {
 /// not if [`introduce`] did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peer {
-    /// The identity that the peer claimed.
+    /// The identity that the peer claimed, and proved unless [`introduce`] returned the peer.
     pub identity: Identity,
     /// Address for calls back to the peer, `host:port`; `None` if the peer takes none.
     pub node: Option<String>,
-    /// Number of the peer's process, which a restart changes.
+    /// Number that the peer's process has drawn at its start; another one at the same address means that the peer was
+    /// restarted.
     pub incarnation: u128,
     /// The protocol version that the peer speaks; its major version is this process's.
     pub version: Version,
@@ -160,7 +161,7 @@ pub enum HandshakeError {
         /// Cluster id of this process.
         ours: String,
     },
-    /// The peer's proof is wrong.
+    /// The peer's proof is wrong: it does not know the secret of its cluster or job.
     #[error(
         "the peer does not know this cluster's secret (or this process has another one, or a third party relays the TLS connection)"
     )]
@@ -190,13 +191,13 @@ impl From<io::Error> for HandshakeError {
 pub struct Greeting {
     /// The side that sends this greeting; a greeting of the wrong side is refused.
     pub role: Role,
-    /// The protocol version that the sender speaks.
+    /// The protocol version that the sender of the greeting speaks.
     pub version: Version,
     /// The identity that the sender claims; not proved by the greeting.
     pub identity: Identity,
     /// Random bytes that the sender draws anew for each handshake, so that no proof can be used twice.
     pub nonce: [u8; 32],
-    /// Number of the sender's process, which a restart changes.
+    /// Number that the sender's process has drawn at its start; a restarted process has another one.
     pub incarnation: u128,
     /// Id of the sender's cluster; cut after 255 bytes when it is encoded.
     pub cluster: String,
@@ -204,7 +205,7 @@ pub struct Greeting {
     pub node: String,
 }
 
-/// The side that a greeting or a proof comes from.
+/// The side of a connection that a greeting or a proof comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// The side that opened the connection.

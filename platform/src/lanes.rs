@@ -12,20 +12,20 @@ use std::{
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::LocalSet;
 
-/// A kind of work. In production each lane has its thread, started with its first task (`Heartbeat` and `Io` share one); in
-/// simulation all lanes are tasks of one thread.
+/// A kind of work, by which tasks are placed on threads. In production each lane has its thread, started with its first
+/// task (`Heartbeat` and `Io` share one); in simulation all lanes are tasks of one thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Lane {
-    /// The actors of the control plane.
+    /// For the actors of the control plane: Dispatcher, JobMasters, ResourceManager, TaskExecutor.
     Work,
     /// Heartbeat actors only. The lane shares its thread with [`Lane::Io`], so that a beat wakes no further thread; nothing
     /// that runs there may take longer than decoding a message.
     Heartbeat,
-    /// Leader election and leader retrieval.
+    /// For leader election and leader retrieval, which must not wait behind other work.
     Election,
-    /// The BlobServer and the blob caches: their disk work.
+    /// For the BlobServer and the blob caches: their disk work may block the thread.
     Blob,
-    /// Sockets: the tasks of the fabric's connections.
+    /// For sockets: the tasks of the fabric's connections.
     Io,
 }
 
@@ -106,7 +106,7 @@ impl Lanes {
     }
 }
 
-/// The error of [`LaneHandle::run`]: the task could not be started, or its lane ended before it finished.
+/// The error of [`LaneHandle::run`]: the task could not be started, panicked, or its lane ended before it finished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the lane ended before the task did")]
 pub struct LaneEnded;
@@ -120,8 +120,9 @@ pub struct LaneHandle {
 }
 
 impl LaneHandle {
-    /// Starts a task on this lane and returns at once. Actors may be started in the task. If the lane's thread could not be
-    /// started, the task is dropped and only a log line says so.
+    /// Starts a task on this lane and returns at once; nothing tells when the task ends (see [`LaneHandle::run`]). Actors
+    /// may be started in the task. If the lane's thread could not be started or has ended, the task is dropped and only a
+    /// log line says so.
     pub fn spawn_local<F>(&self, task: F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -129,8 +130,10 @@ impl LaneHandle {
         self.spawn_with(move || task);
     }
 
-    /// Starts a future on this lane like [`LaneHandle::spawn_local`], for one that cannot leave its thread: `make` is called
-    /// there and makes it.
+    /// Starts a task whose future cannot leave its thread: `make` is called once on the lane's thread and returns the
+    /// future, which runs there. Returns at once; nothing tells when the task ends. If the lane's thread could not be
+    /// started or has ended, `make` is dropped uncalled and only a log line says so. In simulation there is one thread, and
+    /// `make` is called before this returns.
     pub fn spawn_with<M, F>(&self, make: M)
     where
         M: FnOnce() -> F + Send + 'static,
@@ -154,8 +157,9 @@ impl LaneHandle {
         }
     }
 
-    /// Starts on this lane the future that `make` makes there, at once. The returned future yields its value, or [`LaneEnded`]
-    /// if the task was dropped. The task runs to its end even if the returned future is dropped.
+    /// Starts on this lane the future that `make` makes there; the task begins whether or not the returned future is
+    /// polled. That future yields the task's value, or [`LaneEnded`] if the task was dropped or panicked. The task runs to
+    /// its end even if the returned future is dropped.
     pub fn run<M, F, T>(
         &self,
         make: M,

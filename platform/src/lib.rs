@@ -29,9 +29,11 @@ use std::{fmt, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 /// The wall-clock time at which a simulation starts unless it sets another one, in Unix milliseconds: 2023-11-14T22:13:20Z.
+/// Real platforms show the machine's time.
 pub const SIMULATION_EPOCH_MS: u64 = 1_700_000_000_000;
 
-/// The time, threads, entropy and sockets of one process, or of one simulated host. A cheap handle: clones share everything.
+/// The time, lanes (threads), entropy and sockets of one process, or of one simulated host. A cheap handle: clones share
+/// everything.
 #[derive(Clone)]
 pub struct Platform(Arc<Inner>);
 
@@ -92,7 +94,8 @@ impl Platform {
         }))
     }
 
-    /// Returns true if time, entropy and threads are simulated.
+    /// Returns true if this platform's time, entropy and threads are simulated, so that nothing depends on the real
+    /// machine.
     pub fn is_simulated(&self) -> bool {
         self.0.simulated
     }
@@ -102,7 +105,7 @@ impl Platform {
         Instant::now().saturating_duration_since(self.0.origin)
     }
 
-    /// Returns the instant at which [`Platform::now`] is zero.
+    /// Returns the instant of tokio's clock at which [`Platform::now`] is zero.
     pub fn origin(&self) -> Instant {
         self.0.origin
     }

@@ -13,7 +13,7 @@ use tokio::net::{TcpStream, UnixStream};
 pub type BoxRead = Box<dyn AsyncRead + Send + Unpin>;
 /// The writing half of a [`BoxStream`]. Writes may be tried from any thread.
 pub type BoxWrite = Box<dyn AsyncWrite + Send + Unpin>;
-/// A listener on a bound port of any [`Network`].
+/// A listener on a bound port of any [`Network`]; dropping it frees the port.
 pub type BoxListener = Box<dyn Listener>;
 
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {

@@ -8,7 +8,7 @@ use thiserror::Error;
 pub struct PortSpec(Vec<RangeInclusive<u16>>);
 
 impl PortSpec {
-    /// Returns the setting that means any free port.
+    /// Returns the port setting that means any free port.
     pub fn any() -> Self {
         Self::one(0)
     }
@@ -16,7 +16,7 @@ impl PortSpec {
     pub fn one(port: u16) -> Self {
         Self(vec![port..=port])
     }
-    /// Iterates over all ports to try, in order.
+    /// Iterates over all ports to try, in order; 0 stands for any free one.
     pub fn iter(&self) -> impl Iterator<Item = u16> + '_ {
         self.0.iter().cloned().flatten()
     }

@@ -77,7 +77,7 @@ impl<T> Sender<T> {
         Receiver { seen: self.0.read().version, shared: Arc::clone(&self.0) }
     }
 
-    /// Returns the number of receivers that exist now.
+    /// Returns the number of receivers that exist now, clones included.
     pub fn receiver_count(&self) -> usize {
         self.0.receivers.load(Ordering::Acquire)
     }

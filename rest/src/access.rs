@@ -41,10 +41,10 @@ impl BearerToken {
         Self(URL_SAFE_NO_PAD.encode(platform.random_bytes::<RANDOM_BYTES>()).into())
     }
 
-    /// Makes a token from a stored text that [`BearerToken::random`] once made.
+    /// Makes a token from a stored text that [`BearerToken::random`] once made: 32 to 512 letters, digits and `-._~+/=`.
     ///
     /// # Errors
-    /// Returns [`NoToken`] if the text is no token.
+    /// Returns [`NoToken`] if the text is not of that form.
     pub fn new(text: &str) -> Result<Self, NoToken> {
         let fits = |b: u8| b.is_ascii_alphanumeric() || b"-._~+/=".contains(&b);
         match CHARACTERS.contains(&text.len()) && text.bytes().all(fits) {
@@ -67,7 +67,7 @@ impl BearerToken {
     }
 }
 
-/// A source of the addresses of YARN's web proxy, which may change.
+/// A source of the addresses of YARN's web proxy, which may change while the endpoint runs.
 pub trait ProxyAddresses: Send + Sync {
     /// Returns the addresses that are known now; empty if there are none. A lookup that is due may delay the answer for a
     /// bounded time.
@@ -101,7 +101,7 @@ pub struct Access {
 pub struct Asked<'a> {
     /// Method of the request, such as `GET`.
     pub method: &'a str,
-    /// The path as it was sent, without the query.
+    /// The path of the URL as it was sent, percent signs not decoded, without the query.
     pub path: &'a str,
     /// IP address of the connection's other end; `None` if it is unknown.
     pub peer: Option<IpAddr>,
@@ -177,11 +177,16 @@ impl Refused {
     }
 }
 
-/// Decides whether a request is allowed. With an `Authorization` header the token decides; without one, a request from the
-/// proxy (`from_proxy`, see [`is_from`]) may read, and cancel or stop jobs for the cluster's users. Logs and changes nothing.
+/// Decides whether a request is allowed. With an `Authorization` header the token alone decides. Without one, a request
+/// from YARN's web proxy (`from_proxy`, see [`is_from`]) may read; it may change something (by PUT, or by GET of a path
+/// that ends in `yarn-cancel` or `yarn-stop` or has a percent sign) only if its cookie names one of [`WebProxy::users`] and
+/// its content type is JSON. Logs and changes nothing.
 ///
 /// # Errors
-/// Returns the reason why the request is refused.
+/// Returns the reason why the request is refused: [`Refused::NoToken`] without a token from elsewhere than the proxy,
+/// [`Refused::WrongToken`] for another token; through the proxy [`Refused::Method`] for other methods than GET, HEAD and
+/// PUT, [`Refused::Program`] for paths below `/jars/`, [`Refused::Origin`] for a page of another site, [`Refused::User`]
+/// and [`Refused::CrossSite`] for a change that lacks the user or the content type.
 pub fn decide(access: &Access, from_proxy: bool, asked: &Asked<'_>) -> Result<Allowed, Refused> {
     if let Some(authorization) = asked.authorization {
         let is_right = bearer(authorization).is_some_and(|token| access.token.is(token));

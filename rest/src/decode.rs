@@ -332,20 +332,21 @@ pub fn job_id(text: &str) -> Result<JobId, ApiError> {
     text.parse::<JobId>().map_err(|e| ApiError::bad_request(e.to_string()))
 }
 
-/// Decodes the body of a coordination request and returns the bytes for the coordinator; status 400 if the body is malformed or
-/// they are not base64.
+/// Decodes the JSON body of a coordination request and returns the bytes for the coordinator, which the body holds in
+/// base64. Returns status 400 if the body is not such JSON or its text is not base64. Sends nothing.
 pub fn coordination_request(body: &[u8]) -> Result<Vec<u8>, ApiError> {
     let body: CoordinationRequestBody = serde_json::from_slice(body)
         .map_err(|e| ApiError::bad_request(format!("the request body is not understood: {e}")))?;
     from_base64(&body.serialized_coordination_request)
 }
 
-/// Decodes bytes from base64 (with padding); returns status 400 if the text is no such text.
+/// Decodes bytes from base64 with the standard alphabet (`+` and `/`) and padding; returns status 400 if the text is not
+/// that, for instance without its padding or with white space. Empty text gives no bytes.
 pub fn from_base64(text: &str) -> Result<Vec<u8>, ApiError> {
     STANDARD.decode(text).map_err(|e| ApiError::bad_request(format!("not base64: {e}")))
 }
 
-/// Encodes bytes as base64 with padding.
+/// Encodes bytes as base64 with the standard alphabet (`+` and `/`) and padding.
 pub fn to_base64(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }

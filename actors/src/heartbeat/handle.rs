@@ -18,12 +18,12 @@ use std::time::Duration;
 /// The reason why a peer is lost.
 pub use control::liveness::Loss as LossCause;
 
-/// A peer that beats are sent to.
+/// A peer that beats are sent to, as [`HeartbeatHandle::watch`] takes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     /// Peer that the heartbeats go to.
     pub party: Party,
-    /// Heartbeat endpoint of the peer's process.
+    /// Address of the heartbeat endpoint of the peer's process.
     pub address: EndpointAddress,
     /// Session of the peer's process, by which that endpoint is fenced.
     pub session: ProcessSession,
@@ -58,7 +58,9 @@ pub enum HeartbeatReport {
     },
 }
 
-/// A process's heartbeat service, as its components see it. Cheap to clone.
+/// A process's heartbeat service, as its components see it: they register the peers that they [watch](Self::watch) or
+/// [expect](Self::expect) beats from, and get payloads and losses as [`HeartbeatReport`] messages. Works only once
+/// `heartbeat::start` was called with it. Cheap to clone; dropping clones stops nothing.
 #[derive(Clone, derive_more::Debug)]
 #[debug("HeartbeatHandle")]
 pub struct HeartbeatHandle {

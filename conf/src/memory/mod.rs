@@ -102,10 +102,11 @@ impl fmt::Display for JobManagerMemory {
     }
 }
 
-/// The reason why memory options do not add up to a process.
+/// The reason why the memory options of a JobManager or TaskManager cannot be divided into its parts; the process then does
+/// not start. The text names the options to change.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum MemoryError {
-    /// The parts do not fit.
+    /// The configured total is smaller than the parts that must fit into it.
     #[error("{option} of {given} is too little for {parts}{}", advice(least))]
     TooLittle {
         /// The total that was set.
@@ -118,7 +119,7 @@ pub enum MemoryError {
         /// total will.
         least: Vec<(&'static str, MemorySize)>,
     },
-    /// The amount left for a part is not within the part's bounds.
+    /// The amount that the other settings leave for a part is not within the part's configured minimum and maximum.
     #[error(
         "{settings} leave {rest} for {part}, which is not within {part}.min ({min}) and {part}.max ({max})"
     )]
@@ -134,7 +135,7 @@ pub enum MemoryError {
         /// Largest amount allowed.
         max: MemorySize,
     },
-    /// A minimum above its maximum.
+    /// A part's configured minimum is above its maximum.
     #[error("{part}.min ({min}) is above {part}.max ({max})")]
     EmptyRange {
         /// The prefix of both options.
@@ -144,7 +145,7 @@ pub enum MemoryError {
         /// Largest amount allowed.
         max: MemorySize,
     },
-    /// More than any machine has.
+    /// An amount is more than 1 PiB, which no machine has.
     #[error("{option} of {given} is more than {AMOUNT_MAX}")]
     TooMuch {
         /// Key of the option concerned.
@@ -152,7 +153,7 @@ pub enum MemoryError {
         /// Amount that is configured.
         given: MemorySize,
     },
-    /// More than the container may use.
+    /// The configured total is more than the container's memory limit (cgroup).
     #[error("{option} of {given} is more than the container's limit of {limit}")]
     AboveLimit {
         /// Key of the option concerned.
@@ -162,7 +163,7 @@ pub enum MemoryError {
         /// Largest amount that is allowed.
         limit: MemorySize,
     },
-    /// One amount set in whole and in parts that do not add up to it.
+    /// An amount is set both in whole and in parts that do not add up to it.
     #[error("{option} is {whole}, but {parts} are {sum} together; set one or the other")]
     Contradiction {
         /// Key of the option whose parts exceed it.

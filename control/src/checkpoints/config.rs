@@ -8,7 +8,7 @@ use std::time::Duration;
 pub struct CheckpointConfig {
     /// The time between the beginnings of two checkpoints; `None`: there are no periodic checkpoints.
     pub interval: Option<Duration>,
-    /// The time after its trigger at which a checkpoint that is not complete is aborted.
+    /// The time after its trigger at which a checkpoint that is not complete is aborted and counts as failed.
     pub timeout: Duration,
     /// The shortest time between the completion of a checkpoint or savepoint and the trigger of the next periodic one.
     pub min_pause: Duration,

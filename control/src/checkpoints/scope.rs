@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The subtasks and coordinators that a checkpoint covers, as the JobMaster determines them when it begins.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Scope {
-    /// The subtasks that have to acknowledge the checkpoint.
+    /// The subtasks that have to acknowledge the checkpoint before it is complete.
     pub tasks: BTreeSet<TaskIndex>,
     /// The subtasks among `tasks` that end with the checkpoint, because all their sources have no more data or the job stops.
     pub last: BTreeSet<TaskIndex>,

@@ -42,7 +42,7 @@ pub struct EndedJobs {
 }
 
 impl EndedJobs {
-    /// Returns an empty set with these limits.
+    /// Returns an empty set of ended jobs with these limits.
     pub fn new(retention: Retention) -> Self {
         Self {
             retention,

@@ -51,9 +51,9 @@ pub struct Placement {
 pub struct Task {
     /// Number of the current attempt; the first is 0.
     pub attempt: u32,
-    /// State of the attempt.
+    /// State of the current attempt, as last reported.
     pub state: ExecutionState,
-    /// Counts of records and bytes so far.
+    /// Counts of records and bytes since the attempt began, as last reported.
     pub io: TaskIo,
     /// The values of the program's metrics that the attempt last reported.
     pub metrics: Arc<TaskMetrics>,

@@ -9,7 +9,7 @@ mod tests;
 
 use std::time::Duration;
 
-/// Pauses between attempts to register at a leader (`cluster.registration.*`).
+/// Pauses between attempts to register at a leader, a ResourceManager or JobMaster (`cluster.registration.*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pauses {
     /// Pause after the first failure; doubles with each further failure in a row.

@@ -19,7 +19,7 @@ pub struct TooManyBlocked;
 pub struct Blocked {
     /// The end of the block (monotonic), at which it is removed.
     pub until: Duration,
-    /// The reason that the operator gave.
+    /// The reason for the block that the operator gave, for the list of blocked nodes.
     pub cause: String,
 }
 

@@ -42,7 +42,7 @@ pub struct PoolSettings {
 pub struct RecoveredWorker {
     /// Process id under which the worker registers.
     pub resource_id: ResourceId,
-    /// Host name of the worker's node.
+    /// Host name of the worker's node, by which nodes are avoided and blocked.
     pub host: String,
 }
 

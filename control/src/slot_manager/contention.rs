@@ -18,15 +18,16 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A job that waits for slots, with its shortage and the slots that it could yield.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Waiting<'a> {
-    /// Job that the value belongs to.
+    /// Id of the job that waits.
     pub job_id: JobId,
-    /// The job's place in the order of service.
+    /// The job's place in the order of service; a job yields only to jobs with a smaller one.
     pub turn: Turn,
     /// The requirements that the job's slots leave unfulfilled.
     pub lacking: &'a [ResourceRequirement],
     /// The slots that the job holds and may yield, by profile.
     pub held: Slots<'a>,
-    /// True if the job has waited long enough that others are asked to yield to it.
+    /// True if the job has waited for slots longer than the grace time, so that other jobs are asked to yield to it. False:
+    /// it may still get slots without that.
     pub is_due: bool,
 }
 
@@ -37,16 +38,16 @@ pub struct Waiting<'a> {
 pub struct Turn {
     /// True if the job needs more than the free slots and those of waiting jobs.
     pub exceeds: bool,
-    /// The number of the job's first declaration; ascending.
+    /// The number of the job's first declaration; the job that declared first has the lowest.
     pub order: u64,
 }
 
 /// The decision which jobs yield slots; both sets are empty if none does.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct YieldPlan {
-    /// The jobs that are to be asked to yield, with the numbers of slots of each profile.
+    /// The jobs that are to be asked to yield, with the numbers of slots of each profile; empty if none is.
     pub givers: BTreeMap<JobId, Vec<ResourceRequirement>>,
-    /// The jobs that will have all they need with these slots and the ones they hold.
+    /// The jobs that will have all they need with these slots and the ones they hold; empty if none will.
     pub receivers: BTreeSet<JobId>,
 }
 

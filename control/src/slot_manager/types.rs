@@ -50,7 +50,7 @@ pub struct Settings {
     pub mutation: Mutation,
 }
 
-/// A command for the caller.
+/// A command for the caller, which talks to TaskExecutors and the ResourceManager.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
     /// Ask a TaskExecutor to allocate a slot to a job; the answer is given to `SlotManager::slot_granted` or
@@ -111,7 +111,7 @@ pub struct SlotRequest {
 pub struct Lack {
     /// The job with the shortage.
     pub job_id: JobId,
-    /// The leadership of the JobMaster that is told.
+    /// The leadership of the JobMaster that declared the requirements, and is told of the shortage.
     pub job_master_id: JobMasterId,
     /// The shortage as text for users: "needs 8 slots of …, 4 registered, 0 free", and the numbers of slots that other jobs
     /// hold.
@@ -137,8 +137,8 @@ pub struct Overview {
     pub slots: u32,
     /// Number of free slots, those on blocked nodes included.
     pub free_slots: u32,
-    /// Number of workers on blocked nodes.
+    /// Number of registered workers on blocked nodes.
     pub blocked_workers: u32,
-    /// Number of free slots on these workers.
+    /// Number of free slots on blocked nodes; no job gets them.
     pub blocked_free_slots: u32,
 }

@@ -13,14 +13,14 @@ use model::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// The state of a slot as the SlotManager knows it.
+/// The state of a slot as the SlotManager knows it; the TaskExecutor's own view may be newer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SlotState {
-    /// No job holds the slot.
+    /// No job holds the slot, so the next check may request it for one.
     Free,
     /// The slot is requested from its TaskExecutor, which has not answered yet.
     Pending(SlotAllocation),
-    /// The TaskExecutor has allocated the slot to a job.
+    /// The TaskExecutor has said that it has allocated the slot to a job.
     Allocated(SlotAllocation),
     /// A request for the slot ended without a known result; the next report tells the state. The slot is not given to a job
     /// meanwhile.
@@ -37,43 +37,45 @@ impl SlotState {
     }
 }
 
-/// One slot of a worker as the SlotManager knows it.
+/// One slot of a worker as the SlotManager knows it: what it offers, who holds it, and how fresh that knowledge is. Its
+/// index is its key in [`Worker::slots`].
 #[derive(Debug, Clone)]
 pub struct Slot {
-    /// The resources that the slot offers.
+    /// The resources that the slot offers; a job's requirement is compared with them.
     pub profile: ResourceProfile,
-    /// State of the slot: free, requested or allocated.
+    /// State of the slot: free, requested for a job and not answered yet, allocated to a job, or unknown until the next
+    /// report.
     pub state: SlotState,
     /// Time (monotonic) of the last request or answer about the slot. Reports that may be older than it are ignored for a
     /// while.
     pub settled_at: Duration,
 }
 
-/// A worker that has registered and sent its first slot report.
+/// A TaskExecutor that has registered and sent its first slot report, from which [`Workers::add`] makes a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewWorker {
-    /// Incarnation of the TaskExecutor, drawn at its registration.
+    /// Incarnation of the TaskExecutor, drawn at its registration; names the worker from now on.
     pub instance_id: InstanceId,
-    /// Process of the TaskExecutor.
+    /// Process of the TaskExecutor, which stays the same when it registers again.
     pub resource_id: ResourceId,
-    /// Host name of the worker's node.
+    /// Host name of the worker's node, by which nodes are blocked.
     pub host: String,
-    /// Resources of the worker.
+    /// Resources of the worker; for a requested worker, those that were requested.
     pub spec: WorkerResourceSpec,
-    /// The first report of the states of its slots.
+    /// The first report of the states of the worker's slots.
     pub report: SlotReport,
 }
 
-/// One registered worker with its slots.
+/// One registered worker (TaskManager) with its slots.
 #[derive(Debug, Clone)]
 pub struct Worker {
-    /// Process of the TaskExecutor.
+    /// Process of the TaskExecutor, which stays the same when it registers again.
     pub resource_id: ResourceId,
-    /// Host name of the worker's node.
+    /// Host name of the worker's node, by which nodes are blocked.
     pub host: String,
-    /// Resources of the worker.
+    /// Resources of the whole worker, all slots together.
     pub spec: WorkerResourceSpec,
-    /// Slots of the worker by index.
+    /// Slots of the worker by index, from 0.
     pub slots: BTreeMap<u32, Slot>,
     /// Time (monotonic) since when every slot is free; `None` if a slot is not free.
     pub idle_since: Option<Duration>,
@@ -107,7 +109,7 @@ impl Worker {
     }
 }
 
-/// All registered workers and their slots.
+/// All registered workers and their slots, with the set of blocked nodes. Gives no slot to a job by itself.
 #[derive(Debug)]
 pub struct Workers {
     all: BTreeMap<InstanceId, Worker>,
@@ -178,7 +180,7 @@ impl Workers {
         self.holdings.take_touched()
     }
 
-    /// Iterates over the workers on blocked nodes.
+    /// Iterates over the registered workers on blocked nodes.
     pub fn on_blocked_hosts(&self) -> impl Iterator<Item = &Worker> {
         let hosts = self.blocked_hosts.iter().filter_map(|host| self.by_host.get(host));
         hosts.flatten().filter_map(|instance| self.all.get(instance))
@@ -217,7 +219,7 @@ impl Workers {
         self.reconcile(now, id, worker.report, Duration::ZERO);
     }
 
-    /// Removes a worker and everything held on it, and returns it; `None` if it is not registered.
+    /// Removes a worker with its slots and everything held on them, and returns it; `None` if it is not registered.
     pub fn remove(&mut self, instance_id: InstanceId) -> Option<Worker> {
         let worker = self.all.remove(&instance_id)?;
         self.shelves.take(instance_id, &worker);
@@ -241,12 +243,15 @@ impl Workers {
         Some(worker)
     }
 
-    /// Marks a worker as being released: none of its slots is given to a job any more. The worker stays until it is removed.
+    /// Marks a worker as being released: none of its slots is given to a job any more. The worker stays until it is
+    /// removed. Does nothing if it is not registered.
     pub fn release(&mut self, instance_id: InstanceId) {
         self.change(instance_id, |worker| worker.releasing = true);
     }
 
-    /// Replaces the set of blocked nodes, and marks or unmarks the workers on them.
+    /// Replaces the set of blocked nodes: no new slots on their workers are given to jobs, and held slots stay held.
+    /// Workers of nodes that are no longer in the set may be used again; workers that are added later on a blocked node
+    /// count as blocked, too. Host names must be spelled as the workers registered them.
     pub fn block_hosts(&mut self, hosts: BTreeSet<String>) {
         let before = std::mem::replace(&mut self.blocked_hosts, hosts);
         let changed: Vec<(InstanceId, bool)> = before

@@ -15,13 +15,13 @@ use std::sync::Arc;
 /// A slot that the job holds: a TaskExecutor offered it and the job accepted.
 #[derive(Debug, Clone)]
 pub struct HeldSlot {
-    /// TaskExecutor that the slot is on.
+    /// TaskExecutor, in one incarnation, that the slot is on.
     pub worker: Arc<Worker>,
-    /// Profile that the slot offers.
+    /// Profile that the slot offers; it may be larger than what it serves.
     pub profile: ResourceProfile,
     data_address: Arc<str>,
     serves: SharedSlot,
-    /// True if tasks were deployed into it: then it can't serve anything else.
+    /// True if tasks were deployed into the slot and have not all ended, so that it can't serve anything else.
     in_use: bool,
     /// Reports in a row in which its TaskExecutor did not list it.
     missed: u8,

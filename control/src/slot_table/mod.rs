@@ -27,14 +27,14 @@ struct Slot {
     held: Option<Held>,
 }
 
-/// The allocation of a slot.
+/// The allocation of a slot: the job that holds it, and how far that is settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Held {
     /// Job that holds the slot.
     pub job: JobId,
     /// The allocation under which the job holds the slot.
     pub allocation: AllocationId,
-    /// Phase of the allocation.
+    /// Phase of the allocation: accepted by a JobMaster, waiting for one, or on its way to be freed.
     pub phase: Phase,
     /// Monotonic time at which the phase began, or was last set again.
     pub since: Duration,

@@ -16,7 +16,7 @@ pub struct Deployment {
     pub accepted: Vec<ExecutionAttemptId>,
     /// The tasks that are refused because the job does not have their slots; the JobMaster is told.
     pub refused: Vec<(ExecutionAttemptId, JobMasterRefusal)>,
-    /// Further commands for the caller.
+    /// Further commands for the caller, to be carried out in order.
     pub commands: Vec<Command>,
 }
 

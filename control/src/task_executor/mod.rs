@@ -31,7 +31,7 @@ use thiserror::Error;
 /// The settings of a TaskExecutor, fixed at its start.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Process of the TaskExecutor.
+    /// Process of the TaskExecutor, under which it registers.
     pub resource_id: ResourceId,
     /// Profile of each slot, by index.
     pub slots: Vec<ResourceProfile>,
@@ -83,7 +83,7 @@ pub enum JobMasterRefusal {
 pub struct SlotRequest {
     /// Leadership of the ResourceManager that asks; refused unless this process is registered there.
     pub by: ResourceManagerId,
-    /// Index of the slot, from 0.
+    /// Index of the slot that is requested, from 0.
     pub index: u32,
     /// Job that the slot is for.
     pub job: JobId,

@@ -45,18 +45,18 @@ pub enum ComponentError {
 /// The parts from which [`Base::start`] makes the services that every process of a cluster has.
 #[derive(Clone)]
 pub struct BaseParts {
-    /// Source of time, threads, entropy and sockets.
+    /// The process's clock, threads, random numbers and sockets.
     pub platform: Platform,
-    /// RPC service of the process.
+    /// RPC service of the process, on which its endpoints are served and by which it calls others.
     pub rpc: RpcService,
-    /// Options of the process.
+    /// The effective options of the process: file, environment and command line together.
     pub options: Arc<Options>,
     /// Id of this process (a JobManager or TaskManager) as a resource of the cluster.
     pub resource_id: ResourceId,
     /// Session of the process, new with each start; endpoints of the process refuse calls that name another
     /// one.
     pub session: ProcessSession,
-    /// This host's name, as others see it.
+    /// This host's name, as other processes and users see it.
     pub host: String,
     /// Receiver of errors that the process cannot survive. It logs each and keeps the first; the process's
     /// main loop waits for that one and ends the process.

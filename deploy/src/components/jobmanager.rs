@@ -31,7 +31,8 @@ pub use actors::dispatcher::{ClusterEnd, ClusterMode};
 pub struct JobManagerParts {
     /// Parts that every role's process has: platform, RPC, metrics.
     pub base: BaseParts,
-    /// Driver that grants leadership, with a lease, to this process or another one.
+    /// Driver of the election, in which the whole process stands for one lease: it grants leadership, with a deadline, to
+    /// this process or another one.
     pub election: Arc<dyn ElectionDriver>,
     /// True if other processes may lead instead: leaders are then looked up in the record that the driver
     /// stores. False: only this process can lead.
@@ -199,11 +200,11 @@ impl JobManagerComponents {
 
 /// The services that run before any component stands for election.
 pub struct ReadyServices {
-    /// Source of time and entropy.
+    /// The process's clock, random numbers, threads and sockets.
     pub platform: Platform,
     /// The services that the components share: RPC, options, heartbeats, leader retrieval and metrics.
     pub services: ProcessServices,
-    /// Gateway of this process's BlobServer.
+    /// Gateway of this process's BlobServer, for components that upload or look for blobs.
     pub blobs: Remote<BlobServerGateway>,
     /// The record of the blobs that jobs still need; the BlobServer keeps these when it cleans up.
     pub blobs_in_use: BlobsInUse,

@@ -39,7 +39,7 @@ pub struct TaskManagerParts {
     pub facts: TaskManagerFacts,
     /// Id of this operating system process; shown to users.
     pub pid: u32,
-    /// The settings of its program hosts.
+    /// The settings of the TaskManager's program hosts.
     pub hosts: HostSettings,
     /// Returns the secret key of a job's data connections, derived from the job's id: both ends of a
     /// connection must prove that they have the same.
@@ -49,7 +49,8 @@ pub struct TaskManagerParts {
     pub logs: Option<LogFolder>,
 }
 
-/// The components of a running TaskManager.
+/// The components of a running TaskManager: the base services (heartbeats and metrics), the keeper of its program hosts,
+/// and the TaskExecutor. [`stop`](Self::stop) ends them in order.
 pub struct TaskManagerComponents {
     base: Base,
     hosts: Running<ProgramHosts>,

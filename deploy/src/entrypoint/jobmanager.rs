@@ -36,7 +36,8 @@ use streaming::ProgramEntry;
 
 /// The settings that a JobManager process is started with.
 pub(crate) struct JobManagerProcess {
-    /// Options that the process was started with.
+    /// The effective options of the process: configuration file, environment and command line together; they do not change
+    /// later, except that drawn ports are filled in.
     pub options: Options,
     /// Place of the process's log.
     pub log: LogPlace,

@@ -15,7 +15,8 @@ const NODES_MAX: u32 = 1 << 20;
 /// which may be a password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Declared {
-    /// Name of the property.
+    /// Name of the property, such as `dfs.nameservices`, as the resource spells it, without white space around it; never
+    /// empty.
     pub name: String,
     /// The value, unexpanded; `None` where the element is missing.
     pub value: Option<String>,

@@ -7,7 +7,7 @@ use crate::gssapi::GssError;
 use crate::sasl::{AuthMethod, SaslError};
 use std::time::Duration;
 
-/// How often and after which pauses a call is tried again.
+/// The rule by which a failed call is tried again: how often, and after which pauses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetryPolicy {
     /// Each call is tried once only.
@@ -36,11 +36,11 @@ pub enum RetryPolicy {
 /// A try that failed, as [`RetryPolicy::decide`] looks at it.
 #[derive(Debug, Clone, Copy)]
 pub struct Attempt<'a> {
-    /// The error that the try failed with.
+    /// The error that the try failed with, by which the rules tell whether the server may have executed the call.
     pub error: &'a CallError,
     /// Number of tries before this one, failovers included.
     pub retries: u32,
-    /// Number of failovers before this one.
+    /// Number of changes to another server before this try.
     pub failovers: u32,
     /// True if executing the call twice has the same effect as once, or the server notices a repetition. If false, the
     /// call is not repeated where the server may have executed it.

@@ -20,7 +20,7 @@ pub(crate) const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ClientId(pub [u8; 16]);
 
-/// A protocol of Hadoop RPC.
+/// A protocol of Hadoop RPC: a Java interface and its version, which the server must have.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Protocol {
     /// Name of the protocol's Java interface, such as `org.apache.hadoop.yarn.api.ApplicationClientProtocolPB`.
@@ -37,10 +37,10 @@ impl Protocol {
     }
 }
 
-/// How a new connection authenticates.
+/// The way in which a new connection authenticates.
 #[derive(Debug, Clone)]
 pub enum AuthSetup {
-    /// No authentication is offered or asked for.
+    /// No authentication is offered, and none is asked for: the server believes the user's name.
     Simple,
     /// SASL. The entropy must be fresh for every connection.
     Sasl {
@@ -51,7 +51,7 @@ pub enum AuthSetup {
     },
 }
 
-/// Bounds of one connection.
+/// Bounds of one connection, in bytes and calls; the defaults are Hadoop's where it has any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Maximum bytes of a frame from the server (`ipc.maximum.response.length`); a longer one ends the connection. 128
@@ -72,17 +72,17 @@ impl Default for Limits {
     }
 }
 
-/// The purpose and the bounds of a connection.
+/// The purpose and the bounds of a connection: protocol, user, authentication and limits.
 #[derive(Debug, Clone)]
 pub struct Setup {
-    /// The protocol of all calls on the connection.
+    /// The protocol that all calls on the connection belong to.
     pub protocol: Protocol,
     /// The client's id, the same on all connections of a client.
     pub client: ClientId,
-    /// The user in whose name calls are made (`effective`), and the one that really makes them (`real`). Left out for
-    /// tokens, which name the user themselves.
+    /// The user in whose name calls are made (`effective`), and the one that really makes them (`real`). Not sent with a
+    /// token, which names the user itself.
     pub user: UserInformation,
-    /// How the connection authenticates.
+    /// The way in which the connection authenticates.
     pub auth: AuthSetup,
     /// Bounds on frames and on calls that wait.
     pub limits: Limits,
@@ -117,16 +117,17 @@ impl Setup {
     }
 }
 
-/// A call to be made.
+/// A call that a client is to make on a connection.
 #[derive(Clone)]
 pub struct Request {
     /// The request's number, 0 or more; a repeated request keeps it.
     pub id: i32,
-    /// How often the request was sent before.
+    /// Number of times that the request was sent before; 0 for the first try.
     pub retry: i32,
     /// Name of the remote method, such as `getApplicationReport`.
     pub method: String,
-    /// The encoded request message.
+    /// The encoded (protobuf) request message, without a length before it and without Hadoop's headers; the connection adds
+    /// both.
     pub body: Bytes,
     /// The time after which an answer is of no use any more, and the time that the call was given (for the error).
     /// `None`: the call waits as long as the connection lives.

@@ -7,7 +7,7 @@ use crate::rpc::header::{SaslAuth, SaslMessage, SaslState};
 use crate::tokens::Token;
 use std::sync::Arc;
 
-/// The way in which a client was authenticated.
+/// The way in which a client was authenticated at a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum AuthMethod {
@@ -31,17 +31,17 @@ impl AuthMethod {
     }
 }
 
-/// The reaction to a server that wants no authentication.
+/// The reaction of a client to a server that wants no authentication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum SimpleFallback {
     /// Fail with [`SaslError::SimpleRefused`]: it may not be the server that it seems to be.
     #[default]
     Refuse,
-    /// Go on without authentication.
+    /// Go on without authentication: whoever answers is taken for the server.
     Allow,
 }
 
-/// The Kerberos principal that the server must have.
+/// The Kerberos principal that a server must have, as the client's configuration says.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ServerPrincipal {
     /// Exactly this principal; `_HOST` was replaced already.
@@ -104,12 +104,13 @@ fn glob(pattern: &str, text: &str) -> bool {
     pattern.iter().skip(p).all(|c| *c == '*')
 }
 
-/// A Kerberos credential, and the server that it may be used with.
+/// A Kerberos credential, and the server that it may be used with. Its `Debug` shows the user and the server only.
 #[derive(Clone)]
 pub struct Kerberos {
-    /// The user's credential.
+    /// The user's credential, by which tickets for the server are got.
     pub initiator: Arc<dyn Initiator>,
-    /// The principal that the server must have.
+    /// The principal that the server must have; a server that names another one is refused with [`SaslError::Principal`]
+    /// before anything secret is sent.
     pub server: ServerPrincipal,
 }
 
@@ -122,16 +123,17 @@ impl std::fmt::Debug for Kerberos {
     }
 }
 
-/// The credentials that a client has and the methods that it accepts.
+/// The credentials that a client has and the methods that it accepts. By default it has none, refuses servers without
+/// authentication, and accepts authentication without further protection.
 #[derive(Debug, Clone)]
 pub struct SaslConfig {
     /// The token for this server; `None` without one.
     pub token: Option<Token>,
-    /// The Kerberos credential; `None` if Kerberos is not to be used.
+    /// The Kerberos credential; `None` if the client does not use Kerberos.
     pub kerberos: Option<Kerberos>,
     /// The reaction to a server that wants no authentication.
     pub simple: SimpleFallback,
-    /// Acceptable protections, the best first.
+    /// Acceptable protections of the stream, the best first.
     pub qops: Vec<Qop>,
     /// Acceptable ciphers of DIGEST-MD5, the best first.
     pub ciphers: Vec<Cipher>,
@@ -149,7 +151,7 @@ impl Default for SaslConfig {
     }
 }
 
-/// The next step after a message of the server.
+/// The next step of a client's exchange after a message of the server.
 pub enum Step {
     /// Send this message, and wait for the server's answer.
     Send(SaslMessage),
@@ -170,7 +172,7 @@ impl std::fmt::Debug for Step {
 pub struct Outcome {
     /// The method by which the client was authenticated.
     pub method: AuthMethod,
-    /// The protection that was agreed on.
+    /// The protection of the stream that both sides agreed on.
     pub qop: Qop,
     /// The layer that protects the stream; `None` for [`Qop::Authentication`].
     pub layer: Option<Box<dyn SecurityLayer>>,

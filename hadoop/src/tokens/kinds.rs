@@ -1,16 +1,16 @@
 //! The kinds of tokens that this library meets. Only names belong here.
 
-/// The token of an ApplicationMaster for the ResourceManager's scheduler.
+/// The kind of the token with which an ApplicationMaster calls the ResourceManager's scheduler.
 pub const AM_RM: &str = "YARN_AM_RM_TOKEN";
-/// The token of an application for a NodeManager's container service.
+/// The kind of the token with which an ApplicationMaster calls a NodeManager's container service.
 pub const NODE_MANAGER: &str = "NMToken";
-/// The token of one container, sent inside requests to a NodeManager.
+/// The kind of the token of one container, which is sent inside requests to a NodeManager.
 pub const CONTAINER: &str = "ContainerToken";
-/// The delegation token of a user for the ResourceManager.
+/// The kind of the delegation token with which a user calls the ResourceManager.
 pub const RM_DELEGATION: &str = "RM_DELEGATION_TOKEN";
-/// The delegation token of a user for a NameNode.
+/// The kind of the delegation token with which a user calls a NameNode.
 pub const HDFS_DELEGATION: &str = "HDFS_DELEGATION_TOKEN";
-/// The token of a client for an ApplicationMaster.
+/// The kind of the token with which a client calls an ApplicationMaster.
 pub const CLIENT_TO_AM: &str = "YARN_CLIENT_TOKEN";
-/// The delegation token of a user for the timeline service.
+/// The kind of the delegation token with which a user calls the timeline service.
 pub const TIMELINE_DELEGATION: &str = "TIMELINE_DELEGATION_TOKEN";

@@ -27,12 +27,12 @@ use std::path::Path;
 use std::time::Duration;
 use transport::{Transport, escape};
 
-/// The time limits of a client.
+/// The time limits of a client; by default 5 s to connect, 30 s for an answer, 180 s for a build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientTimeouts {
-    /// Maximum time to connect, for each request.
+    /// Maximum time to connect, for each request; then [`ClientError::Unreachable`].
     pub connect: Duration,
-    /// Maximum time from a request to the end of an ordinary answer.
+    /// Maximum time from a request to the end of an ordinary answer; then [`ClientError::Broken`].
     pub answer: Duration,
     /// Maximum time for an answer that needs a program to be uploaded, built or submitted.
     pub build: Duration,
@@ -48,8 +48,9 @@ impl Default for ClientTimeouts {
     }
 }
 
-/// A client of one REST endpoint. Each call opens a connection of its own, sends one request and waits for the answer; no call
-/// is repeated. All calls return [`ClientError`] if the endpoint can't be reached, does not answer in time, or refuses.
+/// A client of one REST endpoint. Each call opens a connection of its own, sends one request and waits for the answer; no
+/// call is repeated. All calls return [`ClientError`]: `Unreachable` if no connection could be made, `Broken` if the answer
+/// did not come in time, `Refused` for a status of 400 or more, `Malformed` for an answer of another shape.
 #[derive(Debug, Clone)]
 pub struct RestClient {
     transport: Transport,
@@ -186,8 +187,14 @@ impl RestClient {
     pub async fn vertex(&self, job: &str, vertex: &str) -> Result<VertexDetailsInfo, ClientError> {
         self.get(&format!("/jobs/{}/vertices/{}", escape(job), escape(vertex))).await
     }
-    /// Sends `GET /jobs/:jobid/execution-result?wait=…`. The answer comes when the job has ended, or after `wait` (the endpoint
-    /// waits a minute at most, and less when it is full) with status `IN_PROGRESS`.
+    /// Sends `GET /jobs/:jobid/execution-result?wait=…` and waits. The answer is `COMPLETED` with the result when the job
+    /// has ended, also when it failed or was cancelled; after `wait` it is `IN_PROGRESS`. The endpoint waits a minute at
+    /// most, and less when too many clients wait, so callers ask again in a loop. The client itself waits
+    /// [`ClientTimeouts::answer`] longer than `wait`.
+    ///
+    /// # Errors
+    /// Returns [`ClientError::Refused`] with status 404 for an unknown job, and 400 if `job` is not an id; otherwise as
+    /// every call.
     pub async fn execution_result(
         &self,
         job: &str,
@@ -197,15 +204,16 @@ impl RestClient {
         let within = self.timeouts.answer + wait;
         self.call(Method::GET, &path, None::<&EmptyBody>, within).await
     }
-    /// Sends `PATCH /jobs/:jobid?mode=cancel`: asks to cancel the job, and does not wait for its end.
+    /// Sends `PATCH /jobs/:jobid?mode=cancel`: asks to cancel the job, and does not wait for its end. Refused with 404 for
+    /// an unknown job, and with 409 if it has ended.
     pub async fn cancel(&self, job: &str) -> Result<(), ClientError> {
         let path = format!("/jobs/{}?mode=cancel", escape(job));
         let _: EmptyBody =
             self.call(Method::PATCH, &path, None::<&EmptyBody>, self.timeouts.answer).await?;
         Ok(())
     }
-    /// Sends `PATCH /jobs/:jobid/clientHeartbeat`: binds the job to this client; the job is cancelled unless another beat comes
-    /// within `timeout`.
+    /// Sends `PATCH /jobs/:jobid/clientHeartbeat`: binds the job to this client; the job is cancelled unless another beat
+    /// comes within `timeout` (whole milliseconds; at most a day) of this one's arrival.
     pub async fn client_heartbeat(&self, job: &str, timeout: Duration) -> Result<(), ClientError> {
         let path = format!("/jobs/{}/clientHeartbeat", escape(job));
         let timeout = Some(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
@@ -332,9 +340,13 @@ impl RestClient {
     pub async fn jars(&self) -> Result<JarList, ClientError> {
         self.get("/jars").await
     }
-    /// Sends `POST /jars/upload` and streams the program at `path`; `progress` is called with the number of bytes of the file
-    /// sent so far. The endpoint checks the program and runs it to learn its job names. May take [`ClientTimeouts::build`], and
-    /// a minute more per GiB.
+    /// Sends `POST /jars/upload` and streams the program at `path`; `progress` is called with the number of bytes of the
+    /// file read for sending so far. The endpoint keeps the program under a new id after it has checked it and run it to
+    /// learn its job names. May take [`ClientTimeouts::build`], and a minute more for each whole GiB.
+    ///
+    /// # Errors
+    /// Returns [`ClientError::File`] if the file cannot be opened, [`ClientError::Refused`] if the endpoint does not take
+    /// the program; otherwise as every call.
     pub async fn upload(
         &self,
         path: &Path,
@@ -346,8 +358,8 @@ impl RestClient {
             why: e.to_string(),
         })
     }
-    /// Sends `POST /jars/:jarid/run`: builds the uploaded program's graph on the cluster and submits its job. Returns the job's
-    /// id; does not wait for the job.
+    /// Sends `POST /jars/:jarid/run`: builds the uploaded program's graph on the cluster and submits its job. Returns the
+    /// job's id; does not wait for the job. May take [`ClientTimeouts::build`].
     pub async fn run(
         &self,
         jar: &str,
@@ -356,7 +368,8 @@ impl RestClient {
         let path = format!("/jars/{}/run", escape(jar));
         self.call(Method::POST, &path, Some(request), self.timeouts.build).await
     }
-    /// Sends `POST /jars/:jarid/plan`: builds the uploaded program's graph on the cluster and submits nothing.
+    /// Sends `POST /jars/:jarid/plan`: builds the uploaded program's graph on the cluster and returns it; submits nothing.
+    /// May take [`ClientTimeouts::build`].
     pub async fn plan(&self, jar: &str, request: &JarRequest) -> Result<PlanResponse, ClientError> {
         let path = format!("/jars/{}/plan", escape(jar));
         self.call(Method::POST, &path, Some(request), self.timeouts.build).await

@@ -3,10 +3,10 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The answer to `GET /jobs/:jobid/checkpoints`.
+/// The answer to `GET /jobs/:jobid/checkpoints`: what the job's JobMaster has counted since it started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointingStatistics {
-    /// Numbers of checkpoints by outcome.
+    /// Numbers of checkpoints by outcome, since the JobMaster started.
     pub counts: CheckpointCountsInfo,
     /// Spreads of sizes and durations over the newest complete checkpoints, at most 1,000.
     pub summary: CheckpointSummary,
@@ -16,39 +16,39 @@ pub struct CheckpointingStatistics {
     pub history: Vec<CheckpointInfo>,
 }
 
-/// Numbers of checkpoints, savepoints included, since the JobMaster started.
+/// Numbers of checkpoints, savepoints included. They begin at 0 with each JobMaster, so a change of the leader resets them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointCountsInfo {
-    /// Number of times that subtasks were started from a checkpoint or savepoint.
+    /// Number of times that subtasks were started from a checkpoint or savepoint, at the job's start or after a failure.
     pub restored: u64,
     /// Number of checkpoints that were triggered: the sum of the other three.
     pub total: u64,
     /// Number of checkpoints in progress: 0 or 1.
     pub in_progress: u64,
-    /// Number of complete checkpoints.
+    /// Number of checkpoints and savepoints that became complete since the JobMaster started, those deleted since included.
     pub completed: u64,
-    /// Number of failed checkpoints.
+    /// Number of checkpoints and savepoints that failed since the JobMaster started.
     pub failed: u64,
 }
 
 /// The spread of one number over several checkpoints or subtasks; all 0 if there are none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SpreadInfo {
-    /// Smallest of the values.
+    /// Smallest of the values, in their unit; 0 if there are none.
     pub min: u64,
-    /// Largest of the values.
+    /// Largest of the values, in their unit; 0 if there are none.
     pub max: u64,
-    /// Arithmetic mean of the values, rounded down.
+    /// Arithmetic mean of the values, rounded down; 0 if there are none.
     pub avg: u64,
-    /// Median of the values.
+    /// Median of the values, by nearest rank; 0 if there are none.
     pub p50: u64,
-    /// 90th percentile of the values.
+    /// 90th percentile of the values, by nearest rank; 0 if there are none.
     pub p90: u64,
-    /// 95th percentile of the values.
+    /// 95th percentile of the values, by nearest rank; 0 if there are none.
     pub p95: u64,
-    /// 99th percentile of the values.
+    /// 99th percentile of the values, by nearest rank; 0 if there are none.
     pub p99: u64,
-    /// 99.9th percentile of the values.
+    /// 99.9th percentile of the values, by nearest rank; 0 if there are none.
     pub p999: u64,
 }
 
@@ -57,13 +57,13 @@ pub struct SpreadInfo {
 pub struct CheckpointSummary {
     /// Bytes that were written; equal to `state_size`, because every checkpoint is whole.
     pub checkpointed_size: SpreadInfo,
-    /// Size of the state in bytes.
+    /// Size of the whole state in bytes, coordinators' state included.
     pub state_size: SpreadInfo,
     /// Milliseconds from the trigger to the completion.
     pub end_to_end_duration: SpreadInfo,
     /// Always 0: no input is buffered for alignment.
     pub alignment_buffered: SpreadInfo,
-    /// Always 0: it is not counted.
+    /// Always 0: the bytes processed during alignment are not counted.
     pub processed_data: SpreadInfo,
     /// Always 0: no data in flight is stored.
     pub persisted_data: SpreadInfo,
@@ -72,11 +72,11 @@ pub struct CheckpointSummary {
 /// The newest checkpoint of each kind, without its tasks; `None` (JSON `null`) if there is none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LatestCheckpoints {
-    /// Newest complete checkpoint that is not a savepoint.
+    /// Newest complete checkpoint that is not a savepoint; it may have been deleted since.
     pub completed: Option<CheckpointInfo>,
-    /// Newest complete savepoint.
+    /// Newest complete savepoint, also of a stop.
     pub savepoint: Option<CheckpointInfo>,
-    /// Newest failed checkpoint.
+    /// Newest checkpoint or savepoint that has failed.
     pub failed: Option<CheckpointInfo>,
     /// The checkpoint that the job was last restored from.
     pub restored: Option<RestoredCheckpointInfo>,
@@ -87,9 +87,9 @@ pub struct LatestCheckpoints {
 pub struct RestoredCheckpointInfo {
     /// Number of the checkpoint, unique within its job.
     pub id: u64,
-    /// Time of the restore, in Unix milliseconds.
+    /// Time at which the job was restored, in Unix milliseconds.
     pub restore_timestamp: i64,
-    /// True if it is the snapshot that the job was started from, false if it is a checkpoint of the job itself.
+    /// True if the job was restored from the snapshot that it was started from, false if from a checkpoint of its own.
     pub is_savepoint: bool,
     /// URI of the snapshot that the job was started from; `None` for a checkpoint of the job itself.
     pub external_path: Option<String>,
@@ -103,31 +103,32 @@ pub struct CheckpointInfo {
     pub class_name: String,
     /// Number of the checkpoint, unique within its job.
     pub id: u64,
-    /// `COMPLETED`, `FAILED` or `IN_PROGRESS`.
+    /// State of the checkpoint: `COMPLETED`, `FAILED` or `IN_PROGRESS`.
     pub status: String,
-    /// True if it is a savepoint, also that of a stop.
+    /// True if the checkpoint is a savepoint, also that of a stop.
     pub is_savepoint: bool,
     /// `CANONICAL` for savepoints, otherwise `None` (JSON `null`).
     #[serde(rename = "savepointFormat")]
     pub savepoint_format: Option<String>,
-    /// Time of the trigger, in Unix milliseconds.
+    /// Time at which the JobMaster triggered the checkpoint, in Unix milliseconds.
     pub trigger_timestamp: i64,
     /// Time of the last acknowledgement in Unix milliseconds; -1 if there was none.
     pub latest_ack_timestamp: i64,
     /// Bytes written for this checkpoint; equal to `state_size`, because every checkpoint is whole.
     pub checkpointed_size: u64,
-    /// Size of the state in bytes.
+    /// Size of the whole state in bytes, coordinators' state included; while the checkpoint is in progress, as far as
+    /// acknowledged.
     pub state_size: u64,
     /// Milliseconds from the trigger to the completion or failure; while it is in progress, to the last acknowledgement; -1 if
     /// there was none.
     pub end_to_end_duration: i64,
     /// Always 0: no input is buffered for alignment.
     pub alignment_buffered: u64,
-    /// Always 0: it is not counted.
+    /// Always 0: the bytes processed during alignment are not counted.
     pub processed_data: u64,
     /// Always 0: no data in flight is stored.
     pub persisted_data: u64,
-    /// Number of subtasks that take part.
+    /// Number of the job's subtasks that take part, acknowledged or not.
     pub num_subtasks: u32,
     /// Number of subtasks that have acknowledged, or whose part was taken over from the checkpoint before.
     pub num_acknowledged_subtasks: u32,
@@ -153,7 +154,7 @@ pub struct CheckpointInfo {
 /// The part of one vertex in a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskCheckpointInfo {
-    /// Number of the checkpoint.
+    /// Number of the checkpoint that the part belongs to.
     pub id: u64,
     /// State of the whole checkpoint by Flink's name, such as `COMPLETED`.
     pub status: String,
@@ -167,7 +168,7 @@ pub struct TaskCheckpointInfo {
     pub end_to_end_duration: i64,
     /// Always 0: no input is buffered for alignment.
     pub alignment_buffered: u64,
-    /// Always 0: it is not counted.
+    /// Always 0: the bytes processed during alignment are not counted.
     pub processed_data: u64,
     /// Always 0: no data in flight is stored.
     pub persisted_data: u64,
@@ -185,24 +186,24 @@ pub struct VertexCheckpointInfo {
     pub task: TaskCheckpointInfo,
     /// Spreads over the subtasks whose part is present.
     pub summary: VertexCheckpointSummary,
-    /// All subtasks of the vertex, by index.
+    /// The parts of all subtasks of the vertex, by index.
     pub subtasks: Vec<SubtaskCheckpointInfo>,
 }
 
 /// Spreads over the subtasks of a vertex whose part of a checkpoint is present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VertexCheckpointSummary {
-    /// Bytes that were written; equal to `state_size`.
+    /// Bytes that a subtask has written; equal to `state_size`, because every checkpoint is whole.
     pub checkpointed_size: SpreadInfo,
-    /// Bytes of state.
+    /// Size of a subtask's whole state in bytes, not only of what changed since the checkpoint before.
     pub state_size: SpreadInfo,
     /// Milliseconds from the trigger to the acknowledgement; 0 for a part that was taken over.
     pub end_to_end_duration: SpreadInfo,
-    /// Always 0: it is not measured.
+    /// Always 0: the time that a snapshot takes is not measured.
     pub checkpoint_duration: SnapshotDuration<SpreadInfo>,
-    /// Always 0: it is not measured.
+    /// Always 0: the alignment of barriers is not measured.
     pub alignment: AlignmentInfo<SpreadInfo>,
-    /// Always 0: it is not measured.
+    /// Always 0: the time until a barrier arrives is not measured.
     pub start_delay: SpreadInfo,
 }
 
@@ -255,15 +256,15 @@ pub struct AcknowledgedInfo {
     pub ack_timestamp: i64,
     /// Milliseconds from the trigger to the acknowledgement; 0 if the part was taken over.
     pub end_to_end_duration: i64,
-    /// Bytes that were written; equal to `state_size`.
+    /// Bytes that the subtask has written; equal to `state_size`.
     pub checkpointed_size: u64,
-    /// Size of the subtask's state in bytes.
+    /// Size of the subtask's whole state in bytes.
     pub state_size: u64,
-    /// Always -1: it is not measured.
+    /// Always -1: the time that a snapshot takes is not measured.
     pub checkpoint: SnapshotDuration<i64>,
     /// Always 0, and the duration -1, because it is not measured.
     pub alignment: AlignmentInfo<i64>,
-    /// Always -1: it is not measured.
+    /// Always -1: the time until a barrier arrives is not measured.
     pub start_delay: i64,
     /// Always `false`: barriers never overtake records.
     pub unaligned_checkpoint: bool,
@@ -271,14 +272,17 @@ pub struct AcknowledgedInfo {
     pub aborted: bool,
 }
 
-/// The body of `POST /jobs/:jobid/checkpoints`, which may be empty.
+/// The body of `POST /jobs/:jobid/checkpoints`, which triggers a checkpoint of the job's own beside the periodic ones. It
+/// may be empty; malformed fields are refused with 400.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CheckpointBody {
     /// `CONFIGURED`, `FULL` or `INCREMENTAL`, as Flink's clients send it; all mean the same, as every checkpoint is whole.
+    /// Another text is refused with 400.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint_type: Option<String>,
-    /// The id for the operation, 32 hexadecimal digits; absent: one is drawn.
+    /// The id for the operation, 32 hexadecimal digits (otherwise 400); absent: the endpoint draws one and returns it. A
+    /// request with an id that is known already begins nothing new, so a client may repeat it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trigger_id: Option<String>,
 }
@@ -312,7 +316,7 @@ pub struct CheckpointConfigInfo {
     pub mode: String,
     /// Milliseconds between the triggers of two checkpoints; the largest signed number if there are no periodic ones.
     pub interval: i64,
-    /// Milliseconds after which an incomplete checkpoint is aborted.
+    /// Milliseconds from the trigger after which an incomplete checkpoint is aborted and counts as failed.
     pub timeout: i64,
     /// Minimum number of milliseconds between the end of a checkpoint and the next trigger.
     pub min_pause: i64,
@@ -324,7 +328,7 @@ pub struct CheckpointConfigInfo {
     pub checkpoint_storage: String,
     /// Always `false`: barriers never overtake records.
     pub unaligned_checkpoints: bool,
-    /// Number of failed checkpoints in a row that the job tolerates.
+    /// Number of failed checkpoints in a row that the job tolerates; the next one fails the job.
     pub tolerable_failed_checkpoints: u32,
     /// Always 0 (milliseconds): barriers never overtake records.
     pub aligned_checkpoint_timeout: i64,
@@ -332,54 +336,64 @@ pub struct CheckpointConfigInfo {
     pub checkpoints_after_tasks_finish: bool,
 }
 
-/// Tells whether checkpoints are kept or deleted at the end of the job.
+/// Tells whether the newest checkpoints are kept or deleted when the job ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExternalizationInfo {
-    /// True if checkpoints are kept when the job fails.
+    /// True if checkpoints are kept when the job fails; otherwise they are deleted.
     pub enabled: bool,
-    /// True if checkpoints are deleted when the job is cancelled.
+    /// True if checkpoints are deleted when the job is cancelled; otherwise they are kept.
     pub delete_on_cancellation: bool,
 }
 
-/// The body of `POST /jobs/:jobid/savepoints`, which may be empty.
+/// The body of `POST /jobs/:jobid/savepoints`, which triggers a savepoint. It may be empty; malformed fields are refused
+/// with 400.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SavepointBody {
-    /// The directory for the savepoint's folder; absent: the configured one.
+    /// The directory for the savepoint's folder, a URI or an absolute path; absent:
+    /// `execution.checkpointing.savepoint-dir`.
     #[serde(rename = "target-directory", default, skip_serializing_if = "Option::is_none")]
     pub target_directory: Option<String>,
-    /// True if the job is cancelled when the savepoint is complete; absent: false.
+    /// True if the job is cancelled when the savepoint is complete; absent: false. Refused with 403 where
+    /// `web.cancel.enable` is false.
     #[serde(rename = "cancel-job", default)]
     pub cancel_job: Option<bool>,
-    /// `CANONICAL` or `NATIVE`, as Flink's clients send it; both mean the one format that there is.
+    /// `CANONICAL` or `NATIVE` in this spelling, as Flink's clients send it; both mean the one format that there is, absent
+    /// does too. Another text is refused with 400.
     #[serde(rename = "formatType", default, skip_serializing_if = "Option::is_none")]
     pub format_type: Option<String>,
-    /// The id for the operation, 32 hexadecimal digits; absent: one is drawn.
+    /// The id for the operation, 32 hexadecimal digits (otherwise 400); absent: the endpoint draws one and returns it. A
+    /// request with an id that is known already begins nothing new, so a client may repeat it.
     #[serde(rename = "triggerId", default, skip_serializing_if = "Option::is_none")]
     pub trigger_id: Option<String>,
 }
 
-/// The body of `POST /jobs/:jobid/stop`, which may be empty.
+/// The body of `POST /jobs/:jobid/stop`, which ends the job with a savepoint. It may be empty; malformed fields are refused
+/// with 400.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StopBody {
-    /// The directory for the savepoint's folder; absent: the configured one.
+    /// The directory for the savepoint's folder, a URI or an absolute path; absent:
+    /// `execution.checkpointing.savepoint-dir`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_directory: Option<String>,
-    /// True if operators first emit what they hold, as at the end of the data; absent: false.
+    /// True if the sources first emit the final watermark and the end of their data, so that operators emit what they hold;
+    /// absent: false.
     #[serde(default)]
     pub drain: Option<bool>,
-    /// `CANONICAL` or `NATIVE`, as Flink's clients send it; both mean the one format that there is.
+    /// `CANONICAL` or `NATIVE` in this spelling, as Flink's clients send it; both mean the one format that there is, absent
+    /// does too. Another text is refused with 400.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format_type: Option<String>,
-    /// The id for the operation, 32 hexadecimal digits; absent: one is drawn.
+    /// The id for the operation, 32 hexadecimal digits (otherwise 400); absent: the endpoint draws one and returns it. A
+    /// request with an id that is known already begins nothing new, so a client may repeat it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trigger_id: Option<String>,
 }
 
-/// The body of `POST /savepoint-disposal`.
+/// The body of `POST /savepoint-disposal`, which deletes a savepoint with all its files.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct DisposalBody {
-    /// Path or URI of the savepoint's folder, which is to be deleted.
+    /// Path or URI of the savepoint's folder, which is to be deleted; empty: refused with 400.
     #[serde(rename = "savepoint-path")]
     pub savepoint_path: String,
 }
@@ -387,7 +401,7 @@ pub struct DisposalBody {
 /// The answer to a request that begins an operation, which goes on after the answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TriggerResponse {
-    /// The id of the operation, by which the client asks about it.
+    /// The id of the operation, 32 hexadecimal digits, by which the client asks how it goes.
     #[serde(rename = "request-id")]
     pub request_id: String,
 }
@@ -402,7 +416,7 @@ pub struct OperationInfo {
     pub operation: Option<OperationResult>,
 }
 
-/// The result of a savepoint, stop or disposal.
+/// The result of a savepoint, stop or disposal that has ended: `failure_cause` is set if it failed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct OperationResult {

@@ -18,9 +18,9 @@ pub struct ClusterOverview {
     /// Number of free slots on blocked nodes; absent if 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub slots_free_and_blocked: u32,
-    /// Number of jobs that have not ended for good.
+    /// Number of jobs that have not ended for good, waiting and restarting ones included.
     pub jobs_running: u32,
-    /// Number of jobs that finished since the Dispatcher's start, or that it remembers; forgotten ones are counted too.
+    /// Number of jobs that finished: those that this Dispatcher remembers, and those that it has forgotten since its start.
     pub jobs_finished: u32,
     /// Number of jobs that were cancelled, counted like `jobs_finished`.
     pub jobs_cancelled: u32,
@@ -41,15 +41,15 @@ fn is_zero(n: &u32) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct DashboardConfiguration {
-    /// Milliseconds between refreshes of the page.
+    /// Milliseconds between refreshes of the page (`web.refresh-interval`).
     pub refresh_interval: u64,
     /// Time zone of the answers' times, always `Coordinated Universal Time`.
     pub timezone_name: String,
     /// Offset of the time zone in milliseconds, always 0.
     pub timezone_offset: i64,
-    /// Version of this runtime.
+    /// Version of this runtime (the field keeps Flink's name).
     pub flink_version: String,
-    /// Commit that this runtime was built from.
+    /// Commit that this runtime was built from (the field keeps Flink's name).
     pub flink_revision: String,
     /// The features that this endpoint allows.
     pub features: Features,
@@ -72,9 +72,9 @@ pub struct Features {
 /// One option in the answer to `GET /jobmanager/config`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfigurationEntry {
-    /// Key of the option.
+    /// Key of the option, such as `parallelism.default`.
     pub key: String,
-    /// Value of the option; secrets are masked.
+    /// Value of the option as text; that of a secret is masked.
     pub value: String,
 }
 
@@ -88,27 +88,28 @@ pub struct LogList {
 /// The answer to `GET /jobs/:jobid/jobmanager/log-url` and `…/taskmanagers/:id/log-url`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogUrl {
-    /// URL of a page with the log files of the process, or of its log file at this endpoint.
+    /// URL of the page with the process's log files in an external system such as YARN, or else of its log file at this
+    /// endpoint.
     pub url: String,
 }
 
 /// Name, size and time of one log file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogInfo {
-    /// Name of the log file.
+    /// Name of the log file, without a folder, as it stands in `/jobmanager/logs/:file`.
     pub name: String,
-    /// Size in bytes.
+    /// Size of the log file in bytes.
     pub size: u64,
-    /// Unix milliseconds of the last change.
+    /// Time of the log file's last change, in Unix milliseconds.
     pub mtime: u64,
 }
 
-/// One metric of a process, a vertex or a subtask.
+/// One metric of a process, a vertex or a subtask, as an answer to a query of metrics lists it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MetricSample {
-    /// Name of the metric.
+    /// Name of the metric, as the request's `get` names it.
     pub id: String,
-    /// Value of the metric as text; absent unless the request named metrics by `get`.
+    /// Value of the metric as text, in the metric's own unit; absent unless the request named metrics by `get`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
 }
@@ -117,18 +118,18 @@ pub struct MetricSample {
 /// (by default all).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AggregatedMetric {
-    /// Name of the metric.
+    /// Name of the metric, as the request's `get` names it.
     pub id: String,
-    /// Smallest value over the subtasks.
+    /// Smallest value over the subtasks; absent unless asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min: Option<f64>,
-    /// Largest value over the subtasks.
+    /// Largest value over the subtasks; absent unless asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<f64>,
-    /// Arithmetic mean over the subtasks.
+    /// Arithmetic mean over the subtasks; absent unless asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub avg: Option<f64>,
-    /// Sum over the subtasks.
+    /// Sum over the subtasks; absent unless asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sum: Option<f64>,
 }
@@ -161,15 +162,15 @@ pub struct BlockNodeBody {
 pub struct BlockedNodeInfo {
     /// The node's host name, as its TaskManagers register with it.
     pub node: String,
-    /// Time until the block ends, in milliseconds.
+    /// Milliseconds from the answer until the block ends.
     pub remaining: u64,
-    /// The reason that was given for the block.
+    /// The reason that was given for the node's block.
     pub cause: String,
     /// Number of TaskManagers that are registered on the node.
     pub taskmanagers: u32,
 }
 
-/// The answer to `GET /blocklist/nodes`.
+/// The answer to `GET /blocklist/nodes`: the nodes that get no new slots and workers.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct BlockedNodes {
     /// The nodes that are blocked now, sorted by name.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The answer to `GET /jars`.
+/// The answer to `GET /jars`: the programs that were uploaded to this endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct JarList {
     /// URL of the endpoint; `.` if it is protected by a token.
@@ -12,14 +12,14 @@ pub struct JarList {
     pub files: Vec<JarFile>,
 }
 
-/// One uploaded program.
+/// One program that was uploaded to this endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JarFile {
     /// Id of the program, `<32 hexadecimal digits>_<name>`, as used in `/jars/:jarid`.
     pub id: String,
     /// Name of the uploaded file, as the client sent it.
     pub name: String,
-    /// Time of the upload in Unix milliseconds.
+    /// Time of the upload, in Unix milliseconds.
     pub uploaded: u64,
     /// The jobs that the program registers; empty if they are not known.
     pub entry: Vec<JarEntry>,
@@ -28,13 +28,13 @@ pub struct JarFile {
 /// One job that a program registers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JarEntry {
-    /// Name of the registered job.
+    /// Name of the registered job, as `entryClass` of a request names it.
     pub name: String,
     /// Description meant for people; always `None` (JSON `null`).
     pub description: Option<String>,
 }
 
-/// The answer to `POST /jars/upload`.
+/// The answer to `POST /jars/upload`, sent once the program was checked, run for its job names, and kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JarUploaded {
     /// Path of the program's file on the JobManager; its last part is the program's id.
@@ -54,7 +54,7 @@ impl JarUploaded {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct JarRequest {
-    /// Name of the job to run, if the program registers several.
+    /// Name of the job to run, if the program registers several; absent or empty: the only one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry_class: Option<String>,
     /// Arguments in one text, split on white space outside of quotes. Refused together with `program_args_list`.
@@ -75,10 +75,12 @@ pub struct JarRequest {
     /// Path or URI of the savepoint or retained checkpoint to start from; absent or empty: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub savepoint_path: Option<String>,
-    /// True if state of the savepoint that the program does not have may be left behind.
+    /// True if state of the savepoint that the program does not have may be left behind; absent or false: the start is
+    /// refused then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allow_non_restored_state: Option<bool>,
-    /// The owner of the savepoint after the start: `NO_CLAIM` (the user) or `CLAIM` (the job, which deletes it).
+    /// The owner of the savepoint after the start: `NO_CLAIM` (the user; used if absent) or `CLAIM` (the job, which deletes
+    /// it).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim_mode: Option<String>,
     /// Older name of `claimMode`, used if that is absent.
@@ -89,7 +91,7 @@ pub struct JarRequest {
 /// The answer to `POST /jars/:jarid/run`, sent once the job is accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JarRunResponse {
-    /// Id of the submitted job.
+    /// Id of the submitted job, 32 hexadecimal digits.
     pub jobid: String,
 }
 

@@ -3,38 +3,40 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The body of `PATCH /jobs/:jobid/clientHeartbeat`; at least one field must be present. Unless another beat comes in time, the
-/// job is cancelled.
+/// The body of `PATCH /jobs/:jobid/clientHeartbeat`, by which an attached client shows that it lives. At least one field
+/// must be present, otherwise the answer is 400. Each beat replaces the deadline of the one before; when the deadline
+/// passes without another beat, the job is cancelled.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ClientHeartbeatBody {
-    /// Flink's field: time in Unix milliseconds, by the client's clock, at which the job is cancelled. Ignored if `timeout` is
-    /// present.
+    /// Flink's field: time in Unix milliseconds, by the client's clock, at which the job is cancelled unless another beat
+    /// comes first. The endpoint compares it with its own clock; a time that is past cancels the job at once. Ignored if
+    /// `timeout` is present.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expired_timestamp: Option<i64>,
-    /// Not Flink's: milliseconds from the arrival of this beat after which the job is cancelled, so that no clocks have to
-    /// agree.
+    /// Not Flink's: milliseconds from the arrival of this beat after which the job is cancelled unless another beat comes
+    /// first, so that no clocks have to agree. 0 cancels the job at once; more than a day counts as a day.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<u64>,
 }
 
-/// The answer to `GET /jobs`.
+/// The answer to `GET /jobs`: the ids and states of all jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct JobIds {
     /// All jobs that the Dispatcher knows, running and ended.
     pub jobs: Vec<JobIdWithStatus>,
 }
 
-/// The id and state of one job.
+/// The id and state of one job in the answer to `GET /jobs`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobIdWithStatus {
     /// Job id, 32 hexadecimal digits.
     pub id: String,
-    /// State by Flink's name, such as `RUNNING`.
+    /// State of the job by Flink's name, such as `RUNNING`.
     pub status: String,
 }
 
-/// The answer to `GET /jobs/overview`.
+/// The answer to `GET /jobs/overview`: one line for each job.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct JobsOverview {
     /// All jobs that the Dispatcher knows, running and ended.
@@ -49,13 +51,13 @@ pub struct JobOverview {
     pub jid: String,
     /// Name meant for people; not unique.
     pub name: String,
-    /// Time of the submission in Unix milliseconds.
+    /// Time of the job's submission, in Unix milliseconds.
     pub start_time: i64,
-    /// Time of the end in Unix milliseconds; -1 until the job has ended.
+    /// Time of the job's end, in Unix milliseconds; -1 until the job has ended.
     pub end_time: i64,
-    /// Milliseconds from start to end, or to now.
+    /// Milliseconds from start to end, or to now if the job has not ended.
     pub duration: i64,
-    /// State by Flink's name, such as `RUNNING`.
+    /// State of the job by Flink's name, such as `RUNNING`.
     pub state: String,
     /// Time of the last change of the job's or a subtask's state, in Unix milliseconds.
     pub last_modification: i64,
@@ -66,7 +68,7 @@ pub struct JobOverview {
     pub pending_operators: u32,
 }
 
-/// The answer to `GET /jobs/:jobid`.
+/// The answer to `GET /jobs/:jobid`: the job's state, its vertices and its plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct JobDetailsInfo {
@@ -77,15 +79,15 @@ pub struct JobDetailsInfo {
     /// Always false, as in Flink; jobs are stopped by `POST /jobs/:jobid/stop` all the same.
     #[serde(rename = "isStoppable")]
     pub is_stoppable: bool,
-    /// State by Flink's name, such as `RUNNING`.
+    /// State of the job by Flink's name, such as `RUNNING`.
     pub state: String,
     /// Type of the job, always `STREAMING`.
     pub job_type: String,
-    /// Time of the submission in Unix milliseconds.
+    /// Time of the job's submission, in Unix milliseconds.
     pub start_time: i64,
-    /// Time of the end in Unix milliseconds; -1 until the job has ended.
+    /// Time of the job's end, in Unix milliseconds; -1 until the job has ended.
     pub end_time: i64,
-    /// Milliseconds from start to end, or to now.
+    /// Milliseconds from start to end, or to now if the job has not ended.
     pub duration: i64,
     /// Smallest maximum parallelism (number of key groups) of the job's vertices.
     #[serde(rename = "maxParallelism")]
@@ -94,7 +96,7 @@ pub struct JobDetailsInfo {
     pub now: i64,
     /// Time of the latest entry into each job state in Unix milliseconds, by Flink's name; 0: never entered.
     pub timestamps: BTreeMap<String, i64>,
-    /// Vertices in topological order.
+    /// Vertices in topological order, each with the state of its subtasks.
     pub vertices: Vec<JobVertexInfo>,
     /// Number of vertices by state, every state included.
     pub status_counts: BTreeMap<String, u32>,
@@ -115,10 +117,10 @@ pub struct JobVertexInfo {
     pub slot_sharing_group_id: String,
     /// Name meant for people: the names of the chained operators; not unique.
     pub name: String,
-    /// Number of key groups.
+    /// Number of key groups, and so the largest parallelism that the vertex's keyed state allows.
     #[serde(rename = "maxParallelism")]
     pub max_parallelism: u32,
-    /// Number of subtasks.
+    /// Number of subtasks, at least 1; it does not change while the job runs.
     pub parallelism: u32,
     /// State of all subtasks together, by Flink's order of precedence: `FAILED` if one has failed, for instance.
     pub status: String,
@@ -126,9 +128,9 @@ pub struct JobVertexInfo {
     pub start_time: i64,
     /// Time at which the last subtask ended in Unix milliseconds; -1: not all have ended.
     pub end_time: i64,
-    /// Milliseconds from start to end, or to now; -1: not started.
+    /// Milliseconds from start to end, or to now if not all subtasks have ended; -1: not started.
     pub duration: i64,
-    /// Number of subtasks by state, every state included.
+    /// Number of subtasks by state in Flink's spelling, every state included.
     pub tasks: BTreeMap<String, u32>,
     /// Records and bytes, summed over the subtasks' current attempts.
     pub metrics: IoMetrics,
@@ -138,19 +140,19 @@ pub struct JobVertexInfo {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct IoMetrics {
-    /// Number of bytes received in serialised form.
+    /// Number of bytes received in serialised form; records handed over inside one process count 0.
     pub read_bytes: u64,
     /// Always true: no count is partial.
     pub read_bytes_complete: bool,
-    /// Number of bytes sent in serialised form.
+    /// Number of bytes sent in serialised form; records handed over inside one process count 0.
     pub write_bytes: u64,
     /// Always true: no count is partial.
     pub write_bytes_complete: bool,
-    /// Number of records received from other tasks.
+    /// Number of records received from other tasks; 0 for a source.
     pub read_records: u64,
     /// Always true: no count is partial.
     pub read_records_complete: bool,
-    /// Number of records sent to other tasks.
+    /// Number of records sent to other tasks; 0 for a sink.
     pub write_records: u64,
     /// Always true: no count is partial.
     pub write_records_complete: bool,
@@ -191,21 +193,21 @@ pub struct JobPlan {
 pub struct PlanNode {
     /// Vertex id, 32 hexadecimal digits.
     pub id: String,
-    /// Number of subtasks.
+    /// Number of subtasks that the vertex has, or would have if the plan is of an uploaded program.
     pub parallelism: u32,
-    /// Empty, as in Flink's streaming plans.
+    /// Always empty, as in Flink's streaming plans.
     pub operator: String,
-    /// Empty, as in Flink's streaming plans.
+    /// Always empty, as in Flink's streaming plans.
     pub operator_strategy: String,
     /// Name of the vertex: the names of the chained operators.
     pub description: String,
-    /// Name of the slot sharing group.
+    /// Name of the slot sharing group: subtasks of vertices in one group may share a slot.
     #[serde(default)]
     pub slot_sharing_group: String,
-    /// Operators of the chain, first to last.
+    /// Operators of the vertex's chain, first to last.
     #[serde(default)]
     pub operators: Vec<PlanOperator>,
-    /// Edges that end at this vertex, by input.
+    /// Edges that end at this vertex, by input; empty for a source.
     #[serde(default)]
     pub inputs: Vec<PlanInput>,
     /// Always empty: there is no optimizer.
@@ -217,14 +219,14 @@ pub struct PlanNode {
 pub struct PlanOperator {
     /// Operator id, 32 hexadecimal digits.
     pub id: String,
-    /// `uid` as the program gives it; absent if it gives none.
+    /// The operator's `uid` as the program gives it; absent if the program gives none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
     /// Kind of the operator: `map`, `text_source`, …
     pub kind: String,
     /// Name meant for people; not unique.
     pub name: String,
-    /// Rust type of the records that go out; absent for a sink.
+    /// Rust type of the records that go out, as text; absent for a sink.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
     /// True if the operator has a coordinator, which answers coordination requests.
@@ -237,7 +239,7 @@ pub struct PlanOperator {
 pub struct PlanInput {
     /// Index of the input at the consuming vertex, from 0.
     pub num: u32,
-    /// Id of the producing vertex.
+    /// Id of the vertex that produces the edge's records, 32 hexadecimal digits.
     pub id: String,
     /// Distribution of the records: `FORWARD`, `HASH`, `REBALANCE`, `BROADCAST` or `CUSTOM`.
     pub ship_strategy: String,
@@ -245,10 +247,10 @@ pub struct PlanInput {
     pub exchange: String,
 }
 
-/// The answer to `GET /jobs/:jobid/status`.
+/// The answer to `GET /jobs/:jobid/status`: the job's state alone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobStatusInfo {
-    /// State by Flink's name, such as `RUNNING`.
+    /// State of the job by Flink's name, such as `RUNNING`.
     pub status: String,
 }
 
@@ -263,10 +265,10 @@ pub struct ExecutionResult {
     pub job_execution_result: Option<JobExecutionResult>,
 }
 
-/// The state of something that a client waits for.
+/// The state of something that a client waits for: a job's end, or an operation on savepoints.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueStatus {
-    /// `IN_PROGRESS` or `COMPLETED`.
+    /// `IN_PROGRESS` or `COMPLETED`, the latter also if the operation failed.
     pub id: String,
 }
 
@@ -276,11 +278,11 @@ pub struct QueueStatus {
 pub struct JobExecutionResult {
     /// Job id, 32 hexadecimal digits.
     pub id: String,
-    /// `SUCCEEDED`, `FAILED` or `CANCELED`.
+    /// Outcome of the job: `SUCCEEDED`, `FAILED` or `CANCELED`.
     pub application_status: String,
     /// Always empty: there are no accumulators.
     pub accumulator_results: BTreeMap<String, String>,
-    /// Milliseconds that the job has run.
+    /// Milliseconds from the job's start to its end.
     pub net_runtime: u64,
     /// Reason of the failure; absent unless the job failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -291,7 +293,7 @@ pub struct JobExecutionResult {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct FailureBody {
-    /// Kind of the failure, such as `UserError`.
+    /// Kind of the failure, such as `UserError`, where Flink has a Java class.
     pub class: String,
     /// Message of the failure for users, in one or more lines; no stack trace.
     pub stack_trace: String,
@@ -327,21 +329,22 @@ pub struct ExceptionHistory {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExceptionEntry {
-    /// Kind of the failure, such as `UserError`.
+    /// Kind of the failure, such as `UserError`, where Flink has a Java class.
     pub exception_name: String,
     /// Message of the failure for users; no stack trace.
     pub stacktrace: String,
-    /// Time of the failure in Unix milliseconds.
+    /// Time of the failure, in Unix milliseconds.
     pub timestamp: i64,
     /// Always empty: there are no failure enrichers.
     pub failure_labels: BTreeMap<String, String>,
-    /// Name of the task that failed first; `None` (JSON `null`) if no task did.
+    /// Name of the task that failed first, with its subtask as `name (3/8)`; `None` (JSON `null`) if no task did.
     pub task_name: Option<String>,
-    /// Host name of the task's TaskManager; `None` if it is unknown or runs nothing of the job any more.
+    /// Host name, without a port, of the TaskManager that ran the task. `None` (JSON `null`) if no task failed, the
+    /// TaskManager is unknown, or no current attempt of the job is there any more.
     pub endpoint: Option<String>,
-    /// Resource id of the task's TaskManager; `None` if it is unknown.
+    /// Resource id of the TaskManager that ran the task; `None` (JSON `null`) if no task failed or it is unknown.
     pub task_manager_id: Option<String>,
-    /// Further failures before the restart, one of each cause.
+    /// Further failures before the restart, one of each cause, at most 16.
     pub concurrent_exceptions: Vec<ExceptionEntry>,
 }
 
@@ -353,25 +356,25 @@ pub struct VertexDetailsInfo {
     pub id: String,
     /// Name of the vertex: the names of the chained operators; not unique.
     pub name: String,
-    /// Number of subtasks.
+    /// Number of subtasks, at least 1; it does not change while the job runs.
     pub parallelism: u32,
-    /// Number of key groups.
+    /// Number of key groups, and so the largest parallelism that the vertex's keyed state allows.
     pub max_parallelism: u32,
     /// Time at which the answer was made, in Unix milliseconds.
     pub now: i64,
-    /// Subtasks, ordered by index.
+    /// The vertex's subtasks with their current attempts, ordered by index.
     pub subtasks: Vec<SubtaskInfo>,
 }
 
-/// The current attempt of one subtask.
+/// The current attempt of one subtask of a vertex.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct SubtaskInfo {
-    /// Index of the subtask, from 0.
+    /// Index of the subtask in its vertex, from 0.
     pub subtask: u32,
-    /// State by Flink's name, such as `RUNNING`.
+    /// State of the attempt by Flink's name, such as `RUNNING`.
     pub status: String,
-    /// Number of the attempt, from 0.
+    /// Number of the subtask's current attempt, from 0; grows with every restart.
     pub attempt: u32,
     /// Host name of the TaskManager, or `(unassigned)` before the deployment.
     pub endpoint: String,
@@ -379,9 +382,9 @@ pub struct SubtaskInfo {
     pub start_time: i64,
     /// Time of the attempt's end in Unix milliseconds; -1: not ended.
     pub end_time: i64,
-    /// Milliseconds from start to end, or to now; -1: not started.
+    /// Milliseconds from start to end, or to now if the attempt has not ended; -1: not started.
     pub duration: i64,
-    /// Records and bytes of the attempt.
+    /// Records and bytes of the subtask's current attempt.
     pub metrics: IoMetrics,
     /// Resource id of the TaskManager, or `(unassigned)` before the deployment.
     pub taskmanager_id: String,

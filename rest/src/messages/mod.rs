@@ -18,7 +18,7 @@ pub use taskmanagers::*;
 
 use serde::{Deserialize, Serialize};
 
-/// The body of every error answer.
+/// The body of every answer with a status of 400 or more.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ErrorBody {
     /// The messages of the error, most general first.
@@ -28,7 +28,7 @@ pub struct ErrorBody {
     pub usage: Option<Usage>,
 }
 
-/// The kind of a program's own words in an error answer.
+/// The kind of a program's own words in an error answer: its help, or its complaint about its arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Usage {

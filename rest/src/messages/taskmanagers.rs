@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The answer to `GET /taskmanagers`.
+/// The answer to `GET /taskmanagers`: the TaskManagers that are registered now.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct TaskManagers {
     /// Registered TaskManagers, ordered by id.
@@ -16,9 +16,9 @@ pub struct TaskManagers {
 pub struct TaskManagerInfo {
     /// Resource id of the TaskManager.
     pub id: String,
-    /// RPC address of its TaskExecutor.
+    /// RPC address of the TaskManager's TaskExecutor, `flott://host:port/task_executor`.
     pub path: String,
-    /// Host name of the TaskExecutor's node.
+    /// Host name of the node that the TaskManager runs on.
     pub host: String,
     /// Process id of the TaskManager on its machine.
     pub pid: u32,
@@ -28,17 +28,17 @@ pub struct TaskManagerInfo {
     pub jmx_port: i32,
     /// Time of the last heartbeat in Unix milliseconds (as in Flink, despite the name).
     pub time_since_last_heartbeat: u64,
-    /// Number of slots, free or not.
+    /// Number of the TaskManager's slots, free or not.
     pub slots_number: u32,
-    /// Number of slots that are free.
+    /// Number of the TaskManager's slots that are free, also if its node is blocked.
     pub free_slots: u32,
-    /// Resources of the whole TaskManager.
+    /// Resources of the whole TaskManager; memory in MiB.
     pub total_resource: ResourceInfo,
-    /// Resources that no allocated slot has.
+    /// Resources of the TaskManager that no allocated slot has; memory in MiB.
     pub free_resource: ResourceInfo,
     /// Hardware of the machine the TaskManager runs on.
     pub hardware: HardwareInfo,
-    /// Memory of the TaskManager by part.
+    /// Configured memory of the TaskManager by part, in bytes.
     pub memory_configuration: MemoryConfiguration,
     /// True if the TaskManager's node is blocked, so that it gets no new slots; absent if false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -51,13 +51,13 @@ pub struct TaskManagerInfo {
     pub metrics: Option<TaskManagerMetrics>,
 }
 
-/// The machine of a TaskManager.
+/// The machine of a TaskManager, and its memory as configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HardwareInfo {
     /// Number of cores that the process may use; 0: not known.
     pub cpu_cores: u32,
-    /// Memory of the machine in bytes; 0: not known.
+    /// Memory of the TaskManager's machine in bytes; 0: not known.
     pub physical_memory: u64,
     /// Configured memory of the runtime and user code, in bytes. Flink shows the largest heap here.
     pub free_memory: u64,
@@ -112,7 +112,7 @@ pub struct TaskManagerMetrics {
 /// A garbage collector in Flink's answers; there is none here.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GarbageCollectorInfo {
-    /// Name of the collector.
+    /// Name of the garbage collector; never set here.
     pub name: String,
     /// Number of garbage collections.
     pub count: u64,
@@ -164,12 +164,12 @@ pub struct MemoryConfiguration {
     pub total_process_memory: u64,
 }
 
-/// A slot of a TaskManager that a job has.
+/// A slot of a TaskManager that a job has; free slots are not listed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SlotInfo {
-    /// Id of the job that has the slot, 32 hexadecimal digits.
+    /// Id of the job that has the slot, 32 lower-case hexadecimal digits.
     pub job_id: String,
-    /// Resources of the slot.
+    /// Resources of the slot; memory in MiB.
     pub resource: ResourceInfo,
 }

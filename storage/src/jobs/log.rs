@@ -40,7 +40,7 @@ const TRIES_MAX: u32 = 100;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, derive_more::Display)]
 #[display("{}.{}", session_text(self.creator), self.count)]
 pub struct LogId {
-    /// The leader that created the log.
+    /// The leadership of the Dispatcher that created the log.
     pub creator: LeaderSession,
     /// The number of logs (or copies) that this leader had created before.
     pub count: u64,
@@ -66,9 +66,10 @@ impl FromStr for LogId {
 /// The position of a log's next record, as one leader knows it; needed for an append.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogEnd {
-    /// The job that the log belongs to.
+    /// The job whose facts the log records.
     pub job: JobId,
-    /// The log of that job.
+    /// Id of the log to append to; a job that is submitted again gets another log, so a late append cannot reach the new
+    /// one.
     pub log: LogId,
     next: u64,
 }
@@ -103,7 +104,7 @@ pub enum AppendError {
         /// The job whose log it is.
         job: JobId,
     },
-    /// The record cannot be encoded.
+    /// The record cannot be encoded; nothing was written.
     #[error("cannot encode a record of job {job}: {why}")]
     Encode {
         /// The job whose log it is.

@@ -25,7 +25,7 @@ pub struct Writer {
 /// One fact about a job, as one record of its log states it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum JobFact {
-    /// The job exists; always record 0.
+    /// The job exists and has this graph; always record 0.
     Graph(Arc<JobGraph>),
     /// The record's writer leads the job from here on; earlier leaders can append no more.
     Owner,
@@ -42,7 +42,7 @@ pub enum JobFact {
 pub struct JobResultEntry {
     /// The job that has ended.
     pub job_id: JobId,
-    /// The job's name.
+    /// The job's name, for users; not unique.
     pub name: String,
     /// The globally terminal state in which the job ended.
     pub status: JobStatus,
@@ -67,7 +67,7 @@ pub struct JobRecord {
     pub job: JobId,
     /// The leader that wrote the record.
     pub writer: Writer,
-    /// The fact that the record states.
+    /// The fact that the record states about the job.
     pub fact: JobFact,
 }
 

@@ -85,7 +85,9 @@ impl FaultSwitch {
     }
 }
 
-/// An object store whose calls are slow, hang or fail as a test sets; clones share the store and its faults. For tests only.
+/// An object store for tests that wraps another store. A test sets one fault for reads (`get`, `list`) and one for writes
+/// (`put_new`, `put`, `delete`): calls then wait (on tokio's clock), hang, or fail without having changed anything. Clones
+/// share the store and the faults.
 #[derive(Debug, Clone)]
 pub struct FaultyObjects {
     inner: Arc<dyn ObjectStore>,

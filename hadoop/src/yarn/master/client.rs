@@ -26,9 +26,9 @@ const POLL: Duration = Duration::from_millis(100);
 /// The addresses under which an ApplicationMaster presents itself; the ResourceManager only shows them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Registration {
-    /// The host that its clients may call; not checked.
+    /// The host at which the application's clients may call the ApplicationMaster; not checked.
     pub host: String,
-    /// The port on that host; -1 for none.
+    /// The port on that host at which the application's clients may call the ApplicationMaster; -1 for none.
     pub rpc_port: i32,
     /// The address of the web page that shows the application's progress; empty for none.
     pub tracking_url: String,
@@ -71,7 +71,7 @@ impl Default for AmRmOptions {
 /// The result with which an application unregisters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finish {
-    /// The application's own verdict on its success.
+    /// The application's own verdict on its success, shown in its report.
     pub status: FinalApplicationStatus,
     /// The reason, for people; shown in the application's report.
     pub diagnostics: String,
@@ -178,36 +178,41 @@ impl AmRmClient {
         Ok(id)
     }
 
-    /// Changes how many containers of a request are still wanted; 0 takes it back. Containers that were granted are not
-    /// counted. Returns false if nothing of the request is open: all were granted, or it was taken back.
+    /// Changes the number of containers of a request that are still wanted, with the next beat, which it brings forward; 0
+    /// takes the request back. Containers that were granted are not counted. Returns false if nothing of the request is
+    /// open: all were granted, or it was taken back.
     pub fn set_count(&self, id: RequestId, count: u32) -> bool {
         let open = self.master().set_count(id, count);
         self.shared.changed.notify_one();
         open
     }
 
-    /// Gives a container back, with the next beat: it is stopped if it runs. A node forgets the end of a container that
-    /// it has accepted and not begun to start: that one lives on until its application ends. Where that matters, wait
-    /// until its node calls it running.
+    /// Gives a container back with the next beat, which it brings forward; the container is stopped if it runs, and its end
+    /// comes as [`MasterEvent::Completed`]. The release is repeated until the ResourceManager has answered, also one that
+    /// has restarted. A node forgets the end of a container that it has accepted and not begun to start: that one lives on
+    /// until its application ends. Where that matters, wait until the node's `getContainerStatuses` calls the container
+    /// running.
     pub fn release(&self, id: ContainerId) {
         self.master().release(id);
         self.shared.changed.notify_one();
     }
 
-    /// Asks for no containers on these hosts or racks from now on, with the next beat. Containers there go on.
+    /// Asks for no containers on these hosts or racks from the next beat on, which it brings forward. Containers that run
+    /// there go on.
     pub fn block(&self, places: impl IntoIterator<Item = String>) {
         self.master().block(places);
         self.shared.changed.notify_one();
     }
 
-    /// Takes [`block`](Self::block) back for these hosts or racks, with the next beat.
+    /// Takes [`block`](Self::block) back for these hosts or racks, spelled as they were blocked, with the next beat, which
+    /// it brings forward. Others are ignored.
     pub fn unblock(&self, places: impl IntoIterator<Item = String>) {
         self.master().unblock(places);
         self.shared.changed.notify_one();
     }
 
-    /// Sets how far the application is, 0 to 1, for its report. It is told with the next beat, which it does not bring
-    /// forward.
+    /// Sets the application's progress, 0 to 1, for its report; it goes out with the next beat, which it does not bring
+    /// forward. Other numbers are cut to that range.
     pub fn set_progress(&self, progress: f32) {
         self.master().set_progress(progress);
     }

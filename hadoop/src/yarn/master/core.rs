@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Requests that may be open at the same time.
 const REQUESTS_MAX: usize = 10_000;
 
-/// The reason why a request was not taken.
+/// The reason why a request for containers was not taken; nothing has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// No more requests may be open: 10,000 are.
@@ -36,7 +36,8 @@ struct Open {
 }
 
 /// An ApplicationMaster's view of its requests and containers, without sockets and time: see
-/// [`AmRmClient`](super::AmRmClient) for one that beats.
+/// [`AmRmClient`](super::AmRmClient) for one that beats. Methods only change this view; the next allocation
+/// ([`Master::allocate`]) tells the ResourceManager.
 #[derive(Debug, Default)]
 pub struct Master {
     requests: BTreeMap<RequestId, Open>,
@@ -83,8 +84,8 @@ impl Master {
         Ok(id)
     }
 
-    /// Changes how many containers of a request are still wanted; 0 takes it back. Containers that were granted are not
-    /// counted. Returns false if nothing of the request is open.
+    /// Changes the number of containers of a request that are still wanted; 0 takes the request back. Containers that were
+    /// granted are not counted. Returns false, without a change, if nothing of the request is open.
     pub fn set_count(&mut self, id: RequestId, count: u32) -> bool {
         let Some(open) = self.requests.get_mut(&id) else { return false };
         open.unsaid |= open.ask.count != count;
@@ -92,20 +93,22 @@ impl Master {
         true
     }
 
-    /// Returns how many containers of a request are still wanted; 0 for an unknown one.
+    /// Returns the number of containers of a request that are still wanted; 0 for an unknown request.
     #[must_use]
     pub fn wanted(&self, id: RequestId) -> u32 {
         self.requests.get(&id).map_or(0, |open| open.ask.count)
     }
 
-    /// Gives a container back with the next allocation, whether it was started or not.
+    /// Gives a container back with the next allocation, whether it was started or not. A second call for the same container
+    /// changes nothing; its end is reported as for any other.
     pub fn release(&mut self, id: ContainerId) {
         if !self.released.contains(&id) {
             self.releases.insert(id);
         }
     }
 
-    /// Wants no containers on these hosts or racks from the next allocation on.
+    /// Adds these hosts or racks to the places where no containers are wanted, from the next allocation on. Places that are
+    /// blocked already stay so.
     pub fn block(&mut self, places: impl IntoIterator<Item = String>) {
         for place in places {
             self.unblock.remove(&place);
@@ -115,7 +118,8 @@ impl Master {
         }
     }
 
-    /// Takes [`block`](Self::block) back for these hosts or racks, from the next allocation on.
+    /// Takes [`block`](Self::block) back for these hosts or racks, spelled as they were blocked, from the next allocation
+    /// on. Others are ignored.
     pub fn unblock(&mut self, places: impl IntoIterator<Item = String>) {
         for place in places {
             let unsaid = self.block.remove(&place);
@@ -125,8 +129,8 @@ impl Master {
         }
     }
 
-    /// Sets how far the application is, 0 to 1, for the next allocation. Other numbers are cut to that; NaN counts as
-    /// 0.
+    /// Sets the application's progress, 0 to 1, for the next allocation. Other numbers are cut to that; NaN and infinity
+    /// count as 0.
     pub fn set_progress(&mut self, progress: f32) {
         self.progress = if progress.is_finite() { progress.clamp(0.0, 1.0) } else { 0.0 };
     }

@@ -18,7 +18,7 @@ messages! {
         optional int64 cluster_timestamp = 2;
     }
 
-    /// The ResourceManager's report of an application.
+    /// The ResourceManager's report of an application: its state, its ApplicationMaster, and the resources that it uses.
     pub struct ApplicationReport () {
         /// The application's id.
         optional message<ApplicationId> application_id = 1;
@@ -32,7 +32,8 @@ messages! {
         optional string host = 5;
         /// The ApplicationMaster's RPC port, as registered; -1 before.
         optional int32 rpc_port = 6;
-        /// The token with which clients call the ApplicationMaster; on secure clusters only.
+        /// The token with which clients call the ApplicationMaster; on secure clusters only, and for users who may view the
+        /// application.
         optional message<TokenProto> client_to_am_token = 7;
         /// A [`YarnApplicationState`], as the ResourceManager sees it.
         optional enumeration(YarnApplicationState) state = 8;
@@ -40,10 +41,9 @@ messages! {
         optional string tracking_url = 9;
         /// The reason for the application's state, for people.
         optional string diagnostics = 10 [default = "N/A"];
-        /// The time at which the ResourceManager took the application in, in milliseconds since 1970, like the other
-        /// times.
+        /// The time at which the ResourceManager took the application in, in milliseconds since 1970.
         optional int64 start_time = 11;
-        /// The time at which the application ended; 0 before.
+        /// The time at which the application ended, in milliseconds since 1970; 0 before.
         optional int64 finish_time = 12;
         /// A [`FinalApplicationStatus`]: the application's own verdict; `Undefined` until it has ended.
         optional enumeration(FinalApplicationStatus) final_status = 13;
@@ -51,7 +51,7 @@ messages! {
         optional message<ApplicationResourceUsageReport> resource_usage = 14;
         /// The tracking address that the ApplicationMaster has registered.
         optional string original_tracking_url = 15;
-        /// The attempt that runs, or the last one.
+        /// Id of the application's attempt that runs, or of its last one.
         optional message<ApplicationAttemptId> current_application_attempt_id = 16;
         /// The progress that the ApplicationMaster has told, 0 to 1.
         optional float progress = 17;
@@ -59,7 +59,7 @@ messages! {
         optional string application_type = 18;
         /// The token for the scheduler; set only for unmanaged ApplicationMasters, and only in answers to their owners.
         optional message<TokenProto> am_rm_token = 19;
-        /// The tags given at submission, in lower case.
+        /// The application's tags as given at submission, in lower case.
         repeated string application_tags = 20;
         /// A [`LogAggregationStatus`]: how far the logs are collected.
         optional enumeration(LogAggregationStatus) log_aggregation_status = 21;
@@ -71,13 +71,13 @@ messages! {
         optional string app_node_label_expression = 24;
         /// The node label of the ApplicationMaster's container; empty for the default partition.
         optional string am_node_label_expression = 25;
-        /// The application's time-outs, one for each kind.
+        /// The application's time-outs, one for each kind; empty if it has none.
         repeated message<AppTimeoutsMap> app_timeouts = 26;
-        /// The time at which the first attempt's container was launched; 0 before.
+        /// The time at which the first attempt's container was launched, in milliseconds since 1970; 0 before.
         optional int64 launch_time = 27;
-        /// The time of submission.
+        /// The time of the application's submission, in milliseconds since 1970.
         optional int64 submit_time = 28;
-        /// `yarn.resourcemanager.cluster-id` of the cluster that it runs in.
+        /// Id (`yarn.resourcemanager.cluster-id`) of the cluster that the application runs in.
         optional string rm_cluster_id = 29;
     }
 
@@ -87,7 +87,7 @@ messages! {
         optional int32 num_used_containers = 1;
         /// Number of places that are kept for containers of the application; -1 if unknown.
         optional int32 num_reserved_containers = 2;
-        /// The resources of the running containers.
+        /// The resources of the application's running containers.
         optional message<Resource> used_resources = 3;
         /// The resources reserved for containers that do not fit yet.
         optional message<Resource> reserved_resources = 4;
@@ -111,7 +111,7 @@ messages! {
         repeated message<StringLongMap> application_preempted_resource_usage_map = 13;
     }
 
-    /// An entry of an application's time-outs.
+    /// An entry of an application's time-outs, in its report.
     pub struct AppTimeoutsMap (Eq) {
         /// An [`ApplicationTimeoutType`]: the kind of time-out that the entry is about.
         optional enumeration(ApplicationTimeoutType) application_timeout_type = 1;
@@ -119,7 +119,7 @@ messages! {
         optional message<ApplicationTimeout> application_timeout = 2;
     }
 
-    /// A time-out of an application.
+    /// A time-out of an application, after which YARN kills it.
     pub struct ApplicationTimeout (Eq) {
         /// An [`ApplicationTimeoutType`]: the kind of time-out that this is.
         required enumeration(ApplicationTimeoutType) application_timeout_type = 1;
@@ -129,18 +129,19 @@ messages! {
         optional int64 remaining_time = 3;
     }
 
-    /// All that the ResourceManager needs to start an application.
+    /// The description of an application that a client submits: all that the ResourceManager needs to start its
+    /// ApplicationMaster.
     pub struct ApplicationSubmissionContext (Eq) {
         /// The id that [`YarnClient::new_application`](crate::yarn::YarnClient::new_application) gave.
         optional message<ApplicationId> application_id = 1;
-        /// Name for people; it need not be unique.
+        /// The application's name, for people; it need not be unique.
         optional string application_name = 2 [default = "N/A"];
         /// The queue to submit to: a leaf's name or full path.
         optional string queue = 3 [default = "default"];
         /// The priority within the queue: higher ones are served first; at most the cluster's maximum. The queue's
         /// default if it is not set.
         optional message<Priority> priority = 4;
-        /// How the ApplicationMaster is started.
+        /// The command, files, environment and tokens with which the ApplicationMaster is started.
         optional message<ContainerLaunchContext> am_container_spec = 5;
         /// True if the ResourceManager cancels the application's delegation tokens at its end. Set it to false if
         /// others use the same tokens.
@@ -150,7 +151,7 @@ messages! {
         /// Maximum number of attempts; at most the cluster's `yarn.resourcemanager.am.max-attempts`, which 0 stands
         /// for.
         optional int32 max_app_attempts = 8 [default = "0"];
-        /// The size of the ApplicationMaster's container.
+        /// The size of the ApplicationMaster's container; rounded up to what the scheduler allots.
         optional message<Resource> resource = 9;
         /// The type by which `yarn application -list` filters, such as `MAPREDUCE`; cut after 20 characters.
         optional string application_type = 10 [default = "YARN"];
@@ -162,7 +163,7 @@ messages! {
         optional int64 attempt_failures_validity_interval = 13 [default = "-1"];
         /// Selects the log files that are collected; all if it is not set.
         optional message<LogAggregationContext> log_aggregation_context = 14;
-        /// The reservation that it runs in, where there is one.
+        /// The reservation that the application is to run in; not set: none.
         optional message<ReservationId> reservation_id = 15;
         /// The node label of containers that ask for none; the queue's default if it is not set.
         optional string node_label_expression = 16;
@@ -174,7 +175,7 @@ messages! {
         repeated message<StringStringMap> application_scheduling_properties = 19;
     }
 
-    /// The users and groups who may access an application besides its owner.
+    /// One permission for an application, and the users and groups that have it besides the application's owner.
     pub struct ApplicationAclMap (Eq) {
         /// An [`ApplicationAccessType`]: the permission that `acl` grants.
         optional enumeration(ApplicationAccessType) access_type = 1;
@@ -201,21 +202,21 @@ messages! {
         optional string log_aggregation_policy_parameters = 6;
     }
 
-    /// An entry of the time-outs that an application is submitted with, in seconds.
+    /// An entry of the time-outs that an application is submitted with.
     pub struct ApplicationTimeoutMap (Eq) {
         /// An [`ApplicationTimeoutType`]: the kind of time-out to be set.
         optional enumeration(ApplicationTimeoutType) application_timeout_type = 1;
-        /// Seconds from the submission.
+        /// Seconds from the submission after which YARN kills the application.
         optional int64 timeout = 2;
     }
 
-    /// How many NodeManagers there are, by state.
+    /// The numbers of NodeManagers by state.
     pub struct YarnClusterMetrics (Eq) {
         /// Number of registered nodes: active, unhealthy, or on their way out of service.
         optional int32 num_node_managers = 1;
         /// Number of nodes that were taken out of service.
         optional int32 num_decommissioned_nms = 2;
-        /// Number of nodes that take containers.
+        /// Number of nodes that run and take containers.
         optional int32 num_active_nms = 3;
         /// Number of nodes that were not heard of for too long.
         optional int32 num_lost_nms = 4;
@@ -229,7 +230,7 @@ messages! {
         optional int32 num_shutdown_nms = 8;
     }
 
-    /// The ResourceManager's report of an attempt.
+    /// The ResourceManager's report of one attempt to run an application.
     pub struct ApplicationAttemptReport (Eq) {
         /// The attempt's id.
         optional message<ApplicationAttemptId> application_attempt_id = 1;
@@ -253,7 +254,7 @@ messages! {
         optional int64 finish_time = 10;
     }
 
-    /// An entry of time-outs to be changed: absolute times in ISO 8601.
+    /// An entry of an application's time-outs to be changed, with the absolute time in ISO 8601.
     pub struct ApplicationUpdateTimeoutMap (Eq) {
         /// An [`ApplicationTimeoutType`]: the kind of time-out to be changed.
         optional enumeration(ApplicationTimeoutType) application_timeout_type = 1;
@@ -265,7 +266,7 @@ messages! {
 enumerations! {
     /// The state of an application. It waits from `NewSaving` to `Accepted`; the last three states are final.
     pub enum YarnApplicationState {
-        /// The application's submission has just come.
+        /// The ResourceManager has just received the application's submission.
         New = 1,
         /// The ResourceManager writes the application down.
         NewSaving = 2,
@@ -284,31 +285,31 @@ enumerations! {
         Killed = 8,
     }
 
-    /// An application's own verdict on how it ended.
+    /// An application's own verdict on how it ended, which its ApplicationMaster sends when it unregisters.
     pub enum FinalApplicationStatus {
         /// The application has said nothing, or has not ended.
         Undefined = 0,
-        /// The application did what it was for.
+        /// The application says that it has done what it was for.
         Succeeded = 1,
-        /// The application did not do what it was for.
+        /// The application says that it has not done what it was for.
         Failed = 2,
-        /// Somebody ended the application.
+        /// The application says that somebody ended it.
         Killed = 3,
         /// The application did several things, with results of their own.
         Ended = 4,
     }
 
-    /// How far the logs of an application are collected.
+    /// The progress of the collection of an application's logs.
     pub enum LogAggregationStatus {
         /// The cluster does not collect logs.
         Disabled = 1,
-        /// Nothing has been collected yet.
+        /// No node has begun to collect the application's logs.
         NotStart = 2,
-        /// Some nodes collect, or have yet to begin.
+        /// Some nodes collect the application's logs, or have yet to begin.
         Running = 3,
-        /// The logs of all nodes are collected.
+        /// The application's logs of all nodes are collected.
         Succeeded = 4,
-        /// The collection failed on some node.
+        /// The collection of the application's logs failed on some node.
         Failed = 5,
         /// Some node has not told its progress for too long.
         TimeOut = 6,
@@ -316,13 +317,13 @@ enumerations! {
         RunningWithFailure = 7,
     }
 
-    /// The time that a time-out limits.
+    /// The period of an application that a time-out limits.
     pub enum ApplicationTimeoutType {
         /// The time that the application may take from its submission, waiting included.
         Lifetime = 1,
     }
 
-    /// A permission for an application.
+    /// A permission for an application, beside those of its owner and of administrators.
     pub enum ApplicationAccessType {
         /// The permission to see the application's reports, pages and logs.
         ViewApp = 1,
@@ -330,19 +331,19 @@ enumerations! {
         ModifyApp = 2,
     }
 
-    /// The applications that a listing has.
+    /// The applications that a listing includes.
     pub enum ApplicationsRequestScope {
         /// Everybody's applications; details that the user may not see are left out of the reports.
         All = 0,
-        /// The applications that the user may see.
+        /// The applications that the calling user may see.
         Viewable = 1,
-        /// The user's own applications.
+        /// The calling user's own applications.
         Own = 2,
     }
 
-    /// The state of an attempt.
+    /// The state of an attempt to run an application, as the ResourceManager sees it.
     pub enum YarnApplicationAttemptState {
-        /// The attempt has been made.
+        /// The ResourceManager has made the attempt, and nothing more.
         New = 1,
         /// The attempt was handed to the scheduler.
         Submitted = 2,
@@ -356,7 +357,7 @@ enumerations! {
         Launched = 6,
         /// The ApplicationMaster ended without unregistering, or never registered.
         Failed = 7,
-        /// The ApplicationMaster has registered.
+        /// The attempt's ApplicationMaster has registered.
         Running = 8,
         /// The ApplicationMaster has unregistered; its container has yet to end.
         Finishing = 9,

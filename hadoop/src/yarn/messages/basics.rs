@@ -3,7 +3,7 @@
 use crate::proto::{enumerations, messages};
 
 messages! {
-    /// An application: the ResourceManager's start time and a number. Shown as `application_1570379089091_0019`.
+    /// The id of an application: the ResourceManager's start time and a number. Shown as `application_1570379089091_0019`.
     pub struct ApplicationId (Copy, Eq, PartialOrd, Ord, Hash) {
         /// Number of the application since `cluster_timestamp`, from 1.
         optional int32 id = 1;
@@ -11,9 +11,9 @@ messages! {
         optional int64 cluster_timestamp = 2;
     }
 
-    /// An amount of resources.
+    /// An amount of resources: memory, cores and further types, as a container has or a request asks for.
     pub struct Resource (Eq) {
-        /// Memory in mebibytes.
+        /// Memory in mebibytes (MiB).
         optional int64 memory = 1;
         /// Cores as nodes count them (`yarn.nodemanager.resource.cpu-vcores`).
         optional int32 virtual_cores = 2;
@@ -21,7 +21,7 @@ messages! {
         repeated message<ResourceInformation> resource_value_map = 3;
     }
 
-    /// An amount of one resource type.
+    /// An amount of one resource type, within a [`Resource`].
     pub struct ResourceInformation (Eq) {
         /// The type's name: `memory-mb`, `vcores`, `yarn.io/gpu`.
         required string key = 1;
@@ -41,7 +41,7 @@ messages! {
     pub struct StringStringMap (Eq) {
         /// The key, unique in its map.
         optional string key = 1;
-        /// The value; may be empty.
+        /// The value that belongs to the key; may be empty.
         optional string value = 2;
     }
 
@@ -49,15 +49,15 @@ messages! {
     pub struct StringLongMap (Eq) {
         /// The key, such as the name of a resource type.
         required string key = 1;
-        /// Its number; the map says of what.
+        /// The number that belongs to the key; the field that holds the map says what is counted.
         required int64 value = 2;
     }
 
-    /// One of an application's attempts, numbered from 1.
+    /// The id of one attempt to run an application; attempts are numbered from 1.
     pub struct ApplicationAttemptId (Copy, Eq, PartialOrd, Ord, Hash) {
         /// The application that the attempt belongs to.
         optional message<ApplicationId> application_id = 1;
-        /// Number of the attempt, from 1.
+        /// Number of the attempt within its application, from 1.
         optional int32 attempt_id = 2;
     }
 
@@ -67,11 +67,11 @@ messages! {
         optional int32 priority = 1;
     }
 
-    /// The measured use of a node, or of its containers.
+    /// The measured use of a node, or of all its containers together.
     pub struct ResourceUtilization () {
-        /// Physical memory in mebibytes.
+        /// Physical memory in use, in mebibytes.
         optional int32 pmem = 1;
-        /// Virtual memory in mebibytes.
+        /// Virtual memory in use, in mebibytes.
         optional int32 vmem = 2;
         /// Cores in use, fractions included.
         optional float cpu = 3;
@@ -79,17 +79,17 @@ messages! {
         repeated message<StringFloatMap> custom_resources = 4;
     }
 
-    /// An entry of a map from texts to numbers.
+    /// An entry of a map from texts to fractional numbers.
     pub struct StringFloatMap () {
         /// The key, such as the name of a resource type.
         required string key = 1;
-        /// Its number; the map says of what.
+        /// The number that belongs to the key; the field that holds the map says what is counted.
         required float value = 2;
     }
 
-    /// A container of an attempt. Shown as `container_e01_1570379089091_0019_01_000002`.
+    /// The id of a container. Shown as `container_e01_1570379089091_0019_01_000002`.
     pub struct ContainerId (Copy, Eq, PartialOrd, Ord, Hash) {
-        /// Not set by YARN: the attempt holds it.
+        /// The application of the container; not set by YARN, because the attempt's id holds it.
         optional message<ApplicationId> app_id = 1;
         /// The attempt that got the container, also where a later attempt has taken it over.
         optional message<ApplicationAttemptId> app_attempt_id = 2;
@@ -104,15 +104,15 @@ messages! {
         repeated message<ResourceProfileEntry> resource_profiles_map = 1;
     }
 
-    /// A named amount of resources.
+    /// A resource profile of the cluster: a named amount of resources.
     pub struct ResourceProfileEntry (Eq) {
         /// Name of the profile, such as `minimum`, `default`, `maximum`.
         required string name = 1;
-        /// The resources of a container of this profile.
+        /// The resources of a container that is asked for by this profile.
         required message<Resource> resources = 2;
     }
 
-    /// A resource type that the cluster knows.
+    /// A resource type that the cluster knows, with the unit of its amounts.
     pub struct ResourceTypeInfo (Eq) {
         /// The type's name: `memory-mb`, `vcores`, `yarn.io/gpu`.
         required string name = 1;
@@ -124,13 +124,13 @@ messages! {
 }
 
 enumerations! {
-    /// The kind of quantity that a resource type counts.
+    /// The kind of quantity that a resource type measures.
     pub enum ResourceTypes {
-        /// It can be counted and split, as memory can.
+        /// The resource can be counted and split, as memory can.
         Countable = 0,
     }
 
-    /// Whether a container may be preempted by others on its node.
+    /// The execution type of a container: whether the container may be queued or stopped in favour of others on its node.
     pub enum ExecutionType {
         /// The container starts at once on resources of its own.
         Guaranteed = 1,

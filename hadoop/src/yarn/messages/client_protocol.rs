@@ -15,11 +15,12 @@ messages! {
     /// The request of `getNewApplication`, which asks the ResourceManager for the id of an application to submit.
     pub struct GetNewApplicationRequest (Eq) {}
 
-    /// The response to `getNewApplication`: the id, and the largest container.
+    /// The response to `getNewApplication`: an unused application id, and the largest container that the cluster grants.
+    /// The id reserves nothing and may stay unused.
     pub struct GetNewApplicationResponse (Eq) {
-        /// The new application's id, to submit with.
+        /// The new application's id, with which the caller submits it.
         optional message<ApplicationId> application_id = 1;
-        /// The largest container that may be asked for.
+        /// The largest container that an application may ask for.
         optional message<Resource> maximum_capability = 2;
     }
 
@@ -29,7 +30,7 @@ messages! {
         optional message<ApplicationId> application_id = 1;
     }
 
-    /// The response to `getApplicationReport`: the report.
+    /// The response to `getApplicationReport`: the ResourceManager's report of the application.
     pub struct GetApplicationReportResponse () {
         /// Always set: an unknown application is an exception.
         optional message<ApplicationReport> application_report = 1;
@@ -47,7 +48,7 @@ messages! {
 
     /// The request of `failApplicationAttempt`, which ends an attempt as failed.
     pub struct FailApplicationAttemptRequest (Eq) {
-        /// The attempt that is to fail.
+        /// The attempt that the ResourceManager ends as failed; the application may get another one.
         optional message<ApplicationAttemptId> application_attempt_id = 1;
     }
 
@@ -62,7 +63,7 @@ messages! {
         optional string diagnostics = 2;
     }
 
-    /// The response to `forceKillApplication`: whether the application is dead.
+    /// The response to `forceKillApplication`: tells whether the application is dead already.
     pub struct KillApplicationResponse (Eq) {
         /// True once the application is dead; until then the request is to be repeated.
         optional bool is_kill_completed = 1 [default = "false"];
@@ -80,13 +81,13 @@ messages! {
         repeated string queues = 4;
         /// The maximum number of reports; all if it is not set.
         optional int64 limit = 5;
-        /// Selects applications that started at this time or after: milliseconds since 1970, like the other times.
+        /// Selects applications that started at this time or after, in milliseconds since 1970.
         optional int64 start_begin = 6;
-        /// Selects applications that started at this time or before.
+        /// Selects applications that started at this time or before, in milliseconds since 1970.
         optional int64 start_end = 7;
-        /// Selects applications that ended at this time or after.
+        /// Selects applications that ended at this time or after, in milliseconds since 1970.
         optional int64 finish_begin = 8;
-        /// Selects applications that ended at this time or before.
+        /// Selects applications that ended at this time or before, in milliseconds since 1970.
         optional int64 finish_end = 9;
         /// Selects applications with any of these tags; with or without tags if there is none.
         repeated string application_tags = 10;
@@ -96,46 +97,50 @@ messages! {
         optional string name = 12;
     }
 
-    /// The response to `getApplications`: the reports.
+    /// The response to `getApplications`: the reports of the applications that fulfil the filters.
     pub struct GetApplicationsResponse () {
         /// Reports of the selected applications, in no order.
         repeated message<ApplicationReport> applications = 1;
     }
 
-    /// The request of `getDelegationToken`, which issues a token for the user who asks.
+    /// The request of `getDelegationToken`, which has the ResourceManager issue a delegation token for the user who asks.
+    /// On secure clusters the user must have come with Kerberos, not with a token.
     pub struct GetDelegationTokenRequest (Eq) {
         /// The user who may renew the token, or a principal, of which only the short name counts.
         required string renewer = 1;
     }
 
-    /// The response to `getDelegationToken`: the token.
+    /// The response to `getDelegationToken`: the new delegation token.
     pub struct GetDelegationTokenResponse (Eq) {
         /// The new token, without its service, which clients fill in.
         optional message<TokenProto> token = 1;
     }
 
-    /// The request of `renewDelegationToken`, which extends the life of a token.
+    /// The request of `renewDelegationToken`, which extends the life of a delegation token, at most to the maximum that it
+    /// was issued with.
     pub struct RenewDelegationTokenRequest (Eq) {
-        /// The token to renew; only its renewer may ask.
+        /// The token to renew; an exception unless its renewer asks.
         required message<TokenProto> token = 1;
     }
 
-    /// The response to `renewDelegationToken`: the new expiry.
+    /// The response to `renewDelegationToken`: the time at which the token now expires.
     pub struct RenewDelegationTokenResponse (Eq) {
         /// The time at which the token expires now, in milliseconds since 1970.
         required uint64 new_expiry_time = 1;
     }
 
-    /// The request of `cancelDelegationToken`, which invalidates a token.
+    /// The request of `cancelDelegationToken`, which invalidates a delegation token at once.
     pub struct CancelDelegationTokenRequest (Eq) {
-        /// The token to cancel; only its owner or renewer may ask.
+        /// The token to cancel; an exception unless its owner or renewer asks.
         required message<TokenProto> token = 1;
     }
 
     /// The response to `cancelDelegationToken`. It is empty: the token is invalid from now on.
     pub struct CancelDelegationTokenResponse (Eq) {}
 
-    /// The request of `moveApplicationAcrossQueues`, which moves an application with its containers to another queue.
+    /// The request of `moveApplicationAcrossQueues`, which moves an application with its containers to another queue. The
+    /// ResourceManager answers with an exception, and moves nothing, if the user may not do so or the queue does not exist
+    /// or has no room.
     pub struct MoveApplicationAcrossQueuesRequest (Eq) {
         /// The application to be moved.
         required message<ApplicationId> application_id = 1;
@@ -152,7 +157,7 @@ messages! {
         optional message<ApplicationAttemptId> application_attempt_id = 1;
     }
 
-    /// The response to `getApplicationAttemptReport`: the report.
+    /// The response to `getApplicationAttemptReport`: the ResourceManager's report of the attempt.
     pub struct GetApplicationAttemptReportResponse (Eq) {
         /// Always set: an unknown attempt is an exception.
         optional message<ApplicationAttemptReport> application_attempt_report = 1;
@@ -164,7 +169,7 @@ messages! {
         optional message<ApplicationId> application_id = 1;
     }
 
-    /// The response to `getApplicationAttempts`: the reports.
+    /// The response to `getApplicationAttempts`: the reports of the application's attempts.
     pub struct GetApplicationAttemptsResponse (Eq) {
         /// Reports of the application's attempts, in no order.
         repeated message<ApplicationAttemptReport> application_attempts = 1;
@@ -176,7 +181,7 @@ messages! {
         optional message<ContainerId> container_id = 1;
     }
 
-    /// The response to `getContainerReport`: the report.
+    /// The response to `getContainerReport`: the report of the container.
     pub struct GetContainerReportResponse (Eq) {
         /// Always set: an unknown container is an exception.
         optional message<ContainerReport> container_report = 1;
@@ -188,27 +193,29 @@ messages! {
         optional message<ApplicationAttemptId> application_attempt_id = 1;
     }
 
-    /// The response to `getContainers`: the reports.
+    /// The response to `getContainers`: the reports of the attempt's live containers; ended ones only where a history
+    /// server answers.
     pub struct GetContainersResponse (Eq) {
         /// Reports of the containers that live, in no order; of ended ones only where a history server answers.
         repeated message<ContainerReport> containers = 1;
     }
 
-    /// The request of `updateApplicationPriority`, which changes the priority of an application.
+    /// The request of `updateApplicationPriority`, which changes an application's priority within its queue: higher ones
+    /// are served first.
     pub struct UpdateApplicationPriorityRequest (Eq) {
         /// The application whose priority is to change.
         required message<ApplicationId> application_id = 1;
-        /// The new priority.
+        /// The application's new priority; higher ones are served first, and the cluster's maximum bounds it.
         required message<Priority> application_priority = 2;
     }
 
-    /// The response to `updateApplicationPriority`: the priority that now holds.
+    /// The response to `updateApplicationPriority`: the application's priority that now holds.
     pub struct UpdateApplicationPriorityResponse (Eq) {
         /// The priority that now holds: the requested one, or the cluster's maximum if that is lower.
         optional message<Priority> application_priority = 1;
     }
 
-    /// The request of `signalToContainer`, which has a container signalled by its node.
+    /// The request of `signalToContainer`, which has a node send a signal to a container's program, or stop it.
     pub struct SignalContainerRequest (Eq) {
         /// The container to be signalled.
         required message<ContainerId> container_id = 1;
@@ -219,17 +226,17 @@ messages! {
     /// The response to `signalToContainer`. It is empty: the signal was accepted, not yet delivered.
     pub struct SignalContainerResponse (Eq) {}
 
-    /// The request of `updateApplicationTimeouts`, which changes when time-outs of an application are over.
+    /// The request of `updateApplicationTimeouts`, which changes the times at which YARN kills an application.
     pub struct UpdateApplicationTimeoutsRequest (Eq) {
         /// The application whose time-outs are to change.
         required message<ApplicationId> application_id = 1;
-        /// The time-outs that are to change.
+        /// The time-outs that are to change, with their new absolute times; others stay.
         repeated message<ApplicationUpdateTimeoutMap> application_timeouts = 2;
     }
 
-    /// The response to `updateApplicationTimeouts`: the time-outs.
+    /// The response to `updateApplicationTimeouts`: the application's changed time-outs.
     pub struct UpdateApplicationTimeoutsResponse (Eq) {
-        /// The time-outs as they were requested.
+        /// The changed time-outs, with the times that were requested.
         repeated message<ApplicationUpdateTimeoutMap> application_timeouts = 1;
     }
 }

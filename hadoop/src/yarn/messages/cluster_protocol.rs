@@ -11,10 +11,10 @@ use super::queues::{QueueInfo, QueueUserAclInfo};
 use crate::proto::messages;
 
 messages! {
-    /// The request of `getClusterMetrics`, which asks for the numbers of nodes.
+    /// The request of `getClusterMetrics`, which asks for the numbers of nodes by state.
     pub struct GetClusterMetricsRequest (Eq) {}
 
-    /// The response to `getClusterMetrics`: the numbers.
+    /// The response to `getClusterMetrics`: the numbers of nodes by state.
     pub struct GetClusterMetricsResponse (Eq) {
         /// The numbers of nodes; always set by the ResourceManager.
         optional message<YarnClusterMetrics> cluster_metrics = 1;
@@ -26,15 +26,15 @@ messages! {
         repeated enumeration(NodeState) node_states = 1 [packed = "false"];
     }
 
-    /// The response to `getClusterNodes`: the reports.
+    /// The response to `getClusterNodes`: the reports of the selected nodes.
     pub struct GetClusterNodesResponse () {
         /// Reports of the selected nodes, in no order.
         repeated message<NodeReport> node_reports = 1;
     }
 
-    /// The request of `getQueueInfo`, which asks for a queue, and perhaps for what is in it.
+    /// The request of `getQueueInfo`, which asks for a queue, and if wanted for its applications and child queues.
     pub struct GetQueueInfoRequest (Eq) {
-        /// The queue's name, or its full path.
+        /// Name of the queue that is asked for, or its full path.
         optional string queue_name = 1;
         /// True if the answer is to list the applications in the queue.
         optional bool include_applications = 2;
@@ -46,18 +46,18 @@ messages! {
         optional string sub_cluster_id = 5;
     }
 
-    /// The response to `getQueueInfo`: the queue.
+    /// The response to `getQueueInfo`: the queue's capacities, state and content.
     pub struct GetQueueInfoResponse () {
         /// The queue; not set if there is none of that name.
         optional message<QueueInfo> queue_info = 1;
     }
 
-    /// The request of `getQueueUserAcls`, which asks for the permissions in each queue of the user who asks.
+    /// The request of `getQueueUserAcls`, which asks for the permissions that the calling user has in each queue.
     pub struct GetQueueUserAclsInfoRequest (Eq) {}
 
-    /// The response to `getQueueUserAcls`: the permissions.
+    /// The response to `getQueueUserAcls`: the calling user's permissions by queue.
     pub struct GetQueueUserAclsInfoResponse (Eq) {
-        /// The permissions in every queue, in no order.
+        /// The calling user's permissions in every queue, in no order.
         repeated message<QueueUserAclInfo> queue_user_acls = 1;
     }
 
@@ -85,18 +85,18 @@ messages! {
     /// The request of `getClusterNodeLabels`, which asks for the node labels that the cluster knows.
     pub struct GetClusterNodeLabelsRequest (Eq) {}
 
-    /// The response to `getClusterNodeLabels`: the labels.
+    /// The response to `getClusterNodeLabels`: the node labels that the cluster knows.
     pub struct GetClusterNodeLabelsResponse (Eq) {
         /// Names of the labels only, for old clients.
         repeated string deprecated_node_labels = 1;
-        /// The labels, in no order.
+        /// The node labels that the cluster knows, in no order.
         repeated message<NodeLabel> node_labels = 2;
     }
 
     /// The request of `getResourceProfiles`, which asks for all resource profiles of the cluster.
     pub struct GetAllResourceProfilesRequest (Eq) {}
 
-    /// The response to `getResourceProfiles`: the profiles.
+    /// The response to `getResourceProfiles`: all resource profiles of the cluster.
     pub struct GetAllResourceProfilesResponse (Eq) {
         /// All profiles that the cluster has.
         required message<ResourceProfiles> resource_profiles = 1;
@@ -108,7 +108,7 @@ messages! {
         required string profile = 1;
     }
 
-    /// The response to `getResourceProfile`: its resources.
+    /// The response to `getResourceProfile`: the resources of a container of that profile.
     pub struct GetResourceProfileResponse (Eq) {
         /// The resources of a container of the profile.
         required message<Resource> resources = 1;
@@ -117,7 +117,7 @@ messages! {
     /// The request of `getResourceTypeInfo`, which asks for the resource types that the cluster knows.
     pub struct GetAllResourceTypeInfoRequest (Eq) {}
 
-    /// The response to `getResourceTypeInfo`: the types.
+    /// The response to `getResourceTypeInfo`: the resource types that the cluster knows.
     pub struct GetAllResourceTypeInfoResponse (Eq) {
         /// The resource types, memory and cores among them.
         repeated message<ResourceTypeInfo> resource_type_info = 1;
@@ -126,7 +126,7 @@ messages! {
     /// The request of `getClusterNodeAttributes`, which asks for the attributes that some node has.
     pub struct GetClusterNodeAttributesRequest (Eq) {}
 
-    /// The response to `getClusterNodeAttributes`: the attributes.
+    /// The response to `getClusterNodeAttributes`: the attributes that some node has.
     pub struct GetClusterNodeAttributesResponse (Eq) {
         /// The attributes that nodes have, in no order.
         repeated message<NodeAttributeInfo> node_attributes = 1;

@@ -14,11 +14,11 @@ messages! {
         repeated message<StartContainerRequest> start_container_request = 1;
     }
 
-    /// One container to be started.
+    /// One container that an ApplicationMaster has a node start.
     pub struct StartContainerRequest (Eq) {
         /// The command, files, environment and tokens with which the container is started.
         optional message<ContainerLaunchContext> container_launch_context = 1;
-        /// The token that was granted with the container.
+        /// The ContainerToken that was granted with the container; expired or for another node, it is refused.
         optional message<TokenProto> container_token = 2;
     }
 
@@ -26,21 +26,21 @@ messages! {
     pub struct StartContainersResponse (Eq) {
         /// The metadata of the node's auxiliary services, by their names.
         repeated message<StringBytesMap> services_meta_data = 1;
-        /// Containers that are being prepared now.
+        /// Containers that the node has taken and prepares now; whether they come to run is told later.
         repeated message<ContainerId> succeeded_requests = 2;
         /// Containers that were not started, although the call succeeded.
         repeated message<ContainerExceptionMap> failed_requests = 3;
     }
 
-    /// The failure of a request about one container.
+    /// The failure of a request about one of several containers.
     pub struct ContainerExceptionMap (Eq) {
         /// The container that the request failed for.
         optional message<ContainerId> container_id = 1;
-        /// The exception that the node threw for it.
+        /// The exception that the node threw for the container.
         optional message<SerializedException> exception = 2;
     }
 
-    /// A Java exception inside a response.
+    /// A Java exception inside a response, as text.
     pub struct SerializedException (Eq) {
         /// The exception's message.
         optional string message = 1;
@@ -48,7 +48,7 @@ messages! {
         optional string trace = 2;
         /// The exception's Java class.
         optional string class_name = 3;
-        /// The exception that caused it.
+        /// The exception that caused this one; not set if none did.
         optional message<Box<SerializedException>> cause = 4 [boxed];
     }
 
@@ -60,7 +60,7 @@ messages! {
 
     /// The response to `stopContainers`: the containers that the node stops, and those that it refused.
     pub struct StopContainersResponse (Eq) {
-        /// Containers that are being stopped now.
+        /// Containers that the node stops now; their ends are reported later.
         repeated message<ContainerId> succeeded_requests = 1;
         /// Containers that could not be stopped, although the call succeeded.
         repeated message<ContainerExceptionMap> failed_requests = 2;
@@ -72,7 +72,7 @@ messages! {
         repeated message<ContainerId> container_id = 1;
     }
 
-    /// The response to `getContainerStatuses`: the states, and the containers without one.
+    /// The response to `getContainerStatuses`: the states of the known containers, and the containers without one.
     pub struct GetContainerStatusesResponse (Eq) {
         /// The answers for those containers that the node knows, in no order.
         repeated message<ContainerStatus> status = 1;
@@ -82,13 +82,13 @@ messages! {
 
     /// The request of `increaseContainersResource`, which has a node give running containers more resources.
     pub struct IncreaseContainersResourceRequest (Eq) {
-        /// Container tokens with the new sizes.
+        /// ContainerTokens with the new sizes, as they came with `allocate`.
         repeated message<TokenProto> increase_containers = 1;
     }
 
-    /// The response to `increaseContainersResource`: the containers with and without success.
+    /// The response to `increaseContainersResource`: the containers whose size was increased, and those whose size was not.
     pub struct IncreaseContainersResourceResponse (Eq) {
-        /// Containers whose size was increased.
+        /// Containers whose size the node has increased.
         repeated message<ContainerId> succeeded_requests = 1;
         /// Containers whose size was not increased, although the call succeeded.
         repeated message<ContainerExceptionMap> failed_requests = 2;
@@ -100,9 +100,9 @@ messages! {
         repeated message<TokenProto> update_container_token = 1;
     }
 
-    /// The response to `updateContainer`: the containers with and without success.
+    /// The response to `updateContainer`: the containers that were updated, and those that were not.
     pub struct ContainerUpdateResponse (Eq) {
-        /// Containers that were updated.
+        /// Containers that the node has updated.
         repeated message<ContainerId> succeeded_requests = 1;
         /// Containers that were not updated, although the call succeeded.
         repeated message<ContainerExceptionMap> failed_requests = 2;
@@ -124,9 +124,9 @@ messages! {
     pub struct ReInitializeContainerRequest (Eq) {
         /// The container to start again, which must be running.
         optional message<ContainerId> container_id = 1;
-        /// The command, files, environment and tokens with which it is started again.
+        /// The command, files, environment and tokens with which the container's program is started again.
         optional message<ContainerLaunchContext> container_launch_context = 2;
-        /// True if it cannot be rolled back to what it was before.
+        /// True if the container cannot go back to its earlier program; false: it can, until `commitLastReInitialization`.
         optional bool auto_commit = 3 [default = "true"];
     }
 
@@ -156,7 +156,7 @@ messages! {
         repeated message<ContainerExceptionMap> failed_requests = 2;
     }
 
-    /// The progress of fetching a container's files.
+    /// The progress of a node in fetching the files of one container.
     pub struct ContainerLocalizationStatuses (Eq) {
         /// The container that the files are for.
         optional message<ContainerId> container_id = 1;
@@ -164,33 +164,33 @@ messages! {
         repeated message<LocalizationStatus> localization_statuses = 2;
     }
 
-    /// The progress of fetching one file.
+    /// The progress of a node in fetching one file.
     pub struct LocalizationStatus (Eq) {
         /// The name that the file has in the container.
         optional string resource_key = 1;
         /// A [`LocalizationState`]: waited for, there, or failed.
         optional enumeration(LocalizationState) localization_state = 2;
-        /// The reason of a failure, for people.
+        /// The reason why the file could not be fetched, for people.
         optional string diagnostics = 3;
     }
 }
 
 enumerations! {
-    /// The signal for a container.
+    /// The signal that a node sends to a container's program.
     pub enum SignalContainerCommand {
         /// `SIGQUIT`: a JVM writes its threads to its standard output; other programs end.
         OutputThreadDump = 1,
         /// `SIGTERM`: the program may clean up before it ends.
         GracefulShutdown = 2,
-        /// `SIGKILL`: the program ends at once.
+        /// `SIGKILL`: the program ends at once, without cleaning up.
         ForcefulShutdown = 3,
     }
 
-    /// The progress of fetching one file.
+    /// The state of a file that a node fetches for a container.
     pub enum LocalizationState {
         /// The file has yet to be fetched, or is being fetched.
         Pending = 1,
-        /// The file is there.
+        /// The file has been fetched and can be used.
         Completed = 2,
         /// The file could not be fetched.
         Failed = 3,

@@ -7,7 +7,8 @@ use crate::proto::{enumerations, messages};
 use crate::tokens::TokenProto;
 
 messages! {
-    /// How a container is started. Its `Debug` shows neither tokens nor values of the environment.
+    /// The command, files, environment and tokens with which a node starts a container. Its `Debug` shows neither tokens
+    /// nor values of the environment.
     #[prost(skip_debug)]
     pub struct ContainerLaunchContext (Eq) {
         /// The files that the node fetches before the container starts.
@@ -24,13 +25,13 @@ messages! {
         /// The users and groups who may access the application besides its owner. The ResourceManager uses those of the
         /// ApplicationMaster's launch, a node those of the first launch there.
         repeated message<ApplicationAclMap> application_acls = 6;
-        /// The rule by which the node starts the container again when it fails; it does not if this is not set.
+        /// The rule by which the node starts the container again when it fails; not set: the node does not start it again.
         optional message<ContainerRetryContext> container_retry_context = 7;
         /// Configuration with which the ResourceManager renews the tokens, as a Writable.
         optional bytes tokens_conf = 8;
     }
 
-    /// A file for a container, by the name that it has there.
+    /// A file for a container, by the name that the file has there.
     pub struct StringLocalResourceMap (Eq) {
         /// The file's name below the container's working directory.
         optional string key = 1;
@@ -38,7 +39,7 @@ messages! {
         optional message<LocalResource> value = 2;
     }
 
-    /// A file that a node fetches for a container.
+    /// A file that a node fetches for a container; the node keeps it and may share it with other containers.
     pub struct LocalResource (Eq) {
         /// The file's address on a file system that nodes can read.
         optional message<Url> resource = 1;
@@ -56,15 +57,15 @@ messages! {
         optional bool should_be_uploaded_to_shared_cache = 7;
     }
 
-    /// The address of a file.
+    /// The address of a file on a file system that nodes can read, in its parts.
     pub struct Url (Eq) {
         /// The scheme, such as `hdfs`.
         optional string scheme = 1;
         /// The host, or the logical name of a file system.
         optional string host = 2;
-        /// The port; -1 for none.
+        /// The port of `host`; -1 for none.
         optional int32 port = 3;
-        /// The path, from `/`.
+        /// The path on the file system, from `/`.
         optional string file = 4;
         /// The user information, which stands before `@`.
         optional string user_info = 5;
@@ -75,11 +76,12 @@ messages! {
     pub struct StringBytesMap (Eq) {
         /// The key, such as the name of an auxiliary service.
         optional string key = 1;
-        /// Bytes whose meaning only that service knows.
+        /// Bytes whose meaning only the named service knows.
         optional bytes value = 2;
     }
 
-    /// The rule by which a node starts a container again by itself.
+    /// The rule by which a node starts a container's program again by itself, without telling the ApplicationMaster of the
+    /// failure.
     pub struct ContainerRetryContext (Eq) {
         /// A [`ContainerRetryPolicy`]: the ends after which it is started again.
         optional enumeration(ContainerRetryPolicy) retry_policy = 1 [default = "NeverRetry"];
@@ -93,13 +95,13 @@ messages! {
         optional int64 failures_validity_interval = 5 [default = "-1"];
     }
 
-    /// The ResourceManager's report of a container.
+    /// The ResourceManager's report of a container, for clients.
     pub struct ContainerReport (Eq) {
         /// The container's id.
         optional message<ContainerId> container_id = 1;
         /// The container's resources.
         optional message<Resource> resource = 2;
-        /// The container's node.
+        /// The node that the container is on.
         optional message<NodeId> node_id = 3;
         /// The priority of the request that was answered by the container.
         optional message<Priority> priority = 4;
@@ -107,7 +109,7 @@ messages! {
         optional int64 creation_time = 5;
         /// The time at which the container ended, in milliseconds since 1970; 0 before.
         optional int64 finish_time = 6;
-        /// The reason of the container's end, for people.
+        /// The reason of the container's end, for people; `N/A` before.
         optional string diagnostics_info = 7 [default = "N/A"];
         /// The address of a web page with the container's logs.
         optional string log_url = 8;
@@ -123,13 +125,14 @@ messages! {
         optional string exposed_ports = 13;
     }
 
-    /// A container that was granted.
+    /// A container that the ResourceManager has granted to an ApplicationMaster, which starts it on its node; not started
+    /// before its token expires, it is lost.
     pub struct Container (Eq) {
         /// The container's id.
         optional message<ContainerId> id = 1;
         /// The node on which the container must be started.
         optional message<NodeId> node_id = 2;
-        /// `host:port` of its node's web pages.
+        /// Address of the web pages of the container's node, as `host:port`.
         optional string node_http_address = 3;
         /// The container's resources: those requested, rounded up.
         optional message<Resource> resource = 4;
@@ -150,7 +153,8 @@ messages! {
         optional string exposed_ports = 11;
     }
 
-    /// The state of a container, or its end.
+    /// The state of a container, or its end: a node reports it when asked, the ResourceManager once the container has
+    /// ended.
     pub struct ContainerStatus (Eq) {
         /// The container's id.
         optional message<ContainerId> container_id = 1;
@@ -160,7 +164,7 @@ messages! {
         optional string diagnostics = 3 [default = "N/A"];
         /// The program's own code, or one of Hadoop's; -1000 while it runs.
         optional int32 exit_status = 4 [default = "-1000"];
-        /// The container's resources.
+        /// The resources that the container has.
         optional message<Resource> capability = 5;
         /// An [`ExecutionType`]: whether the container may be queued or stopped in favour of others.
         optional enumeration(ExecutionType) execution_type = 6 [default = "Guaranteed"];
@@ -172,18 +176,18 @@ messages! {
 }
 
 enumerations! {
-    /// The way in which a node prepares a file.
+    /// The way in which a node prepares a fetched file for a container.
     pub enum LocalResourceType {
         /// An archive, unpacked into a directory that has the file's name.
         Archive = 1,
-        /// The file is left as it is.
+        /// The file is left as it is, not unpacked.
         File = 2,
         /// The file is an archive of which the entries that match `pattern` are unpacked; the archive is kept beside
         /// them.
         Pattern = 3,
     }
 
-    /// The applications that share a fetched file.
+    /// The containers that share a node's copy of a fetched file.
     pub enum LocalResourceVisibility {
         /// Everybody on the node shares the file, which must be readable by everybody.
         Public = 1,
@@ -193,7 +197,7 @@ enumerations! {
         Application = 3,
     }
 
-    /// The ends after which a container is started again.
+    /// The ends of a container's program after which its node starts it again.
     pub enum ContainerRetryPolicy {
         /// No end: each is final.
         NeverRetry = 0,
@@ -210,11 +214,11 @@ enumerations! {
         New = 1,
         /// The container was given to its node, which prepares or runs it.
         Running = 2,
-        /// The container has ended.
+        /// The container has ended, whatever the reason.
         Complete = 3,
     }
 
-    /// The state of a container on its node.
+    /// The state of a container on its node, finer than [`ContainerState`].
     pub enum ContainerSubState {
         /// The container waits, or its files are being fetched.
         Scheduled = 1,
@@ -228,7 +232,7 @@ enumerations! {
         Done = 5,
     }
 
-    /// The kind of a container's program.
+    /// The kind of a container's program: an ApplicationMaster or anything else.
     pub enum ContainerType {
         /// The container runs an application's ApplicationMaster.
         ApplicationMaster = 1,

@@ -7,19 +7,19 @@ use super::nodes::NodeId;
 use crate::proto::messages;
 
 messages! {
-    /// The identifier inside an NMToken.
+    /// The identifier inside an NMToken: the attempt that may use a node's container service.
     pub struct NmTokenIdentifier (Eq) {
         /// The attempt that the token was issued to.
         optional message<ApplicationAttemptId> app_attempt_id = 1;
         /// The node whose container service accepts the token.
         optional message<NodeId> node_id = 2;
-        /// The application's user.
+        /// The user who submitted the application.
         optional string app_submitter = 3;
         /// The number of the ResourceManager's key that made the password.
         optional int32 key_id = 4 [default = "-1"];
     }
 
-    /// The identifier inside an AMRMToken.
+    /// The identifier inside an AMRMToken: the attempt whose ApplicationMaster may use the scheduler.
     pub struct AmRmTokenIdentifier (Eq) {
         /// The attempt that the token was issued to.
         optional message<ApplicationAttemptId> app_attempt_id = 1;
@@ -27,22 +27,22 @@ messages! {
         optional int32 key_id = 2 [default = "-1"];
     }
 
-    /// The identifier inside a ContainerToken, which says what its node may start.
+    /// The identifier inside a ContainerToken, which says what the container's node may start.
     pub struct ContainerTokenIdentifier (Eq) {
-        /// The container that may be started with it.
+        /// The container that may be started with the token.
         optional message<ContainerId> container_id = 1;
-        /// The node that may start it, as `host:port`.
+        /// The node that may start the container, as `host:port`.
         optional string nm_host_addr = 2;
-        /// The application's user, as whom it runs on secure clusters.
+        /// The application's user, as whom the container runs on secure clusters.
         optional string app_submitter = 3;
-        /// The container's resources.
+        /// The resources that the container may use.
         optional message<Resource> resource = 4;
         /// The time until which the container can be started, in milliseconds since 1970.
         optional int64 expiry_time_stamp = 5;
         /// The number of the ResourceManager's key that made the password.
         optional int32 master_key_id = 6 [default = "-1"];
-        /// The time at which the ResourceManager that granted it had started, in milliseconds since 1970: nodes refuse
-        /// containers of an earlier ResourceManager.
+        /// The time at which the ResourceManager that granted the container had started, in milliseconds since 1970: nodes
+        /// refuse containers of an earlier ResourceManager.
         optional int64 rm_identifier = 7;
         /// The priority of the request that is answered by the container.
         optional message<Priority> priority = 8;

@@ -11,18 +11,20 @@ use crate::proto::{enumerations, messages};
 use crate::tokens::TokenProto;
 
 messages! {
-    /// The number of containers of a size that are wanted in one place: an absolute total per priority, place, size and
-    /// allocation id, not an increment.
+    /// An ApplicationMaster's request for containers of a size in one place, sent with `allocate`: an absolute total per
+    /// priority, place, size and allocation id, not an increment.
     pub struct ResourceRequest (Eq) {
         /// The priority within the application: lower numbers are served first.
         optional message<Priority> priority = 1;
-        /// The place: a host, a rack, or `*` for anywhere.
+        /// The place where containers are wanted: a host, a rack, or `*` for anywhere.
         optional string resource_name = 2;
-        /// The size of one container.
+        /// The size of one container that is wanted.
         optional message<Resource> capability = 3;
         /// The total number of containers wanted now; 0 takes the request back.
         optional int32 num_containers = 4;
-        /// True if a container elsewhere will do.
+        /// True if any node of this place will do. False, for a rack or `*`: containers come only to those hosts or racks
+        /// in it that have requests of their own, so a request for one host alone sets it to false at the host's rack and
+        /// at `*`.
         optional bool relax_locality = 5 [default = "true"];
         /// A label that the node must have; the application's default if it is not set.
         optional string node_label_expression = 6;
@@ -32,7 +34,7 @@ messages! {
         optional int64 allocation_request_id = 8 [default = "-1"];
     }
 
-    /// A request for an execution type.
+    /// The execution type that an ApplicationMaster asks for in a request for containers.
     pub struct ExecutionTypeRequest (Eq) {
         /// The preferred [`ExecutionType`] of the containers.
         optional enumeration(ExecutionType) execution_type = 1 [default = "Guaranteed"];
@@ -40,8 +42,9 @@ messages! {
         optional bool enforce_execution_type = 2 [default = "false"];
     }
 
-    /// The request of `registerApplicationMaster`, which registers an ApplicationMaster; its application is running
-    /// from then on.
+    /// The request of `registerApplicationMaster`, by which an ApplicationMaster registers itself at the ResourceManager;
+    /// its application is running from then on. Registering an attempt again is an exception, except after
+    /// [`AmCommand::Resync`].
     pub struct RegisterApplicationMasterRequest (Eq) {
         /// The host at which the application's clients reach the ApplicationMaster.
         optional string host = 1;
@@ -57,7 +60,7 @@ messages! {
     /// does not show the key.
     #[prost(skip_debug)]
     pub struct RegisterApplicationMasterResponse (Eq) {
-        /// The largest container that may be asked for.
+        /// The largest container that the ApplicationMaster may ask for; a larger request is an exception.
         optional message<Resource> maximum_capability = 1;
         /// The key with which tokens of clients are checked: secret. On secure clusters only.
         optional bytes client_to_am_token_master_key = 2;
@@ -65,7 +68,7 @@ messages! {
         repeated message<ApplicationAclMap> application_acls = 3;
         /// The containers that have outlived an earlier attempt, if the application keeps containers across attempts.
         repeated message<Container> containers_from_previous_attempts = 4;
-        /// The application's queue.
+        /// The queue that the application runs in.
         optional string queue = 5;
         /// Tokens for the nodes of the containers of earlier attempts.
         repeated message<NmToken> nm_tokens_from_previous_attempts = 6;
@@ -77,7 +80,8 @@ messages! {
         repeated message<ResourceTypeInfo> resource_types = 9;
     }
 
-    /// The token for one node's container service. The ResourceManager sends it once per node and attempt: keep it.
+    /// The token for one node's container service, which an ApplicationMaster needs to start containers there. The
+    /// ResourceManager sends it once per node and attempt: keep it.
     pub struct NmToken (Eq) {
         /// The node whose container service accepts the token.
         optional message<NodeId> node_id = 1;
@@ -96,7 +100,7 @@ messages! {
         optional enumeration(FinalApplicationStatus) final_status = 3;
     }
 
-    /// The response to `finishApplicationMaster`: whether it is done.
+    /// The response to `finishApplicationMaster`: tells whether the application is unregistered.
     pub struct FinishApplicationMasterResponse (Eq) {
         /// True once the application is unregistered; until then the request is to be repeated.
         optional bool is_unregistered = 1 [default = "false"];
@@ -107,49 +111,53 @@ messages! {
     pub struct AllocateRequest () {
         /// The requests that have changed since the last call, as absolute totals.
         repeated message<ResourceRequest> ask = 1;
-        /// Containers to give back, started or not.
+        /// Containers that the ApplicationMaster gives back, started or not; running ones are stopped.
         repeated message<ContainerId> release = 2;
-        /// Changes of the places to avoid.
+        /// Changes of the places where no containers are wanted; not set: no change.
         optional message<ResourceBlacklistRequest> blacklist_request = 3;
-        /// The `response_id` of the last response; 0 after registering.
+        /// The `response_id` of the last response, by which the ResourceManager recognises a repeated request; 0 after
+        /// registering.
         optional int32 response_id = 4;
         /// The application's progress for its report, 0 to 1.
         optional float progress = 5;
-        /// Running containers that are to change.
+        /// Running containers that are to change their size or execution type.
         repeated message<UpdateContainerRequest> update_requests = 7;
         /// Containers that are wanted under placement constraints.
         repeated message<SchedulingRequest> scheduling_requests = 10;
-        /// A new tracking address, if it has changed.
+        /// A new tracking address; not set: the last one stays.
         optional string tracking_url = 11;
     }
 
-    /// Hosts and racks to avoid from now on, and not to avoid any more.
+    /// An ApplicationMaster's changes of the hosts and racks on which it wants no containers; sent with `allocate`. The
+    /// ResourceManager keeps the set that results.
     pub struct ResourceBlacklistRequest (Eq) {
-        /// Hosts and racks to avoid from now on.
+        /// Hosts and racks where no containers are wanted from now on.
         repeated string blacklist_additions = 1;
-        /// Hosts and racks not to avoid any more.
+        /// Hosts and racks where containers may be again from now on.
         repeated string blacklist_removals = 2;
     }
 
-    /// A running container that is to become larger, smaller, guaranteed or opportunistic.
+    /// An ApplicationMaster's request, sent with `allocate`, that a running container of its become larger, smaller,
+    /// guaranteed or opportunistic. The answer is an [`UpdatedContainer`] or an [`UpdateContainerError`].
     pub struct UpdateContainerRequest (Eq) {
-        /// The current [`Container::version`].
+        /// The current [`Container::version`]; with an older one the request is refused.
         required int32 container_version = 1;
         /// The running container that is to change.
         required message<ContainerId> container_id = 2;
         /// A [`ContainerUpdateType`]: the change that is wanted.
         required enumeration(ContainerUpdateType) update_type = 3;
-        /// The new size, for a change of size.
+        /// The container's new size; set for a change of size only.
         optional message<Resource> capability = 4;
-        /// The new [`ExecutionType`], for a change of the type.
+        /// The container's new [`ExecutionType`]; set for a change of the type only.
         optional enumeration(ExecutionType) execution_type = 5;
     }
 
-    /// The response to `allocate`: what has happened since the last one.
+    /// The response to `allocate`: what has happened to the application since the last response, as the ResourceManager
+    /// reports it. Each event comes once.
     pub struct AllocateResponse () {
-        /// An [`AmCommand`]; mostly not set.
+        /// An [`AmCommand`], which the ApplicationMaster must obey; mostly not set.
         optional enumeration(AmCommand) am_command = 1;
-        /// The `response_id` of the next request.
+        /// The number that the next request has to carry as its `response_id`.
         optional int32 response_id = 2;
         /// Containers that were granted since the last response; each comes once.
         repeated message<Container> allocated_containers = 3;
@@ -157,33 +165,34 @@ messages! {
         repeated message<ContainerStatus> completed_container_statuses = 4;
         /// The resources that the application could still get.
         optional message<Resource> limit = 5;
-        /// Nodes that have become usable or unusable.
+        /// Nodes that have become usable or unusable since the last response.
         repeated message<NodeReport> updated_nodes = 6;
-        /// Number of nodes that take containers.
+        /// Number of the cluster's nodes that take containers.
         optional int32 num_cluster_nodes = 7;
-        /// Containers that are about to be taken away.
+        /// Containers of the application that are about to be taken away; mostly not set.
         optional message<PreemptionMessage> preempt = 8;
         /// Tokens for nodes; each comes once per node and attempt: keep them.
         repeated message<NmToken> nm_tokens = 9;
-        /// A token that replaces the AMRMToken in use.
+        /// A new AMRMToken, which replaces the one in use; mostly not set.
         optional message<TokenProto> am_rm_token = 12;
-        /// The application's present priority.
+        /// The application's present priority; higher ones are served first.
         optional message<Priority> application_priority = 13;
         /// The application's timeline collector, if there is one.
         optional message<CollectorInfo> collector_info = 14;
-        /// Changes of containers that were refused.
+        /// Requests to change containers that were refused.
         repeated message<UpdateContainerError> update_errors = 15;
         /// Changes of containers that were granted; their new tokens go to the nodes.
         repeated message<UpdatedContainer> updated_containers = 16;
         /// The containers of earlier attempts that were found after the registration.
         repeated message<Container> containers_from_previous_attempts = 17;
-        /// Scheduling requests that cannot be met.
+        /// Scheduling requests that cannot be met, and were dropped.
         repeated message<RejectedSchedulingRequest> rejected_scheduling_requests = 18;
         /// The cluster's load, for proxies of a federation; mostly not set.
         optional message<EnhancedHeadroom> enhanced_headroom = 19;
     }
 
-    /// Containers that will be taken away, and ones that could be given back instead.
+    /// The ResourceManager's warning to an ApplicationMaster: containers that will be taken away, and ones that could be
+    /// given back instead.
     pub struct PreemptionMessage (Eq) {
         /// The containers that are taken whatever the application does.
         optional message<StrictPreemptionContract> strict_contract = 1;
@@ -191,33 +200,33 @@ messages! {
         optional message<PreemptionContract> contract = 2;
     }
 
-    /// Containers that will be taken away whatever is done.
+    /// Containers that the ResourceManager will take away whatever the ApplicationMaster does.
     pub struct StrictPreemptionContract (Eq) {
-        /// All containers that will be taken.
+        /// All containers that will be taken whatever the ApplicationMaster does.
         repeated message<PreemptionContainer> container = 1;
     }
 
-    /// A container in a preemption message.
+    /// A container that a preemption message names.
     pub struct PreemptionContainer (Eq) {
-        /// Id of a container that is to be given back.
+        /// Id of the container that is to be given back, or is taken.
         optional message<ContainerId> id = 1;
     }
 
-    /// Resources to be given back, and the containers that are taken otherwise.
+    /// Resources that an ApplicationMaster should give back, and the containers that the ResourceManager takes otherwise.
     pub struct PreemptionContract (Eq) {
         /// The amounts to be given back; containers of any number and place may be released for it.
         repeated message<PreemptionResourceRequest> resource = 1;
-        /// The containers that are taken otherwise.
+        /// The containers that are taken if nothing is given back.
         repeated message<PreemptionContainer> container = 2;
     }
 
-    /// Resources to be given back.
+    /// Resources of one size that an ApplicationMaster should give back.
     pub struct PreemptionResourceRequest (Eq) {
         /// The size of the containers to be given back, and their number.
         optional message<ResourceRequest> resource = 1;
     }
 
-    /// The address of the application's timeline collector.
+    /// The address of the application's timeline collector, to which an ApplicationMaster may send events.
     pub struct CollectorInfo (Eq) {
         /// Address of the collector, as `host:port`.
         optional string collector_addr = 1;
@@ -225,27 +234,31 @@ messages! {
         optional message<TokenProto> collector_token = 2;
     }
 
-    /// A change of a container that was refused.
+    /// The ResourceManager's refusal of an [`UpdateContainerRequest`], in the response to `allocate`; the container stays
+    /// as it is.
     pub struct UpdateContainerError (Eq) {
         /// The reason, such as `INCORRECT_CONTAINER_VERSION_ERROR`.
         optional string reason = 1;
-        /// The refused request, as it was sent.
+        /// The refused request, as the ApplicationMaster sent it.
         optional message<UpdateContainerRequest> update_request = 2;
-        /// The container's current version.
+        /// The container's version now, for another try.
         optional int32 current_container_version = 3;
     }
 
-    /// A container that has changed.
+    /// A change of a container's size or execution type that the ResourceManager has granted to an
+    /// [`UpdateContainerRequest`], in the response to `allocate`. The ApplicationMaster passes the container's new token to
+    /// its node (`updateContainer`), which makes the change.
     pub struct UpdatedContainer (Eq) {
         /// A [`ContainerUpdateType`]: the change that was made.
         required enumeration(ContainerUpdateType) update_type = 1;
-        /// The container as it is now, with a new token.
+        /// The container as it becomes: its new size or type, a version higher by 1, and the new token.
         required message<Container> container = 2;
     }
 
-    /// The load of the cluster, for proxies that choose between the clusters of a federation.
+    /// The load of the cluster, in the response to `allocate`, for proxies that choose between the clusters of a
+    /// federation.
     pub struct EnhancedHeadroom (Eq) {
-        /// Number of containers that wait in the cluster.
+        /// Number of containers that are asked for in the cluster and not granted yet.
         optional int32 total_pending_count = 1;
         /// Number of cores of the nodes that take containers.
         optional int32 total_active_cores = 2;
@@ -253,7 +266,7 @@ messages! {
 }
 
 enumerations! {
-    /// A resource type that the scheduler takes into account.
+    /// A resource type by which the scheduler measures requests, as an ApplicationMaster learns at its registration.
     pub enum SchedulerResourceTypes {
         /// Memory, which every scheduler counts.
         Memory = 0,
@@ -261,7 +274,7 @@ enumerations! {
         Cpu = 1,
     }
 
-    /// The kind of a container's change.
+    /// The kind of change that a container gets or is to get.
     pub enum ContainerUpdateType {
         /// The container gets more resources.
         IncreaseResource = 0,
@@ -273,7 +286,7 @@ enumerations! {
         DemoteExecutionType = 3,
     }
 
-    /// A command for an ApplicationMaster.
+    /// A command of the ResourceManager to an ApplicationMaster, in the response to `allocate`.
     pub enum AmCommand {
         /// Register again: the ResourceManager has been restarted.
         Resync = 1,

@@ -4,7 +4,7 @@ use super::basics::{Resource, ResourceUtilization};
 use crate::proto::{enumerations, messages};
 
 messages! {
-    /// The ResourceManager's report of a node.
+    /// The ResourceManager's report of a node: its state, its resources and their use.
     pub struct NodeReport () {
         /// The node's id.
         optional message<NodeId> node_id = 1;
@@ -12,7 +12,7 @@ messages! {
         optional string http_address = 2;
         /// The node's rack, such as `/default-rack`.
         optional string rack_name = 3;
-        /// The resources of the node's containers.
+        /// The resources that containers on the node have.
         optional message<Resource> used = 4;
         /// The resources that the node offers to containers in total.
         optional message<Resource> capability = 5;
@@ -38,17 +38,17 @@ messages! {
         repeated message<NodeAttribute> node_attributes = 15;
     }
 
-    /// A NodeManager: its host and the port of its container service.
+    /// The id of a NodeManager: its host and the port of its container service.
     pub struct NodeId (Eq, PartialOrd, Ord, Hash) {
         /// The host name under which the node has registered.
         optional string host = 1;
-        /// The port of the node's container service.
+        /// The port of the node's container service, which ApplicationMasters call.
         optional int32 port = 2;
     }
 
-    /// An attribute of a node.
+    /// An attribute of a node, with its value; placement constraints may demand it.
     pub struct NodeAttribute (Eq) {
-        /// Prefix and name of the attribute.
+        /// Prefix and name of the attribute, which together are unique.
         required message<NodeAttributeKey> attribute_key = 1;
         /// A [`NodeAttributeType`]: the type of `attribute_value`.
         optional enumeration(NodeAttributeType) attribute_type = 2 [default = "String"];
@@ -56,7 +56,7 @@ messages! {
         optional string attribute_value = 3;
     }
 
-    /// An attribute's name.
+    /// The name of a node attribute, with the prefix that says who gave it.
     pub struct NodeAttributeKey (Eq) {
         /// The giver of the attribute: `rm.yarn.io` for administrators, `nm.yarn.io` for the node itself.
         optional string attribute_prefix = 1 [default = "rm.yarn.io"];
@@ -64,7 +64,7 @@ messages! {
         required string attribute_name = 2;
     }
 
-    /// A node's labels.
+    /// A node and its labels.
     pub struct NodeIdToLabels (Eq) {
         /// The node; a port of 0 stands for all of the host's nodes.
         optional message<NodeId> node_id = 1;
@@ -72,7 +72,7 @@ messages! {
         repeated string node_labels = 2;
     }
 
-    /// The nodes of a label.
+    /// A label and the nodes that have it.
     pub struct LabelsToNodeIds (Eq) {
         /// Name of the label (one, in spite of the field's name).
         optional string node_labels = 1;
@@ -80,7 +80,7 @@ messages! {
         repeated message<NodeId> node_id = 2;
     }
 
-    /// A label that the cluster knows.
+    /// A node label that the cluster knows: a name for a partition of its nodes.
     pub struct NodeLabel (Eq) {
         /// The label's name, unique in the cluster.
         optional string name = 1;
@@ -88,7 +88,7 @@ messages! {
         optional bool is_exclusive = 2 [default = "true"];
     }
 
-    /// An attribute that some node has.
+    /// An attribute that some node has, without a value.
     pub struct NodeAttributeInfo (Eq) {
         /// Prefix and name of the attribute.
         required message<NodeAttributeKey> attribute_key = 1;
@@ -96,7 +96,7 @@ messages! {
         required enumeration(NodeAttributeType) attribute_type = 2;
     }
 
-    /// The nodes that have an attribute.
+    /// An attribute and the nodes that have it.
     pub struct AttributeToNodes (Eq) {
         /// Prefix and name of the attribute.
         required message<NodeAttributeKey> node_attribute = 1;
@@ -112,7 +112,7 @@ messages! {
         required string attribute_value = 2;
     }
 
-    /// A node's attributes.
+    /// A node and its attributes.
     pub struct NodeToAttributes (Eq) {
         /// Host name of the node, without a port.
         optional string node = 1;
@@ -122,7 +122,7 @@ messages! {
 }
 
 enumerations! {
-    /// The state of a node.
+    /// The state of a node, as the ResourceManager sees it.
     pub enum NodeState {
         /// The node has just registered.
         New = 1,
@@ -134,7 +134,7 @@ enumerations! {
         Decommissioned = 4,
         /// The node was not heard of for too long; its containers count as lost.
         Lost = 5,
-        /// The node was told to start anew.
+        /// The ResourceManager has told the node to start anew.
         Rebooted = 6,
         /// The node is on its way out of service: it takes no new containers.
         Decommissioning = 7,
@@ -142,7 +142,7 @@ enumerations! {
         Shutdown = 8,
     }
 
-    /// The meaning of a node's change for an application.
+    /// The meaning of a node's change for an application that has containers there.
     pub enum NodeUpdateType {
         /// The node takes containers again.
         Usable = 0,
@@ -152,7 +152,7 @@ enumerations! {
         Decommissioning = 2,
     }
 
-    /// The type of an attribute's value.
+    /// The type of a node attribute's value.
     pub enum NodeAttributeType {
         /// The value is any text; there is no other type so far.
         String = 1,

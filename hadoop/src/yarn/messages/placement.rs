@@ -5,15 +5,15 @@ use super::master_protocol::ExecutionTypeRequest;
 use crate::proto::{enumerations, messages};
 
 messages! {
-    /// The constraint for requests with these tags.
+    /// The placement constraint that an ApplicationMaster registers for its requests with these tags.
     pub struct PlacementConstraintMapEntry (Eq) {
-        /// Tags of the requests that it holds for.
+        /// Tags of the scheduling requests that the constraint holds for.
         repeated string allocation_tags = 1;
         /// The constraint for the places of the containers.
         optional message<PlacementConstraint> placement_constraint = 2;
     }
 
-    /// A constraint for the places of containers, simple or composite.
+    /// A constraint for the places of containers: either a simple one or a composite one.
     pub struct PlacementConstraint (Eq) {
         /// The constraint, if it is a simple one; otherwise the other field is set.
         optional message<SimplePlacementConstraint> simple_constraint = 1;
@@ -21,7 +21,8 @@ messages! {
         optional message<CompositePlacementConstraint> composite_constraint = 2;
     }
 
-    /// How many containers with some tags a scope may or must hold.
+    /// A constraint on the number of containers with some tags that a scope may or must hold, or on an attribute of the
+    /// nodes.
     pub struct SimplePlacementConstraint (Eq) {
         /// The scope in which is counted: `node` or `rack`.
         required string scope = 1;
@@ -46,7 +47,7 @@ messages! {
         repeated string target_values = 3;
     }
 
-    /// Several constraints, combined into one.
+    /// Several placement constraints, combined into one.
     pub struct CompositePlacementConstraint (Eq) {
         /// A [`CompositeType`]: how the constraints are combined.
         required enumeration(CompositeType) composite_type = 1;
@@ -56,7 +57,7 @@ messages! {
         repeated message<TimedPlacementConstraint> timed_child_constraints = 3;
     }
 
-    /// A constraint that holds for some time only.
+    /// A constraint that the scheduler tries for some time only, before it turns to the next one.
     pub struct TimedPlacementConstraint (Eq) {
         /// The constraint that holds during that time.
         required message<PlacementConstraint> placement_constraint = 1;
@@ -66,7 +67,7 @@ messages! {
         optional enumeration(DelayUnit) delay_unit = 3 [default = "Milliseconds"];
     }
 
-    /// Containers wanted under a placement constraint.
+    /// An ApplicationMaster's request for containers under a placement constraint, sent with `allocate`.
     pub struct SchedulingRequest (Eq) {
         /// Number that comes back with the containers of this request.
         optional int64 allocation_request_id = 1 [default = "0"];
@@ -82,7 +83,7 @@ messages! {
         optional message<PlacementConstraint> placement_constraint = 6;
     }
 
-    /// A number of containers of one size.
+    /// The number of containers that a scheduling request wants, and their size.
     pub struct ResourceSizing (Eq) {
         /// Number of containers that are wanted.
         optional int32 num_allocations = 1;
@@ -90,7 +91,7 @@ messages! {
         optional message<Resource> resources = 2;
     }
 
-    /// A request that cannot be met.
+    /// A scheduling request that the scheduler cannot meet and has dropped, in the response to `allocate`.
     pub struct RejectedSchedulingRequest (Eq) {
         /// A [`RejectionReason`]: the reason why the request cannot be met.
         required enumeration(RejectionReason) reason = 1;
@@ -100,27 +101,27 @@ messages! {
 }
 
 enumerations! {
-    /// The kind of a constraint's target.
+    /// The kind of target that a placement constraint counts or compares.
     pub enum TargetType {
         /// Attributes of nodes.
         NodeAttribute = 1,
-        /// Tags of containers that are there.
+        /// Allocation tags of containers that are there already.
         AllocationTag = 2,
         /// The containers of the request themselves.
         Itself = 3,
     }
 
-    /// The comparison of an attribute with a value.
+    /// The comparison of a node's attribute with the values of a constraint.
     pub enum NodeAttributeOpCode {
         /// No comparison is made.
         NoOp = 1,
-        /// The node must have the value.
+        /// The node's attribute must have the value.
         Eq = 2,
-        /// The node must not have the value.
+        /// The node's attribute must not have the value.
         Ne = 3,
     }
 
-    /// The way in which constraints are combined.
+    /// The way in which a composite constraint combines its constraints.
     pub enum CompositeType {
         /// All constraints must hold.
         And = 1,
@@ -130,7 +131,7 @@ enumerations! {
         DelayedOr = 3,
     }
 
-    /// The unit of a delay.
+    /// The unit of a timed constraint's delay.
     pub enum DelayUnit {
         /// Time that has passed, in milliseconds.
         Milliseconds = 1,
@@ -138,7 +139,7 @@ enumerations! {
         Opportunities = 2,
     }
 
-    /// The reason why a request cannot be met.
+    /// The reason why the scheduler cannot meet a scheduling request.
     pub enum RejectionReason {
         /// No node meets the constraint.
         CouldNotPlaceOnNode = 1,

@@ -5,13 +5,13 @@ use super::basics::Resource;
 use crate::proto::{enumerations, messages};
 
 messages! {
-    /// A queue. Capacities are parts of the parent's, 0 to 1.
+    /// A queue of the scheduler. Capacities are parts of the parent queue's, 0 to 1.
     pub struct QueueInfo () {
         /// The queue's name: the last part of its path, or in older versions of the fair scheduler all of it.
         optional string queue_name = 1;
-        /// The queue's guaranteed share.
+        /// The queue's guaranteed share of the parent queue's capacity, 0 to 1.
         optional float capacity = 2;
-        /// The share that the queue may take when other queues do not need it.
+        /// The share, 0 to 1, that the queue may take when other queues do not need it.
         optional float maximum_capacity = 3;
         /// The part of the queue's own capacity that is in use; above 1 if the queue has more than its share.
         optional float current_capacity = 4;
@@ -63,11 +63,11 @@ messages! {
         optional int32 max_running_app = 27;
     }
 
-    /// The counts of running and waiting applications and resources of a queue.
+    /// The numbers of applications, containers and resources of a queue.
     pub struct QueueStatistics (Eq) {
         /// Number of applications submitted to the queue since the ResourceManager started.
         optional int64 num_apps_submitted = 1;
-        /// Number of applications that run now.
+        /// Number of the queue's applications that run now.
         optional int64 num_apps_running = 2;
         /// Number of applications that were accepted and do not run yet.
         optional int64 num_apps_pending = 3;
@@ -103,15 +103,15 @@ messages! {
         optional int64 reserved_containers = 18;
     }
 
-    /// A queue's settings for one partition of the cluster.
+    /// The settings of a queue for one partition (node label) of the cluster.
     pub struct QueueConfigurationsMap () {
         /// The label; empty for the default partition.
         required string partition_name = 1;
-        /// The settings that hold for the label.
+        /// The queue's capacities in the partition of that label.
         optional message<QueueConfigurations> queue_configurations = 2;
     }
 
-    /// A queue's settings.
+    /// The capacities of a queue in one partition of the cluster; shares are 0 to 1.
     pub struct QueueConfigurations () {
         /// The guaranteed share, as a part of the parent's.
         optional float capacity = 1;
@@ -133,9 +133,9 @@ messages! {
         optional message<Resource> configured_max_capacity = 9;
     }
 
-    /// The permissions that the user has in a queue.
+    /// The permissions that the calling user has in a queue.
     pub struct QueueUserAclInfo (Eq) {
-        /// The queue's name.
+        /// Name of the queue that the permissions are for.
         optional string queue_name = 1;
         /// The user's permissions, each a [`QueueAcl`]; none if the user may do nothing.
         repeated enumeration(QueueAcl) user_acls = 2 [packed = "false"];
@@ -143,9 +143,9 @@ messages! {
 }
 
 enumerations! {
-    /// Whether a queue takes applications.
+    /// The state of a queue: whether it takes applications.
     pub enum QueueState {
-        /// The queue takes no applications.
+        /// The queue takes no applications and has none running.
         Stopped = 1,
         /// The queue takes applications.
         Running = 2,
@@ -153,7 +153,7 @@ enumerations! {
         Draining = 3,
     }
 
-    /// A permission in a queue.
+    /// A permission that a user may have in a queue.
     pub enum QueueAcl {
         /// The permission to submit applications to the queue.
         SubmitApplications = 1,

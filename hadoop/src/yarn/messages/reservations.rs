@@ -8,39 +8,41 @@ messages! {
     /// The request of `getNewReservation`, which asks for the id of a reservation to submit.
     pub struct GetNewReservationRequest (Eq) {}
 
-    /// The response to `getNewReservation`: the id.
+    /// The response to `getNewReservation`: an unused id for a reservation.
     pub struct GetNewReservationResponse (Eq) {
         /// The new reservation's id, to submit with.
         optional message<ReservationId> reservation_id = 1;
     }
 
-    /// The request of `submitReservation`, which makes a reservation.
+    /// The request of `submitReservation`, which makes a reservation of resources in a queue. The ResourceManager answers
+    /// with an exception if they are not free in the wanted time.
     pub struct ReservationSubmissionRequest (Eq) {
-        /// The queue, which must take reservations.
+        /// The queue in which resources are reserved; it must be set up for reservations.
         optional string queue = 1;
-        /// The resources to reserve, and the time.
+        /// The amounts to reserve, and the window of time in which they are needed.
         optional message<ReservationDefinition> reservation_definition = 2;
         /// The id that `getNewReservation` gave.
         optional message<ReservationId> reservation_id = 3;
     }
 
-    /// The resources that are reserved, and the time.
+    /// The definition of a reservation, as a user submits it: the amounts of resources, and the window of time (from
+    /// `arrival` to `deadline`, in milliseconds since 1970) within which they are needed.
     pub struct ReservationDefinition (Eq) {
-        /// The amounts to reserve.
+        /// The amounts to reserve, and how they belong together.
         optional message<ReservationRequests> reservation_requests = 1;
         /// The earliest time at which the reservation may begin, in milliseconds since 1970.
         optional int64 arrival = 2;
         /// The time by which the reservation must have ended, in milliseconds since 1970.
         optional int64 deadline = 3;
-        /// Name for people; not unique.
+        /// Name of the reservation, for people; not unique.
         optional string reservation_name = 4;
-        /// Milliseconds after which the reservation comes again; 0 for never.
+        /// Milliseconds after which the reservation comes again, as text; `0` for never.
         optional string recurrence_expression = 5 [default = "0"];
         /// The priority: lower numbers count more. Reservations that come again count more than all that do not.
         optional message<Priority> priority = 6;
     }
 
-    /// Requests of a reservation, and how they belong together.
+    /// The requests of a reservation, and the way in which they belong together: all, any, or in order.
     pub struct ReservationRequests (Eq) {
         /// The requests; in order, where `interpreter` says so.
         repeated message<ReservationRequest> reservation_resources = 1;
@@ -48,22 +50,23 @@ messages! {
         optional enumeration(ReservationRequestInterpreter) interpreter = 2 [default = "All"];
     }
 
-    /// An amount to be reserved for some time.
+    /// A number of containers of one size that are to be reserved for some time.
     pub struct ReservationRequest (Eq) {
         /// The size of one container.
         optional message<Resource> capability = 1;
         /// Number of containers in all.
         optional int32 num_containers = 2 [default = "1"];
-        /// Minimum number of containers at a time.
+        /// Minimum number of containers that must run at the same time.
         optional int32 concurrency = 3 [default = "1"];
-        /// Milliseconds that each container is needed for.
+        /// Milliseconds that each container is needed for, within the reservation's window.
         optional int64 duration = 4 [default = "-1"];
     }
 
     /// The response to `submitReservation`. It is empty: the reservation has been accepted.
     pub struct ReservationSubmissionResponse (Eq) {}
 
-    /// The request of `updateReservation`, which replaces the definition of a reservation.
+    /// The request of `updateReservation`, which replaces the definition of a reservation; if the new one does not fit, the
+    /// old one stays.
     pub struct ReservationUpdateRequest (Eq) {
         /// The new definition, which replaces the old one.
         optional message<ReservationDefinition> reservation_definition = 1;
@@ -74,7 +77,7 @@ messages! {
     /// The response to `updateReservation`. It is empty: the new definition has been accepted.
     pub struct ReservationUpdateResponse (Eq) {}
 
-    /// The request of `deleteReservation`, which deletes a reservation.
+    /// The request of `deleteReservation`, which gives a reservation up.
     pub struct ReservationDeleteRequest (Eq) {
         /// The reservation to be deleted.
         optional message<ReservationId> reservation_id = 1;
@@ -98,17 +101,17 @@ messages! {
         optional bool include_resource_allocations = 6;
     }
 
-    /// The response to `listReservations`: the reservations.
+    /// The response to `listReservations`: the selected reservations.
     pub struct ReservationListResponse (Eq) {
         /// The selected reservations, in no order.
         repeated message<ReservationAllocationState> reservations = 1;
     }
 
-    /// A reservation that was made.
+    /// A reservation that was made: its definition, its time and its user.
     pub struct ReservationAllocationState (Eq) {
-        /// The definition as it was submitted.
+        /// The reservation's definition as the user submitted it.
         optional message<ReservationDefinition> reservation_definition = 1;
-        /// The amounts that the reservation has at each time, if they were asked for.
+        /// The amounts that the reservation has at each time; empty unless the request asked for them.
         repeated message<ResourceAllocationRequest> allocation_requests = 2;
         /// The time at which the reservation begins, in milliseconds since 1970.
         optional int64 start_time = 3;
@@ -116,7 +119,7 @@ messages! {
         optional int64 end_time = 4;
         /// User that the reservation belongs to.
         optional string user = 5;
-        /// True if some of its containers must run at the same time.
+        /// True if some of the reservation's containers must run at the same time.
         optional bool contains_gangs = 6;
         /// The time at which the reservation was accepted, in milliseconds since 1970.
         optional int64 acceptance_time = 7;
@@ -124,7 +127,7 @@ messages! {
         optional message<ReservationId> reservation_id = 8;
     }
 
-    /// The resources that are reserved from one moment to another.
+    /// The resources that a reservation has in one interval of time.
     pub struct ResourceAllocationRequest (Eq) {
         /// Begin of the interval, in milliseconds since 1970.
         optional int64 start_time = 1;
@@ -138,7 +141,7 @@ messages! {
 enumerations! {
     /// The way in which the requests of a reservation belong together.
     pub enum ReservationRequestInterpreter {
-        /// One of the requests must be met.
+        /// One of the requests must be met; which one does not matter.
         Any = 0,
         /// All requests must be met, at any times.
         All = 1,
