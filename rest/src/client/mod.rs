@@ -201,7 +201,7 @@ impl RestClient {
         wait: Duration,
     ) -> Result<ExecutionResult, ClientError> {
         let path = format!("/jobs/{}/execution-result?wait={}", escape(job), wait.as_millis());
-        let within = self.timeouts.answer + wait;
+        let within = self.timeouts.answer.saturating_add(wait);
         self.call(Method::GET, &path, None::<&EmptyBody>, within).await
     }
     /// Sends `PATCH /jobs/:jobid?mode=cancel`: asks to cancel the job, and does not wait for its end. Refused with 404 for
