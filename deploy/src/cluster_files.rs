@@ -36,12 +36,11 @@ pub struct ClusterIdentity {
 /// Errors of reading or making the cluster's id and secret.
 #[derive(Debug, Error)]
 pub enum ClusterFilesError {
-    /// Another user could read or replace it.
+    /// A file or its folder belongs to another user or is open to others, so that they could read or replace
+    /// the secret; the file is not used.
     #[error(
         "{path} must belong to this user and be closed to all others (mode {expected}); it has mode {mode:o}, owner {owner}"
     )]
-    /// A file or its folder belongs to another user or is open to others, so that they could read or replace
-    /// the secret; the file is not used.
     Open {
         /// Path of the file or folder.
         path: PathBuf,
