@@ -19,7 +19,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 /// Age from which a temporary file counts as abandoned; a write takes milliseconds.
@@ -48,25 +48,26 @@ pub struct FileObjects {
 #[derive(Debug)]
 pub(super) struct Folder {
     root: PathBuf,
+    /// The time on the file system when the store was opened for writing; `None` if it was opened for reading.
+    opened: Option<SystemTime>,
 }
 
 impl FileObjects {
-    /// Opens the store in the directory `root`, which is created where it is absent, and removes temporary files that killed
-    /// writers left more than an hour ago. Blocks the calling thread.
+    /// Opens the store in the directory `root`, which is created where it is absent. Temporary files that killed writers left more than
+    /// an hour before are removed when the folder that they are in is listed: `root` may be a user's folder with other files in it,
+    /// which are nobody's business here. Blocks the calling thread.
     ///
     /// # Errors
     /// Returns the system's error if the directory can't be created or written to.
     pub fn open(root: impl Into<PathBuf>) -> Result<Self, StoreError> {
-        let folder = Folder { root: root.into() };
-        create_dirs(&folder.root)?;
+        let root = root.into();
+        create_dirs(&root)?;
         // The probe shows that the directory is writable, and its time is "now" on that file system.
-        let (probe, file) = create_temporary(&folder.root)?;
-        let now = file.metadata().and_then(|m| m.modified());
+        let (probe, file) = create_temporary(&root)?;
+        let opened = file.metadata().and_then(|m| m.modified()).ok();
         drop(file);
         fs::remove_file(&probe).map_err(|e| StoreError::from_io(&probe, &e))?;
-        if let Ok(now) = now {
-            folder.sweep_abandoned(now);
-        }
+        let folder = Folder { root, opened };
         Ok(Self { calls: DiskCalls::new(&folder.root), folder: Arc::new(folder) })
     }
 
@@ -76,7 +77,7 @@ impl FileObjects {
     /// # Errors
     /// Returns [`StoreError::NotFound`] if the path names no directory, or the system's error.
     pub fn open_existing(root: impl Into<PathBuf>) -> Result<Self, StoreError> {
-        let folder = Folder { root: root.into() };
+        let folder = Folder { root: root.into(), opened: None };
         let found = fs::metadata(&folder.root);
         match found.map_err(|error| StoreError::from_io(&folder.root, &error))?.is_dir() {
             true => Ok(Self { calls: DiskCalls::new(&folder.root), folder: Arc::new(folder) }),
@@ -95,24 +96,12 @@ impl FileObjects {
 }
 
 impl Folder {
-    /// Removes what writers that were killed left behind. Failures are ignored: it is only tidiness.
-    fn sweep_abandoned(&self, now: std::time::SystemTime) {
-        let mut folders = vec![self.root.clone()];
-        while let Some(folder) = folders.pop() {
-            let Ok(entries) = fs::read_dir(&folder) else {
-                continue;
-            };
-            for entry in entries.flatten() {
-                let Ok(meta) = entry.metadata() else { continue };
-                let name = entry.file_name();
-                let temporary = name.to_string_lossy().starts_with(TEMPORARY_PREFIX);
-                let age = meta.modified().ok().and_then(|at| now.duration_since(at).ok());
-                if meta.is_dir() && !name.to_string_lossy().starts_with('.') {
-                    folders.push(entry.path());
-                } else if temporary && age.is_some_and(|age| age > ABANDONED_AFTER) {
-                    let _ = fs::remove_file(entry.path());
-                }
-            }
+    /// Removes a file that a writer was killed at; does nothing with any other. A failure is ignored: it is only tidiness.
+    fn sweep(&self, entry: &fs::DirEntry) {
+        let modified = entry.metadata().and_then(|meta| meta.modified()).ok();
+        let age = self.opened.zip(modified).and_then(|(now, at)| now.duration_since(at).ok());
+        if age.is_some_and(|age| age > ABANDONED_AFTER) {
+            let _ = fs::remove_file(entry.path());
         }
     }
 
@@ -218,6 +207,9 @@ impl Folder {
                 let entry = entry.map_err(|e| StoreError::from_io(&path, &e))?;
                 let file_name = entry.file_name();
                 let Some(segment) = file_name.to_str().filter(|s| check_name(s).is_ok()) else {
+                    if file_name.to_str().is_some_and(is_temporary) {
+                        self.sweep(&entry);
+                    }
                     continue;
                 };
                 let name = match folder.as_str() {
@@ -283,6 +275,13 @@ impl Drop for Temporary {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
     }
+}
+
+/// Returns true for the names that [`create_temporary`] gives.
+fn is_temporary(name: &str) -> bool {
+    let number = |digits: &str| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+    let numbers = name.strip_prefix(TEMPORARY_PREFIX).and_then(|rest| rest.split_once('-'));
+    numbers.is_some_and(|(process, n)| number(process) && number(n))
 }
 
 pub(crate) fn create_temporary(folder: &Path) -> Result<(PathBuf, File), StoreError> {

@@ -115,7 +115,13 @@ impl Hdfs {
 
     async fn sweep(&self, seen: &[FileStatus]) {
         let newest = seen.iter().map(|file| file.modification_time).max().unwrap_or_default();
-        let temporary = |file: &&FileStatus| last_segment(&file.path).starts_with(TEMPORARY_PREFIX);
+        // Not a user's file whose name begins alike.
+        let temporary = |file: &&FileStatus| {
+            let drawn = last_segment(&file.path).strip_prefix(TEMPORARY_PREFIX);
+            drawn.is_some_and(|drawn| {
+                drawn.len() == 32 && drawn.bytes().all(|b| b.is_ascii_hexdigit())
+            })
+        };
         let old = |file: &&FileStatus| {
             !file.isdir && newest.saturating_sub(file.modification_time) > ABANDONED_AFTER_MS
         };

@@ -230,8 +230,29 @@ fn an_unwritten_temporary_file_is_no_object() {
     assert!(dir.path().join(".tmp-1-1").exists(), "a young one may be in use");
     let old = fs::File::options().write(true).open(dir.path().join(".tmp-1-1")).unwrap();
     old.set_modified(std::time::UNIX_EPOCH).unwrap();
-    FileObjects::open(dir.path()).unwrap();
+    assert_eq!(store.list(""), Ok(vec![]));
     assert!(!dir.path().join(".tmp-1-1").exists());
+}
+
+#[test]
+fn a_users_files_below_a_store_are_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let aged = |name: &str| {
+        let path = dir.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, "a user's").unwrap();
+        let file = fs::File::options().write(true).open(&path).unwrap();
+        file.set_modified(std::time::UNIX_EPOCH).unwrap();
+        path
+    };
+    let files = [".tmp-draft.txt", "sub/.tmp-draft.txt", "sub/.tmp-1-x", "sub/.tmp-7-7"].map(aged);
+    let store = Blocking::new(FileObjects::open(dir.path()).unwrap());
+    // A folder that nothing of the store is in, and whose like may have any number of files, is not even looked at.
+    assert_eq!(store.list("job/"), Ok(vec![]));
+    assert!(files.iter().all(|file| file.exists()));
+    assert_eq!(store.list("sub/"), Ok(vec![]));
+    assert!(files[..3].iter().all(|file| file.exists()), "not the store's names");
+    assert!(!files[3].exists());
 }
 
 #[test]

@@ -94,7 +94,10 @@ impl OutputFolder for HdfsFolder {
         Box::pin(async move {
             let client = folder.client()?;
             // Not the answer to the rename counts, but what is in the folder: an answer may be lost.
-            if folder.length(&client, &pending.hidden).await?.is_some() {
+            if let Some(found) = folder.length(&client, &pending.hidden).await? {
+                if found != pending.bytes {
+                    return Ok(Published::Damaged { found });
+                }
                 let (from, to) = (folder.path_of(&pending.hidden), folder.path_of(&pending.name));
                 client.rename(&from, &to, false).await.map_err(folder.failed(&pending.name))?;
             }

@@ -62,7 +62,11 @@ impl OutputFolder for LocalFolder {
         let folder = self.folder.clone();
         self.calls.run(move || {
             let (from, to) = (folder.join(&pending.hidden), folder.join(&pending.name));
-            match fs::rename(&from, &to) {
+            let written = fs::symlink_metadata(&from).map(|metadata| metadata.len());
+            if let Some(found) = written.as_ref().ok().filter(|found| **found != pending.bytes) {
+                return Ok(Published::Damaged { found: *found });
+            }
+            match written.and_then(|_| fs::rename(&from, &to)) {
                 Ok(()) => {}
                 Err(error) if error.kind() == ErrorKind::NotFound => {
                     let length = fs::metadata(&to).ok().map(|metadata| metadata.len());

@@ -79,8 +79,14 @@ pub struct PendingOutput {
 pub enum Published {
     /// The file is visible under its name, now or since an earlier call.
     Done,
-    /// Neither the pending file nor a finished one of its name and length is in the folder: the data is lost.
+    /// Neither the pending file nor a finished one of its name and length is in the folder: the data is lost, or an earlier call has
+    /// published it and a reader has taken it away since.
     Missing,
+    /// The pending file has another length than it was written with, and stays hidden: somebody has changed it.
+    Damaged {
+        /// The length of the pending file in bytes.
+        found: u64,
+    },
 }
 
 /// A file that is in progress or pending, as [`OutputFolder::unpublished`] found it.

@@ -43,6 +43,16 @@ async fn a_file_is_hidden_until_it_is_published_once_or_again() {
 }
 
 #[tokio::test]
+async fn a_pending_file_that_was_changed_is_not_published() {
+    let tmp = tempfile::tempdir().unwrap();
+    let folder = open(tmp.path().to_str().unwrap(), &S3Settings::default()).unwrap();
+    let file = pending(&*folder, "a", "x").await;
+    fs::write(tmp.path().join(".a.job-1.pending"), "x").unwrap();
+    assert_eq!(folder.publish(file).await, Ok(Published::Damaged { found: 1 }));
+    assert_eq!(names(tmp.path()), [".a.job-1.pending"]);
+}
+
+#[tokio::test]
 async fn the_files_of_an_owner_are_found_and_discarded() {
     let tmp = tempfile::tempdir().unwrap();
     let uri = format!("file://{}", tmp.path().display());

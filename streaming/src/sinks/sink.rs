@@ -229,6 +229,16 @@ pub struct CommitRequest<C> {
     pub checkpoint: u64,
     /// Number of times that this attempt of the task has tried to commit it before; 0 at first.
     pub retries: u32,
+    /// True if the committable is from the snapshot that the task was restored from: an earlier attempt, or the job that the savepoint
+    /// was taken of, may have committed it already, and a reader may have consumed the result.
+    pub restored: bool,
+}
+
+impl<C> CommitRequest<C> {
+    /// Returns true if the committable may be committed already, because it was tried before or was restored.
+    pub fn is_repeated(&self) -> bool {
+        self.restored || self.retries > 0
+    }
 }
 
 /// The reason why a commit was not done, and whether it is repeated.

@@ -65,8 +65,9 @@ impl PendingPart {
 }
 
 /// The global committer of a [`FileSink`](super::FileSink): gives the pending parts of a checkpoint their final names, 16 at a time. A
-/// part that is published already counts as done; a part that is neither hidden nor published fails the job, and other errors are
-/// retried.
+/// part that is published already counts as done. A part that is neither hidden nor published fails the job at its first commit; when
+/// the commit is repeated or restored it counts as done, with a warning, because a reader may have taken the published part away. A
+/// hidden part whose length has changed fails the job. Other errors are retried.
 #[derive(Debug)]
 pub struct PartCommitter {
     s3: S3Settings,
@@ -89,7 +90,7 @@ impl PartCommitter {
         Ok(folder)
     }
 
-    async fn publish(&self, part: PendingPart) -> Result<(), CommitError> {
+    async fn publish(&self, part: PendingPart, repeated: bool) -> Result<(), CommitError> {
         let PendingPart { folder: uri, subtask, host, name, hidden, tags, bytes } = part;
         let folder = self.folder(&uri).map_err(|error| CommitError::Failed(error.to_string()))?;
         let here = marks::host();
@@ -97,8 +98,18 @@ impl PartCommitter {
             "neither '{hidden}' nor '{name}', which subtask {subtask} has written on '{host}', is in the folder '{uri}' \
              on '{here}': the TaskManagers do not share the folder, or the file was deleted. {SHARE}"
         );
+        let damaged = format!(
+            "'{hidden}', which subtask {subtask} has written on '{host}' to the folder '{uri}',"
+        );
         match folder.publish(PendingOutput { name, hidden, parts: tags, bytes }).await {
             Ok(Published::Done) => Ok(()),
+            Ok(Published::Missing) if repeated => {
+                tracing::warn!("taken as committed, and consumed by a reader: {missing}");
+                Ok(())
+            }
+            Ok(Published::Damaged { found }) => Err(CommitError::Failed(format!(
+                "{damaged} has {found} bytes instead of {bytes}: it was changed after it was written, and is not published"
+            ))),
             Ok(Published::Missing) => Err(CommitError::Failed(missing)),
             Err(error) => Err(CommitError::Retry(error.to_string())),
         }
@@ -107,7 +118,8 @@ impl PartCommitter {
 
 impl GlobalCommitter<PendingPart> for PartCommitter {
     async fn commit(&self, request: CommitRequest<Vec<PendingPart>>) -> Result<(), CommitError> {
-        let parts = request.committable.into_iter().map(|part| self.publish(part));
+        let repeated = request.is_repeated();
+        let parts = request.committable.into_iter().map(|part| self.publish(part, repeated));
         let parts: Vec<_> = parts.collect();
         let results: Vec<_> = stream::iter(parts).buffer_unordered(AT_ONCE).collect().await;
         // A permanent failure comes first, whatever else would be repeated.

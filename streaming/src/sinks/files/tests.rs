@@ -138,6 +138,38 @@ fn a_crash_at_any_point_loses_and_repeats_nothing_at_any_parallelism() {
 }
 
 #[test]
+fn finished_parts_that_a_reader_has_taken_away_do_not_fail_a_repeated_commit() {
+    let tmp = tempfile::tempdir().unwrap();
+    let mut test = sink(tmp.path()).open().unwrap();
+    push(&mut test, 0, &["first"]);
+    let checkpoint = test.barrier(1, false).unwrap();
+    test.notify_complete(1).unwrap();
+    names(tmp.path(), false)
+        .iter()
+        .for_each(|name| fs::remove_file(tmp.path().join(name)).unwrap());
+    test.fail();
+    let mut restored = sink(tmp.path()).attempt(1).restore(checkpoint).open().unwrap();
+    push(&mut restored, 0, &["second"]);
+    restored.finish().unwrap();
+    assert_eq!(finished(tmp.path()), ["second"]);
+}
+
+#[test]
+fn a_part_that_was_changed_after_it_was_written_fails_the_job_and_stays_hidden() {
+    let tmp = tempfile::tempdir().unwrap();
+    let mut test = sink(tmp.path()).open().unwrap();
+    push(&mut test, 0, &["first"]);
+    test.barrier(1, false).unwrap();
+    let pending = tmp.path().join(&names(tmp.path(), true)[0]);
+    fs::File::options().write(true).open(pending).unwrap().set_len(3).unwrap();
+    let error = test.notify_complete(1).unwrap_err().to_string();
+    for part in ["can never be committed", "has 3 bytes instead of 6"] {
+        assert!(error.contains(part), "{error}");
+    }
+    assert_eq!(names(tmp.path(), false), [""; 0]);
+}
+
+#[test]
 fn what_is_in_progress_goes_with_its_attempt() {
     let tmp = tempfile::tempdir().unwrap();
     let mut test = sink(tmp.path()).open().unwrap();

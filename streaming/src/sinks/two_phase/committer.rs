@@ -74,11 +74,11 @@ impl<C: Record, K: Committer<C>> CommitGroup<C> for EachAlone<Arc<K>> {
     const ONLY_AT_END: bool = false;
     fn commit(&self, request: CommitRequest<Vec<C>>) -> BoxFuture<'static, Outcome<C>> {
         let committer = self.0.clone();
-        let CommitRequest { committable: committables, checkpoint, retries } = request;
+        let CommitRequest { committable: committables, checkpoint, retries, restored } = request;
         Box::pin(async move {
             let one = |committable: &C| {
                 let committable = committable.clone();
-                committer.commit(CommitRequest { committable, checkpoint, retries })
+                committer.commit(CommitRequest { committable, checkpoint, retries, restored })
             };
             let commits: Vec<_> = committables.iter().map(one).collect();
             let results: Vec<_> = stream::iter(commits).buffered(AT_ONCE).collect().await;
@@ -165,6 +165,7 @@ impl<C: Record, K: CommitGroup<C>> CommitterOperator<C, K> {
             committable: group.committables.clone(),
             checkpoint: group.checkpoint,
             retries: group.retries,
+            restored: group.restored,
         });
         let slot = Arc::new(Mutex::new(None));
         self.under_way = Some(slot.clone());

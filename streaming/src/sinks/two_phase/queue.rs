@@ -26,6 +26,8 @@ pub(super) struct Group<C> {
     pub(super) committables: Vec<C>,
     /// Number of times that committing it was tried in vain.
     pub(super) retries: u32,
+    /// True if committables of it were restored.
+    pub(super) restored: bool,
 }
 
 /// The committables that are not committed.
@@ -58,6 +60,7 @@ impl<C: Record> Queue<C> {
                     is_final,
                     committables: vec![committable],
                     retries: 0,
+                    restored: true,
                 }),
             }
         }
@@ -74,7 +77,7 @@ impl<C: Record> Queue<C> {
     pub(in crate::sinks) fn barrier(&mut self, checkpoint: u64, is_final: bool) {
         let committables = std::mem::take(&mut self.current);
         if is_final || !committables.is_empty() {
-            let group = Group { checkpoint, is_final, committables, retries: 0 };
+            let group = Group { checkpoint, is_final, committables, retries: 0, restored: false };
             self.pending.push_back(group);
         }
     }
@@ -113,6 +116,7 @@ impl<C: Record> Queue<C> {
         if self.only_at_end
             && let Some(mut last) = pending.pop_back()
         {
+            last.restored |= pending.iter().any(|group| group.restored);
             let earlier = pending.drain(..).flat_map(|group| group.committables);
             last.committables = earlier.chain(std::mem::take(&mut last.committables)).collect();
             last.is_final = true;

@@ -80,7 +80,7 @@ impl CommittingSinkWriter<u64> for NumberWriter {
 impl Committer<u64> for NumberCommitter {
     async fn commit(&self, request: CommitRequest<u64>) -> Result<(), CommitError> {
         let mut world = lock(&self.0);
-        let CommitRequest { committable, checkpoint, retries } = request;
+        let CommitRequest { committable, checkpoint, retries, .. } = request;
         world.log.push(format!("{committable} of {checkpoint} try {retries}"));
         world.results.pop_front().unwrap_or(Ok(()))
     }
