@@ -74,7 +74,7 @@ pub enum Incompatible {
     /// The operator has keyed state, and its number of key groups differs between the snapshot and the program.
     #[error(
         "the maximum parallelism of {operator} is {then} in it and {now} in the program, and keys can't be redistributed: set \
-         pipeline.max-parallelism to {then}"
+         pipeline.max-parallelism to {then}, which is also the most subtasks that the operator can have"
     )]
     MaxParallelism {
         /// The operator, with its uid if it has one.
