@@ -1,6 +1,6 @@
 //! Reports about the checkpoints of a job, as people see them: counts, the newest checkpoints, and how large and how slow they were.
 
-use crate::ids::JobVertexId;
+use crate::ids::{JobId, JobVertexId};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
@@ -110,7 +110,8 @@ pub struct CheckpointStats {
     pub state_bytes: u64,
     /// The reason for which the checkpoint has failed; `None` unless its status is FAILED.
     pub failure: Option<String>,
-    /// The URI of a complete savepoint's folder; `None` before, and for periodic checkpoints.
+    /// The URI of a complete savepoint's folder; `None` before, and for periodic checkpoints until
+    /// [`CheckpointReport::name_folders`] names theirs.
     pub external_path: Option<String>,
     /// True if the checkpoint was complete and has been deleted since, because newer ones replace it.
     pub discarded: bool,
@@ -245,6 +246,20 @@ pub struct CheckpointReport {
 }
 
 impl CheckpointReport {
+    /// Names the folder `DIRECTORY/JOB/chk-N` of each complete checkpoint of the job that is in a checkpoint directory, as
+    /// `flott run -s` takes it. Savepoints keep their own; without a checkpoint directory nothing changes.
+    pub fn name_folders(&mut self, job: JobId) {
+        let Some(directory) = &self.settings.directory else { return };
+        let latest = self.latest_completed.iter_mut();
+        for stats in self.history.iter_mut().chain(latest) {
+            if stats.status == CheckpointStatus::Completed && !stats.kind.is_savepoint() {
+                let folder =
+                    format!("{}/{job}/chk-{}", directory.trim_end_matches('/'), stats.checkpoint);
+                stats.external_path.get_or_insert(folder);
+            }
+        }
+    }
+
     /// Returns the statistics of the checkpoint with this number from the history or the latest of each kind; `None` if it
     /// never existed or was dropped from the bounded history.
     pub fn find(&self, checkpoint: u64) -> Option<&CheckpointStats> {

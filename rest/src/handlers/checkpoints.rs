@@ -24,7 +24,10 @@ pub(super) fn routes(config: &mut ServiceConfig) {
 
 async fn report_of(state: &State, job_id: JobId) -> Result<CheckpointReport, ApiError> {
     let request = RequestJobCheckpoints { job_id };
-    Ok(state.dispatcher()?.ask_within(request, state.settings.answer_within).await?)
+    let mut report: CheckpointReport =
+        state.dispatcher()?.ask_within(request, state.settings.answer_within).await?;
+    report.name_folders(job_id);
+    Ok(report)
 }
 
 async fn statistics(state: State, job: Path<String>) -> Answer {

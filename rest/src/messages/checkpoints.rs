@@ -136,8 +136,8 @@ pub struct CheckpointInfo {
     pub checkpoint_type: String,
     /// Parts of the checkpoint by vertex id; empty in the history and among the latest.
     pub tasks: BTreeMap<String, TaskCheckpointInfo>,
-    /// The URI of a complete savepoint's folder; `<checkpoint-not-externally-addressable>` for any other complete checkpoint;
-    /// absent otherwise.
+    /// The URI of the folder of a complete savepoint, or of a complete checkpoint in the checkpoint directory, which exists as long as the
+    /// checkpoint is kept; `<checkpoint-not-externally-addressable>` for one that the JobManager keeps; absent otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external_path: Option<String>,
     /// True if a complete checkpoint was deleted, because newer ones replace it; absent if it is not complete.

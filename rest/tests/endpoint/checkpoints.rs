@@ -43,6 +43,7 @@ pub(super) fn report() -> CheckpointReport {
         settings: CheckpointSettings {
             timeout_ms: 600_000,
             kept_if_failed: true,
+            directory: Some("/c/".to_owned()),
             ..CheckpointSettings::default()
         },
         counts: CheckpointCounts { restored: 0, in_progress: 1, completed: 1, failed: 1 },
@@ -65,6 +66,12 @@ async fn checkpoints_are_shown_with_flinks_fields() {
     let listed: Vec<_> = all.history.iter().map(|c| (c.id, c.class_name.as_str())).collect();
     assert_eq!(listed, [(3, "in_progress"), (2, "failed"), (1, "completed")]);
     assert!(all.history.iter().all(|c| c.tasks.is_empty()));
+    let complete = all.latest.completed.unwrap();
+    assert_eq!(
+        complete.external_path,
+        Some(format!("/c/{job}/chk-1")),
+        "as `flott run -s` takes it"
+    );
     let failed = all.latest.failed.unwrap();
     assert_eq!(failed.failure_message.as_deref(), Some("the disk is full"));
     assert_eq!((failed.failure_timestamp, failed.discarded), (Some(1_250), None));
