@@ -12,6 +12,7 @@ use super::launch::{self, ClusterKind, GRAPH_FILE, OPTIONS_FILE, Submission};
 use super::session_files::TokenFile;
 use super::staging::{Staging, Upload, ship_uploads};
 use super::states::sentence;
+use super::tls_files::tls_files;
 use crate::cli::output::{Printer, duration};
 use crate::targets::ClusterSpecification;
 use conf::high_availability::{self as ha, HaType};
@@ -221,12 +222,12 @@ impl Deployment<'_> {
     /// Uploads everything that containers get. Small files are written while large ones are hashed or sent: each is a
     /// chain of questions to HDFS, which mostly waits.
     async fn stage(&self, request: &Request) -> Result<Vec<LaunchFile>, YarnFailure> {
-        let uploads = uploads(self.options, request)?;
+        let Staged { uploads, more } = to_stage(self.options, request)?;
         let since = Instant::now();
         self.staged.set(true);
         self.staging.make().await.inspect_err(|_| self.staged.set(false))?;
         let application = self.id.to_string();
-        let staged = launch::staged_options(self.options, &application, request.more.clone());
+        let staged = launch::staged_options(self.options, &application, more);
         let pairs = staged.iter().map(|(key, value)| (key.as_str(), value.as_str()));
         let options = conf::to_yaml(pairs).into_bytes();
         let site = self.cluster.conf.to_xml(true).map_err(YarnError::from)?.into_bytes();
@@ -457,8 +458,16 @@ fn mib(bytes: i64) -> String {
     format!("{mib:.1} MiB")
 }
 
-/// Returns the local files that go into staging.
-fn uploads(options: &Options, request: &Request) -> Result<Vec<Upload>, YarnFailure> {
+/// The content of a staging directory that comes from this client.
+struct Staged {
+    /// The local files.
+    uploads: Vec<Upload>,
+    /// Options over the client's.
+    more: BTreeMap<String, String>,
+}
+
+/// Returns the local files that go into staging, and the options with them.
+fn to_stage(options: &Options, request: &Request) -> Result<Staged, YarnFailure> {
     let mut uploads = Vec::new();
     if request.kind.ships_flott() {
         let own = std::env::current_exe()
@@ -469,7 +478,10 @@ fn uploads(options: &Options, request: &Request) -> Result<Vec<Upload>, YarnFail
         uploads.push(Upload::new(PROGRAM_FILE, program)?);
     }
     uploads.extend(ship_uploads(options)?);
-    Ok(uploads)
+    let tls = tls_files(options, &uploads)?;
+    uploads.extend(tls.uploads);
+    let more = request.more.clone().into_iter().chain(tls.options).collect();
+    Ok(Staged { uploads, more })
 }
 
 /// Returns the options that name an application's program arguments and job, for the staged file.
