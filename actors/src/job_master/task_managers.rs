@@ -53,7 +53,6 @@ impl JobMaster {
         tracing::info!(
             job = %self.job_id(), task_manager = %request.resource_id, ?registration, "TaskManager registered"
         );
-        self.publish_holdings(&request.resource_id);
         self.turn(ctx);
         Ok(TaskManagerAccepted {
             resource_id: self.deps.services.resource_id.clone(),
@@ -100,15 +99,6 @@ impl JobMaster {
         self.task_managers.get(resource).filter(|link| link.instance_id == instance)
     }
 
-    /// Updates the payload that heartbeats carry to a TaskExecutor: what the job believes to hold
-    /// there.
-    pub(super) fn publish_holdings(&self, resource: &ResourceId) {
-        if let Some(link) = self.task_managers.get(resource) {
-            let (allocations, attempts) = self.core.holdings(resource);
-            link.watch.publish(BeatPayload::Deployed { allocations, attempts });
-        }
-    }
-
     /// Removes a connection that is lost; the tasks that ran there have failed.
     pub(super) fn lose_task_manager(
         &mut self,
@@ -149,7 +139,7 @@ impl JobMaster {
     pub(super) fn disconnect_task_managers(&mut self, cause: &FailureCause, free: bool) {
         for (resource, link) in std::mem::take(&mut self.task_managers) {
             if free {
-                for allocation_id in self.core.holdings(&resource).0 {
+                for allocation_id in self.core.slots_on(&resource) {
                     // A hint that may be lost: a slot without a JobMaster is freed after `taskmanager.slot.timeout`.
                     link.gateway.tell(FreeSlot { allocation_id, cause: cause.message.clone() });
                 }
