@@ -27,7 +27,7 @@ use crate::slot_pool::SlotPool;
 use model::job::{FailureRecord, JobDetails};
 use model::{
     AllocationId, CheckpointBarrier, CheckpointMetadata, ExecutionAttemptId, ExecutionState,
-    FailureCause, JobGraph, JobStatus, OperatorId, ResourceId, ResourceRequirement, StateHandle,
+    FailureCause, JobGraph, JobStatus, OperatorId, ResourceRequirement, StateHandle,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;

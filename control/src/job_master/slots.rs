@@ -7,7 +7,7 @@ use crate::restart::NO_RESOURCE;
 use crate::scheduler::{RegionIndex, SharedSlot};
 use crate::slot_pool::Registration;
 use model::job::SlotOffer;
-use model::{AllocationId, ExecutionAttemptId, FailureCause, InstanceId, JobStatus, ResourceId};
+use model::{AllocationId, FailureCause, InstanceId, JobStatus, ResourceId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use thiserror::Error;

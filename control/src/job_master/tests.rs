@@ -9,8 +9,8 @@ use crate::slot_pool::Registration;
 use crate::testing::{coordinate, edge, graph, vertex};
 use model::job::{SlotOffer, TaskIo, TaskStateUpdate};
 use model::{
-    AllocationId, ExecutionState, InstanceId, JobVertexId, ResourceProfile, ResourceRequirement,
-    ShipStrategy,
+    AllocationId, ExecutionState, InstanceId, JobVertexId, ResourceId, ResourceProfile,
+    ResourceRequirement, ShipStrategy,
 };
 use proptest::prelude::*;
 
