@@ -18,7 +18,7 @@ pub(super) struct TaskManagerLink {
     pub(super) instance_id: InstanceId,
     pub(super) gateway: Remote<TaskExecutorGateway>,
     pub(super) party: Party,
-    pub(super) watch: PeerWatch,
+    _watch: PeerWatch,
     /// The host (by data address) that was sent the graph.
     pub(super) graph_at: Option<Arc<str>>,
 }
@@ -78,7 +78,7 @@ impl JobMaster {
             instance_id: request.instance_id,
             gateway: self.task_executor(&request.address, request.session),
             party,
-            watch,
+            _watch: watch,
             graph_at: None,
         }
     }
