@@ -220,7 +220,8 @@ impl Places {
     }
 
     /// Grants and refuses requests at `now` (monotonic), and names the hosts that have to end to make room or because they were
-    /// idle for too long. A request that is neither granted nor refused waits. To be called after every change and at [`Places::next_deadline`].
+    /// idle for too long. A request that is neither granted nor refused waits. To be called after every change and at
+    /// [`Places::next_deadline`].
     pub fn decide(&mut self, now: Duration) -> Vec<Command> {
         self.decided = now;
         let mut commands = Vec::new();

@@ -222,7 +222,7 @@ impl Deployment<'_> {
     /// Uploads everything that containers get. Small files are written while large ones are hashed or sent: each is a
     /// chain of questions to HDFS, which mostly waits.
     async fn stage(&self, request: &Request) -> Result<Vec<LaunchFile>, YarnFailure> {
-        let Staged { uploads, more } = to_stage(self.options, request)?;
+        let (uploads, more) = to_stage(self.options, request)?;
         let since = Instant::now();
         self.staged.set(true);
         self.staging.make().await.inspect_err(|_| self.staged.set(false))?;
@@ -265,8 +265,9 @@ impl Deployment<'_> {
         let mut uploaded = Uploaded::default();
         for upload in uploads {
             let progress = |bytes| bar.inc(bytes);
-            // Ship files may be for this user alone.
-            if dirs.is_empty() || !is_shared(upload) {
+            // Only these two may be kept for all applications: ship files may be for this user alone.
+            let shared = [FLOTT_FILE, PROGRAM_FILE].contains(&upload.name.as_str());
+            if dirs.is_empty() || !shared {
                 uploaded.files.push(self.staging.upload(upload, progress).await?);
                 continue;
             }
@@ -447,27 +448,17 @@ pub(super) async fn kill(cluster: &Cluster, id: ApplicationId) -> Result<(), Str
     }
 }
 
-/// Returns true if the file may be kept for all applications.
-fn is_shared(upload: &Upload) -> bool {
-    upload.name == FLOTT_FILE || upload.name == PROGRAM_FILE
-}
-
 fn mib(bytes: i64) -> String {
     #[expect(clippy::cast_precision_loss, reason = "for people")]
     let mib = bytes as f64 / f64::from(1 << 20);
     format!("{mib:.1} MiB")
 }
 
-/// The content of a staging directory that comes from this client.
-struct Staged {
-    /// The local files.
-    uploads: Vec<Upload>,
-    /// Options over the client's.
-    more: BTreeMap<String, String>,
-}
-
-/// Returns the local files that go into staging, and the options with them.
-fn to_stage(options: &Options, request: &Request) -> Result<Staged, YarnFailure> {
+/// Returns the local files that go into staging, and the options over the client's.
+fn to_stage(
+    options: &Options,
+    request: &Request,
+) -> Result<(Vec<Upload>, BTreeMap<String, String>), YarnFailure> {
     let mut uploads = Vec::new();
     if request.kind.ships_flott() {
         let own = std::env::current_exe()
@@ -480,8 +471,7 @@ fn to_stage(options: &Options, request: &Request) -> Result<Staged, YarnFailure>
     uploads.extend(ship_uploads(options)?);
     let tls = tls_files(options, &uploads)?;
     uploads.extend(tls.uploads);
-    let more = request.more.clone().into_iter().chain(tls.options).collect();
-    Ok(Staged { uploads, more })
+    Ok((uploads, request.more.clone().into_iter().chain(tls.options).collect()))
 }
 
 /// Returns the options that name an application's program arguments and job, for the staged file.
