@@ -27,8 +27,8 @@ pub(crate) async fn open_store(
     s3: S3Settings,
 ) -> Result<Arc<dyn ObjectStore>, StoreError> {
     let place = uri.clone();
-    let opened = storage::disk::blocking(move || objects::open(&uri, &platform, &s3)).await;
-    opened.map_err(|why| StoreError::Io { path: place, why })?
+    let opened = platform::blocking(move || objects::open(&uri, &platform, &s3)).await;
+    opened.map_err(|why| StoreError::Io { path: place, why: why.to_string() })?
 }
 
 /// Makes a call again, after pauses that double from `pauses.0` to `pauses.1`, until it succeeds or fails with an error for which

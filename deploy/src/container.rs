@@ -1,10 +1,12 @@
 //! The memory limit of the container (control group) that this process runs in, from `/proc` and the mounted control
-//! groups of version 1 and 2. What can't be read is no limit; nothing here may fail a start.
+//! groups of version 1 and 2. What can't be read is no limit, and is logged as a warning; nothing here may fail a start.
 
 use conf::{Opt, Options, jobmanager, memory, taskmanager_memory};
 use model::MemorySize;
 use std::collections::BTreeSet;
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 /// From this number of bytes on a limit stands for none: version 1 writes `i64::MAX`, rounded to pages.
 const NO_LIMIT: u64 = 1 << 60;
@@ -57,22 +59,69 @@ fn chosen(
 fn limit() -> Option<Limit> {
     let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
-    let mut smallest: Option<(u64, PathBuf)> = None;
     let places = folders(&groups, &mounts);
-    for (folder, file) in places.iter().flat_map(|place| place.upwards()) {
-        let read = std::fs::read_to_string(folder.join(file)).ok();
-        if let Some(bytes) = read.and_then(|text| amount(&text))
-            && smallest.as_ref().is_none_or(|(known, _)| bytes < *known)
-        {
-            smallest = Some((bytes, folder));
-        }
-    }
+    let (smallest, unclear) = smallest(&places, |file| std::fs::read_to_string(file));
+    unclear.iter().for_each(warn_once);
     let (bytes, folder) = smallest?;
     // A limit of a control group further up holds for others too.
     let own = places.iter().any(|place| place.own == folder);
     let shared = !own || has_strangers(&folder);
     tracing::debug!(bytes, folder = %folder.display(), shared, "the container's memory limit");
     Some(Limit { bytes, shared })
+}
+
+/// A file that should say something about the container and does not.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Unclear {
+    file: PathBuf,
+    /// The content of the file, or the reason why it can't be read.
+    says: String,
+}
+
+/// Logs a file that is not understood, the first time that it says this.
+fn warn_once(unclear: &Unclear) {
+    static WARNED: Mutex<BTreeSet<Unclear>> = Mutex::new(BTreeSet::new());
+    let mut warned = WARNED.lock().unwrap_or_else(PoisonError::into_inner);
+    if warned.insert(unclear.clone()) {
+        let Unclear { file, says } = unclear;
+        tracing::warn!(
+            file = %file.display(), says = %says.escape_debug(),
+            "the memory limit of the container is not understood here, and nothing follows from it; set \
+             taskmanager.memory.process.size and jobmanager.memory.process.size to what the container may use"
+        );
+    }
+}
+
+/// Returns the smallest limit with the folder of its control group, and the files that say neither a limit nor that there is
+/// none. A file that is absent says that there is none: the controller is not in use there.
+fn smallest(
+    places: &[Place],
+    read: impl Fn(&Path) -> io::Result<String>,
+) -> (Option<(u64, PathBuf)>, Vec<Unclear>) {
+    let (mut smallest, mut unclear) = (None::<(u64, PathBuf)>, Vec::new());
+    for (folder, file) in places.iter().flat_map(Place::upwards) {
+        let file = folder.join(file);
+        let says = match read(&file) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => {
+                unclear.push(Unclear { file, says: error.to_string() });
+                continue;
+            }
+        };
+        match amount(&says) {
+            Amount::Bytes(bytes) => {
+                if smallest.as_ref().is_none_or(|(known, _)| bytes < *known) {
+                    smallest = Some((bytes, folder));
+                }
+            }
+            Amount::NoLimit => {}
+            Amount::Unclear => {
+                unclear.push(Unclear { file, says: says.trim().to_owned() });
+            }
+        }
+    }
+    (smallest, unclear)
 }
 
 /// The control group of this process in one mounted hierarchy.
@@ -140,14 +189,38 @@ fn unescaped(path: &str) -> String {
         .fold(path.to_owned(), |path, (escape, plain)| path.replace(escape, plain))
 }
 
-/// Returns the number of a limit's file; `None` if it stands for no limit, or is no number.
-fn amount(text: &str) -> Option<u64> {
-    text.trim().parse().ok().filter(|bytes| *bytes < NO_LIMIT)
+/// The content of a limit's file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Amount {
+    /// A limit, in bytes.
+    Bytes(u64),
+    NoLimit,
+    /// Neither a number nor a word for no limit.
+    Unclear,
+}
+
+/// Reads the content of a limit's file.
+fn amount(text: &str) -> Amount {
+    let text = text.trim();
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    match text.parse() {
+        Ok(bytes) if is_number && bytes < NO_LIMIT => Amount::Bytes(bytes),
+        // A number of too many digits is also beyond every memory.
+        _ if is_number || ["max", "-1"].contains(&text) => Amount::NoLimit,
+        _ => Amount::Unclear,
+    }
 }
 
 /// Returns whether a control group has processes other than this one and its ancestors.
 fn has_strangers(folder: &Path) -> bool {
-    let Ok(processes) = std::fs::read_to_string(folder.join("cgroup.procs")) else { return true };
+    let file = folder.join("cgroup.procs");
+    let processes = match std::fs::read_to_string(&file) {
+        Ok(processes) => processes,
+        Err(error) => {
+            warn_once(&Unclear { file, says: error.to_string() });
+            return true;
+        }
+    };
     let mut family = BTreeSet::new();
     let mut process = std::process::id();
     while process > 0 && family.insert(process) {
@@ -241,10 +314,30 @@ mod tests {
 
     #[test]
     fn what_stands_for_no_limit_is_none() {
-        assert_eq!(amount("536870912\n"), Some(512 << 20));
-        for none in ["max\n", "9223372036854771712\n", "", "-1", "18446744073709551616"] {
-            assert_eq!(amount(none), None, "{none:?}");
+        assert_eq!(amount("536870912\n"), Amount::Bytes(512 << 20));
+        for none in ["max\n", "9223372036854771712\n", "-1", "18446744073709551616"] {
+            assert_eq!(amount(none), Amount::NoLimit, "{none:?}");
         }
+        for unclear in ["", "\n", "512M", "-2", "536870912 max", "+5"] {
+            assert_eq!(amount(unclear), Amount::Unclear, "{unclear:?}");
+        }
+    }
+
+    #[test]
+    fn a_limit_that_is_not_understood_is_named_with_its_file_and_what_it_says() {
+        let places = [place("/cg", "/cg/a/b", "memory.max")];
+        let read = |file: &Path| match file.to_str().unwrap() {
+            "/cg/a/b/memory.max" => Ok("512M\n".to_owned()),
+            "/cg/a/memory.max" => Err(io::Error::from(io::ErrorKind::PermissionDenied)),
+            _ => Err(io::Error::from(io::ErrorKind::NotFound)),
+        };
+        let (found, unclear) = smallest(&places, read);
+        let named = |file: &str, says: &str| Unclear { file: file.into(), says: says.to_owned() };
+        let expected =
+            [named("/cg/a/b/memory.max", "512M"), named("/cg/a/memory.max", "permission denied")];
+        assert_eq!((found, unclear), (None, expected.to_vec()));
+        let (found, unclear) = smallest(&places, |_| Ok("4096".to_owned()));
+        assert_eq!((found, unclear), (Some((4096, "/cg/a/b".into())), vec![]));
     }
 
     #[test]

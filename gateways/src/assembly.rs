@@ -293,9 +293,9 @@ impl Filed {
         };
         let to = ask.to(self.id);
         let (here, connection) = (Arc::clone(&service), Arc::clone(&self.connection));
-        let decoded = spool::blocking(move || {
+        let decoded = platform::blocking(move || {
             let from = Origin { service: &here, connection: &connection };
-            Ok(from.prepare_from(&to, &ask.endpoint, &file))
+            from.prepare_from(&to, &ask.endpoint, &file)
         });
         if let Some(call) = decoded.await? {
             Origin { service: &service, connection: &self.connection }.start(call);

@@ -94,19 +94,17 @@ impl Connection {
         options: &RpcOptions,
         idle: Arc<tokio::sync::Notify>,
     ) -> Self {
+        // Beside the bodies that the process keeps in memory, as many bytes may be on their way.
+        let bodies_max = options.body_memory.saturating_mul(2);
         Self {
             number,
             peer,
-            outbound: Outbound::new(
-                write,
-                options.outbound_max,
-                options.body_memory.saturating_mul(2),
-            ),
+            outbound: Outbound::new(write, options.outbound_max, bodies_max),
             pending: Pending::default(),
             served: Served::default(),
             limits: Limits {
                 pending_max: options.pending_max,
-                queued_max: options.body_memory.saturating_mul(2),
+                queued_max: bodies_max,
                 answer_grace: options.answer_grace,
             },
             created: Instant::now(),

@@ -8,8 +8,7 @@
 use crate::job_master::TaskStateUpdate;
 use crate::{Never, gateway};
 use model::{
-    AllocationId, ExecutionAttemptId, InstanceId, JobId, LeaderSession, ProcessSession, ResourceId,
-    SlotReport,
+    AllocationId, InstanceId, JobId, LeaderSession, ProcessSession, ResourceId, SlotReport,
 };
 use serde::{Deserialize, Serialize};
 
@@ -112,12 +111,5 @@ pub enum BeatPayload {
         allocations: Vec<AllocationId>,
         /// Attempts with state and counts.
         tasks: Vec<TaskStateUpdate>,
-    },
-    /// JobMaster → TaskExecutor: the attempts and slots that the JobMaster believes to be there.
-    Deployed {
-        /// Allocations it holds on that TaskExecutor.
-        allocations: Vec<AllocationId>,
-        /// Attempts that the JobMaster has deployed there.
-        attempts: Vec<ExecutionAttemptId>,
     },
 }

@@ -101,9 +101,10 @@ pub struct Reconnect {
     pub job_id: JobId,
 }
 
-/// Starts a child (JobManager side) that builds the graph, and is answered with the graph. Waits at most 30 s for a
-/// place among the hosts and 120 s for the build. With `keep` the child stays for the job's coordinators, in case the
-/// job gets its slots at once; it is ended when another build needs its place, or after 10 s.
+/// Starts a child (JobManager side) that builds the graph, and is answered with the graph. Waits for a
+/// place among the hosts for at most four fifths of the caller's time, and at most 120 s for the build; refused with
+/// [`BuildError::NoRoom`] if no place is free in time, or at once if 256 builds wait. With `keep` the child stays for the
+/// job's coordinators, in case the job gets its slots at once; it is ended when another build needs its place, or after 10 s.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BuildInHost {
     /// The program and its inputs: arguments, environment and once-computed values.

@@ -12,7 +12,6 @@ use crate::{
     rpc::Inner,
     scratch,
     serve::{Outcome, ReplyTo, ServeSlot, Serving, ask_local},
-    spool,
     trace::TraceContext,
     witness::FabricFact,
 };
@@ -158,7 +157,7 @@ impl Shared {
         if outcome.file.is_none() {
             return outcome.open::<C>();
         }
-        match Box::pin(spool::blocking(move || Ok(outcome.open::<C>()))).await {
+        match Box::pin(platform::blocking(move || outcome.open::<C>())).await {
             Ok(opened) => opened,
             Err(error) => Err(CallError::Fabric(FabricError::Malformed {
                 what: format!("{REPLY}{}", C::NAME),

@@ -3,19 +3,18 @@
 //!
 //! Must never block the thread that reads: files are written and read on the runtime's blocking threads.
 
-use futures::FutureExt;
+use platform::blocking;
 use std::{
     fs::{DirBuilder, File, OpenOptions},
     io::{self, Seek, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
-    panic::AssertUnwindSafe,
     path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
 };
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 /// Bytes of one body that may wait for the disk. While more wait, its connection is not read, so that a peer sends no
 /// faster than the disk writes.
@@ -106,11 +105,11 @@ impl Writer {
         total: u64,
         written: impl Fn(),
     ) -> io::Result<Option<File>> {
-        let mut file = blocking(move || nameless(&folder, &name)).await?;
+        let mut file = blocking(move || nameless(&folder, &name)).await??;
         let mut bytes = 0;
         while let Some(part) = self.parts.recv().await {
             let length = part.len();
-            file = blocking(move || file.write_all(&part).map(|()| file)).await?;
+            file = blocking(move || file.write_all(&part).map(|()| file)).await??;
             bytes += u64::try_from(length).unwrap_or(u64::MAX);
             self.waiting.fetch_sub(length, Ordering::AcqRel);
             written();
@@ -132,23 +131,6 @@ fn nameless(folder: &Path, name: &str) -> io::Result<File> {
         OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
     std::fs::remove_file(path)?;
     Ok(file)
-}
-
-/// Runs `work` on a blocking thread. Fails if the system gives this process no thread.
-pub(crate) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> io::Result<T> {
-    let (done, value) = oneshot::channel();
-    // The asker may have gone; its value then goes too.
-    started(Box::new(move || _ = done.send(work()))).await?;
-    value.await.map_err(io::Error::other)?
-}
-
-/// The part that is the same for all types, so that it is compiled once.
-async fn started(work: Box<dyn FnOnce() + Send>) -> io::Result<()> {
-    let work = async { tokio::task::spawn_blocking(work).await.map_err(io::Error::other) };
-    let done = AssertUnwindSafe(work).catch_unwind().await;
-    done.unwrap_or_else(|_| Err(io::Error::other("the system gives this process no thread")))
 }
 
 #[cfg(test)]

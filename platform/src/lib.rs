@@ -2,6 +2,7 @@
 //! streams. It must never know actors or gateways, and never decide anything.
 
 pub mod auth;
+pub mod blocking;
 mod entropy;
 pub mod handshake;
 pub mod inproc;
@@ -16,6 +17,7 @@ pub mod tls;
 pub mod turmoil_net;
 pub mod watch;
 
+pub use blocking::{NotDone, blocking};
 pub use handshake::{Credentials, HandshakeError, Identity, Introduction, Secret};
 pub use lanes::{Lane, LaneEnded, LaneHandle, after_this_turn};
 pub use net::{BoxListener, BoxStream, Listener, Network};

@@ -4,6 +4,7 @@
 
 use crate::objects::StoreError;
 use futures::future::BoxFuture;
+use platform::blocking;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::{path::Path, sync::Arc};
 use tokio::{runtime::Handle, sync::Semaphore};
@@ -11,21 +12,6 @@ use tokio::{runtime::Handle, sync::Semaphore};
 /// Maximum number of calls of one store that occupy a blocking thread at a time. Eight calls keep a disk's queue busy;
 /// if the directory hangs, no more than eight threads hang with it.
 const CALLS_MAX: usize = 8;
-
-/// Runs `work` on one of tokio's blocking threads and waits for its value. Dropping the future does not end work that has
-/// begun.
-///
-/// # Errors
-/// Returns as text why `work` did not run or did not end: the system gives no thread (tokio panics then), or `work` panicked.
-pub async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, String> {
-    let queued = catch_unwind(AssertUnwindSafe(|| tokio::task::spawn_blocking(work)));
-    match queued {
-        Ok(done) => done.await.map_err(|error| error.to_string()),
-        Err(_) => Err("the system gives this process no thread for it (ulimit -u)".to_owned()),
-    }
-}
 
 /// Runs `work` on one of tokio's blocking threads without waiting for it; on this thread if it has no runtime.
 pub(crate) fn in_background(work: impl FnOnce() + Send + 'static) {
@@ -72,7 +58,7 @@ impl DiskCalls {
                 drop(place);
                 done
             });
-            done.await.unwrap_or_else(|why| Err(failed(why)))
+            done.await.unwrap_or_else(|why| Err(failed(why.to_string())))
         })
     }
 }

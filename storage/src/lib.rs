@@ -3,7 +3,7 @@
 
 pub mod blobs;
 pub mod checkpoints;
-pub mod disk;
+mod disk;
 pub mod files;
 pub mod ha;
 pub mod jobs;

@@ -199,8 +199,9 @@ impl StateReader {
         }
         let (place, platform, s3) = (uri.to_owned(), self.platform.clone(), self.s3.clone());
         let open = move || objects::open_existing(&place, &platform, &s3);
-        let objects = crate::disk::blocking(open).await;
-        let objects = objects.map_err(|why| StoreError::Io { path: uri.to_owned(), why })??;
+        let objects = platform::blocking(open).await;
+        let objects = objects
+            .map_err(|why| StoreError::Io { path: uri.to_owned(), why: why.to_string() })??;
         opened().insert(uri.to_owned(), objects.clone());
         Ok(objects)
     }

@@ -18,6 +18,7 @@ use common::{
 };
 use gateways::TraceContext;
 use platform::testing::Authority;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -685,4 +686,62 @@ fn one_submission_is_one_trace_in_the_logs_of_jobmanager_and_taskmanager() {
         assert!(trace != 0 && trace != named.trace);
         assert_eq!(others, [trace; 2]);
     }
+}
+
+/// Number of jobs with log files of program hosts, by the log file of the process that they are beside.
+fn jobs_with_logs(folder: &Path) -> BTreeMap<String, usize> {
+    let mut jobs: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+        let name = entry.file_name().into_string().unwrap();
+        if let Some((process, rest)) = name.split_once("-host-") {
+            let job = rest.split('.').next().unwrap_or_default();
+            jobs.entry(process.to_owned()).or_default().insert(job.to_owned());
+        }
+    }
+    jobs.into_iter().map(|(process, jobs)| (process, jobs.len())).collect()
+}
+
+/// Of 60 short jobs at most 8 run at once; the logs of 3 that have ended are kept.
+#[test]
+fn a_burst_of_short_jobs_leaves_the_logs_of_a_few() {
+    const KEPT: usize = 3;
+    const AT_ONCE: usize = 8;
+    let folder = tempfile::tempdir().unwrap();
+    let logs = folder.path().join("log");
+    let cluster = Cluster::start(
+        &[
+            ("log.dir", logs.to_str().unwrap()),
+            ("log.jobs.max", &KEPT.to_string()),
+            ("taskmanager.numberOfTaskSlots", &AT_ONCE.to_string()),
+            ("taskmanager.memory.process.size", "3g"),
+            ("jobmanager.program-hosts.max", &AT_ONCE.to_string()),
+        ],
+        1,
+    );
+    let client = cluster.client();
+    let jobs = cluster.block_on(async {
+        let jar = client.upload(&bin("sequence_sum"), |_| ()).await.unwrap();
+        let request = request(&["--count", "100", "--keys", "7"], 1);
+        let run = (0..60).map(|_| client.run(jar.jar_id(), &request));
+        futures::future::join_all(run).await
+    });
+    let jobs: Vec<String> = jobs.into_iter().map(|job| job.unwrap().jobid).collect();
+    let mut most = BTreeMap::new();
+    eventually(10 * SOON, "all jobs have finished", || {
+        for (process, jobs) in jobs_with_logs(&logs) {
+            assert!(jobs <= KEPT + AT_ONCE, "{process} keeps the logs of {jobs} jobs");
+            let most = most.entry(process).or_insert(jobs);
+            *most = jobs.max(*most);
+        }
+        let list = cluster.block_on(client.jobs_overview()).ok()?;
+        let finished = list.jobs.iter().filter(|job| job.state == "FINISHED");
+        (finished.count() == jobs.len()).then_some(())
+    });
+    assert!(most.len() == 2 && most.values().all(|most| *most > KEPT), "a burst: {most:?}");
+    eventually(SOON, "the logs of a few are kept", || {
+        let kept = jobs_with_logs(&logs);
+        // The last hosts of the JobManager still serve the results of their jobs.
+        let max = |process: &str| if process.contains("jobmanager") { AT_ONCE } else { KEPT };
+        kept.iter().all(|(process, jobs)| *jobs <= max(process)).then_some(())
+    });
 }

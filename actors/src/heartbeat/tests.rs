@@ -38,9 +38,6 @@ fn worker(process: &TestProcess) -> Party {
 fn job(allocation: u128) -> BeatPayload {
     BeatPayload::Job { allocations: vec![AllocationId(allocation)], tasks: vec![] }
 }
-fn deployed() -> BeatPayload {
-    BeatPayload::Deployed { allocations: vec![AllocationId(7)], attempts: vec![] }
-}
 
 /// A marker of an actor that takes turns.
 fn lively(process: &TestProcess) -> TurnMarker {
@@ -73,14 +70,14 @@ async fn beats_carry_the_newest_payload_both_ways_and_changes_are_reported() {
     let watch = heartbeat.watch(master(), target(&process), &marker, to_master);
     let node = process.services.rpc.node().clone();
     let expect = heartbeat.expect(worker(&process), master(), node, &marker, to_worker);
-    watch.publish(deployed());
+    watch.publish(job(7));
     expect.publish(job(1));
     expect.publish(job(2));
     seconds(2).await;
     let party = worker(&process);
     let report = HeartbeatReport::Payload { party: party.clone(), payload: job(2) };
     assert_eq!(at_master.try_recv(), Ok(report));
-    let report = HeartbeatReport::Payload { party: master(), payload: deployed() };
+    let report = HeartbeatReport::Payload { party: master(), payload: job(7) };
     assert_eq!(at_worker.try_recv(), Ok(report));
     expect.publish(job(3));
     seconds(2).await;
@@ -106,7 +103,7 @@ async fn a_side_that_is_made_anew_hears_what_the_other_has_not_published_again()
     let make_expect = |to| heartbeat.expect(worker(&process), master(), node.clone(), &marker, to);
     let ((to_master, _at_master), (to_worker, _at_worker)) = (owner(), owner());
     let (watch, expect) = (make_watch(to_master), make_expect(to_worker));
-    watch.publish(deployed());
+    watch.publish(job(7));
     expect.publish(job(1));
     seconds(3).await;
     // The pair is replaced within one turn, so that the other side does not notice.
@@ -114,7 +111,7 @@ async fn a_side_that_is_made_anew_hears_what_the_other_has_not_published_again()
     drop(expect);
     let expect = make_expect(to_worker);
     seconds(3).await;
-    let report = HeartbeatReport::Payload { party: master(), payload: deployed() };
+    let report = HeartbeatReport::Payload { party: master(), payload: job(7) };
     assert_eq!(at_worker.try_recv(), Ok(report));
     expect.publish(job(1));
     seconds(3).await;

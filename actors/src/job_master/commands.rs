@@ -91,7 +91,6 @@ impl JobMaster {
             Command::DeleteOrphans { below, keep } => self.delete_orphans(below, keep),
             Command::PublishResults { round } => self.publish_results(round, ctx),
             Command::AbandonResults => self.abandon_results(),
-            Command::HoldingsChanged(resource) => self.publish_holdings(&resource),
             Command::StatusChanged(status) => self.log_status(status),
             Command::Ended(status) => self.end(status, ctx),
         }

@@ -18,7 +18,7 @@ pub(super) struct TaskManagerLink {
     pub(super) instance_id: InstanceId,
     pub(super) gateway: Remote<TaskExecutorGateway>,
     pub(super) party: Party,
-    pub(super) watch: PeerWatch,
+    _watch: PeerWatch,
     /// The host (by data address) that was sent the graph.
     pub(super) graph_at: Option<Arc<str>>,
 }
@@ -53,7 +53,6 @@ impl JobMaster {
         tracing::info!(
             job = %self.job_id(), task_manager = %request.resource_id, ?registration, "TaskManager registered"
         );
-        self.publish_holdings(&request.resource_id);
         self.turn(ctx);
         Ok(TaskManagerAccepted {
             resource_id: self.deps.services.resource_id.clone(),
@@ -79,7 +78,7 @@ impl JobMaster {
             instance_id: request.instance_id,
             gateway: self.task_executor(&request.address, request.session),
             party,
-            watch,
+            _watch: watch,
             graph_at: None,
         }
     }
@@ -98,15 +97,6 @@ impl JobMaster {
         instance: InstanceId,
     ) -> Option<&TaskManagerLink> {
         self.task_managers.get(resource).filter(|link| link.instance_id == instance)
-    }
-
-    /// Updates the payload that heartbeats carry to a TaskExecutor: what the job believes to hold
-    /// there.
-    pub(super) fn publish_holdings(&self, resource: &ResourceId) {
-        if let Some(link) = self.task_managers.get(resource) {
-            let (allocations, attempts) = self.core.holdings(resource);
-            link.watch.publish(BeatPayload::Deployed { allocations, attempts });
-        }
     }
 
     /// Removes a connection that is lost; the tasks that ran there have failed.
@@ -149,7 +139,7 @@ impl JobMaster {
     pub(super) fn disconnect_task_managers(&mut self, cause: &FailureCause, free: bool) {
         for (resource, link) in std::mem::take(&mut self.task_managers) {
             if free {
-                for allocation_id in self.core.holdings(&resource).0 {
+                for allocation_id in self.core.slots_on(&resource) {
                     // A hint that may be lost: a slot without a JobMaster is freed after `taskmanager.slot.timeout`.
                     link.gateway.tell(FreeSlot { allocation_id, cause: cause.message.clone() });
                 }

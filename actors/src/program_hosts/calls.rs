@@ -16,8 +16,9 @@ use tokio::sync::oneshot;
 
 /// Longest a build of a graph may take.
 const BUILD_WITHIN: Duration = Duration::from_secs(120);
-/// Maximum time for which a build waits for a place among the program hosts.
-const BUILD_WAITS: Duration = Duration::from_secs(30);
+/// The part of its caller's time for which a build waits for a place among the program hosts, in percent: 120 s of the
+/// Dispatcher's 150 s. The rest is for the start of the host and the build.
+const BUILD_WAITS_PERCENT: u32 = 80;
 /// Maximum time for which coordinators wait for a place; the job keeps its slots meanwhile.
 const COORDINATORS_WAIT: Duration = Duration::from_secs(10);
 /// Maximum time for which tasks wait for the end of their job's previous host.
@@ -56,7 +57,8 @@ impl Handler<Ask<BuildInHost>> for ProgramHosts {
         let BuildInHost { program, job_id, parallelism, options, keep } = ask.body;
         let deadline = ask.caller.deadline;
         let key = super::program_key(&program);
-        let launched = self.launch((job_id, Some(key)), Purpose::Build, BUILD_WAITS, ctx);
+        let waits = deadline.remaining().saturating_mul(BUILD_WAITS_PERCENT) / 100;
+        let launched = self.launch((job_id, Some(key)), Purpose::Build, waits, ctx);
         let (deps, addr) = (self.deps.clone(), ctx.address());
         let embedded = self.deps.embedded;
         Box::pin(async move {

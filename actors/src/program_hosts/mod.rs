@@ -76,6 +76,8 @@ type Launched = Result<HostAddress, BuildError>;
 const IDLE_MAX: usize = 4;
 /// Maximum time for which such a host waits.
 const IDLE_FOR: Duration = Duration::from_secs(10);
+/// Maximum number of submissions that wait for a host to build their graph in; more are refused at once.
+const WAITING_MAX: usize = 256;
 
 /// A request for a job's host that has no place yet.
 struct Request {
@@ -275,6 +277,7 @@ fn bounds(deps: &HostsDeps) -> Option<Bounds> {
         max: deps.services.options.get(&conf::jobmanager::PROGRAM_HOSTS_MAX) as usize,
         idle: IDLE_MAX,
         idle_for: IDLE_FOR,
+        waiting: WAITING_MAX,
     })
 }
 

@@ -271,7 +271,7 @@ async fn coordinators_without_a_place_are_refused_and_builds_go_on_beside_them()
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn a_build_without_a_place_is_refused_in_time() {
     let max = ("jobmanager.program-hosts.max", "2");
-    let slow_start = ("taskmanager.program-host.start-timeout", "60 s");
+    let slow_start = ("taskmanager.program-host.start-timeout", "140 s");
     let process = TestProcess::start(&[max, slow_start]).await;
     let hosts = HostsDouble::start(&process, HostSide::JobManager).await;
     hosts.script.set(&hosts.script.hang_launch, true);
@@ -283,7 +283,36 @@ async fn a_build_without_a_place_is_refused_in_time() {
     assert!(matches!(first.unwrap_err().refused(), Some(BuildError::Process(_))));
     assert!(matches!(second.unwrap_err().refused(), Some(BuildError::Process(_))));
     let third = third.unwrap_err().refused().unwrap();
+    assert!(matches!(third, BuildError::NoRoom(_)), "{third:?}");
     assert!(third.to_string().contains("2 build job graphs"), "{third}");
+}
+
+/// The 8 hosts can't take the 60 jobs within the 30 s that a submission once waited: each serves its job's results for 5 s.
+#[tokio::test(flavor = "local", start_paused = true)]
+async fn a_burst_of_submissions_waits_for_hosts_that_serve_results() {
+    let (_process, hosts) = places("8").await;
+    let hosts = &hosts;
+    let run = |n| async move {
+        hosts.gateway.ask_within(build_for(n), Duration::from_secs(150)).await.unwrap();
+        hosts.gateway.ask(launch(n)).await.unwrap();
+        hosts.gateway.ask(ServeCollected { job_id: job(n) }).await.unwrap();
+    };
+    futures::future::join_all((1..=60).map(run)).await;
+}
+
+#[tokio::test(flavor = "local", start_paused = true)]
+async fn a_submission_beyond_the_queue_is_refused_at_once() {
+    let (_process, hosts) = places("2").await;
+    hosts.script.set(&hosts.script.hang_launch, true);
+    let wait = |n| hosts.gateway.ask_within(build_for(n), Duration::from_secs(150));
+    let mut waiting: Vec<_> = (1..=2 + WAITING_MAX as u128).map(|n| Box::pin(wait(n))).collect();
+    let all = futures::future::join_all(waiting.iter_mut());
+    assert!(tokio::time::timeout(Duration::from_secs(1), all).await.is_err(), "all wait");
+    let refused = tokio::time::timeout(Duration::from_secs(1), wait(1000)).await.unwrap();
+    let refused = refused.unwrap_err().refused().unwrap();
+    assert!(matches!(refused, BuildError::NoRoom(_)), "{refused:?}");
+    let text = refused.to_string();
+    assert!(text.contains("256 other requests wait, which is the most"), "{text}");
 }
 
 #[tokio::test(flavor = "local", start_paused = true)]

@@ -1,15 +1,21 @@
 //! Calls to a program host, made in order: each after the one before was answered.
 //!
-//! A cancellation never overtakes the deployment that it is about.
+//! A cancellation never overtakes the deployment that it is about. A host that ends during a deployment is told by the way it
+//! ended, not by the connection that was lost with it.
 
 use gateways::program_host::{
     CancelOnHost, DeployToHost, NotifyOnHost, ProgramHostGateway, ReleaseSlot, StartHost,
     TriggerOnHost,
 };
 use gateways::task_executor::DeployError;
-use gateways::{CallError, Remote};
+use gateways::{CallError, FabricError, Remote};
 use model::{AllocationId, ExecutionAttemptId};
+use platform::watch;
+use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
+
+/// Maximum time from the loss of a host's connection until the way it ended is known.
+pub(super) const EXIT_WITHIN: Duration = Duration::from_secs(5);
 
 /// A call to a host; they are made in order, each after the one before was answered.
 pub(super) enum HostCall {
@@ -24,16 +30,17 @@ pub(super) enum HostCall {
 /// Tasks that can't be run, and why.
 pub(super) type Refusals = Vec<(ExecutionAttemptId, DeployError)>;
 
-/// Makes the calls to a host in order, until the queue is dropped.
+/// Makes the calls to a host in order, until the queue is dropped. `exit` says how the host has ended.
 pub(super) async fn make_calls(
     host: Remote<ProgramHostGateway>,
     mut queue: mpsc::Receiver<HostCall>,
+    exit: watch::Receiver<Option<String>>,
 ) {
     while let Some(call) = queue.recv().await {
         let done = match call {
             HostCall::Deploy(deployment, reply) => {
                 // The caller may have gone; the states of its tasks tell their fate.
-                let _ = reply.send(deploy(&host, deployment).await);
+                let _ = reply.send(deploy(&host, deployment, exit.clone()).await);
                 Ok(())
             }
             HostCall::Cancel(attempts) => host.ask(CancelOnHost { attempts }).await.map_err(shown),
@@ -60,6 +67,7 @@ pub(super) async fn make_calls(
 async fn deploy(
     host: &Remote<ProgramHostGateway>,
     deploy: DeployToHost,
+    mut exit: watch::Receiver<Option<String>>,
 ) -> Result<Refusals, DeployError> {
     let attempts: Vec<_> = deploy.deployment.tasks.iter().map(|task| task.attempt).collect();
     match host.ask(deploy).await {
@@ -71,9 +79,19 @@ async fn deploy(
                 // repeats the command.
                 host.insist(CancelOnHost { attempts });
             }
+            if is_lost(&error)
+                && let Ok(Ok(how)) = tokio::time::timeout(EXIT_WITHIN, exit.some()).await
+            {
+                return Err(DeployError::Host(how));
+            }
             Err(DeployError::Host(error.to_string()))
         }
     }
+}
+
+/// Returns true if a call failed because the connection to the host was lost: the host has probably ended.
+pub(super) fn is_lost(error: &FabricError) -> bool {
+    matches!(error, FabricError::Unreachable { .. })
 }
 
 fn shown<E: std::fmt::Display>(error: CallError<E>) -> String {

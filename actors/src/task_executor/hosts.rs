@@ -3,7 +3,7 @@
 //!
 //! One host of a job at a time. A call of a former launch never reaches the present one.
 
-use super::host_calls::{HostCall, Refusals, make_calls};
+use super::host_calls::{EXIT_WITHIN, HostCall, Refusals, is_lost, make_calls};
 use super::{JobShell, TaskExecutor};
 use crate::blob_server::BlobLease;
 use actix::{ActorFutureExt as _, AsyncContext as _, Context, WrapFuture as _};
@@ -23,6 +23,7 @@ use model::{
     AllocationId, BlobKey, ClusterId, ExecutionAttemptId, FailureCause, JobId, MemorySize,
     ProcessSession,
 };
+use platform::watch;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -106,6 +107,8 @@ pub(super) struct RunningHost {
     /// Reason why the host could not be started; the exit of its process after that is ignored.
     failed: Option<FailureCause>,
     up: Option<Up>,
+    /// Set when it has ended, to the way it ended.
+    exit: watch::Sender<Option<String>>,
     /// Registration of the endpoint that the host reports to.
     _endpoint: Registration,
     /// Keeps its program in the cache.
@@ -162,6 +165,7 @@ impl TaskExecutor {
             unwanted: Rc::clone(&unwanted),
             failed: None,
             up: None,
+            exit: watch::Sender::new(None),
             _endpoint: endpoint,
             _lease: program.as_ref().map(|key| self.deps.blobs.lease(key)),
         };
@@ -211,7 +215,14 @@ impl TaskExecutor {
         let slots = self.core.slots_of(job);
         let start = self.start_host(job, slots, address.pid.is_some());
         let asked = remote.clone();
-        let starting = async move { asked.ask_within(start, within).await };
+        let starting = async move {
+            let started = asked.ask_within(start, within).await;
+            if matches!(&started, Err(CallError::Fabric(error)) if is_lost(error)) {
+                // If the host has ended, the word of how it ended comes meanwhile and takes the host away.
+                tokio::time::sleep(EXIT_WITHIN).await;
+            }
+            started
+        };
         let started = starting.into_actor(self).map(move |started, executor, ctx| match started {
             Ok(HostStarted { data_address }) => {
                 let own_process = address.pid.is_some();
@@ -239,7 +250,7 @@ impl TaskExecutor {
         let _entered = enter(&self.jobs, job);
         tracing::info!(%job, data_address = %up.data_address, "program host is up");
         host.up = Some(up);
-        let calls = make_calls(remote, queue);
+        let calls = make_calls(remote, queue, host.exit.subscribe());
         ctx.spawn(calls.into_actor(self));
         self.step(Event::HostUp { job, launch }, ctx);
     }
@@ -271,8 +282,11 @@ impl TaskExecutor {
     /// Handles the end of a host, whether it ended by itself or not.
     fn host_gone(&mut self, job: JobId, launch: u64, cause: FailureCause, ctx: &mut Context<Self>) {
         if self.hosts.get(&job).is_some_and(|h| h.launch == launch) {
-            let failed = self.hosts.remove(&job).and_then(|host| host.failed);
-            let cause = failed.unwrap_or(cause);
+            let host = self.hosts.remove(&job);
+            if let Some(host) = &host {
+                host.exit.send_replace(Some(cause.message.clone()));
+            }
+            let cause = host.and_then(|host| host.failed).unwrap_or(cause);
             self.step(Event::HostLost { job, launch, cause }, ctx);
         }
     }

@@ -56,12 +56,12 @@ impl LogFolder {
     ) -> Result<T, LogError> {
         let failed = |why: String| LogError::Io(why);
         let place = self.places.clone().acquire_owned().await.map_err(|e| failed(e.to_string()))?;
-        let done = storage::disk::blocking(move || {
+        let done = platform::blocking(move || {
             let done = work(&self);
             drop(place);
             done
         });
-        done.await.unwrap_or_else(|why| Err(failed(why)))
+        done.await.unwrap_or_else(|why| Err(failed(why.to_string())))
     }
 
     fn list_now(&self) -> Result<Vec<LogFile>, LogError> {

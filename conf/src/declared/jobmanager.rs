@@ -45,7 +45,8 @@ options! {
     /// the coordinators of jobs (file sources, collected results) and serve the collected results of finished jobs.
     /// Each takes about 13 MiB of `jobmanager.memory.process.size` in addition to the memory that the program
     /// allocates. One host is reserved for builds, so at most one job less than this number runs coordinators; other
-    /// jobs wait without slots. A submission waits up to 30 s for a host. The option has no effect in embedded and
+    /// jobs wait without slots. A submission waits up to 120 s for a host; the 257th that waits
+    /// is refused at once. The option has no effect in embedded and
     /// application mode, where the process itself is the program. Collected results are served for 60 s after the last
     /// request for them, of 16 jobs at most; another job may take the host's place after 5 s.
     PROGRAM_HOSTS_MAX: u32 = "jobmanager.program-hosts.max" => 64, must be_at_least_two;

@@ -8,6 +8,8 @@ options! {
     /// Made by `start-cluster.sh`.
     CLUSTER_SECRET_FILE: Option<PathBuf> = "security.cluster-secret-file" => None;
     /// Whether RPC, blob and data connections use TLS, each side showing a certificate. Must be the same on all processes.
+    /// On YARN the client ships the three files to the containers of its application, from where these options name them
+    /// on the client's host or from `yarn.ship-files` (`ship/…`); the certificate has to name every node.
     SSL_INTERNAL_ENABLED: bool = "security.ssl.internal.enabled" => false;
     /// The certificate chain of this process and its program hosts, PEM. Names the host under which others reach it.
     SSL_INTERNAL_CERT: Option<PathBuf> = "security.ssl.internal.cert" => None;

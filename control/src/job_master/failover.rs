@@ -15,21 +15,20 @@ const CONCURRENT: usize = 16;
 impl JobCore {
     /// Records that a task has ended without finishing. A task that was being cancelled becomes
     /// CANCELED, whatever its cause; any other fails with the cause and is added to `failed`.
-    /// Returns true if its state changed.
     pub(super) fn end_task(
         &mut self,
         index: TaskIndex,
         cause: Option<FailureCause>,
         now: Now,
         failed: &mut Vec<TaskIndex>,
-    ) -> bool {
+    ) {
         let Some(state) = self.exec.task(index).map(|task| task.state) else {
-            return false;
+            return;
         };
         let stopped = state == ExecutionState::Canceling;
         let to = if stopped { ExecutionState::Canceled } else { ExecutionState::Failed };
         if !self.exec.advance(index, to, now.unix_ms) {
-            return false;
+            return;
         }
         self.one_less_alive(index);
         match cause {
@@ -40,21 +39,19 @@ impl JobCore {
             }
             None => {}
         }
-        true
     }
 
-    pub(super) fn finish_task(&mut self, index: TaskIndex, now: Now) -> bool {
-        let done = self.exec.advance(index, ExecutionState::Finished, now.unix_ms);
-        if done {
-            self.one_less_alive(index);
-            let region = self.regions.of_task(index);
-            let over =
-                |r: &RegionIndex| self.states.get(r.0 as usize).is_some_and(RegionState::is_over);
-            if let Some(region) = region.filter(over).filter(|_| !self.exec.all_finished()) {
-                self.retire(&[region], now);
-            }
+    pub(super) fn finish_task(&mut self, index: TaskIndex, now: Now) {
+        if !self.exec.advance(index, ExecutionState::Finished, now.unix_ms) {
+            return;
         }
-        done
+        self.one_less_alive(index);
+        let region = self.regions.of_task(index);
+        let over =
+            |r: &RegionIndex| self.states.get(r.0 as usize).is_some_and(RegionState::is_over);
+        if let Some(region) = region.filter(over).filter(|_| !self.exec.all_finished()) {
+            self.retire(&[region], now);
+        }
     }
 
     fn one_less_alive(&mut self, index: TaskIndex) {

@@ -26,10 +26,7 @@ impl JobCore {
         for slot in slots {
             let pass_on = self.owed == 0;
             match self.pool.retire(&self.plan, slot, pass_on) {
-                Retired::Serves(worker, to) => {
-                    self.out.push(Command::HoldingsChanged(worker.resource_id.clone()));
-                    served.push(to);
-                }
+                Retired::Serves(to) => served.push(to),
                 Retired::Free(worker, allocation) => {
                     // If no slot is owed, this one is returned because nothing needs it.
                     self.owed -= u32::from(!pass_on);
@@ -132,7 +129,6 @@ impl JobCore {
             self.freed.clear();
         }
         self.freed.insert(allocation);
-        self.out.push(Command::HoldingsChanged(worker.resource_id.clone()));
         self.out.push(Command::FreeSlot { worker, allocation });
     }
 

@@ -27,7 +27,7 @@ use crate::slot_pool::SlotPool;
 use model::job::{FailureRecord, JobDetails};
 use model::{
     AllocationId, CheckpointBarrier, CheckpointMetadata, ExecutionAttemptId, ExecutionState,
-    FailureCause, JobGraph, JobStatus, OperatorId, ResourceId, ResourceRequirement, StateHandle,
+    FailureCause, JobGraph, JobStatus, OperatorId, ResourceRequirement, StateHandle,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -173,9 +173,6 @@ pub enum Command {
     },
     /// Tell the coordinators that nothing will be published, because the job ends without finishing.
     AbandonResults,
-    /// The job's slots or attempts on this TaskExecutor have changed: send them ([`JobCore::holdings`]) with the next
-    /// heartbeat.
-    HoldingsChanged(ResourceId),
     /// The job has entered this state: tell whoever watches the job.
     StatusChanged(JobStatus),
     /// The job has ended globally in this state; no command follows.
@@ -324,21 +321,9 @@ impl JobCore {
         }
     }
 
-    /// Removes and returns the pending commands, in order; to be called after every event. Several changes of the holdings on
-    /// one TaskExecutor become one notice, after everything else.
+    /// Removes and returns the pending commands, in order; to be called after every event.
     pub fn take_commands(&mut self) -> Vec<Command> {
-        let mut changed = BTreeSet::new();
-        let mut commands = std::mem::take(&mut self.out);
-        // One holdings notice per TaskExecutor and turn, after everything that changed them.
-        commands.retain(|command| match command {
-            Command::HoldingsChanged(resource) => {
-                changed.insert(resource.clone());
-                false
-            }
-            _ => true,
-        });
-        commands.extend(changed.into_iter().map(Command::HoldingsChanged));
-        commands
+        std::mem::take(&mut self.out)
     }
 
     /// From now on records every change of an attempt's state, for [`JobCore::take_task_changes`].

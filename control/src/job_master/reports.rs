@@ -47,16 +47,12 @@ impl JobCore {
         }
         let mut unknown = Vec::new();
         let mut failed = Vec::new();
-        let mut ended = false;
         for update in updates {
             match self.exec.locate(&update.attempt).filter(|task| self.runs_on(*task, resource)) {
-                Some(task) => ended |= self.apply(task, update, now, &mut failed),
+                Some(task) => self.apply(task, update, now, &mut failed),
                 None if update.state.is_terminal() => {}
                 None => unknown.push(update.attempt),
             }
-        }
-        if ended {
-            self.out.push(Command::HoldingsChanged(resource.clone()));
         }
         self.conclude(failed, now);
         Ok(unknown)
@@ -67,14 +63,14 @@ impl JobCore {
         placement.is_some_and(|p| p.worker.resource_id == *resource)
     }
 
-    /// Applies one report; says whether the task ended with it.
+    /// Applies one report.
     fn apply(
         &mut self,
         task: TaskIndex,
         update: TaskStateUpdate,
         now: Now,
         failed: &mut Vec<TaskIndex>,
-    ) -> bool {
+    ) {
         self.exec.count(task, update.io, update.metrics);
         let canceling = self.exec.task(task).is_some_and(|t| t.state == ExecutionState::Canceling);
         match update.state {
@@ -82,25 +78,20 @@ impl JobCore {
                 let unknown =
                     || FailureCause::recoverable("TaskFailed", "the task failed without a cause");
                 let cause = update.cause.unwrap_or_else(unknown);
-                self.end_task(task, Some(cause), now, failed)
+                self.end_task(task, Some(cause), now, failed);
             }
             ExecutionState::Canceled => {
                 let message = "the task was cancelled by its TaskManager";
-                self.end_task(
-                    task,
-                    Some(FailureCause::recoverable("TaskCanceled", message)),
-                    now,
-                    failed,
-                )
+                let cause = FailureCause::recoverable("TaskCanceled", message);
+                self.end_task(task, Some(cause), now, failed);
             }
             // It ended well before the word reached it; what it did does not count any more.
             ExecutionState::Finished if canceling => self.end_task(task, None, now, failed),
             ExecutionState::Finished => self.finish_task(task, now),
             state @ (ExecutionState::Initializing | ExecutionState::Running) => {
                 self.exec.advance(task, state, now.unix_ms);
-                false
             }
-            _ => false,
+            _ => {}
         }
     }
 

@@ -76,7 +76,6 @@ impl JobCore {
                     (task.restore, task.ended) = self.restore_of(index);
                 }
             }
-            self.out.push(Command::HoldingsChanged(deployment.worker.resource_id.clone()));
             self.out.push(Command::Deploy(deployment));
         }
     }

@@ -7,7 +7,7 @@ use crate::restart::NO_RESOURCE;
 use crate::scheduler::{RegionIndex, SharedSlot};
 use crate::slot_pool::Registration;
 use model::job::SlotOffer;
-use model::{AllocationId, ExecutionAttemptId, FailureCause, InstanceId, JobStatus, ResourceId};
+use model::{AllocationId, FailureCause, InstanceId, JobStatus, ResourceId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use thiserror::Error;
@@ -32,24 +32,9 @@ impl JobCore {
         registration
     }
 
-    /// Returns what the job believes to hold on a TaskExecutor: the allocations of slots, and the attempts that have not ended.
-    /// The JobMaster sends both to the TaskExecutor with heartbeats.
-    pub fn holdings(&self, resource: &ResourceId) -> (Vec<AllocationId>, Vec<ExecutionAttemptId>) {
-        let mut allocations = Vec::new();
-        let mut attempts = Vec::new();
-        for (allocation, slot) in self.pool.slots_on(resource) {
-            allocations.push(allocation);
-            for index in self.plan.tasks_in(&self.exec, slot) {
-                let live = self.exec.task(index).filter(|task| !task.state.is_terminal());
-                let there = live
-                    .and_then(|task| task.placement.as_ref())
-                    .is_some_and(|p| p.allocation == allocation);
-                if there {
-                    attempts.extend(self.exec.attempt_id(index));
-                }
-            }
-        }
-        (allocations, attempts)
+    /// Returns the allocations of the slots that the job holds on a TaskExecutor.
+    pub fn slots_on(&self, resource: &ResourceId) -> Vec<AllocationId> {
+        self.pool.slots_on(resource).map(|(allocation, _)| allocation).collect()
     }
 
     /// Takes the slots that a TaskExecutor offers, as far as the job needs them (a job that is ending needs none), and deploys
@@ -92,7 +77,6 @@ impl JobCore {
             );
         }
         if !answer.served.is_empty() {
-            self.out.push(Command::HoldingsChanged(resource.clone()));
             let ready = self.regions_of(&answer.served);
             self.deploy_ready(ready, now);
         }
@@ -138,7 +122,6 @@ impl JobCore {
             return;
         }
         let lost = self.pool.release_slot(&self.plan, allocation);
-        self.out.push(Command::HoldingsChanged(resource.clone()));
         self.slots_lost(lost.as_slice(), cause, now);
     }
 

@@ -9,8 +9,8 @@ use crate::slot_pool::Registration;
 use crate::testing::{coordinate, edge, graph, vertex};
 use model::job::{SlotOffer, TaskIo, TaskStateUpdate};
 use model::{
-    AllocationId, ExecutionState, InstanceId, JobVertexId, ResourceProfile, ResourceRequirement,
-    ShipStrategy,
+    AllocationId, ExecutionState, InstanceId, JobVertexId, ResourceId, ResourceProfile,
+    ResourceRequirement, ShipStrategy,
 };
 use proptest::prelude::*;
 
@@ -68,6 +68,20 @@ impl World {
         let commands = self.core.take_commands();
         self.seen.extend(commands.clone());
         commands
+    }
+    /// The attempts that have not ended, in the slots of this TaskExecutor.
+    fn running_on(&self, n: u32) -> Vec<ExecutionAttemptId> {
+        let (core, mut attempts) = (&self.core, Vec::new());
+        for (allocation, slot) in core.pool.slots_on(&tm_name(n)) {
+            for index in core.plan.tasks_in(&core.exec, slot) {
+                let live = core.exec.task(index).filter(|task| !task.state.is_terminal());
+                let placed = live.and_then(|task| task.placement.as_ref());
+                if placed.is_some_and(|placement| placement.allocation == allocation) {
+                    attempts.extend(core.exec.attempt_id(index));
+                }
+            }
+        }
+        attempts
     }
     fn tm(&mut self, n: u32, slots: u32) -> Vec<AllocationId> {
         let now = self.now();
@@ -476,7 +490,7 @@ fn regions_that_are_not_connected_run_one_after_the_other_where_slots_are_few() 
         for (_, attempt) in &tasks {
             w.report(1, *attempt, ExecutionState::Running);
         }
-        let next = w.core.holdings(&tm_name(1)).1[0];
+        let next = w.running_on(1)[0];
         w.report(1, next, ExecutionState::Finished);
         if left == 0 {
             break;
@@ -532,7 +546,7 @@ fn a_bounded_job_that_gets_on_waits_for_its_own_slots_however_long() {
         w.pass(200_000);
         let now = w.now();
         w.core.not_enough_resources(now, "needs 5 slots");
-        let next = w.core.holdings(&tm_name(1)).1[0];
+        let next = w.running_on(1)[0];
         w.report(1, next, ExecutionState::Finished);
     }
     assert_eq!(w.core.status(), JobStatus::Running);
@@ -584,7 +598,7 @@ fn who_gives_way_frees_what_it_can_not_use_yet_and_no_more_than_is_wanted() {
     assert_eq!(freed(&w.commands()), part[1..], "one of two");
     w.give_way(9);
     assert_eq!(freed(&w.commands()), part[..1]);
-    assert_eq!(w.core.holdings(&tm_name(1)).0, []);
+    assert_eq!(w.core.slots_on(&tm_name(1)), []);
     // Words about them are late.
     let now = w.now();
     for accepted in [false, true] {
@@ -607,7 +621,7 @@ fn what_could_not_be_given_is_given_when_a_region_finishes() {
     w.give_way(1);
     assert_eq!(freed(&w.commands()), []);
     for expected in [1, 0] {
-        let next = w.core.holdings(&tm_name(1)).1[0];
+        let next = w.running_on(1)[0];
         w.report(1, next, ExecutionState::Finished);
         assert_eq!(freed(&w.commands()).len(), expected, "of {part:?}");
     }
@@ -855,14 +869,13 @@ fn a_slot_whose_host_can_not_be_started_fails_those_that_wait_for_it() {
 }
 
 #[test]
-fn what_is_held_is_told_to_the_task_executor() {
+fn a_slot_is_held_while_one_of_its_tasks_runs() {
     let mut w = World::started(pair(1), patient());
     let slots = w.tm(1, 1);
     let attempts: Vec<_> = deployed(&w.commands()).into_iter().map(|(_, a)| a).collect();
-    assert_eq!(w.core.holdings(&tm_name(1)), (slots.clone(), attempts.clone()));
+    assert_eq!((w.core.slots_on(&tm_name(1)), w.running_on(1)), (slots.clone(), attempts.clone()));
     w.report(1, attempts[0], ExecutionState::Finished);
-    assert!(w.commands().contains(&Command::HoldingsChanged(tm_name(1))));
-    assert_eq!(w.core.holdings(&tm_name(1)), (slots, vec![attempts[1]]));
+    assert_eq!((w.core.slots_on(&tm_name(1)), w.running_on(1)), (slots, vec![attempts[1]]));
 }
 
 #[test]
@@ -960,10 +973,7 @@ mod under_any_sequence {
     impl Cluster {
         fn obey(&mut self) {
             for command in self.core.take_commands() {
-                assert!(
-                    self.ended.is_empty() || matches!(command, Command::HoldingsChanged(_)),
-                    "after the end: {command:?}"
-                );
+                assert!(self.ended.is_empty(), "after the end: {command:?}");
                 match command {
                     Command::Deploy(d) => self.deploy(d),
                     Command::CancelTasks { worker, attempts } => {
@@ -1140,7 +1150,7 @@ mod under_any_sequence {
                 metrics: Default::default(),
             });
             let tasks: Vec<_> = tasks.collect();
-            let (slots, _) = self.core.holdings(&tm_name(n));
+            let slots = self.core.slots_on(&tm_name(n));
             let (now, instance) = (self.now(), InstanceId(tm.instance));
             self.core.reconcile(now, &tm_name(n), instance, &slots, tasks);
         }

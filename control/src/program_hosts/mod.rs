@@ -30,6 +30,8 @@ pub struct Bounds {
     pub idle: usize,
     /// Maximum time for which such a host waits for its job's slots; then it is ended.
     pub idle_for: Duration,
+    /// Maximum number of requests for builds that wait for a place; the newest beyond it are refused at once.
+    pub waiting: usize,
 }
 
 /// The purpose for which a host is requested.
@@ -55,7 +57,7 @@ pub enum Command {
         /// The job of the request.
         job: JobId,
     },
-    /// Refuse the request: no place became free before its deadline.
+    /// Refuse the request: no place became free before its deadline, or too many requests wait.
     Refuse {
         /// The request, as [`Places::request`] named it.
         ticket: Ticket,
@@ -76,22 +78,34 @@ pub enum Command {
 pub struct NoPlace {
     max: usize,
     purpose: Purpose,
+    /// True if the request was refused because too many others wait; false if its time is over.
+    queue_is_full: bool,
+    /// Number of the other requests that wait.
+    waiting: usize,
     running: usize,
     building: usize,
+    idle: usize,
+    serving: usize,
+    ending: usize,
 }
 
 impl fmt::Display for NoPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { max, purpose, running, building } = self;
-        let whom = match purpose {
+        let Self { max, waiting, running, building, idle, serving, ending, .. } = self;
+        let whom = match self.purpose {
             Purpose::Build => "to build the job graph in",
             Purpose::Run => "for the job's coordinators (one is reserved for builds)",
         };
+        let (when, most) = match self.queue_is_full {
+            true => ("is free", ", which is the most"),
+            false => ("became free in time", ""),
+        };
         write!(
             f,
-            "none of the {max} program hosts that the JobManager may have became free {whom}: {running} run \
-             coordinators of other jobs, {building} build job graphs; try again later or raise \
-             jobmanager.program-hosts.max"
+            "none of the {max} program hosts that the JobManager may have {when} {whom}: {running} run coordinators \
+             of other jobs, {building} build job graphs, {idle} have built one and wait for their job's slots, \
+             {serving} serve the collected results of finished jobs, {ending} are being ended; {waiting} other \
+             requests wait{most}; try again later or raise jobmanager.program-hosts.max"
         )
     }
 }
@@ -206,31 +220,57 @@ impl Places {
     }
 
     /// Grants and refuses requests at `now` (monotonic), and names the hosts that have to end to make room or because they were
-    /// idle for too long. To be called after every change and at [`Places::next_deadline`].
+    /// idle for too long. A request that is neither granted nor refused waits. To be called after every change and at
+    /// [`Places::next_deadline`].
     pub fn decide(&mut self, now: Duration) -> Vec<Command> {
         self.decided = now;
         let mut commands = Vec::new();
         let overdue = self.waiting.extract_if(.., |_, request| request.deadline <= now);
         let overdue: Vec<_> = overdue.map(|(ticket, request)| (ticket, request.purpose)).collect();
         for (ticket, purpose) in overdue {
-            commands.push(Command::Refuse { ticket, why: self.no_place(purpose) });
+            let why = self.no_place(purpose, false);
+            commands.push(Command::Refuse { ticket, why });
         }
         self.end_idle(now, &mut commands);
         let short = self.grant(&mut commands);
+        let short = short.saturating_sub(self.refuse_surplus(&mut commands));
         self.make_room(short, now, &mut commands);
         commands
     }
 
-    fn count(&self, what: Use) -> usize {
-        self.held.values().filter(|held| **held == what).count()
+    /// Refuses the newest requests for builds beyond the limit `waiting`, and returns their number.
+    fn refuse_surplus(&mut self, commands: &mut Vec<Command>) -> usize {
+        let Some(bounds) = self.bounds else { return 0 };
+        let builds = self.waiting.iter().filter(|(_, request)| request.purpose == Purpose::Build);
+        let surplus: Vec<Ticket> = builds.map(|(ticket, _)| *ticket).skip(bounds.waiting).collect();
+        for ticket in &surplus {
+            self.waiting.remove(ticket);
+        }
+        let why = self.no_place(Purpose::Build, true);
+        commands.extend(surplus.iter().map(|ticket| Command::Refuse { ticket: *ticket, why }));
+        surplus.len()
     }
 
-    fn no_place(&self, purpose: Purpose) -> NoPlace {
+    fn count(&self, what: Use) -> usize {
+        self.count_if(|held| held == what)
+    }
+
+    fn count_if(&self, of: impl Fn(Use) -> bool) -> usize {
+        self.held.values().filter(|held| of(**held)).count()
+    }
+
+    /// Returns the reason to refuse a request that waits no longer.
+    fn no_place(&self, purpose: Purpose, queue_is_full: bool) -> NoPlace {
         NoPlace {
             max: self.bounds.map_or(usize::MAX, |bounds| bounds.max),
             purpose,
+            queue_is_full,
+            waiting: self.waiting.len(),
             running: self.count(Use::Running),
             building: self.count(Use::Building),
+            idle: self.count_if(|held| matches!(held, Use::Idle { .. })),
+            serving: self.count_if(|held| matches!(held, Use::Serving { .. })),
+            ending: self.count(Use::Ending),
         }
     }
 

@@ -2,7 +2,7 @@ use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
-const BOUNDS: Bounds = Bounds { max: 4, idle: 2, idle_for: Duration::from_secs(10) };
+const BOUNDS: Bounds = Bounds { max: 4, idle: 2, idle_for: Duration::from_secs(10), waiting: 5 };
 
 fn at(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -104,6 +104,41 @@ fn a_host_serves_the_results_of_its_job_for_a_while_before_its_place_is_taken() 
     assert_eq!(places.next_deadline(), Some(at(9)));
     assert_eq!(ended(&places.decide(at(9))), [1]);
     assert_eq!(places.next_deadline(), Some(at(100)));
+}
+
+#[test]
+fn a_burst_of_submissions_waits_in_a_bounded_queue_and_is_told_what_all_hosts_do() {
+    let mut places = places();
+    for n in 1..=4 {
+        assert!(ask(&mut places, n, Purpose::Build));
+        places.serving(at(0), job(n));
+    }
+    for n in 5..=9 {
+        assert!(!ask(&mut places, n, Purpose::Build));
+    }
+    let tenth = places.request(job(10), Purpose::Build, at(100));
+    let refused = places.decide(at(0));
+    let [Command::Refuse { ticket, why }] = refused.as_slice() else { panic!("{refused:?}") };
+    assert_eq!(*ticket, tenth, "five wait, the newest does not");
+    let text = "none of the 4 program hosts that the JobManager may have is free to build the job graph in: 0 run \
+                coordinators of other jobs, 0 build job graphs, 0 have built one and wait for their job's slots, \
+                4 serve the collected results of finished jobs, 0 are being ended; 5 other requests wait, which is \
+                the most; try again later or raise jobmanager.program-hosts.max";
+    assert_eq!(why.to_string(), text);
+    let ends = places.decide(SERVES_AT_LEAST);
+    assert_eq!(ended(&ends), [1, 2, 3, 4], "results were served for a while");
+    for n in 1..=3 {
+        places.gone(job(n));
+    }
+    assert_eq!(granted(&places.decide(SERVES_AT_LEAST)), [5, 6, 7]);
+    let refused = places.decide(at(100));
+    let [Command::Refuse { why, .. }, Command::Refuse { .. }] = refused.as_slice() else {
+        panic!("{refused:?}")
+    };
+    let why = why.to_string();
+    for part in ["became free in time", "3 build job graphs", "1 are being ended", "; 0 other"] {
+        assert!(why.contains(part), "{part}: {why}");
+    }
 }
 
 #[test]

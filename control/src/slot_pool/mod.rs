@@ -73,8 +73,8 @@ pub struct Accepted {
 /// The fate of the slot that served a shared slot in which everything has finished.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Retired {
-    /// The slot, on this TaskExecutor, now serves this other shared slot.
-    Serves(Arc<Worker>, SharedSlot),
+    /// The slot now serves this other shared slot.
+    Serves(SharedSlot),
     /// The slot was removed from the pool; the caller has to free it at its TaskExecutor.
     Free(Arc<Worker>, AllocationId),
     /// No slot served the shared slot.
@@ -379,7 +379,7 @@ impl SlotPool {
         match self.missing_for(&profile).filter(|_| pass_on) {
             Some(to) => {
                 self.reassign(plan, allocation, to);
-                Retired::Serves(worker, to)
+                Retired::Serves(to)
             }
             None => {
                 self.release_slot(plan, allocation);

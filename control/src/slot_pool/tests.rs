@@ -199,7 +199,7 @@ fn what_served_a_finished_slot_serves_a_missing_one_or_nothing() {
     f.offer(&[offer(1, 5), offer(2, 5)]);
     let worker = f.pool.worker(&ResourceId::new("tm1"), InstanceId(1)).unwrap().clone();
     let retired = f.pool.retire(&f.plan, SharedSlot(0), true);
-    assert_eq!(retired, Retired::Serves(worker.clone(), SharedSlot(2)));
+    assert_eq!(retired, Retired::Serves(SharedSlot(2)));
     assert!(f.pool.is_complete() && !f.pool.is_served(SharedSlot(0)));
     assert_eq!(f.pool.placement(SharedSlot(2)).unwrap().allocation, AllocationId(1));
     assert_eq!(f.pool.requirements()[0].slots, 2);

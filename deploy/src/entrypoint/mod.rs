@@ -72,7 +72,7 @@ async fn opened<T: Send + 'static>(
     what: impl Into<String>,
     open: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, StartError> {
-    match storage::disk::blocking(open).await {
+    match platform::blocking(open).await {
         Ok(Ok(store)) => Ok(store),
         Ok(Err(error)) => Err(StartError::storage(what, error)),
         Err(why) => Err(StartError::storage(what, why)),

@@ -12,6 +12,7 @@ use super::launch::{self, ClusterKind, GRAPH_FILE, OPTIONS_FILE, Submission};
 use super::session_files::TokenFile;
 use super::staging::{Staging, Upload, ship_uploads};
 use super::states::sentence;
+use super::tls_files::tls_files;
 use crate::cli::output::{Printer, duration};
 use crate::targets::ClusterSpecification;
 use conf::high_availability::{self as ha, HaType};
@@ -221,12 +222,12 @@ impl Deployment<'_> {
     /// Uploads everything that containers get. Small files are written while large ones are hashed or sent: each is a
     /// chain of questions to HDFS, which mostly waits.
     async fn stage(&self, request: &Request) -> Result<Vec<LaunchFile>, YarnFailure> {
-        let uploads = uploads(self.options, request)?;
+        let (uploads, more) = to_stage(self.options, request)?;
         let since = Instant::now();
         self.staged.set(true);
         self.staging.make().await.inspect_err(|_| self.staged.set(false))?;
         let application = self.id.to_string();
-        let staged = launch::staged_options(self.options, &application, request.more.clone());
+        let staged = launch::staged_options(self.options, &application, more);
         let pairs = staged.iter().map(|(key, value)| (key.as_str(), value.as_str()));
         let options = conf::to_yaml(pairs).into_bytes();
         let site = self.cluster.conf.to_xml(true).map_err(YarnError::from)?.into_bytes();
@@ -264,8 +265,9 @@ impl Deployment<'_> {
         let mut uploaded = Uploaded::default();
         for upload in uploads {
             let progress = |bytes| bar.inc(bytes);
-            // Ship files may be for this user alone.
-            if dirs.is_empty() || !is_shared(upload) {
+            // Only these two may be kept for all applications: ship files may be for this user alone.
+            let shared = [FLOTT_FILE, PROGRAM_FILE].contains(&upload.name.as_str());
+            if dirs.is_empty() || !shared {
                 uploaded.files.push(self.staging.upload(upload, progress).await?);
                 continue;
             }
@@ -446,19 +448,17 @@ pub(super) async fn kill(cluster: &Cluster, id: ApplicationId) -> Result<(), Str
     }
 }
 
-/// Returns true if the file may be kept for all applications.
-fn is_shared(upload: &Upload) -> bool {
-    upload.name == FLOTT_FILE || upload.name == PROGRAM_FILE
-}
-
 fn mib(bytes: i64) -> String {
     #[expect(clippy::cast_precision_loss, reason = "for people")]
     let mib = bytes as f64 / f64::from(1 << 20);
     format!("{mib:.1} MiB")
 }
 
-/// Returns the local files that go into staging.
-fn uploads(options: &Options, request: &Request) -> Result<Vec<Upload>, YarnFailure> {
+/// Returns the local files that go into staging, and the options over the client's.
+fn to_stage(
+    options: &Options,
+    request: &Request,
+) -> Result<(Vec<Upload>, BTreeMap<String, String>), YarnFailure> {
     let mut uploads = Vec::new();
     if request.kind.ships_flott() {
         let own = std::env::current_exe()
@@ -469,7 +469,9 @@ fn uploads(options: &Options, request: &Request) -> Result<Vec<Upload>, YarnFail
         uploads.push(Upload::new(PROGRAM_FILE, program)?);
     }
     uploads.extend(ship_uploads(options)?);
-    Ok(uploads)
+    let tls = tls_files(options, &uploads)?;
+    uploads.extend(tls.uploads);
+    Ok((uploads, request.more.clone().into_iter().chain(tls.options).collect()))
 }
 
 /// Returns the options that name an application's program arguments and job, for the staged file.

@@ -2,8 +2,8 @@
 //! TaskManagers.
 //!
 //! `contract` is what the client, the ApplicationMaster and the TaskManagers agree on. The client: `descriptor` is what
-//! commands call, `deployment` the steps, `cluster`, `checks`, `staging` and `launch` one step each, `states` the words for
-//! the wait, `session_files` what the client notes of its applications,
+//! commands call, `deployment` the steps, `cluster`, `checks`, `staging` and `launch` one step each, `tls_files` the
+//! part of staging that is about TLS, `states` the words for the wait, `session_files` what the client notes of its applications,
 //! `logs` shows those of an application. In containers: `container` reads the container of this process, `master` is what a
 //! JobManager does as ApplicationMaster, `web_proxy` who may use its REST endpoint, `driver` is the ResourceManager's driver.
 //! Both: `hdfs` makes clients of HDFS.
@@ -23,6 +23,7 @@ pub(crate) mod master;
 mod session_files;
 mod staging;
 mod states;
+mod tls_files;
 pub(crate) mod web_proxy;
 
 pub(crate) use descriptor::{SessionState, YarnDescriptor, node_value};

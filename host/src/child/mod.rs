@@ -219,6 +219,7 @@ fn parse_session(text: &str) -> Option<ProcessSession> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nix::sys::{prctl::get_dumpable, resource::getrlimit};
 
     #[test]
     fn a_session_comes_back_as_it_was() {
@@ -229,12 +230,6 @@ mod tests {
             assert_eq!(parse_session(wrong), None, "{wrong}");
         }
     }
-}
-
-#[cfg(test)]
-mod privacy_tests {
-    use super::*;
-    use nix::sys::{prctl::get_dumpable, resource::getrlimit};
 
     #[test]
     fn a_program_host_leaves_no_core_file_and_is_closed_to_other_processes() {

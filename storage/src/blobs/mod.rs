@@ -120,8 +120,8 @@ pub fn hash_bytes(bytes: &[u8]) -> ContentHash {
 /// Returns the system's error, with the path, if the file can't be read.
 pub async fn hash_file(path: &Path) -> Result<(ContentHash, u64), StoreError> {
     let (file, failed) = (path.to_owned(), path.display().to_string());
-    let hashed = crate::disk::blocking(move || hash_file_now(&file)).await;
-    hashed.map_err(|why| StoreError::Io { path: failed, why })?
+    let hashed = platform::blocking(move || hash_file_now(&file)).await;
+    hashed.map_err(|why| StoreError::Io { path: failed, why: why.to_string() })?
 }
 
 /// Does the work of [`hash_file`] on the calling thread, which it blocks.

@@ -6,7 +6,11 @@
 //! other values that leave a task's thread move their bytes with them ([`hand_over`], [`take_over`]): what a task holds is
 //! then what it has allocated and received, less what it has freed and given away.
 //!
-//! The functions of [`GlobalAlloc`] here must never allocate, lock, unwind or refuse memory.
+//! What a thread has not added yet is added at its end, whoever has started it: a program may start any number of threads
+//! that each allocate little.
+//!
+//! The functions of [`GlobalAlloc`] here must never allocate, lock, unwind or refuse memory. One thing is left to the
+//! system: a thread's first allocation registers what is done at the thread's end.
 
 #![expect(unsafe_code, reason = "an allocator is unsafe by its interface; this one only counts")]
 
@@ -53,13 +57,31 @@ static TOTAL: AtomicI64 = AtomicI64::new(0);
 static ALARM: AtomicI64 = AtomicI64::new(i64::MAX);
 static WATCHER: OnceLock<Thread> = OnceLock::new();
 
+/// The thread's counts before its first allocation, and after its end has been settled: so far from zero that the next
+/// allocation settles. No thread counts as many bytes.
+const OUTSIDE: i64 = i64::MIN / 2;
+
 thread_local! {
-    /// Bytes that the thread has allocated, less those that it has freed, since it last settled.
-    static PENDING: Cell<i64> = const { Cell::new(0) };
+    /// Bytes that the thread has allocated, less those that it has freed, since it last settled; [`OUTSIDE`] is added
+    /// before the thread's first allocation and after its end.
+    static PENDING: Cell<i64> = const { Cell::new(OUTSIDE) };
+    /// Settles when the thread ends.
+    static END: End = const { End };
     /// Bytes that the thread's task has received, less those that it has given away, since it last settled.
     static MOVED: Cell<i64> = const { Cell::new(0) };
     /// The account of the task that runs on the thread.
     static ACCOUNT: Cell<usize> = const { Cell::new(SHARED) };
+}
+
+/// The end of a thread.
+struct End;
+
+impl Drop for End {
+    fn drop(&mut self) {
+        settle();
+        // The destructors that run after this one settle each allocation at once.
+        PENDING.set(OUTSIDE);
+    }
 }
 
 /// An allocator that counts the bytes that the allocator `A` hands out, per task and in the whole process. It never refuses memory.
@@ -136,7 +158,14 @@ fn count(bytes: i64) {
 #[cold]
 #[inline(never)]
 fn settle_pending() {
-    let pending = PENDING.replace(0);
+    let mut pending = PENDING.replace(0);
+    if pending < OUTSIDE / 2 {
+        pending = pending.wrapping_sub(OUTSIDE);
+        // Where registering allocates, it counts like any other code: the thread's counts are in order by now.
+        if END.try_with(|_| ()).is_err() {
+            PENDING.set(OUTSIDE);
+        }
+    }
     slot(ACCOUNT.get()).balance.fetch_add(pending, Ordering::Relaxed);
     let total = TOTAL.fetch_add(pending, Ordering::Relaxed).wrapping_add(pending);
     if pending > 0
@@ -183,8 +212,8 @@ pub fn take_over(bytes: u64) {
     moved(i64::try_from(bytes).unwrap_or(i64::MAX));
 }
 
-/// Adds what the calling thread has counted to its account and to the total of the process. Called before the thread ends, and before its
-/// account is read exactly.
+/// Adds what the calling thread has counted to its account, and to the total of the process: before its account is read
+/// exactly. The end of a thread does this by itself.
 pub fn settle() {
     settle_pending();
     settle_moved();
@@ -341,6 +370,30 @@ mod tests {
         assert_eq!((producer.balance(), consumer.balance()), (0, 0));
         take_over(1 << 30);
         assert_eq!(consumer.balance(), 0, "a thread without a task moves nothing");
+    }
+
+    #[test]
+    fn counts_of_a_users_thread_are_not_lost_at_its_end() {
+        /// Frees a block when its thread's values are destroyed, after the thread's end was settled or before.
+        struct Late(Cell<usize>);
+        impl Drop for Late {
+            fn drop(&mut self) {
+                free(self.0.get() as *mut u8, 40_000);
+            }
+        }
+        thread_local!(static LATE: Late = const { Late(Cell::new(0)) });
+        let account = Account::open();
+        let run = || {
+            ACCOUNT.set(account.0);
+            LATE.with(|late| late.0.set(allocate(40_000) as usize));
+            allocate(10_000) as usize
+        };
+        let thread = |_| std::thread::scope(|scope| scope.spawn(run).join().unwrap());
+        let blocks: Vec<usize> = (0..100).map(thread).collect();
+        let kept = account.balance();
+        // A thread also allocates and frees a few hundred bytes for itself.
+        assert!((900_000..1_100_000).contains(&kept), "{kept}");
+        blocks.into_iter().for_each(|block| free(block as *mut u8, 10_000));
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! Starts the threads that run user code: of subtasks, builds and coordinators, each with a name and a stack size. No other code
 //! in this crate may start a thread.
 
-use crate::memory::allocator;
 use std::{io, thread::JoinHandle};
 
 /// Stack size of a task's thread in bytes: 1 MiB. Only pages that are touched become resident.
@@ -21,8 +20,5 @@ pub fn spawn(
         // The standard library panics on a name with a zero byte.
         .name(name.replace('\0', " "))
         .stack_size(stack_bytes)
-        .spawn(|| {
-            run();
-            allocator::settle();
-        })
+        .spawn(run)
 }

@@ -1,5 +1,6 @@
 //! Tasks: deployed, cancelled, reported; JobMasters lost, silent and changed; hosts that die; logs.
 
+use super::super::host_calls::{HostCall, make_calls};
 use super::*;
 use gateways::Principal;
 use gateways::job_master::CoordinationError;
@@ -63,6 +64,28 @@ async fn what_the_host_refuses_is_not_there() {
     let (_, tasks) = newest_payload(&s, &serving).await;
     let there: Vec<_> = tasks.iter().map(|task| task.attempt).collect();
     assert_eq!(there, [attempt(0)]);
+}
+
+#[tokio::test(flavor = "local", start_paused = true)]
+async fn a_stack_overflow_during_a_deployment_is_told_by_its_signal() {
+    let s = Setup::new().await;
+    let services = &s.world.services;
+    let address = EndpointAddress::new(NodeAddress::new("host:7-0"), "program_host");
+    let gone = services.rpc.gateway(&address, services.session);
+    let (exit, (calls, queue)) = (platform::watch::Sender::new(None), mpsc::channel(1));
+    let made = make_calls(gone, queue, exit.subscribe());
+    let (reply, answer) = oneshot::channel();
+    let deployment = DeployToHost { deployment: s.deploy(&[0], A), devices: BTreeMap::new() };
+    assert!(calls.send(HostCall::Deploy(deployment, reply)).await.is_ok());
+    drop(calls);
+    let ends = async {
+        ms(100).await;
+        exit.send_replace(Some("the program host ended: was ended by SIGABRT".to_owned()));
+        answer.await.unwrap()
+    };
+    let ((), answer) = futures::join!(made, ends);
+    let how = DeployError::Host("the program host ended: was ended by SIGABRT".to_owned());
+    assert_eq!(answer, Err(how));
 }
 
 #[tokio::test(flavor = "local", start_paused = true)]

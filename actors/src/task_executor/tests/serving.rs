@@ -148,6 +148,27 @@ async fn a_host_that_cannot_start_is_told_to_the_job_master_by_cause() {
     s.keeper.silent_for(Duration::from_secs(1)).await;
 }
 
+/// The process is gone when it gets its settings: its address is nobody's.
+#[tokio::test(flavor = "local", start_paused = true)]
+async fn a_stack_overflow_before_the_first_deployment_is_told_by_its_signal() {
+    let mut s = Setup::new().await;
+    let _beats = s.register().await;
+    let mut master = s.job_master(1);
+    s.request_slot(0, A, &master).await;
+    let address = EndpointAddress::new(NodeAddress::new("host:7-0"), "program_host");
+    let gone = HostAddress { address, ..s.host_address(Some(7)) };
+    s.keeper.next::<LaunchHost>().await.answer(Ok(gone));
+    let exit = s.keeper.next::<AwaitHostExit>().await;
+    ms(100).await;
+    let cause = "was ended by SIGABRT".to_owned();
+    exit.answer(Ok(Some(HostExit { cause, released: false })));
+    s.connect(&mut master).await;
+    let _job_beats = s.job_master_beats(1);
+    let cause = master.next::<FailSlot>().await.answer(Ok(())).cause;
+    assert_eq!(cause.kind, "ProgramHostLost");
+    assert!(cause.recoverable && cause.message.contains("was ended by SIGABRT"), "{cause}");
+}
+
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn the_program_is_named_to_the_keeper_and_stays_in_the_cache_while_it_runs() {
     let mut s = Setup::new().await;

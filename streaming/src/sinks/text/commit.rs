@@ -62,8 +62,8 @@ impl GlobalCommitter<TextPart> for TextCommitter {
 
     async fn commit(&self, request: CommitRequest<Vec<TextPart>>) -> Result<(), CommitError> {
         let work = self.work.clone();
-        let done = storage::disk::blocking(move || lock(&work).commit(request.committable));
-        done.await.unwrap_or_else(|why| Err(CommitError::Retry(why)))
+        let done = platform::blocking(move || lock(&work).commit(request.committable));
+        done.await.unwrap_or_else(|why| Err(CommitError::Retry(why.to_string())))
     }
 
     async fn check(&self, announced: TextPart) -> Result<(), CommitError> {
