@@ -209,9 +209,9 @@ impl Handler<Ask<TriggerOnHost>> for ProgramHost {
 
     fn handle(&mut self, ask: Ask<TriggerOnHost>, _: &mut Self::Context) -> Self::Result {
         let TriggerOnHost { attempts, barrier } = ask.body;
-        let CheckpointBarrier { checkpoint, triggered_ms, last, drain } = barrier;
+        let CheckpointBarrier { checkpoint, triggered_ms, last, drain, savepoint } = barrier;
         if let Some(worker) = self.worker.up() {
-            let barrier = Barrier { checkpoint, triggered_ms, last };
+            let barrier = Barrier { checkpoint, triggered_ms, last, savepoint };
             if drain {
                 worker.deliver(&attempts, || Mail::Drain);
             }

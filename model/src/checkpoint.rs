@@ -108,6 +108,9 @@ pub struct CheckpointBarrier {
     /// False: they just stop reading.
     #[serde(default)]
     pub drain: bool,
+    /// True for a savepoint, that of a stop included: sinks keep what it holds from being deleted after a failure of the job.
+    #[serde(default)]
+    pub savepoint: bool,
 }
 
 /// The part of a checkpoint that one subtask has written and acknowledges to its JobMaster.

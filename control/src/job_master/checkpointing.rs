@@ -279,8 +279,10 @@ impl JobCore {
         };
         let (scope, last) = (scope.clone(), last.clone());
         let drain = kind == CheckpointKind::Stop { drain: true };
+        let savepoint = kind.is_savepoint();
         for is_last in [false, true] {
-            let barrier = CheckpointBarrier { checkpoint, triggered_ms, last: is_last, drain };
+            let barrier =
+                CheckpointBarrier { checkpoint, triggered_ms, last: is_last, drain, savepoint };
             let sources = |task: &TaskIndex| {
                 self.is_source(*task) && last.contains(task) == is_last && !self.has_finished(*task)
             };

@@ -2,7 +2,7 @@
 
 use super::{
     IN_PROGRESS, OutputFile, OutputFolder, PENDING, PendingOutput, Published, Unpublished, hidden,
-    unpublished,
+    kept, unpublished,
 };
 use crate::objects::{
     StoreError, StoreFuture,
@@ -93,16 +93,34 @@ impl OutputFolder for HdfsFolder {
         let folder = self.clone();
         Box::pin(async move {
             let client = folder.client()?;
-            // Not the answer to the rename counts, but what is in the folder: an answer may be lost.
-            if let Some(found) = folder.length(&client, &pending.hidden).await? {
+            // Not the answer to the rename counts, but what is in the folder: an answer may be lost. A savepoint may rename the file at
+            // this moment; the call then fails, and is repeated.
+            for hidden in [&pending.hidden, &kept(&pending.hidden)] {
+                let Some(found) = folder.length(&client, hidden).await? else { continue };
                 if found != pending.bytes {
                     return Ok(Published::Damaged { found });
                 }
-                let (from, to) = (folder.path_of(&pending.hidden), folder.path_of(&pending.name));
+                let (from, to) = (folder.path_of(hidden), folder.path_of(&pending.name));
                 client.rename(&from, &to, false).await.map_err(folder.failed(&pending.name))?;
+                break;
             }
             let length = folder.length(&client, &pending.name).await?;
             Ok(if length == Some(pending.bytes) { Published::Done } else { Published::Missing })
+        })
+    }
+
+    fn keep(&self, hidden: String) -> StoreFuture<()> {
+        let folder = self.clone();
+        Box::pin(async move {
+            let client = folder.client()?;
+            if folder.length(&client, &hidden).await?.is_none() {
+                return Ok(());
+            }
+            let (from, to) = (folder.path_of(&hidden), folder.path_of(&kept(&hidden)));
+            match client.rename(&from, &to, false).await {
+                Err(error) if !absent(&error) => Err(folder.failed(&hidden)(error)),
+                _ => Ok(()),
+            }
         })
     }
 

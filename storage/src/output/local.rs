@@ -2,7 +2,7 @@
 
 use super::{
     IN_PROGRESS, OutputFile, OutputFolder, PENDING, PendingOutput, Published, Unpublished, hidden,
-    unpublished,
+    kept, unpublished,
 };
 use crate::{
     disk::DiskCalls,
@@ -61,22 +61,35 @@ impl OutputFolder for LocalFolder {
     fn publish(&self, pending: PendingOutput) -> StoreFuture<Published> {
         let folder = self.folder.clone();
         self.calls.run(move || {
-            let (from, to) = (folder.join(&pending.hidden), folder.join(&pending.name));
-            let written = fs::symlink_metadata(&from).map(|metadata| metadata.len());
-            if let Some(found) = written.as_ref().ok().filter(|found| **found != pending.bytes) {
-                return Ok(Published::Damaged { found: *found });
-            }
-            match written.and_then(|_| fs::rename(&from, &to)) {
-                Ok(()) => {}
-                Err(error) if error.kind() == ErrorKind::NotFound => {
-                    let length = fs::metadata(&to).ok().map(|metadata| metadata.len());
-                    if length != Some(pending.bytes) {
-                        return Ok(Published::Missing);
-                    }
+            let to = folder.join(&pending.name);
+            // A savepoint may rename the file at this moment, but only once and in this direction.
+            for hidden in [&pending.hidden, &kept(&pending.hidden)] {
+                let from = folder.join(hidden);
+                let written = fs::symlink_metadata(&from).map(|metadata| metadata.len());
+                if let Some(found) = written.as_ref().ok().filter(|found| **found != pending.bytes)
+                {
+                    return Ok(Published::Damaged { found: *found });
                 }
-                Err(error) => return Err(StoreError::from_io(&to, &error)),
+                match written.and_then(|_| fs::rename(&from, &to)) {
+                    Ok(()) => return sync(&folder).map(|()| Published::Done),
+                    Err(error) if error.kind() == ErrorKind::NotFound => {}
+                    Err(error) => return Err(StoreError::from_io(&to, &error)),
+                }
+            }
+            let length = fs::metadata(&to).ok().map(|metadata| metadata.len());
+            if length != Some(pending.bytes) {
+                return Ok(Published::Missing);
             }
             sync(&folder).map(|()| Published::Done)
+        })
+    }
+
+    fn keep(&self, hidden: String) -> StoreFuture<()> {
+        let folder = self.folder.clone();
+        self.calls.run(move || match fs::rename(folder.join(&hidden), folder.join(kept(&hidden))) {
+            Ok(()) => sync(&folder),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(failed(&folder.join(&hidden))(error)),
         })
     }
 

@@ -19,6 +19,8 @@ use std::{fmt, path::PathBuf, sync::Arc};
 /// The end of a hidden name while the file is written, and afterwards.
 const IN_PROGRESS: &str = ".inprogress";
 const PENDING: &str = ".pending";
+/// The end of the hidden name of a pending file that a savepoint holds.
+const KEPT: &str = ".kept";
 
 /// A folder for output files of sinks: local, in HDFS or in S3. Files are invisible to readers until they are published.
 pub trait OutputFolder: Send + Sync + fmt::Debug {
@@ -28,6 +30,12 @@ pub trait OutputFolder: Send + Sync + fmt::Debug {
     /// Makes a pending file visible under its name in one step; succeeds again if that is done already. See [`Published`] for a
     /// file that is gone.
     fn publish(&self, file: PendingOutput) -> StoreFuture<Published>;
+    /// Keeps a pending file, by its [`PendingOutput::hidden`], from being listed by [`OutputFolder::unpublished`]: a savepoint holds it. It
+    /// is published by the same [`PendingOutput`] afterwards. Does nothing with a file that is kept or published already, or is absent,
+    /// and nothing in S3, where uploads are not listed.
+    fn keep(&self, _hidden: String) -> StoreFuture<()> {
+        Box::pin(async { Ok(()) })
+    }
     /// Lists the files of an owner that are in progress or pending; empty if the folder is absent. S3 cannot tell and returns
     /// none.
     fn unpublished(&self, owner: &str) -> StoreFuture<Vec<Unpublished>>;
@@ -139,6 +147,11 @@ pub fn local(folder: impl Into<PathBuf>) -> Arc<dyn OutputFolder> {
 /// Returns the hidden name of a file in progress, without its end.
 fn hidden(name: &str, owner: &str) -> String {
     format!(".{name}.{owner}")
+}
+
+/// Returns the hidden name that a pending file gets when a savepoint holds it.
+fn kept(hidden: &str) -> String {
+    format!("{}{KEPT}", hidden.strip_suffix(PENDING).unwrap_or(hidden))
 }
 
 /// Returns the unpublished file that an entry of a folder is, `None` if it is another file or another owner's.

@@ -38,7 +38,7 @@ impl FinalCheckpoint {
         }
         let checkpoint = world.next_checkpoint();
         self.number = Some(checkpoint);
-        trigger(tasks, Barrier { checkpoint, triggered_ms: 0, last: true })?;
+        trigger(tasks, Barrier { checkpoint, triggered_ms: 0, last: true, savepoint: false })?;
         Ok(true)
     }
 
@@ -55,7 +55,10 @@ impl FinalCheckpoint {
             None if tasks.iter().filter(|running| running.source).all(at_end) => {
                 let checkpoint = world.next_checkpoint();
                 self.number = Some(checkpoint);
-                trigger(tasks, Barrier { checkpoint, triggered_ms: 0, last: true })?;
+                trigger(
+                    tasks,
+                    Barrier { checkpoint, triggered_ms: 0, last: true, savepoint: false },
+                )?;
                 Ok(true)
             }
             Some(number) if !self.notified && world.acknowledgements(number) == tasks.len() => {

@@ -547,7 +547,12 @@ fn the_barrier_of_a_checkpoint_that_was_aborted_before_starts_no_slices() {
     let next = Box::new(door.clone());
     let mut link = Link::new(InSlices::default(), next, SideOutputs::default(), context);
     let barrier = |checkpoint| {
-        StreamEvent::Barrier(crate::seam::Barrier { checkpoint, triggered_ms: 0, last: false })
+        StreamEvent::Barrier(crate::seam::Barrier {
+            checkpoint,
+            triggered_ms: 0,
+            last: false,
+            savepoint: false,
+        })
     };
     shared.abort(7);
     for aborted in [6, 7] {

@@ -42,6 +42,8 @@ pub struct Barrier {
     /// True if the task ends after this checkpoint: it is the job's final one, or the savepoint of a stop. After such a barrier no
     /// channel delivers anything but, once the checkpoint is complete, its end.
     pub last: bool,
+    /// True for a savepoint: what it holds must stay usable whatever becomes of the job.
+    pub savepoint: bool,
 }
 
 /// A control element of a channel; it keeps its place among the records.
@@ -58,7 +60,7 @@ pub enum StreamEvent {
 }
 
 impl StreamEvent {
-    /// Appends the encoded event: a tag byte, then little-endian fields, at most 18 bytes together.
+    /// Appends the encoded event: a tag byte, then little-endian fields, at most 19 bytes together.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match *self {
             Self::Watermark(ms) => {
@@ -71,6 +73,7 @@ impl StreamEvent {
                 out.extend_from_slice(&b.checkpoint.to_le_bytes());
                 out.extend_from_slice(&b.triggered_ms.to_le_bytes());
                 out.push(u8::from(b.last));
+                out.push(u8::from(b.savepoint));
             }
             Self::EndOfInput => out.push(3),
         }
@@ -98,13 +101,14 @@ impl StreamEvent {
             (2, rest) => {
                 let (checkpoint, rest) = rest.split_first_chunk().ok_or(CodecError::Truncated)?;
                 let (triggered, rest) = rest.split_first_chunk().ok_or(CodecError::Truncated)?;
-                let [last] = rest else {
+                let [last, savepoint] = rest else {
                     return Err(CodecError::Truncated);
                 };
                 Ok(Self::Barrier(Barrier {
                     checkpoint: u64::from_le_bytes(*checkpoint),
                     triggered_ms: u64::from_le_bytes(*triggered),
                     last: flag(*last)?,
+                    savepoint: flag(*savepoint)?,
                 }))
             }
             (3, []) => Ok(Self::EndOfInput),

@@ -186,6 +186,16 @@ pub trait Committer<C>: Send + Sync + 'static {
         &self,
         request: CommitRequest<C>,
     ) -> impl Future<Output = Result<(), CommitError>> + Send;
+    /// Keeps committables that a savepoint holds from being aborted. Called at the barrier of a savepoint with all committables that are
+    /// not committed by then, before the savepoint's snapshot. If the job fails afterwards and restarts from an earlier checkpoint, its
+    /// writers abort what they find ([`super::CommittingSinkWriter::abort_leftovers`]), and the savepoint must still be restorable. Must be
+    /// idempotent, also with what is being committed at this moment. The default does nothing.
+    ///
+    /// # Errors
+    /// The savepoint's task fails with either [`CommitError`].
+    fn keep(&self, _committables: Vec<C>) -> impl Future<Output = Result<(), CommitError>> + Send {
+        ready(Ok(()))
+    }
 }
 
 /// Commits together what the writers of all subtasks have prepared for a checkpoint. One global committer runs per sink, in a
@@ -209,6 +219,13 @@ pub trait GlobalCommitter<C>: Send + Sync + 'static {
         &self,
         request: CommitRequest<Vec<C>>,
     ) -> impl Future<Output = Result<(), CommitError>> + Send;
+    /// Keeps committables that a savepoint holds from being aborted: see [`Committer::keep`].
+    ///
+    /// # Errors
+    /// The savepoint's task fails with either [`CommitError`].
+    fn keep(&self, _committables: Vec<C>) -> impl Future<Output = Result<(), CommitError>> + Send {
+        ready(Ok(()))
+    }
     /// Checks what a writer has announced by [`CommittingSinkWriter::announce`]. Called once per announcement, as soon as it comes;
     /// the future runs beside the task.
     ///

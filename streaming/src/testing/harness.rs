@@ -288,10 +288,20 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
     /// # Errors
     /// Returns the error with which the operator's task would fail: [`TaskError::User`] for one of a function.
     pub fn barrier(&mut self, checkpoint: u64, last: bool) -> Result<Vec<Vec<u8>>, TaskError> {
-        self.checkpoint = checkpoint;
-        self.event(StreamEvent::Barrier(Barrier { checkpoint, triggered_ms: 0, last }))?;
+        self.pass_barrier(Barrier { checkpoint, triggered_ms: 0, last, savepoint: false })
+    }
+    /// Passes in the barrier of a savepoint after which the job continues, and returns the operator's snapshots in it.
+    ///
+    /// # Errors
+    /// Returns the error with which the operator's task would fail: [`TaskError::User`] for one of a function.
+    pub fn savepoint(&mut self, checkpoint: u64) -> Result<Vec<Vec<u8>>, TaskError> {
+        self.pass_barrier(Barrier { checkpoint, triggered_ms: 0, last: false, savepoint: true })
+    }
+    pub(super) fn pass_barrier(&mut self, barrier: Barrier) -> Result<Vec<Vec<u8>>, TaskError> {
+        self.checkpoint = barrier.checkpoint;
+        self.event(StreamEvent::Barrier(barrier))?;
         self.link.write_snapshots(&mut Slice::whole())?;
-        let snapshots = self.shared.take_snapshots(checkpoint);
+        let snapshots = self.shared.take_snapshots(barrier.checkpoint);
         Ok(snapshots.iter().map(|(_, chunks)| join_chunks(chunks)).collect())
     }
     /// Tells the operator that a checkpoint is complete in the whole job, so that it commits what it has prepared for it.

@@ -4,7 +4,7 @@
 use super::{HarnessBuilder, OperatorHarness};
 use crate::{
     batch::NO_TIME,
-    seam::TaskError,
+    seam::{Barrier, TaskError},
     sinks::{
         Sink,
         two_phase::{
@@ -201,17 +201,32 @@ impl<T: Send + 'static, S: Sink<T>> SinkHarness<T, S> {
     /// # Errors
     /// Returns the error with which a task of the sink would fail: [`TaskError::Output`] if a commit can never succeed.
     pub fn barrier(&mut self, checkpoint: u64, last: bool) -> Result<SinkSnapshot, TaskError> {
+        self.pass_barrier((checkpoint, last), false)
+    }
+    /// Passes in the barrier of a savepoint after which the job continues, and returns what the sink has in it.
+    ///
+    /// # Errors
+    /// Returns the error with which a task of the sink would fail.
+    pub fn savepoint(&mut self, checkpoint: u64) -> Result<SinkSnapshot, TaskError> {
+        self.pass_barrier((checkpoint, false), true)
+    }
+    fn pass_barrier(
+        &mut self,
+        (checkpoint, last): (u64, bool),
+        savepoint: bool,
+    ) -> Result<SinkSnapshot, TaskError> {
         self.checkpoint = checkpoint;
+        let barrier = Barrier { checkpoint, triggered_ms: 0, last, savepoint };
         let mut snapshot = SinkSnapshot::default();
         for writer in &mut self.writers {
-            snapshot.writers.extend(writer.barrier(checkpoint, last)?);
+            snapshot.writers.extend(writer.pass_barrier(barrier)?);
         }
         self.pass_on()?;
         for committer in &mut self.committers {
-            snapshot.committers.extend(committer.barrier(checkpoint, last)?);
+            snapshot.committers.extend(committer.pass_barrier(barrier)?);
         }
         if let Some(committer) = &mut self.global {
-            snapshot.global_committer.extend(committer.barrier(checkpoint, last)?);
+            snapshot.global_committer.extend(committer.pass_barrier(barrier)?);
         }
         Ok(snapshot)
     }

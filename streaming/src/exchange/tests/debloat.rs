@@ -156,7 +156,7 @@ impl Flood {
     /// Returns the time from a barrier in all producers until the consumer has it from all.
     async fn barrier(&mut self, each: Duration) -> Duration {
         let began = VirtualInstant::now();
-        let barrier = Barrier { checkpoint: 1, triggered_ms: 0, last: false };
+        let barrier = Barrier { checkpoint: 1, triggered_ms: 0, last: false, savepoint: false };
         for (_, writer) in &mut self.producers {
             writer.event(StreamEvent::Barrier(barrier)).unwrap();
         }

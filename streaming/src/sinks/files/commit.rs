@@ -7,7 +7,7 @@ use crate::{
         marks::{self, Mark, SHARE},
     },
 };
-use futures::{StreamExt as _, stream};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},
@@ -129,6 +129,17 @@ impl GlobalCommitter<PendingPart> for PartCommitter {
             return failure.clone();
         }
         results.into_iter().collect()
+    }
+
+    async fn keep(&self, parts: Vec<PendingPart>) -> Result<(), CommitError> {
+        let kept = parts.into_iter().map(|part| async move {
+            let folder = self.folder(&part.folder);
+            let kept =
+                folder.map_err(|error| CommitError::Failed(error.to_string()))?.keep(part.hidden);
+            kept.await.map_err(|error| CommitError::Retry(error.to_string()))
+        });
+        let kept: Vec<_> = kept.collect();
+        stream::iter(kept).buffer_unordered(AT_ONCE).try_collect().await
     }
 
     async fn check(&self, announced: PendingPart) -> Result<(), CommitError> {

@@ -218,6 +218,45 @@ fn the_parts_of_a_savepoint_are_finished_by_whoever_commits_first() {
 }
 
 #[test]
+fn the_parts_of_a_savepoint_outlive_a_failure_of_the_job() {
+    let tmp = tempfile::tempdir().unwrap();
+    let mut test = sink(tmp.path()).subtasks(2).open().unwrap();
+    push(&mut test, 0, &["a"]);
+    push(&mut test, 1, &["b"]);
+    // A checkpoint that is never complete: the savepoint holds its parts too.
+    test.barrier(1, false).unwrap();
+    push(&mut test, 0, &["c"]);
+    let savepoint = test.savepoint(2).unwrap();
+    push(&mut test, 0, &["behind"]);
+    test.barrier(3, false).unwrap();
+    test.fail();
+    let mut restarted = sink(tmp.path()).attempt(1).open().unwrap();
+    push(&mut restarted, 0, &["a"]);
+    restarted.barrier(4, false).unwrap();
+    restarted.notify_complete(4).unwrap();
+    assert_eq!(names(tmp.path(), true).len(), 3, "what the savepoint holds, and nothing else");
+    restarted.finish().unwrap();
+    assert_eq!(finished(tmp.path()), ["a"]);
+    let restored = sink(tmp.path()).job(2).restore(savepoint).open().unwrap();
+    restored.finish().unwrap();
+    assert_eq!(finished(tmp.path()), ["a", "a", "b", "c"]);
+    assert_eq!(names(tmp.path(), true), [""; 0]);
+}
+
+#[test]
+fn what_a_savepoint_holds_is_committed_by_the_next_checkpoint() {
+    let tmp = tempfile::tempdir().unwrap();
+    let mut test = sink(tmp.path()).open().unwrap();
+    push(&mut test, 0, &["a"]);
+    test.savepoint(1).unwrap();
+    test.barrier(2, false).unwrap();
+    test.notify_complete(2).unwrap();
+    assert_eq!(finished(tmp.path()), ["a"]);
+    assert_eq!(names(tmp.path(), true), [""; 0]);
+    test.finish().unwrap();
+}
+
+#[test]
 fn a_folder_that_the_committer_does_not_share_fails_the_job_and_is_named() {
     let tmp = tempfile::tempdir().unwrap();
     let shared = tmp.path().join("out");

@@ -26,10 +26,12 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// Maximum number of commits of one committer that are under way.
 const AT_ONCE: usize = 64;
-/// The committer's tickets: of a commit under way, of the timer to repeat it, and of the check of an announcement.
+/// The committer's tickets: of a commit under way, of the timer to repeat it, of the check of an announcement, and of keeping what a
+/// savepoint holds.
 const COMMIT: u32 = 0;
 const AGAIN: u32 = 1;
 const CHECK: u32 = 2;
+const KEEP: u32 = 3;
 
 /// The outcome of committing the committables of a checkpoint.
 #[derive(Debug)]
@@ -59,6 +61,8 @@ pub trait CommitGroup<C>: Send + 'static {
     const ONLY_AT_END: bool;
     /// Commits the committables of the request. The future runs beside the task and does not fail: its outcome names what is left.
     fn commit(&self, request: CommitRequest<Vec<C>>) -> BoxFuture<'static, Outcome<C>>;
+    /// Keeps committables that a savepoint holds from being aborted.
+    fn keep(&self, committables: Vec<C>) -> BoxFuture<'static, Result<(), CommitError>>;
     /// Returns the check of an announcement; `None` if announcements are not for this committer.
     fn check(&self, _announced: C) -> Option<BoxFuture<'static, Result<(), CommitError>>> {
         None
@@ -89,6 +93,10 @@ impl<C: Record, K: Committer<C>> CommitGroup<C> for EachAlone<Arc<K>> {
             outcome
         })
     }
+    fn keep(&self, committables: Vec<C>) -> BoxFuture<'static, Result<(), CommitError>> {
+        let committer = self.0.clone();
+        Box::pin(async move { committer.keep(committables).await })
+    }
 }
 
 impl<C: Record, K: GlobalCommitter<C>> CommitGroup<C> for Together<Arc<K>> {
@@ -101,6 +109,10 @@ impl<C: Record, K: GlobalCommitter<C>> CommitGroup<C> for Together<Arc<K>> {
             outcome.add(request.committable, result);
             outcome
         })
+    }
+    fn keep(&self, committables: Vec<C>) -> BoxFuture<'static, Result<(), CommitError>> {
+        let committer = self.0.clone();
+        Box::pin(async move { committer.keep(committables).await })
     }
     fn check(&self, announced: C) -> Option<BoxFuture<'static, Result<(), CommitError>>> {
         let committer = self.0.clone();
@@ -124,6 +136,8 @@ pub struct CommitterOperator<C, K> {
     /// Number of checks of announcements that are under way, and the outcomes of those that are done.
     checking: usize,
     checked: Arc<Mutex<Vec<Result<(), CommitError>>>>,
+    /// Receives whether what the savepoint of that number holds is kept; `None` if no savepoint's barrier is waiting or the newest is through.
+    keeping: Option<(u64, Arc<Mutex<Option<Result<(), CommitError>>>>)>,
     /// True while a timer is set for a repetition.
     pausing: bool,
     /// True until everything is committed that the restored checkpoint held.
@@ -145,6 +159,7 @@ impl<C: Record, K: CommitGroup<C>> CommitterOperator<C, K> {
             under_way: None,
             checking: 0,
             checked: Arc::default(),
+            keeping: None,
             pausing: false,
             restoring: false,
             ended: false,
@@ -191,6 +206,35 @@ impl<C: Record, K: CommitGroup<C>> CommitterOperator<C, K> {
         };
         self.checking += 1;
         context.spawn_io(Box::pin(work), CHECK);
+    }
+
+    /// Returns true if everything that the savepoint of this number holds is kept from being aborted; begins that at the first call.
+    fn kept(&mut self, savepoint: u64, context: &OperatorContext) -> Result<bool, TaskError> {
+        if let Some((of, slot)) = &self.keeping
+            && *of == savepoint
+        {
+            let Some(outcome) = lock(slot).take() else { return Ok(false) };
+            self.keeping = None;
+            return match outcome {
+                Ok(()) => Ok(true),
+                Err(error) => {
+                    Err(context.io_error("cannot keep what the savepoint holds", error.to_string()))
+                }
+            };
+        }
+        let committables = self.queue.all();
+        let Some(committer) = self.committer.as_ref().filter(|_| !committables.is_empty()) else {
+            return Ok(true);
+        };
+        let (keep, slot) = (committer.keep(committables), Arc::new(Mutex::new(None)));
+        self.keeping = Some((savepoint, slot.clone()));
+        let work = async move {
+            let outcome = keep.await;
+            *lock(&slot) = Some(outcome);
+            Ok(Vec::new())
+        };
+        context.spawn_io(Box::pin(work), KEEP);
+        Ok(false)
     }
 
     /// Takes the outcomes of checks that are done.
@@ -288,11 +332,16 @@ impl<C: Record, K: CommitGroup<C>> Operator<Prepared<C>> for CommitterOperator<C
         &mut self,
         event: StreamEvent,
         _out: &mut Collector<()>,
-        _context: &OperatorContext,
+        context: &OperatorContext,
     ) -> Result<Flow, TaskError> {
         match event {
             StreamEvent::EndOfInput => self.ended = true,
             StreamEvent::Barrier(_) if self.restoring => return Ok(Flow::Waiting),
+            StreamEvent::Barrier(barrier)
+                if barrier.savepoint && !self.kept(barrier.checkpoint, context)? =>
+            {
+                return Ok(Flow::Waiting);
+            }
             StreamEvent::Barrier(barrier) => {
                 self.queue.barrier(barrier.checkpoint, barrier.last && self.ended);
             }
@@ -316,6 +365,9 @@ impl<C: Record, K: CommitGroup<C>> Operator<Prepared<C>> for CommitterOperator<C
             OperatorMail::Reply { ticket: CHECK, result } => {
                 result.map_err(|why| context.io_error("a check was interrupted", why))?;
                 self.checked(context)
+            }
+            OperatorMail::Reply { ticket: KEEP, result } => {
+                result.map(drop).map_err(|why| context.io_error("a savepoint was interrupted", why))
             }
             OperatorMail::Reply { result, .. } => {
                 result.map_err(|why| context.io_error("a commit was interrupted", why))?;

@@ -96,6 +96,12 @@ impl<C: Record> Queue<C> {
         kept
     }
 
+    /// Returns all committables that are not committed.
+    pub(super) fn all(&self) -> Vec<C> {
+        let groups = self.due.iter().chain(&self.pending).flat_map(|group| &group.committables);
+        groups.chain(&self.current).cloned().collect()
+    }
+
     /// Makes due what was prepared for a checkpoint up to this one, which is complete.
     pub(super) fn complete(&mut self, checkpoint: u64) {
         let covered = |group: &Group<C>| group.checkpoint <= checkpoint;

@@ -101,7 +101,8 @@ impl CommittingSinkWriter<String> for StoppingWriter {
 
 /// Commits parts without waiting for their checkpoint.
 fn commit_now(committer: &PartCommitter, parts: &[PendingPart]) -> Result<()> {
-    let request = CommitRequest { committable: parts.to_vec(), checkpoint: 0, retries: 0 };
+    let request =
+        CommitRequest { committable: parts.to_vec(), checkpoint: 0, retries: 0, restored: false };
     let commit = || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(committer.commit(request))?;
