@@ -1,7 +1,7 @@
 //! Expands `#[derive(FlottType)]`: fields are encoded in the order of declaration, variants by their position. The
 //! format is in `streaming/CODEC.md`.
 
-use crate::recursion::without_itself;
+use crate::recursion::{contains_itself, without_itself};
 use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
 use syn::{
@@ -32,10 +32,19 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     }
     let (implemented, used, clause) = generics.split_for_impl();
     let name = &input.ident;
+    let itself = options.recursive || types(&input.data).any(|ty| contains_itself(ty, input));
+    let fields: Vec<&Type> = types(&input.data).collect();
+    let recursive = match itself || fields.is_empty() {
+        true => quote!(#itself),
+        false => quote!(#(<#fields as #krate::FlottType>::RECURSIVE)||*),
+    };
     let key = key_part(&krate, input, &generics, options.recursive);
     Ok(quote! {
         #[automatically_derived]
-        impl #implemented #krate::FlottType for #name #used #clause { #body }
+        impl #implemented #krate::FlottType for #name #used #clause {
+            const RECURSIVE: bool = #recursive;
+            #body
+        }
         #key
     })
 }

@@ -11,35 +11,49 @@ pub(crate) fn without_itself(ty: &Type, input: &DeriveInput) -> Type {
     ty
 }
 
-fn replace(ty: &mut Type, input: &DeriveInput) {
+/// Returns true if a field's type contains the type of `input`.
+pub(crate) fn contains_itself(ty: &Type, input: &DeriveInput) -> bool {
+    replace(&mut ty.clone(), input)
+}
+
+/// Replaces the type of `input` in `ty`. Returns true if it is there.
+fn replace(ty: &mut Type, input: &DeriveInput) -> bool {
     match ty {
         Type::Path(path) => {
             if let Some(arguments) = arguments_of_itself(path, input) {
                 *ty = parse_quote!((#(#arguments,)*));
-                return;
+                return true;
             }
-            if let Some(of) = &mut path.qself {
-                replace(&mut of.ty, input);
+            let mut found = path.qself.as_mut().is_some_and(|of| replace(&mut of.ty, input));
+            for segment in &mut path.path.segments {
+                found |= replace_in_arguments(&mut segment.arguments, input);
             }
-            let arguments = path.path.segments.iter_mut().map(|segment| &mut segment.arguments);
-            arguments.for_each(|arguments| replace_in_arguments(arguments, input));
+            found
         }
         Type::Array(array) => replace(&mut array.elem, input),
         Type::Group(group) => replace(&mut group.elem, input),
         Type::Paren(paren) => replace(&mut paren.elem, input),
-        Type::Tuple(tuple) => tuple.elems.iter_mut().for_each(|ty| replace(ty, input)),
+        Type::Tuple(tuple) => {
+            let mut found = false;
+            for ty in &mut tuple.elems {
+                found |= replace(ty, input);
+            }
+            found
+        }
         // No other type is a `FlottType`.
-        _ => {}
+        _ => false,
     }
 }
 
-fn replace_in_arguments(arguments: &mut PathArguments, input: &DeriveInput) {
-    let PathArguments::AngleBracketed(list) = arguments else { return };
+fn replace_in_arguments(arguments: &mut PathArguments, input: &DeriveInput) -> bool {
+    let PathArguments::AngleBracketed(list) = arguments else { return false };
+    let mut found = false;
     for argument in &mut list.args {
         if let GenericArgument::Type(ty) = argument {
-            replace(ty, input);
+            found |= replace(ty, input);
         }
     }
+    found
 }
 
 /// Returns the type arguments if `path` is the derived type, by its name or as `Self`; `None` if it is another type.

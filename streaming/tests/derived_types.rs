@@ -249,7 +249,7 @@ fn types_that_contain_themselves_come_back() {
     let inner = Folder { name: "b".to_owned(), entries: vec![Entry::File(7)] };
     round_trip(&Folder { name: "a".to_owned(), entries: vec![Entry::Folder(inner)] });
     // Many of them share columns.
-    let trees: Vec<_> = (1..100).map(|levels| deep(levels)).collect();
+    let trees: Vec<_> = (1..100).map(deep).collect();
     let bytes = column(&trees);
     assert_eq!(Tree::decode_column(trees.len(), &mut Reader::new(&bytes)).unwrap(), trees);
 }
@@ -268,9 +268,17 @@ fn a_value_that_is_nested_too_deeply_is_an_error_and_the_stack_lasts() {
     // The threads of tasks have a stack of 1 MiB.
     let thread = std::thread::Builder::new().stack_size(1 << 20).spawn(|| {
         let deepest = Reader::MAX_DEPTH as usize;
-        round_trip_column(&deep(deepest));
-        let bytes = encode_one(&deep(deepest + 2));
-        assert_eq!(decode_one::<Tree<u64>>(&bytes), Err(CodecError::TooDeep));
+        // Deeper ones are not written.
+        round_trip_column(&deep(deepest - 20));
+        // A value and one child for each level, and at the end no tree by name of any level.
+        let levels = |levels: usize| {
+            let begins = [0, 1].repeat(levels - 1);
+            [begins, vec![0, 0], vec![0; levels]].concat()
+        };
+        assert_eq!(levels(3), encode_one(&zeros(3)));
+        assert!(decode_one::<Tree<u64>>(&levels(deepest)).is_ok());
+        let refused = decode_one::<Tree<u64>>(&levels(deepest + 1));
+        assert_eq!(refused, Err(CodecError::TooDeep));
         // Bytes that no program wrote: a million sums, each in the left part of another one.
         let sums = vec![1; 1_000_000];
         assert_eq!(decode_one::<Expr>(&sums), Err(CodecError::TooDeep));
@@ -285,6 +293,11 @@ fn a_value_that_is_nested_too_deeply_is_an_error_and_the_stack_lasts() {
         assert_eq!(decoded, Err(CodecError::TooDeep));
     });
     thread.unwrap().join().unwrap();
+}
+
+/// A tree of that many levels, whose values are 0.
+fn zeros(levels: usize) -> Tree<u64> {
+    (1..levels).fold(Tree::new(0, Vec::new()), |child, _| Tree::new(0, vec![child]))
 }
 
 fn round_trip_column(tree: &Tree<u64>) {

@@ -104,7 +104,7 @@ impl<A> KeyPanes<A> {
             while let Some((number, value)) =
                 self.panes.pop_front_if(|(number, _)| is_over(*number))
             {
-                // A pane that is not one of the window's has none to be emitted with any more.
+                // A pane outside of the window is dropped: all of its windows are over.
                 if panes.contains(&i128::from(number)) {
                     merge(&mut kept, value, folding);
                 }
