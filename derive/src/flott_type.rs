@@ -1,15 +1,17 @@
 //! Expands `#[derive(FlottType)]`: fields are encoded in the order of declaration, variants by their position. The
 //! format is in `streaming/CODEC.md`.
 
+use crate::recursion::{contains_itself, without_itself};
 use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
 use syn::{
-    Data, DeriveInput, Error, Fields, Ident, Member, Path, Result, Type, WherePredicate,
+    Data, DeriveInput, Error, Fields, Generics, Ident, Member, Path, Result, Type, WherePredicate,
     parse_quote,
 };
 
 pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
-    let base = runtime(input)?;
+    let options = Options::of(input, true)?;
+    let base = &options.base;
     let krate = quote!(#base::types);
     let body = match &input.data {
         Data::Struct(data) => of_struct(&krate, input, &data.fields),
@@ -30,19 +32,48 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     }
     let (implemented, used, clause) = generics.split_for_impl();
     let name = &input.ident;
-    let mut key = generics.clone();
-    // A record need not be a key. With a lifetime in the bound, a field that is no `KeyPart` leaves the implementation
-    // out instead of failing to compile here.
-    let bound = |ty| -> WherePredicate { parse_quote!(for<'key> #ty: #krate::KeyPart) };
-    key.make_where_clause().predicates.extend(types(&input.data).map(bound));
-    let key_clause = &key.where_clause;
+    let itself = options.recursive || types(&input.data).any(|ty| contains_itself(ty, input));
+    let fields: Vec<&Type> = types(&input.data).collect();
+    let recursive = match itself || fields.is_empty() {
+        true => quote!(#itself),
+        false => quote!(#(<#fields as #krate::FlottType>::RECURSIVE)||*),
+    };
+    let key = key_part(&krate, input, &generics, options.recursive);
     Ok(quote! {
         #[automatically_derived]
-        impl #implemented #krate::FlottType for #name #used #clause { #body }
+        impl #implemented #krate::FlottType for #name #used #clause {
+            const RECURSIVE: bool = #recursive;
+            #body
+        }
+        #key
+    })
+}
+
+/// Returns the implementation of `KeyPart`; none for a type with `#[flott(recursive)]`.
+fn key_part(
+    krate: &TokenStream,
+    input: &DeriveInput,
+    generics: &Generics,
+    recursive: bool,
+) -> TokenStream {
+    if recursive {
+        return TokenStream::new();
+    }
+    let mut generics = generics.clone();
+    // A record need not be a key. With a lifetime in the bound, a field that is no `KeyPart` leaves the implementation
+    // out instead of failing to compile here.
+    let bound = |ty| -> WherePredicate {
+        let ty = without_itself(ty, input);
+        parse_quote!(for<'key> #ty: #krate::KeyPart)
+    };
+    generics.make_where_clause().predicates.extend(types(&input.data).map(bound));
+    let (implemented, used, clause) = generics.split_for_impl();
+    let name = &input.ident;
+    quote! {
         #[automatically_derived]
         #[allow(private_bounds)]
-        impl #implemented #krate::KeyPart for #name #used #key_clause {}
-    })
+        impl #implemented #krate::KeyPart for #name #used #clause {}
+    }
 }
 
 /// Returns the types of all fields of the struct, or of all variants of the enum.
@@ -57,17 +88,40 @@ fn types(data: &Data) -> impl Iterator<Item = &Type> {
 
 /// Returns the path of the crate that the traits come from: `::flott`, or the one in `#[flott(crate = path)]`.
 pub(crate) fn runtime(input: &DeriveInput) -> Result<TokenStream> {
-    let mut path: Option<Path> = None;
-    for attribute in input.attrs.iter().filter(|a| a.path().is_ident("flott")) {
-        attribute.parse_nested_meta(|meta| {
-            if meta.path.is_ident("crate") {
-                path = Some(meta.value()?.parse()?);
-                return Ok(());
-            }
-            Err(meta.error("unknown option; there is `crate = path`"))
-        })?;
+    Ok(Options::of(input, false)?.base)
+}
+
+/// The options in `#[flott(…)]`.
+struct Options {
+    /// Path of the crate that the traits come from.
+    base: TokenStream,
+    /// True if the type contains itself through another derived type.
+    recursive: bool,
+}
+
+impl Options {
+    /// Reads the options. `may_recurse`: whether `recursive` is one of them.
+    fn of(input: &DeriveInput, may_recurse: bool) -> Result<Self> {
+        let mut options = Self { base: quote!(::flott), recursive: false };
+        for attribute in input.attrs.iter().filter(|a| a.path().is_ident("flott")) {
+            attribute.parse_nested_meta(|meta| {
+                if meta.path.is_ident("crate") {
+                    let path: Path = meta.value()?.parse()?;
+                    options.base = quote!(#path);
+                    return Ok(());
+                }
+                if may_recurse && meta.path.is_ident("recursive") {
+                    options.recursive = true;
+                    return Ok(());
+                }
+                Err(meta.error(match may_recurse {
+                    true => "unknown option; there are `crate = path` and `recursive`",
+                    false => "unknown option; there is `crate = path`",
+                }))
+            })?;
+        }
+        Ok(options)
     }
-    Ok(path.map_or_else(|| quote!(::flott), |path| quote!(#path)))
 }
 
 /// The fields of a struct or variant, prepared for code generation.

@@ -4,6 +4,7 @@
 
 mod flott_type;
 mod main_function;
+mod recursion;
 mod state;
 
 use proc_macro::TokenStream;
@@ -15,6 +16,11 @@ use syn::{DeriveInput, ItemFn, parse_macro_input};
 /// Every field's type must be a `FlottType`; each type parameter gets that bound. A variant is encoded by its position, so new variants
 /// must be added at the end. Unions and enums without variants are refused by the compiler. `#[flott(crate = path)]` names the crate that
 /// the traits come from (default: `::flott`).
+///
+/// A type may contain itself: `struct Tree { value: u64, children: Vec<Tree> }`. Two types that contain each other need
+/// `#[flott(recursive)]` at one of them; otherwise the compiler says `overflow evaluating the requirement` (E0275). A type
+/// with this option, and every type that contains one, can be a record or a value of state but not a key. Values may be
+/// nested 180 deep, counting every box, list and map; writing a deeper one fails the task.
 #[proc_macro_derive(FlottType, attributes(flott))]
 pub fn derive_flott_type(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);

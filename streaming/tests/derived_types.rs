@@ -3,9 +3,12 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "functions of tests")]
 
 use derive::FlottType;
-use std::{collections::HashSet, fmt::Debug};
+use std::{
+    collections::{BTreeMap, HashSet},
+    fmt::Debug,
+};
 use streaming::types::{
-    FlottType, Key, Reader, Serde, decode_one, encode_one, fingerprint, key_hash,
+    CodecError, FlottType, Key, Reader, Serde, decode_one, encode_one, fingerprint, key_hash,
 };
 
 #[derive(Debug, Clone, PartialEq, FlottType)]
@@ -189,4 +192,119 @@ fn types_of_safe_parts_are_keys_and_the_zeros_of_floats_are_one_key() {
     assert_eq!(key_hash(&Point(0.0, 1.0)), key_hash(&Point(-0.0, 1.0)));
     let tags = Serde(HashSet::from(["a".to_owned(), "b".to_owned()]));
     round_trip(&Tagged { id: 1, tags });
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, FlottType)]
+#[flott(crate = streaming)]
+struct Tree<T> {
+    value: T,
+    children: Vec<Tree<T>>,
+    by_name: BTreeMap<String, Self>,
+}
+
+impl<T> Tree<T> {
+    fn new(value: T, children: Vec<Self>) -> Self {
+        Self { value, children, by_name: BTreeMap::new() }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, FlottType)]
+#[flott(crate = streaming)]
+enum Expr {
+    Num(u64),
+    Add(Box<Expr>, Box<Expr>),
+    Maybe { of: Option<Box<Self>> },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, FlottType)]
+#[flott(crate = streaming, recursive)]
+struct Folder {
+    name: String,
+    entries: Vec<Entry>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, FlottType)]
+#[flott(crate = streaming)]
+enum Entry {
+    File(u64),
+    Folder(Folder),
+}
+
+/// A tree of that many levels, each with one child.
+fn deep(levels: usize) -> Tree<u64> {
+    (1..levels as u64).fold(Tree::new(0, Vec::new()), |child, n| Tree::new(n, vec![child]))
+}
+
+#[test]
+fn types_that_contain_themselves_come_back() {
+    let leaf = |n| Tree::new(n, Vec::new());
+    let mut tree = Tree::new(300_u64, vec![leaf(1), Tree::new(2, vec![leaf(3)])]);
+    tree.by_name.insert("left".to_owned(), leaf(4));
+    round_trip(&tree);
+    round_trip(&Tree::new("root".to_owned(), vec![Tree::new(String::new(), Vec::new())]));
+    let num = |n| Box::new(Expr::Num(n));
+    let sum = Expr::Add(num(1), Box::new(Expr::Add(num(2), num(300))));
+    round_trip(&sum);
+    round_trip(&Expr::Maybe { of: Some(Box::new(Expr::Maybe { of: None })) });
+    let inner = Folder { name: "b".to_owned(), entries: vec![Entry::File(7)] };
+    round_trip(&Folder { name: "a".to_owned(), entries: vec![Entry::Folder(inner)] });
+    // Many of them share columns.
+    let trees: Vec<_> = (1..100).map(deep).collect();
+    let bytes = column(&trees);
+    assert_eq!(Tree::decode_column(trees.len(), &mut Reader::new(&bytes)).unwrap(), trees);
+}
+
+#[test]
+fn types_that_contain_themselves_are_keys_if_their_other_parts_are() {
+    is_key::<Tree<u64>>();
+    is_key::<Expr>();
+    assert_ne!(key_hash(&deep(2)), key_hash(&deep(3)));
+    assert_eq!(key_hash(&deep(50)), key_hash(&deep(50)));
+    assert_ne!(fingerprint::<Tree<u64>>(), fingerprint::<Tree<u32>>());
+}
+
+#[test]
+fn a_value_that_is_nested_too_deeply_is_an_error_and_the_stack_lasts() {
+    // The threads of tasks have a stack of 1 MiB.
+    let thread = std::thread::Builder::new().stack_size(1 << 20).spawn(|| {
+        let deepest = Reader::MAX_DEPTH as usize;
+        // Deeper ones are not written.
+        round_trip_column(&deep(deepest - 20));
+        // A value and one child for each level, and at the end no tree by name of any level.
+        let levels = |levels: usize| {
+            let begins = [0, 1].repeat(levels - 1);
+            [begins, vec![0, 0], vec![0; levels]].concat()
+        };
+        assert_eq!(levels(3), encode_one(&zeros(3)));
+        assert!(decode_one::<Tree<u64>>(&levels(deepest)).is_ok());
+        let refused = decode_one::<Tree<u64>>(&levels(deepest + 1));
+        assert_eq!(refused, Err(CodecError::TooDeep));
+        // Bytes that no program wrote: a million sums, each in the left part of another one.
+        let sums = vec![1; 1_000_000];
+        assert_eq!(decode_one::<Expr>(&sums), Err(CodecError::TooDeep));
+        let of_columns =
+            [column(&[Expr::Add(Box::new(Expr::Num(1)), Box::new(Expr::Num(1)))]), sums];
+        let mut input = Reader::new(&of_columns[1]);
+        assert_eq!(Box::<Expr>::decode_column(1, &mut input).map(|_| ()), Err(CodecError::TooDeep));
+        // A number of variant 1 (width 1, smallest 1), then the two columns of its boxes.
+        let head = &of_columns[0][..10];
+        let bytes = [head, &of_columns[1]].concat();
+        let decoded = Expr::decode_column(1, &mut Reader::new(&bytes));
+        assert_eq!(decoded, Err(CodecError::TooDeep));
+    });
+    thread.unwrap().join().unwrap();
+}
+
+/// A tree of that many levels, whose values are 0.
+fn zeros(levels: usize) -> Tree<u64> {
+    (1..levels).fold(Tree::new(0, Vec::new()), |child, _| Tree::new(0, vec![child]))
+}
+
+fn round_trip_column(tree: &Tree<u64>) {
+    assert_eq!(&decode_one::<Tree<u64>>(&encode_one(tree)).unwrap(), tree);
+    let bytes = column(std::slice::from_ref(tree));
+    assert_eq!(
+        Tree::decode_column(1, &mut Reader::new(&bytes)).unwrap(),
+        std::slice::from_ref(tree)
+    );
 }

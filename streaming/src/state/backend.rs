@@ -184,6 +184,19 @@ pub trait StateBackend<K: Key, V: Kept>: Send + 'static {
     /// The backend's error if it cannot store the entry.
     fn restore(&mut self, at: KeyAddress, key: K, state: V) -> Result<(), StateError>;
 
+    /// Stores a key and a part of its state from a snapshot, as [`StateBackend::restore`] does; if the key has state, `join` adds the
+    /// part to it.
+    ///
+    /// # Errors
+    /// The backend's error if it cannot read or store the entry.
+    fn restore_joined(
+        &mut self,
+        at: KeyAddress,
+        key: K,
+        part: V,
+        join: fn(&mut V, V),
+    ) -> Result<(), StateError>;
+
     /// Calls `each` with every key of a group and its state, in no particular order. Called between two batches, while
     /// nothing is parked.
     ///

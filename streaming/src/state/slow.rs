@@ -268,6 +268,25 @@ impl<K: Key, V: Kept> StateBackend<K, V> for Slow<K, V> {
         Ok(())
     }
 
+    fn restore_joined(
+        &mut self,
+        at: KeyAddress,
+        key: K,
+        part: V,
+        join: fn(&mut V, V),
+    ) -> Result<(), StateError> {
+        let stored = self.disk.lock().unwrap().remove(&(at.group, encode_one(&key))).flatten();
+        let state = match stored {
+            None => part,
+            Some(bytes) => {
+                let mut state = Self::read(&bytes);
+                join(&mut state, part);
+                state
+            }
+        };
+        self.restore(at, key, state)
+    }
+
     fn for_each(&mut self, group: u32, each: &mut dyn FnMut(&K, &V)) -> Result<(), StateError> {
         self.everything_to_disk();
         let disk = self.disk.lock().unwrap();

@@ -321,6 +321,22 @@ impl<K: Key, V: Kept> StateBackend<K, V> for Table<K, V> {
         Ok(())
     }
 
+    fn restore_joined(
+        &mut self,
+        at: KeyAddress,
+        key: K,
+        part: V,
+        join: fn(&mut V, V),
+    ) -> Result<(), StateError> {
+        match self.entry(at, |stored| *stored == key)? {
+            Entry::Occupied(mut taken) => join(&mut taken.get_mut().1, part),
+            Entry::Vacant(free) => {
+                free.insert((key, part));
+            }
+        }
+        Ok(())
+    }
+
     fn for_each(&mut self, group: u32, each: &mut dyn FnMut(&K, &V)) -> Result<(), StateError> {
         self.group(group).iter().flatten().for_each(|(key, state)| each(key, state));
         Ok(())

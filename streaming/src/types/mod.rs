@@ -15,6 +15,7 @@ mod serde_type;
 mod short_text;
 mod std_types;
 mod times;
+mod written;
 
 pub(crate) use batch::weigh;
 pub use batch::{BatchCodec, decode_one, encode_one};
@@ -26,7 +27,7 @@ pub use line::{FromLine, ToLine};
 pub use reader::{Reader, write_len, write_varint, write_zigzag};
 pub use schema::{Schema, fingerprint};
 pub use serde_type::Serde;
-pub(crate) use serde_type::check_written;
+pub(crate) use written::check_written;
 
 /// Text of which up to 24 bytes are in the value itself, without a heap allocation: for words, names, codes and other short texts,
 /// as records, keys and state. Longer texts are on the heap. A value is as large as a `String`, and is a `str` by `Deref`.
@@ -138,6 +139,9 @@ pub trait FlottType: Sized + Send + 'static {
         size_of::<Self>()
     }
 
+    /// True if a value may contain another one of its type: `encode` then refuses values that are nested too deeply.
+    #[doc(hidden)]
+    const RECURSIVE: bool = false;
     /// Appends values one after another; `u8` copies all at once.
     #[doc(hidden)]
     fn encode_slice(values: &[Self], out: &mut Vec<u8>) {

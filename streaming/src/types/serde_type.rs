@@ -1,29 +1,14 @@
 //! A wrapper that makes any type with serde's traits, such as a type of another crate, a record type.
 
-use super::{CodecError, FlottType, KeyHasher, Reader, Schema, write_len};
+use super::{CodecError, FlottType, KeyHasher, Reader, Schema, write_len, written::refuse};
 use serde::{Serialize, de::DeserializeOwned};
 use std::{
     any::type_name,
-    cell::Cell,
     ops::{Deref, DerefMut},
 };
 
 /// Maximum nesting of a value, because decoding recurses.
 const DEEPEST: usize = 64;
-
-thread_local! {
-    /// True if a value's `Serialize` has failed on this thread since the last [`check_written`]. `encode` cannot return the error,
-    /// because no other type can fail; the writer of a batch or a snapshot calls [`check_written`] at its end.
-    static REFUSED: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Checks that all values were encoded that this thread has written since the last check.
-pub(crate) fn check_written() -> Result<(), CodecError> {
-    match REFUSED.replace(false) {
-        false => Ok(()),
-        true => Err(CodecError::Invalid { what: "value: its Serialize returned an error" }),
-    }
-}
 
 /// Removes the module path of every path in a type's name: `alloc::vec::Vec<program::Point>` becomes `Vec<Point>`.
 fn without_modules(full: &str) -> String {
@@ -35,7 +20,7 @@ fn without_modules(full: &str) -> String {
 
 fn written<T: Serialize>(value: &T) -> Vec<u8> {
     rmp_serde::to_vec_named(value).unwrap_or_else(|_| {
-        REFUSED.set(true);
+        refuse(CodecError::Invalid { what: "value: its Serialize returned an error" });
         Vec::new()
     })
 }

@@ -3,7 +3,7 @@
 use super::{
     CodecError, FlottType, KeyHasher, Reader, Schema,
     columns::{read_texts, write_texts},
-    write_len, write_varint,
+    write_len, write_varint, written,
 };
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -105,6 +105,7 @@ impl FlottType for String {
 }
 
 impl<T: FlottType> FlottType for Option<T> {
+    const RECURSIVE: bool = T::RECURSIVE;
     fn type_name() -> String {
         format!("option<{}>", T::type_name())
     }
@@ -158,6 +159,7 @@ impl<T: FlottType> FlottType for Option<T> {
 }
 
 impl<T: FlottType, E: FlottType> FlottType for Result<T, E> {
+    const RECURSIVE: bool = T::RECURSIVE || E::RECURSIVE;
     fn type_name() -> String {
         format!("result<{}, {}>", T::type_name(), E::type_name())
     }
@@ -204,6 +206,7 @@ fn heap_of<'a, T: FlottType>(values: impl Iterator<Item = &'a T>) -> usize {
 }
 
 impl<T: FlottType> FlottType for Vec<T> {
+    const RECURSIVE: bool = T::RECURSIVE;
     fn type_name() -> String {
         format!("list<{}>", T::type_name())
     }
@@ -213,7 +216,7 @@ impl<T: FlottType> FlottType for Vec<T> {
     #[inline]
     fn encode(&self, out: &mut Vec<u8>) {
         write_len(self.len(), out);
-        T::encode_slice(self, out);
+        written::nested::<T>(|| T::encode_slice(self, out));
     }
     #[inline]
     fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError> {
@@ -240,11 +243,12 @@ impl<T: FlottType> FlottType for Vec<T> {
 macro_rules! collection {
     ($type:ident, $name:literal, $($bound:tt)*) => {
         impl<T: FlottType + $($bound)*> FlottType for $type<T> {
+            const RECURSIVE: bool = T::RECURSIVE;
             fn type_name() -> String { format!(concat!($name, "<{}>"), T::type_name()) }
             fn describe(schema: &mut Schema) { schema.generic($name, &[T::describe]); }
             fn encode(&self, out: &mut Vec<u8>) {
                 write_len(self.len(), out);
-                self.iter().for_each(|value| value.encode(out));
+                written::nested::<T>(|| self.iter().for_each(|value| value.encode(out)));
             }
             fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError> {
                 let len = input.count()?;
@@ -264,6 +268,7 @@ collection!(VecDeque, "list", Sized);
 collection!(BTreeSet, "set", Ord);
 
 impl<K: FlottType + Ord, V: FlottType> FlottType for BTreeMap<K, V> {
+    const RECURSIVE: bool = K::RECURSIVE || V::RECURSIVE;
     fn type_name() -> String {
         format!("map<{}, {}>", K::type_name(), V::type_name())
     }
@@ -272,10 +277,12 @@ impl<K: FlottType + Ord, V: FlottType> FlottType for BTreeMap<K, V> {
     }
     fn encode(&self, out: &mut Vec<u8>) {
         write_len(self.len(), out);
-        for (key, value) in self {
-            key.encode(out);
-            value.encode(out);
-        }
+        written::nested::<(K, V)>(|| {
+            for (key, value) in self {
+                key.encode(out);
+                value.encode(out);
+            }
+        });
     }
     fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError> {
         let len = input.count()?;
@@ -295,6 +302,7 @@ impl<K: FlottType + Ord, V: FlottType> FlottType for BTreeMap<K, V> {
 }
 
 impl<T: FlottType> FlottType for Box<T> {
+    const RECURSIVE: bool = T::RECURSIVE;
     fn type_name() -> String {
         T::type_name()
     }
@@ -302,7 +310,7 @@ impl<T: FlottType> FlottType for Box<T> {
         T::describe(schema);
     }
     fn encode(&self, out: &mut Vec<u8>) {
-        (**self).encode(out);
+        written::nested::<T>(|| (**self).encode(out));
     }
     fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError> {
         input.nested(|input| T::decode(input)).map(Self::new)
@@ -316,6 +324,7 @@ impl<T: FlottType> FlottType for Box<T> {
 }
 
 impl<T: FlottType + Sync> FlottType for Arc<T> {
+    const RECURSIVE: bool = T::RECURSIVE;
     fn type_name() -> String {
         T::type_name()
     }
@@ -323,7 +332,7 @@ impl<T: FlottType + Sync> FlottType for Arc<T> {
         T::describe(schema);
     }
     fn encode(&self, out: &mut Vec<u8>) {
-        (**self).encode(out);
+        written::nested::<T>(|| (**self).encode(out));
     }
     fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError> {
         input.nested(|input| T::decode(input)).map(Self::new)
@@ -337,6 +346,7 @@ impl<T: FlottType + Sync> FlottType for Arc<T> {
 }
 
 impl<T: FlottType, const N: usize> FlottType for [T; N] {
+    const RECURSIVE: bool = T::RECURSIVE;
     fn type_name() -> String {
         format!("[{}; {N}]", T::type_name())
     }
@@ -392,6 +402,7 @@ impl FlottType for Duration {
 macro_rules! tuples {
     ($(($($name:ident $index:tt),+))*) => {$(
         impl<$($name: FlottType),+> FlottType for ($($name,)+) {
+            const RECURSIVE: bool = $($name::RECURSIVE)||+;
             fn type_name() -> String {
                 format!("({})", [$($name::type_name()),+].join(", "))
             }

@@ -331,3 +331,40 @@ fn the_name_of_a_foreign_type_keeps_its_structure_without_module_paths() {
     ];
     assert_eq!(BTreeSet::from(prints).len(), 4, "a changed state type is noticed");
 }
+
+#[derive(Clone, derive::FlottType)]
+#[flott(crate = crate)]
+struct Chain {
+    next: Option<Box<Chain>>,
+    marks: Vec<Vec<u8>>,
+}
+
+/// A record around chains.
+#[derive(Clone, derive::FlottType)]
+#[flott(crate = crate)]
+struct Chains(BTreeMap<String, Chain>);
+
+fn chain(boxes: usize) -> Chain {
+    let last = Chain { next: None, marks: vec![vec![1]] };
+    (0..boxes).fold(last, |next, _| Chain { next: Some(Box::new(next)), marks: Vec::new() })
+}
+
+#[test]
+fn a_value_that_could_not_be_read_is_not_written() {
+    fn written<T: Record>(value: T) -> Result<Vec<u8>, CodecError> {
+        let codec = BatchCodec::<T>::new();
+        let mut bytes = Vec::new();
+        codec.encode(&ErasedBatch::new(Batch::from(vec![value])), &mut bytes)?;
+        codec.decode(&bytes)?;
+        Ok(bytes)
+    }
+    assert!(written(chain(180)).is_ok());
+    assert_eq!(written(chain(181)), Err(CodecError::TooDeep));
+    // An error is reported once, and the depth begins anew.
+    assert!(written(chain(180)).is_ok());
+    let chains = |boxes| Chains([("a".to_owned(), chain(boxes))].into());
+    assert!(written(chains(179)).is_ok());
+    assert_eq!(written(chains(180)), Err(CodecError::TooDeep));
+    assert_eq!(written(chain(2_000)), Err(CodecError::TooDeep));
+    const { assert!(Chain::RECURSIVE && Chains::RECURSIVE && !<Vec<Vec<u8>>>::RECURSIVE) }
+}

@@ -7,8 +7,8 @@ use crate::{
     operators::{OperatorContext, OperatorMail, Timer},
     seam::TaskError,
     state::{
-        END, Kept, KeyAddress, KeyGroups, Slice, StateBackend, StateError, Table, read_next,
-        read_snapshot, write_head, write_snapshot,
+        END, Kept, KeyAddress, KeyGroups, Slice, StateBackend, StateError, Table, read_entries,
+        read_next, read_snapshot, write_head, write_snapshot,
     },
     types::{Key, Reader},
 };
@@ -110,6 +110,24 @@ impl<K: Key, V: Kept, T, B: StateBackend<K, V>> Resident<K, V, T, B> {
     ) -> Result<(), TaskError> {
         read_next(input, &mut self.backend, &self.groups, &self.fields)
             .map_err(|error| failed(context, error))
+    }
+
+    /// Restores the next snapshot of the input. If a key has state already, `join` adds to it what the snapshot has.
+    pub(in crate::operators) fn restore_joined(
+        &mut self,
+        input: &mut Reader<'_>,
+        context: &OperatorContext,
+        join: fn(&mut V, V),
+    ) -> Result<(), TaskError> {
+        let Self { backend, groups, fields, .. } = self;
+        let read = read_entries(input, groups, fields, |at, key, rows| {
+            let state = V::read(rows)?;
+            match V::holds_nothing(&state) {
+                true => Ok(()),
+                false => backend.restore_joined(at, key, state, join),
+            }
+        });
+        read.map_err(|error| failed(context, error))
     }
 
     /// Returns the bytes of memory that the state takes, with the tables of what waits for its key.

@@ -2,11 +2,18 @@
 
 use super::{
     CountWindow, EventTimeWindows, FixedGap, GapOf, ProcessingTimeWindows, SessionGap, Slices,
-    WindowFolding, core::WindowCore, counts::RowCounts, late::Lateness, session_core::SessionCore,
+    WindowFolding,
+    core::WindowCore,
+    counts::RowCounts,
+    key_core::KeyCore,
+    key_panes::KeyPanes,
+    late::Lateness,
+    pane_rule::{PaneCore, PaneRule},
+    session_rule::{SessionCore, SessionRule},
 };
 use crate::{
     operators::{KeySelector, KeyedOperator, KeyedProcessFunction, Operator},
-    state::{State, StateDeclaration},
+    state::{State, StateBackend, StateDeclaration},
     types::Record,
 };
 use std::time::Duration;
@@ -148,6 +155,28 @@ macro_rules! assigner {
                 $operator::new(selector, WindowCore::new(folding, slices, lateness))
             }
         }
+
+        impl $type {
+            /// Makes the operator of one subtask over a backend that fetches, with one state per key. The operator that
+            /// [`WindowAssigner::operator`] makes is faster, but has all state in memory. Each restores what the other has written.
+            pub fn operator_with_backend<T, S, F, B>(
+                &self,
+                selector: S,
+                folding: F,
+                lateness: Lateness<T>,
+                backend: B,
+            ) -> $operator<S, PaneCore<T, S, F, B>>
+            where
+                T: Record,
+                S: KeySelector<T>,
+                F: WindowFolding<S::Key, T>,
+                B: StateBackend<S::Key, KeyPanes<F::Kept>>,
+            {
+                let $this = self;
+                let rule = PaneRule(Slices::new(self.size, $slide, self.offset));
+                $operator::new(selector, KeyCore::with_backend(folding, rule, lateness, backend))
+            }
+        }
     };
 }
 
@@ -265,7 +294,8 @@ macro_rules! sessions {
                 folding: F,
                 lateness: Lateness<T>,
             ) -> Self::Operator<S, F> {
-                $operator::new(selector, SessionCore::new(folding, self.gap.clone(), lateness))
+                let rule = SessionRule(self.gap.clone());
+                $operator::new(selector, SessionCore::new(folding, rule, lateness))
             }
         }
     };

@@ -21,7 +21,34 @@ use crate::{
 };
 
 /// Version byte of the state. The state of sessions has another one, so that neither is read as the other.
-const VERSION: u8 = 3;
+pub(super) const VERSION: u8 = 3;
+
+/// Reads size, slide and offset of the windows that wrote a state.
+///
+/// # Errors
+/// Returns an error if they are not those of `slices`.
+pub(super) fn check_parts(
+    slices: &Slices,
+    input: &mut Reader<'_>,
+    context: &OperatorContext,
+) -> Result<(), TaskError> {
+    let mut written = [0; 3];
+    for part in &mut written {
+        *part = input.zigzag().map_err(|error| context.codec_error(error))?;
+    }
+    if written == slices.parts() {
+        return Ok(());
+    }
+    let text = |[size, slide, offset]: [i64; 3]| {
+        format!("size {size} ms, slide {slide} ms and offset {offset} ms")
+    };
+    Err(TaskError::Deployment(format!(
+        "operator '{}': cannot restore its state, which is of windows with {}; those of the program have {}; give the operator another uid, or restore with the program that wrote the state",
+        context.name(),
+        text(written),
+        text(slices.parts()),
+    )))
+}
 
 /// A window that is being fired, and how far the firing got when the output was full.
 #[derive(Debug, Clone, Copy)]
@@ -211,23 +238,9 @@ impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>> WindowCore<T, S,
         input: &mut Reader<'_>,
         context: &OperatorContext,
     ) -> Result<(), TaskError> {
-        let codec = |error| context.codec_error(error);
-        let mut written = [0; 3];
-        for part in &mut written {
-            *part = input.zigzag().map_err(codec)?;
-        }
-        if written != self.slices.parts() {
-            let text = |[size, slide, offset]: [i64; 3]| {
-                format!("size {size} ms, slide {slide} ms and offset {offset} ms")
-            };
-            return Err(TaskError::Deployment(format!(
-                "operator '{}': cannot restore its state, which is of windows with {}; those of the program have {}; give the operator another uid, or restore with the program that wrote the state",
-                context.name(),
-                text(written),
-                text(self.slices.parts()),
-            )));
-        }
-        self.restored.read(&self.groups, input).map_err(codec)?;
+        check_parts(&self.slices, input, context)?;
+        let read = self.restored.read(&self.groups, input);
+        read.map_err(|error| context.codec_error(error))?;
         self.restore_panes(input).map_err(|error| failed(context, error))
     }
 

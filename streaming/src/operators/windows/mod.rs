@@ -1,7 +1,8 @@
 //! Windows on keyed streams: they group the records of a key by event time, by processing time, by gaps or by count.
 //!
-//! Tumbling and sliding windows keep one table per pane and fire a whole window at a time. Sessions are merged per key, and
-//! each key has one live entry in a queue ordered by time. Both implement [`WindowStore`], which [`EventTimeWindows`] drives by
+//! In memory, tumbling and sliding windows keep one table per pane and fire a whole window at a time. Sessions, and tumbling and
+//! sliding windows in a backend that fetches, have one state per key, and each key has one live entry in a queue ordered by
+//! time. All implement [`WindowStore`], which [`EventTimeWindows`] drives by
 //! watermarks and [`ProcessingTimeWindows`] by the machine's clock; windows by count are a keyed function. Nothing here may
 //! block or spawn, and only [`ProcessingTimeWindows`] may read a clock.
 
@@ -11,12 +12,15 @@ mod counts;
 mod event_time;
 mod folding;
 mod gaps;
+mod key_core;
+mod key_panes;
 mod late;
+mod pane_rule;
 mod panes;
 mod processing_time;
 mod queue;
 mod restored;
-mod session_core;
+mod session_rule;
 mod sessions;
 mod slices;
 mod store;

@@ -2,7 +2,7 @@
 //!
 //! Sessions of a key never overlap or touch: two that do are merged. Nothing here may know operators, queues or clocks.
 
-use super::{TimeWindow, WindowFolding};
+use super::{TimeWindow, WindowFolding, key_core::KeyWindows};
 use crate::{
     state::{Kept, MapState, RowReader, RowWriter, StateDeclaration, StateField},
     types::{CodecError, FlottType, Record},
@@ -128,6 +128,17 @@ impl<A: Record> Sessions<A> {
     /// Returns the declaration of the state: a map from a session's first millisecond to its last one and the kept value.
     pub(super) fn declare() -> Vec<StateDeclaration> {
         vec![MapState::<i64, (i64, A)>::declare("sessions")]
+    }
+}
+
+impl<A: Record> KeyWindows for Sessions<A> {
+    #[inline]
+    fn looked_at(&mut self) -> &mut Option<i64> {
+        &mut self.looked_at
+    }
+    /// Takes the sessions of `more`: a snapshot has all sessions of a key.
+    fn join(&mut self, more: Self) {
+        *self = more;
     }
 }
 

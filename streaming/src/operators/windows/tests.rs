@@ -25,6 +25,7 @@ use std::{
 };
 
 mod clock;
+mod key_panes;
 mod sessions;
 
 /// A key and a number that tells records apart.
@@ -200,6 +201,21 @@ impl<Op: Operator<Record, Out = (u8, i64, i64, Vec<u32>)>> Subtask<Op> {
     fn shown(&mut self) -> Vec<Shown> {
         self.out.flush().unwrap();
         std::mem::take(&mut *self.seen.lock().unwrap())
+    }
+}
+
+/// A subtask of any operator.
+trait Fires {
+    fn takes(&mut self, records: &[(u8, u32, i64)]);
+    fn fires(&mut self, watermark: i64) -> Vec<Shown>;
+}
+
+impl<Op: Operator<Record, Out = (u8, i64, i64, Vec<u32>)>> Fires for Subtask<Op> {
+    fn takes(&mut self, records: &[(u8, u32, i64)]) {
+        assert_eq!(self.batch(records), []);
+    }
+    fn fires(&mut self, watermark: i64) -> Vec<Shown> {
+        self.event(StreamEvent::Watermark(watermark))
     }
 }
 

@@ -145,6 +145,17 @@ proptest! {
     }
 
     #[test]
+    fn windows_of_the_clock_over_a_backend_that_fetches_are_those_of_a_naive_model(
+        acts in acts(), size in 1_i64..24, slide in 1_i64..24, tumbling: bool, offset in 0_i64..30, interrupted: bool,
+        room in 0_usize..5,
+    ) {
+        let slide = if tumbling { size } else { slide };
+        let slices = Slices::new(size, slide, offset);
+        let store = || super::key_panes::over(slices, 0, Slow::new(room));
+        check(&acts, interrupted, store, &mut model(size, slide, offset, 0))?;
+    }
+
+    #[test]
     fn sessions_of_the_clock_are_those_of_a_naive_model(acts in acts(), wide: bool, interrupted: bool) {
         let gap: fn(u32) -> i64 = if wide { |_| 20 } else { |number| 1 + i64::from(number % 9) };
         check(&acts, interrupted, || core(gap, 0), &mut super::sessions::sessions(gap, 0))?;

@@ -3,7 +3,10 @@
 use super::*;
 use crate::operators::{
     KeyedOperator,
-    windows::{counts::RowCounts, session_core::SessionCore},
+    windows::{
+        counts::RowCounts,
+        session_rule::{SessionCore, SessionRule},
+    },
 };
 
 /// A session of the model: first and last millisecond, numbers.
@@ -83,7 +86,7 @@ impl SessionGap<Record> for ByNumber {
 pub(super) type Core = SessionCore<Record, ByFirst, ProcessWindow<Show>, ByNumber>;
 
 pub(super) fn core(gap: fn(u32) -> i64, lateness: i64) -> Core {
-    SessionCore::new(ProcessWindow(Show), ByNumber(gap), lateness)
+    SessionCore::new(ProcessWindow(Show), SessionRule(ByNumber(gap)), lateness)
 }
 
 /// Sessions in a backend that fetches, and keeps `room` keys in memory.
@@ -94,7 +97,7 @@ pub(super) fn fetching(
 ) -> impl WindowStore<Record, ByFirst, Out = (u8, i64, i64, Vec<u32>)> {
     SessionCore::<Record, ByFirst, _, _, _>::with_backend(
         ProcessWindow(Show),
-        ByNumber(gap),
+        SessionRule(ByNumber(gap)),
         lateness,
         Slow::new(room),
     )
@@ -204,17 +207,6 @@ fn sessions_move_between_a_backend_that_fetches_and_memory() {
     for subtask in [&mut slow as &mut dyn Fires, &mut memory, &mut to_memory, &mut to_slow] {
         assert_eq!(subtask.fires(12), [((2, 3, 12, vec![2]), 12)]);
         assert_eq!(subtask.fires(i64::MAX), [((1, 12, 21, vec![4]), 21)]);
-    }
-}
-
-/// A subtask of any operator.
-trait Fires {
-    fn fires(&mut self, watermark: i64) -> Vec<Shown>;
-}
-
-impl<Op: Operator<Record, Out = (u8, i64, i64, Vec<u32>)>> Fires for Subtask<Op> {
-    fn fires(&mut self, watermark: i64) -> Vec<Shown> {
-        self.event(StreamEvent::Watermark(watermark))
     }
 }
 

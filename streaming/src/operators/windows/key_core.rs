@@ -1,0 +1,469 @@
+//! Windows with one state per key, and what is the same for all of them: the queue of the moments at which keys are looked at, the
+//! watermarks, and the written state. A [`KeyRule`] says which windows a key has: sessions, or tumbling and sliding windows.
+//!
+//! Each key has one moment at which it is looked at next, kept in a queue ordered by time. A record that only delays the end of a
+//! window does not change the queue: the key is then looked at too early, and queued again for the later end.
+//!
+//! The states may be in any [`StateBackend`]: records, and keys that are looked at, wait until the key is resident.
+
+use super::{
+    TimeWindow, WindowFolding,
+    late::Lateness,
+    queue::Queue,
+    restored::{Restored, each_part},
+    store::WindowStore,
+};
+use crate::{
+    batch::Batch,
+    operators::{
+        Collector, Flow, KeySelector, Keyed, OperatorContext, OperatorMail, TimeDomain, Timer,
+        keyed::{Resident, Work, failed},
+    },
+    seam::TaskError,
+    state::{Kept, KeyAddress, Slice, StateBackend, StateDeclaration, Table},
+    types::{Key, Reader, Record},
+};
+
+/// The windows that each key has, and what records and time do to them.
+pub trait KeyRule<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>>:
+    Sized + Send + 'static
+{
+    /// The windows of one key, with the values that the folding keeps.
+    type Windows: KeyWindows;
+    /// Version byte of the written state, different for windows of another kind, so that neither is read as the other.
+    const VERSION: u8;
+
+    /// Returns the declaration of the keyed state.
+    fn declare() -> Vec<StateDeclaration>;
+
+    /// Appends what tells these windows from others of the same kind, such as their size.
+    fn write_parts(&self, _out: &mut Vec<u8>) {}
+
+    /// Reads what [`KeyRule::write_parts`] wrote.
+    ///
+    /// # Errors
+    /// Returns an error if the state belongs to other windows.
+    fn read_parts(
+        &self,
+        _input: &mut Reader<'_>,
+        _context: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        Ok(())
+    }
+
+    /// Returns the first moment after `passed` at which a window of the key ends or is to be discarded, `lateness` milliseconds after
+    /// its end; `None` if there are no windows, or none that [`KeyRule::give_up`] would leave.
+    fn next(&self, windows: &Self::Windows, passed: i64, lateness: i64) -> Option<i64>;
+
+    /// Discards the windows that ended `lateness` milliseconds before `moment` or earlier.
+    fn give_up(&self, windows: &mut Self::Windows, moment: i64, lateness: i64);
+
+    /// Adds a record with its event time to the windows of its key, whose state is resident. A record that no window takes goes to the
+    /// side output of late records or is dropped. A window that was fired already and takes a record is fired once more. Returns true
+    /// if the operator goes on with the next record of the batch.
+    ///
+    /// # Errors
+    /// Returns an error if the user's code fails, or if the subtask does not own the key.
+    fn record<B: StateBackend<S::Key, Self::Windows>>(
+        taking: &mut Taking<'_, T, S::Key, F, Self, F::Out>,
+        backend: &mut B,
+        at: KeyAddress,
+        record: Keyed<'_, T, S>,
+        time: i64,
+    ) -> Result<bool, TaskError>;
+
+    /// Handles an entry of the queue: emits the windows of a key that end at the moment, discards those that were kept long enough, and
+    /// queues the key again if it has others. Does nothing for an outdated entry.
+    ///
+    /// # Errors
+    /// Returns an error if the user's code fails.
+    fn look<B: StateBackend<S::Key, Self::Windows>>(
+        taking: &mut Taking<'_, T, S::Key, F, Self, F::Out>,
+        backend: &mut B,
+        at: KeyAddress,
+        key: S::Key,
+        moment: i64,
+    ) -> Result<(), TaskError>;
+}
+
+/// The state of one key.
+pub trait KeyWindows: Kept + Default {
+    /// Returns the moment in milliseconds at which the key is looked at next: no window ends, or is discarded, before it. The moment
+    /// is no part of the written state: it is `None` for windows that were read.
+    fn looked_at(&mut self) -> &mut Option<i64>;
+    /// Adds windows of the same key that another snapshot has.
+    fn join(&mut self, more: Self);
+}
+
+/// The access to the windows of all keys in the backend `B`.
+type States<T, S, F, R, B> =
+    Resident<<S as KeySelector<T>>::Key, <R as KeyRule<T, S, F>>::Windows, T, B>;
+
+/// Windows of all keys of one subtask, and how far they have been fired.
+pub struct KeyCore<
+    T,
+    S,
+    F,
+    R,
+    B = Table<<S as KeySelector<T>>::Key, <R as KeyRule<T, S, F>>::Windows>,
+> where
+    S: KeySelector<T>,
+    F: WindowFolding<S::Key, T>,
+    R: KeyRule<T, S, F>,
+{
+    resident: States<T, S, F, R, B>,
+    timing: Timing<T, S::Key, F, R>,
+}
+
+/// The parts of a store that do not depend on its backend.
+pub(super) struct Timing<T, K, F, R> {
+    pub(super) folding: F,
+    pub(super) rule: R,
+    pub(super) lateness: Lateness<T>,
+    pub(super) queue: Queue<K>,
+    /// Time in milliseconds up to which windows were fired: the watermark, or the clock's time minus 1.
+    watermark: i64,
+    restored: Restored,
+    /// The first key group that the subtask owns.
+    first_group: u32,
+}
+
+impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>, R: KeyRule<T, S, F>>
+    KeyCore<T, S, F, R>
+{
+    /// Returns the declaration of the keyed state.
+    pub(super) fn declare() -> Vec<StateDeclaration> {
+        R::declare()
+    }
+
+    /// Makes a store in memory without windows, which takes no records before it is opened. `lateness` says what happens to late
+    /// records.
+    pub(super) fn new(folding: F, rule: R, lateness: impl Into<Lateness<T>>) -> Self {
+        Self::with_backend(folding, rule, lateness, Table::default())
+    }
+}
+
+impl<T, S, F, R, B> KeyCore<T, S, F, R, B>
+where
+    T: Record,
+    S: KeySelector<T>,
+    F: WindowFolding<S::Key, T>,
+    R: KeyRule<T, S, F>,
+    B: StateBackend<S::Key, R::Windows>,
+{
+    /// Makes a store without windows that keeps them in `backend`; see [`KeyCore::new`].
+    pub(super) fn with_backend(
+        folding: F,
+        rule: R,
+        lateness: impl Into<Lateness<T>>,
+        backend: B,
+    ) -> Self {
+        let timing = Timing {
+            folding,
+            rule,
+            lateness: lateness.into(),
+            queue: Queue::new(),
+            watermark: i64::MIN,
+            restored: Restored::default(),
+            first_group: 0,
+        };
+        Self { resident: Resident::new(backend, R::declare()), timing }
+    }
+
+    /// Returns the number of entries in the queue.
+    #[cfg(test)]
+    pub(super) fn queued(&self) -> usize {
+        self.timing.queue.len()
+    }
+
+    /// Restores the next part of a state, behind its version byte.
+    fn restore(
+        &mut self,
+        input: &mut Reader<'_>,
+        context: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        let Self { resident, timing } = self;
+        timing.rule.read_parts(input, context)?;
+        let read = timing.restored.read(resident.groups(), input);
+        read.map_err(|error| context.codec_error(error))?;
+        resident.restore_joined(input, context, R::Windows::join)
+    }
+
+    /// Queues all restored keys. A key whose windows are all over is queued too, so that it is removed.
+    fn queue_restored(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
+        let Self { resident, timing } = self;
+        let Timing { queue, restored, lateness, rule, .. } = timing;
+        let groups = resident.groups().clone();
+        for (index, group) in groups.owned.clone().enumerate() {
+            let passed = restored.of(index).unwrap_or(i64::MIN);
+            let read = resident.backend.for_each(group, &mut |key, windows| {
+                let next = rule.next(windows, passed, lateness.ms);
+                queue.push(next.unwrap_or(passed), groups.address(key), key);
+            });
+            read.map_err(|error| failed(context, error))?;
+        }
+        Ok(())
+    }
+
+    /// Looks at the keys whose moments are at most `until`, in their order; see [`WindowStore::fire`].
+    fn look(
+        &mut self,
+        until: i64,
+        out: &mut Collector<F::Out>,
+        context: &OperatorContext,
+    ) -> Result<Flow, TaskError> {
+        let mut at_work = None;
+        loop {
+            let first = self.timing.queue.first().filter(|first| *first <= until);
+            // A key that waits may be queued for a moment before the next one.
+            let is_next = first.is_none() || first != at_work;
+            if self.resident.waits() && (is_next || self.resident.full()) {
+                return Ok(Flow::Waiting);
+            }
+            let Some((timestamp, at, key)) = self.timing.queue.pop(until) else {
+                return Ok(Flow::Done);
+            };
+            at_work = Some(timestamp);
+            let timer = Timer { timestamp, domain: TimeDomain::EventTime };
+            let Self { resident, timing } = self;
+            let mut taking = Taking { timing, out, context };
+            resident.timer::<S>(at, key, timer, context, &mut taking)?;
+            if !out.should_continue() {
+                return Ok(Flow::More);
+            }
+        }
+    }
+
+    /// Returns what precedes the keyed state in a snapshot: a version byte, what tells the windows from others, and the watermarks of
+    /// the key groups; without `has_watermarks` those of no key group.
+    fn before_state(&self, has_watermarks: bool) -> Vec<u8> {
+        let mut bytes = vec![R::VERSION];
+        let Self { resident, timing } = self;
+        timing.rule.write_parts(&mut bytes);
+        match has_watermarks {
+            true => timing.restored.write(resident.groups(), timing.watermark, &mut bytes),
+            false => Restored::write_none(&mut bytes),
+        }
+        bytes
+    }
+}
+
+/// Lets windows take records, and looks at keys.
+pub struct Taking<'a, T, K, F, R, Out> {
+    pub(super) timing: &'a mut Timing<T, K, F, R>,
+    pub(super) out: &'a mut Collector<Out>,
+    pub(super) context: &'a OperatorContext,
+}
+
+impl<T, S, F, R, B> Work<T, S, B> for Taking<'_, T, S::Key, F, R, F::Out>
+where
+    T: Record,
+    S: KeySelector<T>,
+    F: WindowFolding<S::Key, T>,
+    R: KeyRule<T, S, F>,
+    B: StateBackend<S::Key, R::Windows>,
+{
+    #[inline(always)]
+    fn record(
+        &mut self,
+        backend: &mut B,
+        at: KeyAddress,
+        record: Keyed<'_, T, S>,
+        time: i64,
+    ) -> Result<bool, TaskError> {
+        R::record(self, backend, at, record, time)
+    }
+
+    fn timer(
+        &mut self,
+        backend: &mut B,
+        at: KeyAddress,
+        key: S::Key,
+        Timer { timestamp: moment, .. }: Timer,
+    ) -> Result<(), TaskError> {
+        R::look(self, backend, at, key, moment)
+    }
+}
+
+impl<T, K: Key, F: WindowFolding<K, T>, R> Taking<'_, T, K, F, R, F::Out> {
+    /// Returns the watermark that holds for a key: the operator's, or the restored one of its key group if that is greater.
+    #[inline]
+    pub(super) fn passed(&self, at: KeyAddress) -> i64 {
+        let Timing { restored, watermark, first_group, .. } = &*self.timing;
+        let group = at.group.wrapping_sub(*first_group) as usize;
+        restored.of(group).map_or(*watermark, |ms| ms.max(*watermark))
+    }
+
+    /// Finds the moment of the queue's entry for windows that were read from bytes, which do not have it. Restored windows that the
+    /// allowed lateness, if it is shorter now, does not keep any more are discarded first.
+    #[inline]
+    pub(super) fn recall<S>(
+        &self,
+        of: (KeyAddress, &K),
+        windows: &mut <R as KeyRule<T, S, F>>::Windows,
+        passed: i64,
+    ) where
+        S: KeySelector<T, Key = K>,
+        R: KeyRule<T, S, F>,
+    {
+        if windows.looked_at().is_none() {
+            self.recall_read::<S>(of, windows, passed);
+        }
+    }
+
+    #[cold]
+    fn recall_read<S>(
+        &self,
+        (at, key): (KeyAddress, &K),
+        windows: &mut <R as KeyRule<T, S, F>>::Windows,
+        passed: i64,
+    ) where
+        S: KeySelector<T, Key = K>,
+        R: KeyRule<T, S, F>,
+    {
+        let Timing { rule, lateness, queue, .. } = &*self.timing;
+        rule.give_up(windows, passed, lateness.ms);
+        // Nothing has changed the key since it was restored and queued, if the queue remembers no other moment.
+        let queued = queue.remembered(at, key);
+        *windows.looked_at() = queued.or_else(|| rule.next(windows, passed, lateness.ms));
+    }
+
+    /// Queues the key if it has to be looked at earlier than before.
+    #[inline]
+    pub(super) fn look_at(
+        &mut self,
+        (at, key): (KeyAddress, &K),
+        windows: &mut impl KeyWindows,
+        moment: i64,
+    ) {
+        if windows.looked_at().is_none_or(|earlier| moment < earlier) {
+            *windows.looked_at() = Some(moment);
+            self.timing.queue.push(moment, at, key);
+        }
+    }
+
+    /// Emits the results of a window.
+    #[inline]
+    pub(super) fn emit(
+        &mut self,
+        key: K,
+        window: TimeWindow,
+        kept: F::Kept,
+    ) -> Result<(), TaskError> {
+        self.out.set_time(window.last());
+        let emitted = self.timing.folding.emit(key, window, kept, self.out);
+        emitted.map_err(|error| self.context.user_error(error))
+    }
+}
+
+impl<T, S, F, R, B> WindowStore<T, S> for KeyCore<T, S, F, R, B>
+where
+    T: Record,
+    S: KeySelector<T>,
+    F: WindowFolding<S::Key, T>,
+    R: KeyRule<T, S, F>,
+    B: StateBackend<S::Key, R::Windows>,
+{
+    type Out = F::Out;
+
+    fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
+        self.timing.lateness.open(context)?;
+        self.resident.open(context);
+        self.timing.first_group = self.resident.groups().owned.start;
+        each_part(R::VERSION, context, |input| self.restore(input, context))?;
+        if !B::ALWAYS_RESIDENT {
+            self.timing.queue.remember_for(self.resident.groups());
+        }
+        self.queue_restored(context)
+    }
+
+    fn add(
+        &mut self,
+        selector: &S,
+        batch: &mut Batch<T>,
+        _extent: (i64, i64),
+        out: &mut Collector<F::Out>,
+        context: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        let Self { resident, timing } = self;
+        let mut taking = Taking { timing, out, context };
+        resident.batch(selector, batch, context, &mut taking)
+    }
+
+    fn mail(
+        &mut self,
+        selector: &S,
+        mail: OperatorMail,
+        out: &mut Collector<F::Out>,
+        context: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        let Self { resident, timing } = self;
+        let mut taking = Taking { timing, out, context };
+        resident.mail(selector, mail, context, &mut taking)
+    }
+
+    fn fire(
+        &mut self,
+        until: i64,
+        out: &mut Collector<F::Out>,
+        context: &OperatorContext,
+    ) -> Result<Flow, TaskError> {
+        let flow = self.look(until, out, context)?;
+        self.resident.begin_fetches(context);
+        if flow == Flow::Done {
+            let Timing { watermark, restored, .. } = &mut self.timing;
+            *watermark = until.max(*watermark);
+            restored.passed(*watermark);
+        }
+        Ok(flow)
+    }
+
+    fn waits(&self) -> bool {
+        self.resident.waits()
+    }
+
+    fn next_end(&self) -> Option<i64> {
+        self.timing.queue.first()
+    }
+
+    fn fired_until(&self) -> i64 {
+        self.timing.restored.greatest().max(self.timing.watermark)
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        self.resident.memory_bytes() + self.timing.queue.memory_bytes()
+    }
+
+    /// Begins the state: what [`KeyCore::before_state`] returns, with the watermarks in the first chunk only, and a snapshot of keyed
+    /// state.
+    fn begin_snapshot(&mut self) -> bool {
+        let (first, head) = (self.before_state(true), self.before_state(false));
+        self.resident.begin_snapshot(first, head)
+    }
+
+    fn write_snapshot(
+        &mut self,
+        slice: &mut Slice<'_>,
+        context: &OperatorContext,
+    ) -> Result<bool, TaskError> {
+        self.resident.write_snapshot(slice, context)
+    }
+
+    fn snapshot(&mut self, context: &OperatorContext) -> Result<Option<Vec<u8>>, TaskError> {
+        let mut bytes = self.before_state(true);
+        bytes.append(&mut self.resident.snapshot(context)?);
+        Ok(Some(bytes))
+    }
+
+    fn abort_snapshot(&mut self) -> bool {
+        self.resident.abort_snapshot()
+    }
+
+    fn full(&self) -> bool {
+        self.resident.full()
+    }
+
+    fn late_records(&self) -> u64 {
+        self.timing.lateness.dropped()
+    }
+}
