@@ -425,12 +425,12 @@ impl Checkpoints {
     pub fn tick(&mut self, now: Duration) {
         let late = |p: &Pending| !p.is_being_stored() && p.deadline <= now;
         if self.pending.as_ref().is_some_and(late) {
-            let limit = self.config.timeout.as_secs();
+            let limit = self.config.timeout;
             let missing = self.pending.as_ref().map_or(0, |pending| pending.waiting.len());
             self.fail(
                 now,
                 format!(
-                    "it took longer than {limit} s (execution.checkpointing.timeout); {missing} subtasks have not acknowledged"
+                    "it took longer than {limit:?} (execution.checkpointing.timeout); {missing} subtasks have not acknowledged"
                 ),
             );
         }

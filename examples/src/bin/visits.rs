@@ -16,7 +16,8 @@ use std::{hint::black_box, time::Duration};
 /// Counts the visits of each page per minute.
 #[derive(Parser)]
 struct Cli {
-    /// The visits: a folder of files with lines `MILLISECONDS PAGE`, ordered by time in each file.
+    /// The visits: a folder of files with lines `MILLISECONDS PAGE`, ordered by time in each file and from file to file, in the order of
+    /// their names.
     #[arg(long)]
     input: String,
     /// The folder for the counts: a path or URI that all machines share.

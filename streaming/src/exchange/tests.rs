@@ -479,7 +479,14 @@ fn events_reach_every_channel_in_order_with_the_data() {
     let producer = task(1, 0);
     producer.signal().bind_current_thread();
     let mut out = a.open_output(&producer, output(3, ShipStrategy::Broadcast, 3));
-    let barrier = |n| StreamEvent::Barrier(Barrier { checkpoint: n, triggered_ms: 7, last: false });
+    let barrier = |n| {
+        StreamEvent::Barrier(Barrier {
+            checkpoint: n,
+            triggered_ms: 7,
+            last: false,
+            savepoint: n == 2,
+        })
+    };
     for n in 0..200u64 {
         for channel in 0..3 {
             let watermark = StreamEvent::Watermark(i64::try_from(n).unwrap());

@@ -122,8 +122,11 @@ pub type Announcement<C> = BoxFuture<'static, Result<Option<C>, BoxError>>;
 ///     type GlobalCommitter = NoCommitter;
 ///
 ///     fn create_writer(&self, ctx: &OperatorContext) -> Result<Packer, BoxError> {
-///         let (attempt, open) = (ctx.attempt().attempt, Vec::new());
-///         Ok(Packer { folder: self.folder.clone(), attempt, open, full: Vec::new(), files: 0 })
+///         let (job, at) = (ctx.job_id().to_string(), ctx.attempt());
+///         // Attempts are numbered anew by each JobMaster, which makes a graph with a number of its own.
+///         let run = format!("{}.{}", at.graph, at.attempt);
+///         let (folder, open, full) = (self.folder.clone(), Vec::new(), Vec::new());
+///         Ok(Packer { folder, job, run, open, full, files: 0 })
 ///     }
 ///     fn create_committer(&self, _: &OperatorContext) -> Result<Show, BoxError> {
 ///         Ok(Show { folder: self.folder.clone() })
@@ -135,7 +138,8 @@ pub type Announcement<C> = BoxFuture<'static, Result<Option<C>, BoxError>>;
 ///
 /// struct Packer {
 ///     folder: PathBuf,
-///     attempt: u32,
+///     job: String,
+///     run: String,
 ///     /// The numbers of the packet that is not full.
 ///     open: Vec<u64>,
 ///     full: Vec<String>,
@@ -152,8 +156,9 @@ pub type Announcement<C> = BoxFuture<'static, Result<Option<C>, BoxError>>;
 ///     fn write(&mut self, number: u64, context: &WriterContext<'_>) -> Result<(), BoxError> {
 ///         self.open.push(number);
 ///         if self.open.len() == 3 {
-///             // Hidden until the commit, and of this attempt alone.
-///             let file = format!("hidden-{}-{}-{}", context.subtask(), self.attempt, self.files);
+///             // Hidden until the commit, and of this attempt of this job alone.
+///             let Self { job, run, files, .. } = self;
+///             let file = format!("hidden-{job}-{}-{run}-{files}", context.subtask());
 ///             fs::write(self.folder.join(&file), format!("{:?}", std::mem::take(&mut self.open)))?;
 ///             self.files += 1;
 ///             self.full.push(file);
@@ -182,9 +187,10 @@ pub type Announcement<C> = BoxFuture<'static, Result<Option<C>, BoxError>>;
 ///         for entry in fs::read_dir(&self.folder)?.flatten() {
 ///             let name = entry.file_name().to_string_lossy().into_owned();
 ///             let parts: Vec<_> = name.split('-').collect();
-///             if let ["hidden", subtask, attempt, _] = parts[..]
+///             if let ["hidden", job, subtask, run, _] = parts[..]
+///                 && job == self.job
+///                 && run != self.run
 ///                 && ctx.takes_over(subtask.parse()?)
-///                 && attempt.parse::<u32>()? < self.attempt
 ///             {
 ///                 fs::remove_file(entry.path())?;
 ///             }
@@ -232,8 +238,8 @@ pub type Announcement<C> = BoxFuture<'static, Result<Option<C>, BoxError>>;
 /// let mut files: Vec<_> =
 ///     fs::read_dir(folder.path())?.flatten().map(|e| e.file_name().into_string().unwrap()).collect();
 /// files.sort();
-/// assert_eq!(files, ["packet-0-0-0", "packet-0-1-0"]);
-/// assert_eq!(fs::read_to_string(folder.path().join("packet-0-1-0"))?, "[4, 5, 6]");
+/// assert!(files[0].ends_with("-0-0.0-0") && files[1].ends_with("-0-0.1-0"), "{files:?}");
+/// assert_eq!(fs::read_to_string(folder.path().join(&files[1]))?, "[4, 5, 6]");
 /// # Ok(())
 /// # }
 /// # test().unwrap();

@@ -30,8 +30,9 @@ use storage::{
 
 /// A source of the lines of files. Files are divided into splits of byte ranges.
 ///
-/// With a watermark strategy each split has watermarks of its own, so that no record is late because subtasks read the splits in
-/// another order, for instance after a restart with another parallelism:
+/// With a watermark strategy each split has watermarks of its own. A subtask reads its splits one after the other, in the order of the
+/// files' names as far as it gets them, and its watermark never goes back: event times must grow from file to file, or the strategy's
+/// out-of-orderness must cover their overlap. Otherwise records of a later split are late, and windows drop them:
 ///
 /// ```
 /// # use streaming::{Environment, sources::FileSource, time::WatermarkStrategy};
@@ -44,12 +45,10 @@ use storage::{
 /// # }
 /// ```
 ///
-/// A line ends with `
-/// ` or `\r
-/// `, which is not part of the record; the last line needs no line end. In folders, files and folders whose names begin with `.` or `_`
-/// are skipped. A relative path resolves against the working directory in embedded mode and fails the build elsewhere. Files must not
-/// change while the job reads them; the task fails if that is noticed. A line longer than 256 MiB fails the task. The job fails at its
-/// start if a path does not exist, is neither a file nor a folder, or has folders nested deeper than 64.
+/// A line ends with `\n` or `\r\n`, which is not part of the record; the last line needs no line end. In folders, files and folders
+/// whose names begin with `.` or `_` are skipped. A relative path resolves against the working directory in embedded mode and fails the
+/// build elsewhere. Files must not change while the job reads them; the task fails if that is noticed. A line longer than 256 MiB fails
+/// the task. The job fails at its start if a path does not exist, is neither a file nor a folder, or has folders nested deeper than 64.
 ///
 /// A local path must name the same files on the JobManager, which lists them, and on every TaskManager. Files of other systems are
 /// named by their URIs, and read range by range: at most two blocks of 4 MiB of a split are in memory.

@@ -120,6 +120,8 @@ impl<C: Record, K: GlobalCommitter<C>> CommitGroup<C> for Together<Arc<K>> {
     }
 }
 
+/// Receives whether committables are kept.
+type Kept = Arc<Mutex<Option<Result<(), CommitError>>>>;
 type Create<K> = Box<dyn FnMut(&OperatorContext) -> Result<K, BoxError> + Send>;
 
 /// Runs a [`Committer`] or [`GlobalCommitter`]: keeps committables in its snapshots until they are committed, and commits them when
@@ -137,7 +139,7 @@ pub struct CommitterOperator<C, K> {
     checking: usize,
     checked: Arc<Mutex<Vec<Result<(), CommitError>>>>,
     /// Receives whether what the savepoint of that number holds is kept; `None` if no savepoint's barrier is waiting or the newest is through.
-    keeping: Option<(u64, Arc<Mutex<Option<Result<(), CommitError>>>>)>,
+    keeping: Option<(u64, Kept)>,
     /// True while a timer is set for a repetition.
     pausing: bool,
     /// True until everything is committed that the restored checkpoint held.
