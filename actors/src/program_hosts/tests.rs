@@ -291,9 +291,11 @@ async fn a_build_without_a_place_is_refused_in_time() {
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn a_burst_of_submissions_waits_for_hosts_that_serve_results() {
     let (_process, hosts) = places("8").await;
-    let hosts = &hosts;
+    let (hosts, slots) = (&hosts, &tokio::sync::Semaphore::new(7));
     let run = |n| async move {
         hosts.gateway.ask_within(build_for(n), Duration::from_secs(150)).await.unwrap();
+        // A job asks for a host of its coordinators when it has its slots.
+        let _slot = slots.acquire().await.unwrap();
         hosts.gateway.ask(launch(n)).await.unwrap();
         hosts.gateway.ask(ServeCollected { job_id: job(n) }).await.unwrap();
     };

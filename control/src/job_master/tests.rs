@@ -669,7 +669,7 @@ fn cancel_ends_a_waiting_job_at_once_and_a_running_one_with_its_tasks() {
         w.report(1, *attempt, ExecutionState::Canceled);
     }
     let sent = w.commands();
-    assert_eq!(sent[sent.len() - 4], Command::AbandonResults);
+    assert_eq!(sent[sent.len() - 3], Command::AbandonResults);
     assert!(sent.contains(&Command::Ended(JobStatus::Canceled)));
 }
 

@@ -9,6 +9,7 @@ use gateways::task_executor::{
     RequestLogs,
 };
 use model::{FailureCause, OperatorId};
+use tokio::sync::{mpsc, oneshot};
 
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn deployments_are_checked_three_ways_and_forwarded() {
