@@ -114,7 +114,7 @@ impl Dispatcher {
         let trace = TraceContext::current();
         let stored = actix::spawn(trace.carry(async move {
             let prepared = async {
-                restoring::check(&graph, &options, platform).await?;
+                restoring::check(&graph, &options, platform, &addr).await?;
                 // The next leader runs every job that has a record, so the program must be there before the record.
                 match kept {
                     Some(kept) => Ok(kept.await.map_err(|error| not_kept(&graph, error))?),

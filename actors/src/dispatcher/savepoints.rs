@@ -1,6 +1,7 @@
 //! Savepoints and their disposal, which take longer than a call: a client triggers them, and then asks how they stand.
 
 use super::leader::Dispatcher;
+use super::needs::needs;
 use super::questions::Asked;
 use crate::stores::s3_settings;
 use actix::{AsyncContext, Context, Handler};
@@ -11,8 +12,7 @@ use gateways::dispatcher::{
 };
 use gateways::job_master::{Cancel, TakeSavepoint};
 use gateways::{Answer, Ask, Deadline};
-use model::{FailureCause, JobId};
-use std::collections::BTreeSet;
+use model::FailureCause;
 use std::time::Duration;
 use storage::state_reader::StateReader;
 
@@ -70,10 +70,14 @@ impl Handler<Ask<DisposeSavepoint>> for Dispatcher {
         let services = &self.deps.services;
         let (platform, s3) = (services.platform.clone(), s3_settings(&services.options));
         let reader = StateReader::new(None, platform, s3);
-        let running: BTreeSet<JobId> = self.jobs.keys().copied().collect();
+        let addr = ctx.address();
         let dispose = async move {
             let snapshot = reader.snapshot(&path).await.map_err(|error| failed(&error))?;
-            if let Some(job) = snapshot.checkpoint_of.filter(|job| running.contains(job)) {
+            // Asked after the snapshot was read, because a job may have been submitted meanwhile.
+            let Some(needs) = needs(&addr).await else {
+                return Err(failed(&"the Dispatcher is shutting down"));
+            };
+            if let Some(job) = snapshot.checkpoint_of.filter(|job| needs.runs(*job)) {
                 return Err(failed(&format!(
                     "{path} is a checkpoint of job {job}, which runs and needs it"
                 )));
