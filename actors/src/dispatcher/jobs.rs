@@ -212,6 +212,7 @@ impl Dispatcher {
             // No coordinator will run in the host that built the graph.
             self.deps.hosts().insist(ReleaseHost { job_id: job, at_once: false });
         }
+        let restored_from = options.get(&conf::state_recovery::PATH);
         let StartedRunner { running, end: ended } = job_manager_runner::start(RunnerDeps {
             services: services.clone(),
             leaders: self.deps.leaders.clone(),
@@ -227,7 +228,7 @@ impl Dispatcher {
         });
         let gateway = services.rpc.gateway(running.address(), self.session);
         let end = watch::Sender::new(None);
-        let known = Job { graph, log, submitted_ms, runner: running, gateway, end };
+        let known = Job { graph, log, submitted_ms, restored_from, runner: running, gateway, end };
         self.jobs.insert(job, known);
         let addr = ctx.address();
         actix::spawn(async move {

@@ -82,6 +82,11 @@ impl Handler<Ask<DisposeSavepoint>> for Dispatcher {
                     "{path} is a checkpoint of job {job}, which runs and needs it"
                 )));
             }
+            if let Some(job) = needs.restores_from(&reader, &snapshot.uri).await {
+                return Err(failed(&format!(
+                    "job {job} was started from {path} and needs it until a checkpoint of its own is complete"
+                )));
+            }
             reader.delete(&snapshot).await.map_err(|error| failed(&error))?;
             Ok(path)
         };

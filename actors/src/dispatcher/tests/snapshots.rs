@@ -80,3 +80,32 @@ async fn a_checkpoint_of_another_job_that_runs_is_not_claimed() {
     f.finish(1).await;
     assert_eq!(f.submit(started_from(3, &folder, "claim")).await, Ok(job(3)));
 }
+
+#[tokio::test(flavor = "local")]
+async fn a_checkpoint_of_a_job_that_runs_is_not_disposed_of_and_its_savepoints_are() {
+    let f = Fixture::session().await;
+    let home = tempfile::tempdir().unwrap();
+    let folder = checkpoint(home.path(), 1).await.display().to_string();
+    let saved = savepoint(home.path(), 1).await.display().to_string();
+    f.submit(graph(1, 1, false)).await.unwrap();
+    for (n, path) in [folder.clone(), folder.replace("/chk-5", "/.//chk-5/")].iter().enumerate() {
+        let why = f.dispose(path, n as u128).await.unwrap_err();
+        assert!(why.contains(&format!("a checkpoint of job {}", job(1))), "{path}: {why}");
+    }
+    assert_eq!(f.dispose(&saved, 10).await, Ok(()));
+    f.finish(1).await;
+    assert_eq!(f.dispose(&folder, 11).await, Ok(()));
+}
+
+#[tokio::test(flavor = "local")]
+async fn a_savepoint_that_a_job_is_restored_from_is_not_disposed_of() {
+    let f = Fixture::session().await;
+    let home = tempfile::tempdir().unwrap();
+    let saved = savepoint(home.path(), 1).await;
+    f.submit(started_from(2, &saved, "no_claim")).await.unwrap();
+    let path = saved.join("_metadata").display().to_string();
+    let why = f.dispose(&path, 1).await.unwrap_err();
+    assert!(why.contains(&format!("job {} was started from", job(2))), "{why}");
+    f.finish(2).await;
+    assert_eq!(f.dispose(&path, 2).await, Ok(()));
+}
