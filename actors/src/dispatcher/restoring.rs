@@ -9,7 +9,29 @@ use conf::Options;
 use conf::state_recovery::{self, ClaimMode};
 use model::{JobGraph, JobId};
 use platform::Platform;
+use std::time::Duration;
+use storage::checkpoints::CheckpointError;
 use storage::state_reader::StateReader;
+
+/// Longest a snapshot's metadata may take to be read. It is a small object, and the client that submits the job waits; a remote
+/// store's own limits are shorter, but a network file system that hangs has none.
+const READ_WITHIN: Duration = Duration::from_secs(60);
+
+/// Waits for the answer of a store about the snapshot at `path`.
+///
+/// # Errors
+/// Returns the store's error as text; after [`READ_WITHIN`] a text that names the path.
+pub(super) async fn answered<T>(
+    path: &str,
+    read: impl Future<Output = Result<T, CheckpointError>>,
+) -> Result<T, String> {
+    match tokio::time::timeout(READ_WITHIN, read).await {
+        Ok(read) => read.map_err(|error| error.to_string()),
+        Err(_) => Err(format!(
+            "{path} did not answer within {READ_WITHIN:?}: check the file system or store that it is on"
+        )),
+    }
+}
 
 /// Reads the savepoint that the job names, if it names one, and checks that the job can start from it. A job that would own
 /// the snapshot (`execution.state-recovery.claim-mode`: `CLAIM`) does not get a checkpoint of another job that `dispatcher` still
@@ -26,8 +48,7 @@ pub(super) async fn check(
     let Some(path) = options.get(&state_recovery::PATH) else { return Ok(()) };
     let allow_dropped = options.get(&state_recovery::IGNORE_UNCLAIMED_STATE);
     let reader = StateReader::new(None, platform, s3_settings(options));
-    let snapshot = reader.snapshot(&path).await;
-    let snapshot = snapshot.map_err(|error| NotStored::Restore(error.to_string()))?;
+    let snapshot = answered(&path, reader.snapshot(&path)).await.map_err(NotStored::Restore)?;
     if snapshot.checkpoint_of == Some(graph.job_id) {
         return Err(NotStored::Restore(format!(
             "{path} is a checkpoint of a job with the same id, which would delete it with its own: give the job another id \
@@ -64,5 +85,17 @@ async fn check_claim(
             "which may still run (the jobs of the JobManager before are still being read)",
         )),
         Some(_) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_store_that_hangs_does_not_leave_a_job_initializing() {
+        let hangs = std::future::pending::<Result<(), CheckpointError>>();
+        let why = answered("/mnt/savepoint-1", hangs).await.unwrap_err();
+        assert!(why.contains("/mnt/savepoint-1 did not answer within 60s"), "{why}");
     }
 }

@@ -3,6 +3,7 @@
 use super::leader::Dispatcher;
 use super::needs::needs;
 use super::questions::Asked;
+use super::restoring::answered;
 use crate::stores::s3_settings;
 use actix::{AsyncContext, Context, Handler};
 use control::dispatcher::OperationKey;
@@ -72,7 +73,8 @@ impl Handler<Ask<DisposeSavepoint>> for Dispatcher {
         let reader = StateReader::new(None, platform, s3);
         let addr = ctx.address();
         let dispose = async move {
-            let snapshot = reader.snapshot(&path).await.map_err(|error| failed(&error))?;
+            let snapshot =
+                answered(&path, reader.snapshot(&path)).await.map_err(|why| failed(&why))?;
             // Asked after the snapshot was read, because a job may have been submitted meanwhile.
             let Some(needs) = needs(&addr).await else {
                 return Err(failed(&"the Dispatcher is shutting down"));
