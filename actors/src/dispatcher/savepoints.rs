@@ -84,7 +84,8 @@ impl Handler<Ask<DisposeSavepoint>> for Dispatcher {
                     "{path} is a checkpoint of job {job}, which runs and needs it"
                 )));
             }
-            if let Some(job) = needs.restores_from(&reader, &snapshot.uri).await {
+            let restores = async { Ok(needs.restores_from(&reader, &snapshot.uri).await) };
+            if let Some(job) = answered(&path, restores).await.map_err(|why| failed(&why))? {
                 return Err(failed(&format!(
                     "job {job} was started from {path} and needs it until a checkpoint of its own is complete"
                 )));
