@@ -29,7 +29,8 @@ pub struct StateReader {
 pub struct Snapshot {
     /// The URI of the snapshot's metadata object.
     pub uri: String,
-    /// The job that took the snapshot if it is a checkpoint; `None` if it is a savepoint, which belongs to its user.
+    /// The job that took the snapshot if it is a checkpoint, as its metadata says, however its path is spelled; `None` if it is a
+    /// savepoint, which belongs to its user.
     pub checkpoint_of: Option<JobId>,
     /// The snapshot's metadata, in which the handles of objects are [`StateHandle::External`].
     pub metadata: CheckpointMetadata,
@@ -65,43 +66,47 @@ impl StateReader {
     /// # Errors
     /// Returns [`CheckpointError::NoSnapshot`] if the path names none, the store's error, or [`CheckpointError::Metadata`].
     pub async fn snapshot(&self, uri: &str) -> Result<Snapshot, CheckpointError> {
-        let given = uri.trim().trim_end_matches('/');
-        let (folder, file) = match given.rsplit_once('/') {
-            Some((folder, last)) if last.starts_with(METADATA) => (folder, last.to_owned()),
-            _ => (given, self.metadata_in(given).await?),
+        let given = normalised(uri);
+        let (folder, file) = match folder_and_file(&given) {
+            (folder, Some(file)) => (folder.to_owned(), file.to_owned()),
+            (folder, None) => (folder.to_owned(), self.metadata_in(folder).await?),
         };
-        let uri = objects::below(folder, &file);
-        let outside = |name: &str| CheckpointError::Metadata {
-            name: uri.clone(),
-            why: format!("it refers to '{}', which is not part of it", name.escape_default()),
-        };
+        let uri = objects::below(&folder, &file);
         let missing = |error| match error {
-            CheckpointError::Missing(_) => no_snapshot(given, "it has no metadata"),
+            CheckpointError::Missing(_) => no_snapshot(&given, "it has no metadata"),
             other => other,
         };
         let bytes = self.object(&uri).await.map_err(missing)?;
         let mut metadata = crate::checkpoints::decode(&bytes)
-            .map_err(|why| CheckpointError::Metadata { name: uri.clone(), why })?;
+            .map_err(|why| CheckpointError::Metadata { name: uri, why })?;
         // The objects of a checkpoint are below the checkpoint directory, two folders above; names begin with the job's id. Those of a
-        // savepoint are in its folder. Whoever wrote the file must not choose what else is read and deleted.
-        let job = metadata.job_id;
-        let of_job = format!("{job}/chk-");
-        let is_checkpoint = folder.ends_with(&format!("/{of_job}{}", metadata.checkpoint));
-        let base = if is_checkpoint { parent(parent(folder)) } else { folder };
-        for handle in metadata.handles_mut() {
-            if let StateHandle::External { uri, .. } = handle {
-                return Err(outside(uri));
-            }
-            if let StateHandle::Object { name, bytes } = handle {
-                let is_part =
-                    if is_checkpoint { name.starts_with(&of_job) } else { !name.contains('/') };
-                if !is_part || objects::check_name(name).is_err() {
-                    return Err(outside(name));
-                }
-                *handle = StateHandle::External { uri: objects::below(base, name), bytes: *bytes };
-            }
+        // savepoint are in its folder.
+        let place = format!("/{}/chk-{}", metadata.job_id, metadata.checkpoint);
+        let says = says_checkpoint(&metadata, &file);
+        let (mut folder, mut in_place) = (folder.clone(), folder.ends_with(&place));
+        if !in_place
+            && says != Some(false)
+            && let Some(real) = resolved(&folder).await.filter(|real| real.ends_with(&place))
+        {
+            (folder, in_place) = (real, true);
         }
-        Ok(Snapshot { uri, checkpoint_of: is_checkpoint.then_some(job), metadata })
+        let is_checkpoint = says.unwrap_or(in_place);
+        let base = match (is_checkpoint, in_place) {
+            (false, _) => Some(folder.as_str()),
+            (true, true) => Some(parent(parent(&folder))),
+            (true, false) => None,
+        };
+        let uri = objects::below(&folder, &file);
+        make_external(&mut metadata, is_checkpoint, base, &uri)?;
+        Ok(Snapshot { uri, checkpoint_of: is_checkpoint.then_some(metadata.job_id), metadata })
+    }
+
+    /// Returns the folder of the snapshot at a path or URI, for comparisons: of a local folder that exists the path without
+    /// symbolic links, otherwise the URI without empty parts and `.`. Reads no metadata.
+    pub async fn place(&self, uri: &str) -> String {
+        let given = normalised(uri);
+        let (folder, _) = folder_and_file(&given);
+        resolved(folder).await.unwrap_or_else(|| folder.to_owned())
     }
 
     /// Deletes a snapshot: its objects first, then its metadata. If a call fails or the process ends before the metadata is deleted,
@@ -205,6 +210,77 @@ impl StateReader {
         opened().insert(uri.to_owned(), objects.clone());
         Ok(objects)
     }
+}
+
+/// Returns what the metadata says of itself, whatever its path is: true for a checkpoint, false for a savepoint, `None` if nothing in it
+/// shows that: it refers to no object, and its file is not named as a checkpoint's.
+fn says_checkpoint(metadata: &CheckpointMetadata, file: &str) -> Option<bool> {
+    let of_job = format!("{}/chk-", metadata.job_id);
+    match metadata.handles().find_map(StateHandle::object) {
+        Some(name) => Some(name.starts_with(&of_job)),
+        None => (file != METADATA && file == last(&metadata.object_name())).then_some(true),
+    }
+}
+
+/// Makes the handles of objects external, below `base`. Whoever wrote the file must not choose what else is read and deleted.
+/// `base` is `None` for a checkpoint outside of its place, whose objects are nowhere known.
+fn make_external(
+    metadata: &mut CheckpointMetadata,
+    is_checkpoint: bool,
+    base: Option<&str>,
+    uri: &str,
+) -> Result<(), CheckpointError> {
+    let outside = |name: &str| CheckpointError::Metadata {
+        name: uri.to_owned(),
+        why: format!("it refers to '{}', which is not part of it", name.escape_default()),
+    };
+    let of_job = format!("{}/chk-", metadata.job_id);
+    for handle in metadata.handles_mut() {
+        if let StateHandle::External { uri, .. } = handle {
+            return Err(outside(uri));
+        }
+        if let StateHandle::Object { name, bytes } = handle {
+            let is_part =
+                if is_checkpoint { name.starts_with(&of_job) } else { !name.contains('/') };
+            let base = base.filter(|_| is_part && objects::check_name(name).is_ok());
+            let uri = objects::below(base.ok_or_else(|| outside(name))?, name);
+            *handle = StateHandle::External { uri, bytes: *bytes };
+        }
+    }
+    Ok(())
+}
+
+/// Returns the URI or path without empty parts and `.` in its path: `/chk//job/./chk-5/` becomes `/chk/job/chk-5`.
+fn normalised(uri: &str) -> String {
+    let uri = uri.trim();
+    let scheme = objects::scheme(uri).map_or(0, |scheme| scheme.len() + 1);
+    let (scheme, rest) = uri.split_at_checked(scheme).unwrap_or(("", uri));
+    let host = match rest.strip_prefix("//").filter(|_| !scheme.is_empty()) {
+        Some(authority) => 2 + authority.find('/').unwrap_or(authority.len()),
+        None => 0,
+    };
+    let (host, path) = rest.split_at_checked(host).unwrap_or(("", rest));
+    let parts: Vec<&str> = path.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+    let root = if path.starts_with('/') { "/" } else { "" };
+    format!("{scheme}{host}{root}{}", parts.join("/"))
+}
+
+/// Splits the URI of metadata into that of its folder and its name; the name is `None` if the URI names a folder.
+fn folder_and_file(uri: &str) -> (&str, Option<&str>) {
+    match uri.rsplit_once('/') {
+        Some((folder, last)) if last.starts_with(METADATA) => (folder, Some(last)),
+        _ => (uri, None),
+    }
+}
+
+/// Returns the path of a local folder without symbolic links; `None` for a remote one, and if the system does not tell.
+async fn resolved(folder: &str) -> Option<String> {
+    if objects::is_remote(folder) {
+        return None;
+    }
+    let path = objects::local_path(folder).ok()?;
+    let real = crate::disk::blocking(move || path.canonicalize()).await.ok()?.ok()?;
+    real.to_str().map(str::to_owned)
 }
 
 fn no_snapshot(path: &str, why: &str) -> CheckpointError {
@@ -419,6 +495,41 @@ mod tests {
             store.put("_metadata", forged).await.unwrap();
             let error = reader(None).snapshot(folder.to_str().unwrap()).await.unwrap_err();
             assert!(error.to_string().contains("is not part of it"), "{handle:?}: {error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_checkpoint_is_one_however_its_path_is_spelled_and_a_savepoint_is_none() {
+        let home = tempfile::tempdir().unwrap();
+        let directory = directory(&home.path().join("chk"));
+        let metadata = checkpoint(&directory).await;
+        let (job, home) = (metadata.job_id, home.path().display().to_string());
+        std::os::unix::fs::symlink(format!("{home}/chk/{job}/chk-5"), format!("{home}/link"))
+            .unwrap();
+        for path in [
+            format!("{home}/chk/{job}//chk-5"),
+            format!("{home}/chk/{job}/./chk-5/."),
+            format!("{home}/chk/{job}/../{job}/chk-5"),
+            format!("file://{home}/chk/{job}//chk-5/"),
+            format!("{home}/link"),
+        ] {
+            let snapshot = reader(None).snapshot(&path).await.unwrap();
+            assert_eq!(snapshot.checkpoint_of, Some(job), "{path}");
+            assert_eq!(reader(None).read(state(&snapshot.metadata)).await.unwrap(), "state");
+        }
+        // Without objects, the name of the metadata says it, in a copy of the folder too.
+        let inline = crate::checkpoints::tests::metadata(6, 1, vec![StateHandle::Inline(vec![1])]);
+        directory.put_metadata(&inline).await.unwrap();
+        std::fs::rename(format!("{home}/chk/{job}/chk-6"), format!("{home}/moved")).unwrap();
+        let moved = reader(None).snapshot(&format!("{home}/moved")).await.unwrap();
+        assert_eq!(moved.checkpoint_of, Some(job));
+        for (name, metadata) in [("savepoint-1", &metadata), ("savepoint-2", &inline)] {
+            let store = Arc::new(FileObjects::open(&home).unwrap());
+            let within = std::time::Duration::from_secs(600);
+            let folder = SavepointFolder::new(store, name);
+            folder.write(&reader(Some(&directory)), metadata, within).await.unwrap();
+            let savepoint = reader(None).snapshot(&format!("{home}/{name}")).await.unwrap();
+            assert_eq!(savepoint.checkpoint_of, None, "{name}");
         }
     }
 

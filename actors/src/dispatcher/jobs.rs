@@ -114,7 +114,7 @@ impl Dispatcher {
         let trace = TraceContext::current();
         let stored = actix::spawn(trace.carry(async move {
             let prepared = async {
-                restoring::check(&graph, &options, platform).await?;
+                restoring::check(&graph, &options, platform, &addr).await?;
                 // The next leader runs every job that has a record, so the program must be there before the record.
                 match kept {
                     Some(kept) => Ok(kept.await.map_err(|error| not_kept(&graph, error))?),
@@ -212,6 +212,7 @@ impl Dispatcher {
             // No coordinator will run in the host that built the graph.
             self.deps.hosts().insist(ReleaseHost { job_id: job, at_once: false });
         }
+        let restored_from = options.get(&conf::state_recovery::PATH);
         let StartedRunner { running, end: ended } = job_manager_runner::start(RunnerDeps {
             services: services.clone(),
             leaders: self.deps.leaders.clone(),
@@ -227,7 +228,7 @@ impl Dispatcher {
         });
         let gateway = services.rpc.gateway(running.address(), self.session);
         let end = watch::Sender::new(None);
-        let known = Job { graph, log, submitted_ms, runner: running, gateway, end };
+        let known = Job { graph, log, submitted_ms, restored_from, runner: running, gateway, end };
         self.jobs.insert(job, known);
         let addr = ctx.address();
         actix::spawn(async move {

@@ -33,6 +33,8 @@ pub(super) struct Job {
     /// The job's log, which its JobMaster appends to as well.
     pub(super) log: OpenJobLog,
     pub(super) submitted_ms: u64,
+    /// The snapshot that the job was told to start from; it reads it until it has a checkpoint of its own.
+    pub(super) restored_from: Option<String>,
     pub(super) runner: Running<JobManagerRunner>,
     pub(super) gateway: Remote<JobManagerRunnerGateway>,
     /// The recorded end of the job; `None` until it is recorded.

@@ -11,6 +11,7 @@ mod ended;
 mod ending;
 mod jobs;
 mod leader;
+mod needs;
 mod programs;
 mod questions;
 mod recovery;

@@ -1,7 +1,9 @@
 //! Savepoints and their disposal, which take longer than a call: a client triggers them, and then asks how they stand.
 
 use super::leader::Dispatcher;
+use super::needs::needs;
 use super::questions::Asked;
+use super::restoring::answered;
 use crate::stores::s3_settings;
 use actix::{AsyncContext, Context, Handler};
 use control::dispatcher::OperationKey;
@@ -11,8 +13,7 @@ use gateways::dispatcher::{
 };
 use gateways::job_master::{Cancel, TakeSavepoint};
 use gateways::{Answer, Ask, Deadline};
-use model::{FailureCause, JobId};
-use std::collections::BTreeSet;
+use model::FailureCause;
 use std::time::Duration;
 use storage::state_reader::StateReader;
 
@@ -70,12 +71,23 @@ impl Handler<Ask<DisposeSavepoint>> for Dispatcher {
         let services = &self.deps.services;
         let (platform, s3) = (services.platform.clone(), s3_settings(&services.options));
         let reader = StateReader::new(None, platform, s3);
-        let running: BTreeSet<JobId> = self.jobs.keys().copied().collect();
+        let addr = ctx.address();
         let dispose = async move {
-            let snapshot = reader.snapshot(&path).await.map_err(|error| failed(&error))?;
-            if let Some(job) = snapshot.checkpoint_of.filter(|job| running.contains(job)) {
+            let snapshot =
+                answered(&path, reader.snapshot(&path)).await.map_err(|why| failed(&why))?;
+            // Asked after the snapshot was read, because a job may have been submitted meanwhile.
+            let Some(needs) = needs(&addr).await else {
+                return Err(failed(&"the Dispatcher is shutting down"));
+            };
+            if let Some(job) = snapshot.checkpoint_of.filter(|job| needs.runs(*job)) {
                 return Err(failed(&format!(
                     "{path} is a checkpoint of job {job}, which runs and needs it"
+                )));
+            }
+            let restores = async { Ok(needs.restores_from(&reader, &snapshot.uri).await) };
+            if let Some(job) = answered(&path, restores).await.map_err(|why| failed(&why))? {
+                return Err(failed(&format!(
+                    "job {job} was started from {path} and needs it until a checkpoint of its own is complete"
                 )));
             }
             reader.delete(&snapshot).await.map_err(|error| failed(&error))?;

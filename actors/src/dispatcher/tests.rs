@@ -1,3 +1,5 @@
+mod snapshots;
+
 use super::*;
 use crate::blob_server::Needed;
 use crate::job_testing::{

@@ -137,15 +137,21 @@ impl Folder {
 impl Folder {
     fn get(&self, name: &str) -> Result<Option<Bytes>, StoreError> {
         let path = self.path(name)?;
-        let mut file = match File::open(&path) {
-            Ok(file) => file,
+        // Opening a named pipe waits for somebody who writes to it, so the type is looked at first.
+        let opened = fs::metadata(&path).and_then(|meta| match meta.is_file() {
+            true => File::open(&path).map(|file| (meta, Some(file))),
+            false => Ok((meta, None)),
+        });
+        let mut file = match opened {
+            Ok((_, Some(file))) => file,
+            Ok((meta, None)) if meta.is_dir() => return Ok(None),
+            Ok((_, None)) => {
+                let why = "it is a named pipe, a socket or a device, not a regular file".to_owned();
+                return Err(StoreError::Corrupt { path: path.display().to_string(), why });
+            }
             Err(e) if absent(&e) => return Ok(None),
             Err(e) => return Err(StoreError::from_io(&path, &e)),
         };
-        let meta = file.metadata().map_err(|e| StoreError::from_io(&path, &e))?;
-        if meta.is_dir() {
-            return Ok(None);
-        }
         let mut all = Vec::new();
         file.read_to_end(&mut all).map_err(|e| StoreError::from_io(&path, &e))?;
         frame::checked(FILE_MAGIC, &path.display().to_string(), all.into()).map(Some)

@@ -363,7 +363,7 @@ pub fn local_path(uri: &str) -> Result<std::path::PathBuf, StoreError> {
 }
 
 /// Returns the text before the colon if it is a URI scheme (a letter, then letters, digits, `+ - .`).
-fn scheme(text: &str) -> Option<&str> {
+pub(crate) fn scheme(text: &str) -> Option<&str> {
     let (scheme, _) = text.split_once(':')?;
     let mut chars = scheme.chars();
     let starts = chars.next().is_some_and(|c| c.is_ascii_alphabetic());

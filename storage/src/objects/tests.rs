@@ -57,6 +57,20 @@ async fn memory_and_files_keep_the_contract() {
 }
 
 #[tokio::test]
+async fn a_named_pipe_in_place_of_an_object_is_refused_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let made = std::process::Command::new("mkfifo").arg(dir.path().join("_metadata")).status();
+    assert!(made.unwrap().success());
+    let _socket = std::os::unix::net::UnixListener::bind(dir.path().join("socket")).unwrap();
+    let store = FileObjects::open(dir.path()).unwrap();
+    for name in ["_metadata", "socket"] {
+        let error = store.get(name).await.unwrap_err();
+        assert!(matches!(error, StoreError::Corrupt { .. }), "{error}");
+        assert!(error.to_string().contains(name), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn a_stream_that_is_given_up_leaves_no_file() {
     let dir = tempfile::tempdir().unwrap();
     let store = FileObjects::open(dir.path()).unwrap();

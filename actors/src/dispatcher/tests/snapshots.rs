@@ -1,0 +1,111 @@
+//! Snapshots that a job of the Dispatcher still needs: nobody else gets or deletes them.
+
+use super::*;
+use gateways::dispatcher::{DisposeSavepoint, OperationState, RequestSavepoint};
+use model::{CheckpointMetadata, TriggerId};
+use std::path::{Path, PathBuf};
+use storage::checkpoints::CheckpointDirectory;
+use storage::objects::{FileObjects, S3Settings};
+use storage::savepoints::SavepointFolder;
+use storage::state_reader::StateReader;
+
+/// Checkpoint 5 of job `n`, without any state.
+fn metadata(n: u128) -> CheckpointMetadata {
+    CheckpointMetadata {
+        job_id: job(n),
+        checkpoint: 5,
+        graph: 1,
+        triggered_ms: 1,
+        completed_ms: 2,
+        operators: BTreeMap::new(),
+    }
+}
+
+/// Writes checkpoint 5 of job `n` below `home` and returns its folder.
+async fn checkpoint(home: &Path, n: u128) -> PathBuf {
+    let directory = CheckpointDirectory::new(Arc::new(FileObjects::open(home).unwrap()));
+    directory.put_metadata(&metadata(n)).await.unwrap();
+    home.join(format!("{}/chk-5", job(n)))
+}
+
+/// Writes a savepoint of job `n` below `home` and returns its folder.
+async fn savepoint(home: &Path, n: u128) -> PathBuf {
+    let objects: Arc<dyn ObjectStore> = Arc::new(FileObjects::open(home).unwrap());
+    let folder = SavepointFolder::new(objects, "savepoint-1");
+    let reader = StateReader::new(None, platform::Platform::production(), S3Settings::default());
+    folder.write(&reader, &metadata(n), Duration::from_secs(60)).await.unwrap();
+    home.join("savepoint-1")
+}
+
+/// A job that starts from the snapshot in `folder`.
+fn started_from(n: u128, folder: &Path, mode: &str) -> JobGraph {
+    let mut graph = graph(n, 1, false);
+    let path = folder.display().to_string();
+    graph.options.insert("execution.state-recovery.path".to_owned(), path);
+    graph.options.insert("execution.state-recovery.claim-mode".to_owned(), mode.to_owned());
+    graph
+}
+
+impl Fixture {
+    /// Disposes of the snapshot at a path; returns why it was refused.
+    async fn dispose(&self, path: &str, trigger: u128) -> Result<(), String> {
+        let trigger_id = TriggerId(trigger);
+        let dispose = DisposeSavepoint { trigger_id, path: path.to_owned() };
+        self.gateway().ask(dispose).await.unwrap();
+        loop {
+            let ask = RequestSavepoint { job_id: None, trigger_id };
+            match self.gateway().ask(ask).await.unwrap() {
+                OperationState::InProgress => tokio::task::yield_now().await,
+                OperationState::Done(_) => return Ok(()),
+                OperationState::Failed(cause) => return Err(cause.to_string()),
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "local")]
+async fn a_checkpoint_of_another_job_that_runs_is_not_claimed() {
+    let f = Fixture::session().await;
+    let home = tempfile::tempdir().unwrap();
+    let folder = checkpoint(home.path(), 1).await;
+    f.submit(graph(1, 1, false)).await.unwrap();
+    match f.submit(started_from(2, &folder, "claim")).await {
+        Err(SubmitError::Restore(why)) => {
+            assert!(why.contains(&format!("job {}, which still runs", job(1))), "{why}");
+            assert!(why.contains("--claim-mode no_claim, or end job"), "{why}");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(f.submit(started_from(2, &folder, "no_claim")).await, Ok(job(2)));
+    f.finish(1).await;
+    assert_eq!(f.submit(started_from(3, &folder, "claim")).await, Ok(job(3)));
+}
+
+#[tokio::test(flavor = "local")]
+async fn a_checkpoint_of_a_job_that_runs_is_not_disposed_of_and_its_savepoints_are() {
+    let f = Fixture::session().await;
+    let home = tempfile::tempdir().unwrap();
+    let folder = checkpoint(home.path(), 1).await.display().to_string();
+    let saved = savepoint(home.path(), 1).await.display().to_string();
+    f.submit(graph(1, 1, false)).await.unwrap();
+    for (n, path) in [folder.clone(), folder.replace("/chk-5", "/.//chk-5/")].iter().enumerate() {
+        let why = f.dispose(path, n as u128).await.unwrap_err();
+        assert!(why.contains(&format!("a checkpoint of job {}", job(1))), "{path}: {why}");
+    }
+    assert_eq!(f.dispose(&saved, 10).await, Ok(()));
+    f.finish(1).await;
+    assert_eq!(f.dispose(&folder, 11).await, Ok(()));
+}
+
+#[tokio::test(flavor = "local")]
+async fn a_savepoint_that_a_job_is_restored_from_is_not_disposed_of() {
+    let f = Fixture::session().await;
+    let home = tempfile::tempdir().unwrap();
+    let saved = savepoint(home.path(), 1).await;
+    f.submit(started_from(2, &saved, "no_claim")).await.unwrap();
+    let path = saved.join("_metadata").display().to_string();
+    let why = f.dispose(&path, 1).await.unwrap_err();
+    assert!(why.contains(&format!("job {} was started from", job(2))), "{why}");
+    f.finish(2).await;
+    assert_eq!(f.dispose(&path, 2).await, Ok(()));
+}
