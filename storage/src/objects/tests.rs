@@ -8,7 +8,8 @@ use std::{collections::BTreeMap, fs};
 /// Names and modes of everything below a folder, itself included.
 fn modes(folder: &std::path::Path) -> Vec<(std::path::PathBuf, u32)> {
     use std::os::unix::fs::PermissionsExt as _;
-    let meta = fs::metadata(folder).unwrap();
+    // The file of a stream that is given up vanishes while it is looked at.
+    let Ok(meta) = fs::metadata(folder) else { return Vec::new() };
     let mut found = vec![(folder.to_owned(), meta.permissions().mode() & 0o777)];
     if meta.is_dir() {
         for entry in fs::read_dir(folder).unwrap() {
