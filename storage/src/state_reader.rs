@@ -279,7 +279,7 @@ async fn resolved(folder: &str) -> Option<String> {
         return None;
     }
     let path = objects::local_path(folder).ok()?;
-    let real = crate::disk::blocking(move || path.canonicalize()).await.ok()?.ok()?;
+    let real = platform::blocking(move || path.canonicalize()).await.ok()?.ok()?;
     real.to_str().map(str::to_owned)
 }
 
