@@ -14,6 +14,9 @@
 //! }
 //! ```
 //!
+//! Documentation of the re-exported items is written in the crate `streaming`, which programs need not name: where an example says
+//! `use streaming::sinks::FileSink`, a program says `use flott::sinks::FileSink`, and `#[flott(crate = streaming)]` is left out.
+//!
 //! This crate re-exports the public API and starts programs; it must never hold other behaviour of its own.
 
 pub use derive::{FlottType, main};
