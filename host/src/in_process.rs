@@ -54,7 +54,7 @@ pub struct NotStarted;
 /// be called. No user code runs before a call asks for it.
 ///
 /// # Errors
-/// [`NotStarted`] if the work lane has ended, which means that the process is ending.
+/// `NotStarted` if the work lane has ended, which means that the process is ending.
 pub async fn in_process(
     rpc: &RpcService,
     program: ProgramEntry,
