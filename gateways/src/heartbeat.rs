@@ -66,7 +66,7 @@ pub struct BeatReply {
     /// Milliseconds since the asked actor last finished a turn; from it the watching side tells a stuck actor from a living
     /// one.
     pub turn_age_ms: u64,
-    /// Newest payload of the asked actor.
+    /// Version of the asked actor's newest payload, and the payload itself unless the asking actor has that version already.
     pub newest: Newest,
 }
 

@@ -73,9 +73,10 @@ pub struct JobReachedTerminalState {
     pub status: JobStatus,
 }
 
-/// TaskExecutor → JobLeaderService: begins to follow a job: the service registers at its JobMaster, and again at each new
-/// one, and reports that to the TaskExecutor. For a job that is followed already, it replaces the incarnation and takes a
-/// newer hint.
+/// TaskExecutor → JobLeaderService: begins to follow a job. The service registers the TaskExecutor at the job's JobMaster,
+/// and again at each new one. It reports each registration, the end of that JobMaster's leadership, and a refusal for good.
+/// For a job that is followed already, the message replaces the TaskExecutor's incarnation, which counts from the next
+/// registration on, and the leader, if the session of `hint` is newer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct WatchJob {
     /// Job to follow.

@@ -72,8 +72,8 @@ pub struct NotLeader {
     pub session: LeaderSession,
 }
 
-/// Asks for the leader of a component. Answered as soon as the leader differs from `known`, at once if it does already;
-/// after `wait_ms` with the present leader, `None` if there is none.
+/// Asks for the leader of a component. Answered with the present leader, `None` if there is none: at once if it differs from
+/// `known`, otherwise as soon as it does (the loss of the leader counts, too) or when `wait_ms` is over without a change.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestLeader {
     /// Component whose leader is asked for.

@@ -15,7 +15,9 @@ pub struct IllegalTransition {
     pub to: JobStatus,
 }
 
-/// A job's state, and when it last entered each state. A globally terminal state is never left.
+/// A job's state, and when it last entered each state, in Unix milliseconds. Only `advance` changes the state: a change that is
+/// not allowed, such as from RESTARTING to FINISHED, is refused with `IllegalTransition` and changes nothing. A globally
+/// terminal state is never left.
 #[derive(Debug, Clone)]
 pub struct StatusMachine {
     current: JobStatus,

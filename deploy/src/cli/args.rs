@@ -49,8 +49,8 @@ pub struct Common {
     /// Sets an option over those of flott.yaml and the environment
     #[arg(short = 'D', global = true, value_name = "KEY=VALUE", action = clap::ArgAction::Append)]
     pub define: Vec<String>,
-    /// Sets the options of a file in the format of flott.yaml, below -D; - reads them from standard input. For secrets:
-    /// arguments are visible to every user of the host
+    /// Sets the options of a file in the format of flott.yaml, over those of flott.yaml and the environment and below
+    /// -D; - reads them from standard input. For secrets: arguments are visible to every user of the host
     #[arg(long, global = true, value_name = "FILE")]
     pub define_file: Option<PathBuf>,
     /// Format of the results
@@ -243,7 +243,8 @@ pub struct Run {
 /// Arguments of `flott run-application`.
 #[derive(Debug, Args)]
 pub struct RunApplication {
-    /// Return as soon as the cluster runs; for targets on YARN, which otherwise wait for the job
+    /// Return as soon as the cluster runs. Otherwise targets on YARN wait for the job's end, unless execution.attached is
+    /// false; the standalone target never waits
     #[arg(short = 'd', long)]
     pub detached: bool,
     /// Target: standalone (JobManager here, TaskManagers on the hosts of conf/workers) or yarn-application [default:

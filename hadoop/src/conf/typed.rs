@@ -14,10 +14,12 @@ impl Configuration {
         Ok(value.filter(|value| !value.is_empty()))
     }
 
-    /// Returns the value without blanks around it. `why` says in the error what the property is needed for.
+    /// Returns the expanded value without blanks around it; a reference `${…}` that leads nowhere stays. `why` says in the error
+    /// what the property is needed for.
     ///
     /// # Errors
-    /// [`ConfError::Missing`] with `why` if it is not set or empty; [`ConfError::Expansion`].
+    /// [`ConfError::Missing`] with `why` if the property is not set, empty or only blanks; [`ConfError::Expansion`] if the value
+    /// never stops expanding (more than 20 replacements, or 1 MiB).
     pub fn require(&self, name: &str, why: &'static str) -> Result<String, ConfError> {
         let missing = || ConfError::Missing { name: name.to_owned(), why };
         self.get_trimmed(name)?.ok_or_else(missing)

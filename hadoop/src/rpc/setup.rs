@@ -129,8 +129,9 @@ pub struct Request {
     /// The encoded (protobuf) request message, without a length before it and without Hadoop's headers; the connection adds
     /// both.
     pub body: Bytes,
-    /// The time after which an answer is of no use any more, and the time that the call was given (for the error).
-    /// `None`: the call waits as long as the connection lives.
+    /// The moment, on the clock of the connection's `now` arguments, at which the connection ends the call with an error if no
+    /// answer has come, and the time that the call was given, which only the error shows. `None`: the call waits as long as the
+    /// connection lives.
     pub deadline: Option<(Time, Duration)>,
 }
 

@@ -245,7 +245,8 @@ pub enum SubtaskCheckpointInfo {
     },
 }
 
-/// The part of a subtask whose part of a checkpoint is present.
+/// One subtask's part of a checkpoint, with its times and sizes. The subtask has acknowledged the checkpoint, or its part was
+/// taken over from the checkpoint before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AcknowledgedInfo {
     /// The index of the subtask in its vertex, from 0.

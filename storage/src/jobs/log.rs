@@ -247,11 +247,12 @@ impl JobLogs {
         Ok(names.iter().filter_map(|name| mark_of(name)).filter(|mark| *mark < session).max())
     }
 
-    /// Records that the leader with this session has taken over all jobs, so that running jobs' logs with older records only
-    /// count as ghosts for later leaders. Removes older marks.
+    /// Writes the mark that the leader with this session has taken over all jobs, and deletes the marks of lower sessions. For
+    /// later leaders, a log is then a ghost if it says that its job runs and all its records are of lower sessions: they do not
+    /// run the job from that log, and may delete the log.
     ///
     /// # Errors
-    /// Returns the store's error.
+    /// Returns the store's error. The mark may be written all the same; the call may be repeated.
     pub async fn mark_taken_over(self, session: LeaderSession) -> Result<(), StoreError> {
         let _ = self.objects.put_new(&mark_name(session), Bytes::new()).await?;
         for name in self.objects.list(&format!("{PREFIX}{MARKS}/")).await? {

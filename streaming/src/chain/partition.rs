@@ -140,7 +140,8 @@ pub struct ByFunction<F> {
 }
 
 impl<F> ByFunction<F> {
-    /// Creates the partitioner that calls `function` with each record and the number of channels.
+    /// Creates the partitioner that calls `function` with each record and the number of channels. `function` returns the index of the
+    /// record's channel, counted from 0; an index that is not below the number of channels fails the task with `TaskError::User`.
     pub fn new(function: F) -> Self {
         Self { function }
     }

@@ -108,7 +108,7 @@ impl<K: Key> TimerService<'_, K> {
     pub fn processing_time(&mut self, timestamp: i64) {
         self.timers.processing.set(timestamp, self.at, self.key);
     }
-    /// Deletes the timer of processing time at `timestamp`. Does nothing if there is none.
+    /// Deletes the current key's timer of processing time at `timestamp`, in milliseconds since 1970. Does nothing if there is none.
     pub fn delete_processing_time(&mut self, timestamp: i64) {
         self.timers.processing.delete(timestamp, self.at, self.key);
     }

@@ -212,8 +212,8 @@ impl<S: Source> SourceHarness<S> {
     pub fn output(&mut self) -> Vec<S::Record> {
         self.timed_output().into_iter().map(|(record, _)| record).collect()
     }
-    /// Returns the records that were emitted since the last call, each with its event time in milliseconds since 1970; `None`: the
-    /// record has no event time.
+    /// Returns the records that were emitted since the last call of this method or of `output`, each with its event time in
+    /// milliseconds since 1970; `None`: the record has no event time.
     pub fn timed_output(&mut self) -> Vec<(S::Record, Option<i64>)> {
         self.output.take_records()
     }

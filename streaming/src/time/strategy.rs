@@ -168,8 +168,9 @@ impl<T, F> WatermarkStrategy<T, F, BoundedOutOfOrderness>
 where
     F: FnMut(&T) -> i64 + Clone + Send + 'static,
 {
-    /// Creates the strategy for records that arrive at most `delay` later than records with a greater event time. `timestamp`
-    /// returns the event time of a record, in milliseconds since 1970.
+    /// Creates the strategy for records that arrive at most `delay`, rounded down to whole milliseconds, later than records with a
+    /// greater event time. The watermark is the greatest event time so far, less `delay` and 1 ms; a record that arrives later still is
+    /// passed on as a late record. `timestamp` returns the event time of a record, in milliseconds since 1970.
     pub fn for_bounded_out_of_orderness(delay: Duration, timestamp: F) -> Self {
         Self::for_generator(BoundedOutOfOrderness::new(delay), timestamp)
     }

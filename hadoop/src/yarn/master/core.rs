@@ -174,8 +174,9 @@ impl Master {
     }
 
     /// Returns the next allocation to send: the last one again while that has no answer, else what has changed since.
-    /// Pass its answer to [`allocated`](Self::allocated), the server's exception to [`refused`](Self::refused) or
-    /// [`resync`](Self::resync), and do nothing when it was lost on its way.
+    /// Pass its answer to [`allocated`](Self::allocated). Call [`refused`](Self::refused) if the server says that a request can
+    /// never be met (`InvalidResourceRequestException`, `InvalidLabelResourceRequestException`), and [`resync`](Self::resync)
+    /// after `ApplicationMasterNotRegisteredException`. Do nothing if the allocation or its answer was lost on its way.
     #[must_use]
     pub fn allocate(&mut self) -> AllocateRequest {
         if let Some(request) = &self.unanswered {

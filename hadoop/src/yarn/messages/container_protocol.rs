@@ -142,7 +142,7 @@ messages! {
     /// The response to `commitLastReInitialization`. It is empty: the container cannot go back any more.
     pub struct CommitResponse (Eq) {}
 
-    /// The request of `getLocalizationStatuses`, which asks a node for the progress of files that it fetches.
+    /// The request of `getLocalizationStatuses`, which asks a node how far it has fetched the files of the named containers.
     pub struct GetLocalizationStatusesRequest (Eq) {
         /// The containers to report on, all on the called node.
         repeated message<ContainerId> container_id = 1;

@@ -162,7 +162,8 @@ pub struct Fold<A, F> {
 }
 
 impl<A, F> Fold<A, F> {
-    /// Makes the folding that starts from a clone of `initial` for each key and adds each record with `function`.
+    /// Makes the folding that starts each key's value from a clone of `initial`. `function(&mut value, record)` adds each record to its
+    /// key's value in place.
     pub fn new(initial: A, function: F) -> Self {
         Self { initial, function }
     }

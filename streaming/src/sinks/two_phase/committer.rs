@@ -55,7 +55,9 @@ impl<C> Outcome<C> {
     }
 }
 
-/// Commits the committables of one checkpoint: what [`Committer`] and [`GlobalCommitter`] have in common.
+/// Commits the committables of one checkpoint: what [`Committer`] and [`GlobalCommitter`] have in common. `EachAlone` and `Together`
+/// implement the trait; other types can't make its outcome. If a commit fails, the outcome names the committables that are left and the
+/// reason. `CommitterOperator` tries these again, or fails the task if the reason is permanent or the retries are used up.
 pub trait CommitGroup<C>: Send + 'static {
     /// True if nothing is committed before the job's final checkpoint is complete.
     const ONLY_AT_END: bool;
