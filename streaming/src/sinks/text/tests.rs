@@ -224,6 +224,20 @@ fn an_old_job_and_one_restored_from_its_savepoint_do_not_disturb_each_other() {
 }
 
 #[test]
+fn a_savepoint_whose_parts_are_gone_fails_the_job_and_not_again_and_again() {
+    let tmp = tempfile::tempdir().unwrap();
+    let out = tmp.path().join("out");
+    let mut old = sink(&out).open().unwrap();
+    push(&mut old, 0, &["a"]);
+    let savepoint = old.barrier(1, false).unwrap();
+    old.finish().unwrap();
+    let error = sink(&out).job(2).restore(savepoint).open().err().unwrap();
+    assert!(!error.is_recoverable(), "{error}");
+    assert!(error.to_string().contains("does not exist"), "{error}");
+    assert_eq!(lines(&out), ["a"], "the earlier result stays");
+}
+
+#[test]
 fn a_savepoint_behind_the_end_is_committed_by_both_jobs() {
     let tmp = tempfile::tempdir().unwrap();
     let out = tmp.path().join("out");

@@ -4,6 +4,7 @@
 use super::{Identity, TextPart, publish};
 use crate::{
     operators::{BoxError, OperatorContext},
+    seam::TaskError,
     sinks::{
         Announcement, CommittingSinkWriter, SinkWriter, WriterContext, files::names::Names, marks,
     },
@@ -174,6 +175,15 @@ impl<T: ToLine> CommittingSinkWriter<T> for TextWriter {
     ) -> Result<(), BoxError> {
         for (path, bytes) in state.files.take()? {
             self.append(Path::new(&path), bytes).map_err(|error| -> BoxError {
+                if error.kind() == io::ErrorKind::NotFound {
+                    // It does not come back.
+                    let operator = context.name().to_owned();
+                    let what = format!(
+                        "cannot be continued: '{path}', which an earlier attempt has written, does not exist. It goes when the job \
+                         that the savepoint was taken of fails or ends, and is absent if the TaskManagers do not share the folder"
+                    );
+                    return TaskError::Output { operator, what }.into();
+                }
                 let what =
                     format!("cannot take over '{path}', which an earlier attempt has written");
                 context.io_error(what, error).into()

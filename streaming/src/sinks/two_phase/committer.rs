@@ -140,7 +140,7 @@ pub struct CommitterOperator<C, K> {
     /// Number of checks of announcements that are under way, and the outcomes of those that are done.
     checking: usize,
     checked: Arc<Mutex<Vec<Result<(), CommitError>>>>,
-    /// Receives whether what the savepoint of that number holds is kept; `None` if no savepoint's barrier is waiting or the newest is through.
+    /// Number of the savepoint whose barrier waits, and the slot that says when what it holds is kept; `None` if no barrier waits for it.
     keeping: Option<(u64, Kept)>,
     /// True while a timer is set for a repetition.
     pausing: bool,
