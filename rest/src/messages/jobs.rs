@@ -89,7 +89,7 @@ pub struct JobDetailsInfo {
     pub end_time: i64,
     /// Milliseconds from start to end, or to now if the job has not ended.
     pub duration: i64,
-    /// Smallest maximum parallelism (number of key groups) of the job's vertices.
+    /// Smallest maximum parallelism (number of key groups) of the job's vertices; -1 if it has none.
     #[serde(rename = "maxParallelism")]
     pub max_parallelism: i64,
     /// Time at which the answer was made, in Unix milliseconds.
