@@ -139,8 +139,8 @@ impl FabricError {
     }
 
     /// Returns true if the same call, made again later at the same address, may succeed: false for calls that are fenced,
-    /// incompatible, malformed, forbidden or unknown there, or whose handler panicked. Where the call also [may have
-    /// run](Self::may_have_run), only a repeatable one should be made again.
+    /// incompatible, malformed, forbidden or unknown there, or whose handler panicked. Only a repeatable call should be
+    /// made again if it also [may have run](Self::may_have_run).
     pub fn is_retriable(&self) -> bool {
         match self {
             Self::Unreachable { .. }

@@ -393,8 +393,8 @@ pub fn upload_name(name: &str) -> Result<String, ApiError> {
     Ok(safe)
 }
 
-/// Returns `name`, the part of a URL that names a file, unchanged if it does not lead out of its folder; otherwise status
-/// 404. Whether the file exists is not checked.
+/// Returns `name`, the part of a URL that names a file, unchanged if it does not lead out of its folder; otherwise returns
+/// status 404. Does not check whether the file exists.
 pub fn plain_file_name(name: &str) -> Result<&str, ApiError> {
     if name.is_empty() || name.contains(['/', '\\', '\0']) || name == "." || name == ".." {
         return Err(ApiError::not_found(format!(
