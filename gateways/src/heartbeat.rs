@@ -107,12 +107,14 @@ pub enum BeatPayload {
     Empty,
     /// TaskExecutor → ResourceManager: the state of all slots; the ResourceManager passes it on to the SlotManager.
     Slots(SlotReport),
-    /// TaskExecutor → JobMaster: the slots and tasks of that JobMaster's job which the TaskExecutor holds; the JobMaster
-    /// corrects its view by them.
+    /// TaskExecutor → JobMaster: the accepted slots and the tasks of that JobMaster's job on the TaskExecutor; the
+    /// JobMaster corrects its view by them.
     Job {
-        /// Allocations of all slots that the TaskExecutor holds for the job.
+        /// Allocations of the job's slots on the TaskExecutor that this JobMaster has accepted; offered ones are not among
+        /// them.
         allocations: Vec<AllocationId>,
-        /// Attempts with state and counts.
+        /// Attempts of the job on the TaskExecutor with newest state, counts and metrics; ended ones too, until the
+        /// JobMaster has confirmed their end.
         tasks: Vec<TaskStateUpdate>,
     },
 }

@@ -113,7 +113,8 @@ pub struct TaskExecutor {
 }
 
 impl TaskExecutor {
-    /// Makes a TaskExecutor without registration and with all slots free; `now` (monotonic) starts the registration time-out.
+    /// Makes a TaskExecutor without registration and with all slots free; `now` (monotonic) starts the registration
+    /// time-out (`Settings::registration_timeout`). It gives no commands before an event.
     pub fn new(now: Duration, settings: Settings) -> Self {
         Self {
             registration: Registration::new(settings.registration),
@@ -176,7 +177,7 @@ impl TaskExecutor {
         self.instance.filter(|(id, _)| self.registration.registered() == Some(*id))
     }
 
-    /// Returns the state of every slot, as the ResourceManager receives it.
+    /// Returns the state of every slot (free, or its job and allocation), as the ResourceManager receives it.
     pub fn slot_report(&self) -> SlotReport {
         self.slots.report()
     }
