@@ -48,7 +48,8 @@ pub struct SubmitJob {
 /// `SubmitError::Usage` or `SubmitError::NoRoom`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SubmitProgram {
-    /// The program and its inputs, which must be in the BlobServer under its hash. `once` is empty: the build fills it.
+    /// The program, which must be in the BlobServer under its hash, and its inputs. Its `once`, the values that the program
+    /// computes once for all processes, is empty: the build fills it.
     pub program: model::ProgramRef,
     /// Job id given by the client; `None`: the Dispatcher draws one.
     pub job_id: Option<JobId>,
@@ -288,7 +289,7 @@ pub struct JobSummary {
     pub name: String,
     /// State of the job; `Initializing` if its JobMaster has not answered.
     pub status: JobStatus,
-    /// Time at which the job began, in Unix milliseconds.
+    /// Time of the job's submission, in Unix milliseconds.
     pub start_ms: u64,
     /// Time at which the job ended, in Unix milliseconds; `None` while it has not.
     pub end_ms: Option<u64>,

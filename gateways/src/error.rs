@@ -176,14 +176,14 @@ pub enum CallError<E> {
 }
 
 impl<E> CallError<E> {
-    /// Returns the fabric's failure, `None` if the handler refused.
+    /// Returns the failure of the RPC service (the fabric), `None` if the callee's handler refused.
     pub fn fabric(&self) -> Option<&FabricError> {
         match self {
             Self::Refused(_) => None,
             Self::Fabric(error) => Some(error),
         }
     }
-    /// Returns the handler's refusal, `None` if the fabric failed.
+    /// Returns the refusal of the callee's handler, `None` if the RPC service (the fabric) failed.
     pub fn refused(self) -> Option<E> {
         match self {
             Self::Refused(error) => Some(error),

@@ -36,8 +36,8 @@ facts! {
 }
 
 gateway! {
-    /// The gateway of a process's keeper of program hosts, called by the TaskExecutor, or by the Dispatcher and
-    /// JobMasters.
+    /// The gateway of a process's keeper of program hosts (ProgramHosts), which starts, finds, watches and ends the hosts
+    /// of jobs in that process. Called by the TaskExecutor, or on a JobManager by the Dispatcher and JobMasters.
     pub struct ProgramHostsGateway = "program_hosts", fenced by ProcessSession;
     BuildInHost => BuiltInHost, BuildError;
     LaunchHost => HostAddress, BuildError;
@@ -117,7 +117,8 @@ pub struct BuildInHost {
     pub program: ProgramRef,
     /// Id of the job, which the graph gets; the child counts as this job's host.
     pub job_id: JobId,
-    /// Default parallelism, at least 1 (`parallelism.default`).
+    /// Default parallelism of the job, at least 1: that of the submission, or else `parallelism.default` of the job's or
+    /// the cluster's options.
     pub parallelism: u32,
     /// The job's own options, which shape the graph.
     pub options: BTreeMap<String, String>,

@@ -19,7 +19,9 @@ use std::{
 use thiserror::Error;
 
 gateway! {
-    /// The gateway of a program host, called by its TaskExecutor, its keeper and, on a JobManager, the JobMaster.
+    /// The gateway of a program host: on a TaskManager it runs the tasks of one job, on a JobManager it builds the graph
+    /// and runs the coordinators. Called by its TaskExecutor, by the ProgramHosts that started it and, on a JobManager, by
+    /// the JobMaster.
     pub struct ProgramHostGateway = "program_host", fenced by ProcessSession;
     BuildGraph => JobGraph, BuildError;
     StartHost => HostStarted, BuildError;
@@ -48,7 +50,8 @@ pub struct BuildGraph {
     pub program: ProgramRef,
     /// The id that the graph gets; it has no influence on the graph's shape.
     pub job_id: JobId,
-    /// Default parallelism, at least 1 (`parallelism.default`).
+    /// Default parallelism of the job, at least 1: that of the submission, or else `parallelism.default` of the job's or
+    /// the cluster's options.
     pub parallelism: u32,
     /// Options of the job (`-D`) that shape the graph, such as `pipeline.max-parallelism`.
     pub options: BTreeMap<String, String>,

@@ -273,7 +273,8 @@ pub struct ReportTaskStates {
 
 /// Program host → TaskExecutor → JobMaster: carries an operator's event to its coordinator; answered with the coordinator's
 /// answer, in the operator's own encoding. Refused with a `CoordinationError`: `StaleAttempt` if the attempt does not run
-/// here, `Unavailable` if no JobMaster is connected or answers, or as the JobMaster refuses.
+/// here, `Unavailable` if no JobMaster is connected or the connected one does not answer, otherwise with the JobMaster's
+/// own refusal.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ForwardOperatorEvent {
     /// Job that the operator belongs to.

@@ -78,7 +78,8 @@ impl TraceContext {
         CURRENT.get().or_else(|| OF_PROCESS.get().copied().unwrap_or_default())
     }
 
-    /// Makes this the current trace of this thread until the returned guard is dropped; no trace leaves the current one.
+    /// Makes this the current trace of this thread until the returned guard is dropped. If this is no trace, the current
+    /// one stays.
     pub fn enter(self) -> Entered {
         let before = CURRENT.get();
         CURRENT.set(self.or_else(|| before));

@@ -80,7 +80,8 @@ pub trait ProxyAddresses: Send + Sync {
 pub struct WebProxy {
     /// The source of the addresses from which the proxy's requests come.
     pub addresses: Arc<dyn ProxyAddresses>,
-    /// The proxy's site as browsers name it: `http://host:port`, in lower case.
+    /// The proxy's sites as browsers name them: `http://host:port`, in lower case. A request through the proxy with another
+    /// `Origin` is refused.
     pub origins: Vec<String>,
     /// The users who may change something through the proxy, as its cookie `proxy-user` names them.
     pub users: Vec<String>,

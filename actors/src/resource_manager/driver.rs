@@ -10,7 +10,7 @@ use std::fmt;
 use thiserror::Error;
 use tokio::sync::mpsc;
 
-/// Maximum number of a driver's events that wait for their ResourceManager; a driver that has more waits.
+/// Maximum number of a driver's events that wait for their ResourceManager; meanwhile the driver holds further ones back.
 pub const EVENTS_MAX: usize = 4096;
 
 /// A request for one TaskManager, from the ResourceManager to its driver.

@@ -330,7 +330,8 @@ pub struct CheckpointConfigInfo {
     pub checkpoint_storage: String,
     /// Always `false`: barriers never overtake records.
     pub unaligned_checkpoints: bool,
-    /// Number of failed checkpoints in a row that the job tolerates; the next one fails the job.
+    /// Number of failed checkpoints in a row that the job tolerates; the next one fails its tasks, about which the restart
+    /// strategy decides.
     pub tolerable_failed_checkpoints: u32,
     /// Always 0 (milliseconds): barriers never overtake records.
     pub aligned_checkpoint_timeout: i64,
