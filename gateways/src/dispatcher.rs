@@ -53,19 +53,20 @@ pub struct SubmitProgram {
     pub program: model::ProgramRef,
     /// Job id given by the client; `None`: the Dispatcher draws one.
     pub job_id: Option<JobId>,
-    /// Default parallelism of this job; `None`: the cluster's (`parallelism.default`).
+    /// Default parallelism of this job, at least 1; `None`: `parallelism.default` of `options`, or else of the cluster.
     pub parallelism: Option<u32>,
     /// `-D` options of this job, by key; they override the cluster's.
     pub options: BTreeMap<String, String>,
 }
 
-/// Builds the graph of a program in a child process of its own and returns it; runs no job and keeps nothing. Only in
-/// session clusters: others refuse with [`SubmitError::SingleJob`].
+/// REST → Dispatcher: builds the graph of a program in a child process of its own and returns it; runs no job and keeps
+/// nothing. Only in session clusters: others refuse with [`SubmitError::SingleJob`]. A failed build is refused like
+/// `SubmitProgram`'s.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PlanProgram {
     /// The program and its inputs, as in [`SubmitProgram::program`].
     pub program: model::ProgramRef,
-    /// Default parallelism of the graph; `None`: the cluster's (`parallelism.default`).
+    /// Default parallelism of the graph, at least 1; `None`: `parallelism.default` of `options`, or else of the cluster.
     pub parallelism: Option<u32>,
     /// `-D` options for this graph, by key; they override the cluster's.
     pub options: BTreeMap<String, String>,
@@ -241,9 +242,9 @@ pub struct JobResult {
     pub name: String,
     /// Globally terminal, or the present state of a job that has not ended.
     pub status: JobStatus,
-    /// Reason of the failure; `None` unless the job has failed.
+    /// Reason of the job's failure; `None` unless the job has failed for good.
     pub cause: Option<FailureCause>,
-    /// Milliseconds from the job's start to its end; for a job that has not ended, from its submission until now.
+    /// Milliseconds from the job's submission to its end; for a job that has not ended, until now.
     pub runtime_ms: u64,
 }
 

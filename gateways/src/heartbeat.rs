@@ -47,8 +47,9 @@ pub struct Newest {
 }
 
 impl Newest {
-    /// Returns the payload part of a beat. `version` is the version of this side's payload, `peer_has` the version that
-    /// the other side has of it, and `heard` the version that this side has of the other side's payload.
+    /// Returns the payload part of a beat. `version` is the version of this side's payload, `peer_has` the version that the
+    /// other side has of it, and `heard` the version that this side has of the other side's payload. `payload` is called
+    /// only if the two former differ; otherwise the beat carries none.
     pub fn of(
         version: u64,
         payload: impl FnOnce() -> BeatPayload,

@@ -51,7 +51,7 @@ pub struct RegisterTaskManager {
     pub instance_id: InstanceId,
     /// Address of the TaskExecutor's endpoint.
     pub address: EndpointAddress,
-    /// Session by which that endpoint is fenced.
+    /// Session of the TaskExecutor's process, by which calls to the TaskExecutor are fenced.
     pub session: model::ProcessSession,
     /// Address of the heartbeat endpoint of the TaskExecutor's process.
     pub heartbeat: EndpointAddress,

@@ -52,7 +52,8 @@ gateway! {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestJobMaster {}
 
-/// The address and leadership of a job's JobMaster, which answers in this process.
+/// The address and leadership of a job's JobMaster, which runs in its Dispatcher's process: the answer to
+/// `RequestJobMaster`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobMasterAddress {
     /// Address of the JobMaster's endpoint.
@@ -150,7 +151,7 @@ pub struct LaunchHost {
 pub struct HostAddress {
     /// Address of the host's `ProgramHostGateway`.
     pub address: EndpointAddress,
-    /// Session of the host's process, by which its endpoint is fenced.
+    /// Session of the host's process, by which calls to the host are fenced.
     pub session: ProcessSession,
     /// Process id of the host; `None` if it runs inside this process.
     pub pid: Option<u32>,

@@ -41,7 +41,7 @@ pub struct RegisterTaskExecutor {
     pub resource_id: ResourceId,
     /// Address of the TaskExecutor's endpoint.
     pub address: EndpointAddress,
-    /// Session by which that endpoint is fenced.
+    /// Session of the TaskExecutor's process, by which calls to the TaskExecutor are fenced.
     pub session: model::ProcessSession,
     /// Address of the heartbeat endpoint of the TaskExecutor's process.
     pub heartbeat: EndpointAddress,
@@ -58,7 +58,8 @@ pub struct RegisterTaskExecutor {
     pub facts: model::TaskManagerFacts,
 }
 
-/// The ResourceManager accepted a TaskExecutor; it stamps everything that follows with this incarnation.
+/// Answer of a ResourceManager to an accepted registration of a TaskExecutor. Everything that the two exchange from then on
+/// names the incarnation that the registration made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskExecutorAccepted {
     /// Incarnation of the TaskExecutor; new with every registration. Both sides name it in what follows, so that messages
@@ -128,7 +129,7 @@ pub struct RegisterJobMaster {
     pub address: EndpointAddress,
     /// Address of the heartbeat endpoint of the JobMaster's process.
     pub heartbeat: EndpointAddress,
-    /// Fence of that endpoint: the process's session.
+    /// Session of the JobMaster's process, by which calls to its heartbeat endpoint are fenced.
     pub heartbeat_session: model::ProcessSession,
 }
 
@@ -187,7 +188,7 @@ pub struct TaskManagerSummary {
     pub resource_id: ResourceId,
     /// Address of the TaskExecutor's endpoint.
     pub address: EndpointAddress,
-    /// Session by which that endpoint is fenced.
+    /// Session of the TaskExecutor's process, by which calls to the TaskExecutor are fenced.
     pub session: model::ProcessSession,
     /// Host name of the TaskExecutor's node.
     pub host: String,

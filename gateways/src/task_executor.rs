@@ -203,7 +203,7 @@ pub struct TriggerCheckpoint {
 pub struct NotifyCheckpoint {
     /// Job that the checkpoint belongs to.
     pub job_id: JobId,
-    /// Attempts whose tasks are notified.
+    /// Attempts whose tasks are notified; those that run here no more are skipped.
     pub attempts: Vec<ExecutionAttemptId>,
     /// The number of the checkpoint that has ended.
     pub checkpoint: u64,

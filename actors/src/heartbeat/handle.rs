@@ -25,7 +25,7 @@ pub struct Target {
     pub party: Party,
     /// Address of the heartbeat endpoint of the peer's process.
     pub address: EndpointAddress,
-    /// Session of the peer's process, by which that endpoint is fenced.
+    /// Session of the peer's process, by which calls to its heartbeat endpoint are fenced.
     pub session: ProcessSession,
 }
 

@@ -27,7 +27,7 @@ const TICK: Duration = Duration::from_secs(5);
 pub struct MetricQueryHandle {
     /// Address of the MetricQueryService's endpoint.
     pub address: EndpointAddress,
-    /// Session of the process, by which that endpoint is fenced.
+    /// Session of the process, by which calls to its MetricQueryService are fenced.
     pub session: ProcessSession,
     _running: Running<MetricQuery>,
 }

@@ -45,8 +45,8 @@ pub struct LaunchedHost {
     pub kill: Box<dyn Fn() + Send + Sync>,
 }
 
-/// Starts program hosts: child processes, or in this process. Dropping the future gives the launch up and
-/// leaves no process behind.
+/// Starts program hosts: child processes, or hosts inside this process. Dropping the future of a launch gives the launch up
+/// and leaves no process behind.
 pub trait ProgramHostLauncher: Send + Sync {
     /// Starts a host and waits until its gateway answers.
     ///

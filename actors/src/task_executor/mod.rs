@@ -76,7 +76,7 @@ pub struct TaskExecutorDeps {
 pub struct TaskExecutorHandle {
     /// Address of the TaskExecutor's endpoint.
     pub address: EndpointAddress,
-    /// Session of the process, by which the endpoint is fenced.
+    /// Session of the process, by which calls to its TaskExecutor are fenced.
     pub session: ProcessSession,
     running: Running<TaskExecutor>,
     released: watch::Receiver<Option<String>>,

@@ -64,7 +64,7 @@ pub enum SlotRefusal {
 /// The reason why a call of a JobMaster, or one task of it, is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum JobMasterRefusal {
-    /// No JobMaster of that job is connected.
+    /// No JobMaster of the job with this id is connected.
     #[error("no JobMaster of job {0} is connected")]
     NoJobMaster(JobId),
     /// Another JobMaster of the job is connected, so the caller may be superseded.

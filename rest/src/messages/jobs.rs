@@ -282,7 +282,7 @@ pub struct JobExecutionResult {
     pub application_status: String,
     /// Always empty: there are no accumulators.
     pub accumulator_results: BTreeMap<String, String>,
-    /// Milliseconds from the job's start to its end.
+    /// Milliseconds from the job's submission to its end.
     pub net_runtime: u64,
     /// Reason of the failure; absent unless the job failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
