@@ -272,8 +272,8 @@ impl Checkpoints {
         Some((pending.kind, pending.parts.triggered_ms, &pending.tasks, &pending.last))
     }
 
-    /// Handles the coordinators' answer: with their snapshots the sources are triggered; with a reason the checkpoint
-    /// fails. `now` is monotonic.
+    /// Handles the coordinators' answer: with their snapshots the sources are triggered; with a reason the checkpoint fails. `now` is
+    /// monotonic.
     pub fn coordinators_answered(
         &mut self,
         now: Duration,
@@ -293,8 +293,8 @@ impl Checkpoints {
         }
     }
 
-    /// Handles a subtask's acknowledgement. With the last one the parts are stored. Objects of a late or repeated one are
-    /// discarded. `now` is monotonic.
+    /// Handles a subtask's acknowledgement. With the last one the parts are stored. Objects of a late or repeated one are discarded.
+    /// `now` is monotonic.
     pub fn acknowledge(
         &mut self,
         now: Duration,
@@ -328,9 +328,9 @@ impl Checkpoints {
         }
     }
 
-    /// Handles the outcome of storing a savepoint: its folder's URI, or the reason of the failure. A stop's savepoint then
-    /// also becomes the newest checkpoint of the job: its sinks commit with it, so the job must not be restored from an
-    /// older one. `now` is monotonic.
+    /// Handles the outcome of storing a savepoint: its folder's URI, or the reason of the failure. A stop's savepoint then also becomes
+    /// the newest checkpoint of the job: its sinks commit with it, so the job must not be restored from an older one. `now` is
+    /// monotonic.
     pub fn savepoint_stored(
         &mut self,
         now: Duration,
@@ -359,16 +359,15 @@ impl Checkpoints {
         pending.parts.tasks.values().for_each(|part| self.discard_part(part));
     }
 
-    /// Aborts the checkpoint with this number, which counts as failed, because a subtask could not store its state. `now`
-    /// is monotonic.
+    /// Aborts the checkpoint with this number, which counts as failed, because a subtask could not store its state. `now` is monotonic.
     pub fn decline(&mut self, now: Duration, checkpoint: u64, why: String) {
         if self.pending(checkpoint).is_some() {
             self.fail(now, why);
         }
     }
 
-    /// Handles the outcome of writing a checkpoint's pointer to the job's log. On success the checkpoint is complete and
-    /// older ones are discarded; otherwise it has failed. `now` is monotonic.
+    /// Handles the outcome of writing a checkpoint's pointer to the job's log. On success the checkpoint is complete and older ones are
+    /// discarded; otherwise it has failed. `now` is monotonic.
     pub fn persisted(
         &mut self,
         now: Duration,
@@ -396,9 +395,9 @@ impl Checkpoints {
         }
     }
 
-    /// Records that subtasks have failed or were cancelled: aborts the checkpoint in progress for the reason `why`, without
-    /// counting a failure. If its pointer is being written it continues, because it may be in the log already; a restore
-    /// must wait for it ([`Checkpoints::is_persisting`]). `now` is monotonic.
+    /// Records that subtasks have failed or were cancelled: aborts the checkpoint in progress for the reason `why`, without counting a
+    /// failure. If its pointer is being written it continues, because it may be in the log already; a restore must wait for it
+    /// ([`Checkpoints::is_persisting`]). `now` is monotonic.
     pub fn tasks_lost(&mut self, now: Duration, why: &str) {
         if self.pending.as_ref().is_some_and(|p| p.phase != Phase::Persisting) {
             self.abort(now, why.to_owned());
