@@ -74,8 +74,9 @@ pub enum Death {
     Ignore,
 }
 
-/// Starts a shell on the work lane, where its leaders run as well. It stands for leadership until it is stopped or
-/// dropped. If the shell itself dies, the process ends.
+/// Starts a leader shell for `led` on the work lane, where its leaders run as well. The shell stands for leadership, and
+/// starts and stops leaders as leadership comes and goes, until the returned handle is stopped or dropped. If the shell
+/// itself dies of a panic, the process ends.
 ///
 /// # Errors
 /// [`LaneEnded`] if the lane has ended.

@@ -12,7 +12,7 @@ use model::{
 };
 use std::fmt;
 
-/// Something that has just happened in an actor.
+/// Something that has just happened in an actor of the control plane, for the simulation and tests to check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fact {
     /// A contender is granted leadership.
@@ -209,7 +209,8 @@ pub enum Fact {
 }
 
 impl Fact {
-    /// Returns [`Fact::CallFenced`] if that is the error; otherwise `None`. Notes nothing.
+    /// Returns [`Fact::CallFenced`] if the call `C` failed because its endpoint is in another session; otherwise `None`.
+    /// Notes nothing itself: the caller gives the fact to its probe.
     pub fn fenced<C: Call>(error: &CallError<C::Error>) -> Option<Self> {
         match error.fabric() {
             Some(FabricError::Fenced { yours, current }) => {
@@ -231,7 +232,7 @@ pub trait Probe: Send + Sync + fmt::Debug {
     }
 }
 
-/// A probe that does nothing; every process outside tests has it.
+/// A probe that ignores all facts; every process outside of the simulation and tests has it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoProbe;
 

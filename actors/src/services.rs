@@ -20,14 +20,14 @@ use std::{fmt, sync::Arc, time::Duration};
 use thiserror::Error;
 use tokio::sync::oneshot;
 
-/// The services of one process. Cheap to clone.
+/// The services that the actors of one process share. Clones name the same services and are cheap.
 #[derive(Clone)]
 pub struct ProcessServices {
     /// Source of time, entropy, sockets and lanes.
     pub platform: Platform,
-    /// The fabric: endpoints and gateways.
+    /// RPC service of the process: serves endpoints and makes gateways.
     pub rpc: RpcService,
-    /// Options of the process.
+    /// Options of the process, as read at its start; a job's own options are not among them.
     pub options: Arc<conf::Options>,
     /// Id of the process as a resource: by it other processes name this TaskManager or JobManager.
     pub resource_id: ResourceId,
@@ -35,9 +35,9 @@ pub struct ProcessServices {
     pub session: ProcessSession,
     /// Handle of the process's heartbeat service.
     pub heartbeat: HeartbeatHandle,
-    /// Source of the current leaders; in a JobManager of its own ones too.
+    /// Source of the current leaders of all components; in a JobManager also of those in its own process.
     pub retrieval: Arc<dyn LeaderRetrieval>,
-    /// Receiver of errors that the process can't survive.
+    /// Receiver of errors that the process can't survive; the first report ends the process.
     pub fatal: FatalErrorHandler,
     /// Registry of the process's metrics.
     pub metrics: Arc<metrics::Registry>,
@@ -65,15 +65,15 @@ impl ProcessServices {
         self.rpc.address_of(crate::heartbeat::ENDPOINT)
     }
 
-    /// Makes the turn marker of an actor, which the log calls `actor`. The process's watchdog looks
-    /// at it until its last clone is dropped.
+    /// Makes the turn marker of an actor, which the log calls `actor`. The process's watchdog looks at it until its last
+    /// clone is dropped: an actor that finishes no turn for too long (`heartbeat.stuck-after`) ends the process.
     pub fn turn_marker(&self, actor: impl Into<String>) -> TurnMarker {
         self.heartbeat.turn_marker(actor)
     }
 }
 
-/// Message that ends an actor: it takes no message after this one, and its own `stopped` tidies up.
-/// The answer means that it has ended.
+/// Message that ends an actor in an orderly way: the actor takes no message after this one, and its own `stopped` tidies
+/// up. The answer means that the actor has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, actix::Message)]
 #[rtype(result = "()")]
 pub struct Stop;
@@ -92,8 +92,8 @@ macro_rules! stops_at_once {
 }
 pub(crate) use stops_at_once;
 
-/// A running actor and the name that it is served under. Dropping it takes the name back and asks
-/// the actor to stop, without waiting.
+/// A running actor and the name that it is served under. Dropping the handle withdraws the name, so that calls fail, and
+/// asks the actor to stop, without waiting.
 #[derive(derive_more::Debug)]
 #[debug("Running({})", self.address)]
 pub struct Running<A: Actor<Context = Context<A>> + Handler<Stop>> {
@@ -108,14 +108,14 @@ pub struct Running<A: Actor<Context = Context<A>> + Handler<Stop>> {
 const DEATH_CHECK: Duration = Duration::from_millis(500);
 
 impl<A: Actor<Context = Context<A>> + Handler<Stop>> Running<A> {
-    /// Makes the handle of an actor that is served under `registration` at `address`. Its death is
-    /// not noticed: see [`Running::guarded`].
+    /// Makes the handle of an actor that is served under `registration` at `address`. Nobody is told if the actor dies of a
+    /// panic: see [`Running::guarded`].
     pub fn new(address: EndpointAddress, addr: Addr<A>, registration: Registration) -> Self {
         Self { address, addr, registration: Some(registration), guard: None }
     }
 
-    /// Makes the handle of an actor that is not served to callers elsewhere. `address` only names
-    /// it in messages.
+    /// Makes the handle of an actor that is not served under a name, so that only its mailbox reaches it. `address` only
+    /// names the actor in messages.
     pub fn unserved(address: EndpointAddress, addr: Addr<A>) -> Self {
         Self { address, addr, registration: None, guard: None }
     }
@@ -155,8 +155,8 @@ impl<A: Actor<Context = Context<A>> + Handler<Stop>> Running<A> {
         &self.addr
     }
 
-    /// Takes the actor's name back, asks it to stop, and waits until it has taken its last turn;
-    /// also if it has died.
+    /// Withdraws the actor's name, asks the actor to stop, and waits until it has taken its last turn; returns at once if
+    /// it has died. Ends the guard.
     pub async fn stop(mut self) {
         self.guard.take();
         self.registration.take();
@@ -177,13 +177,13 @@ impl<A: Actor<Context = Context<A>> + Handler<Stop>> Drop for Running<A> {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{component} failed: {cause}")]
 pub struct FatalError {
-    /// Name of the component that can't go on.
+    /// Name of the component that can't go on, such as its endpoint's name.
     pub component: String,
     /// Reason as text for people.
     pub cause: String,
 }
 
-/// Receives fatal errors; one per process, shared by its clones. The first report counts, and the
+/// Receives errors that a process can't survive; one per process, shared by its clones. The first report counts, and the
 /// entrypoint, which waits for it, ends the process; later ones are only logged.
 #[derive(Debug, Clone)]
 pub struct FatalErrorHandler {

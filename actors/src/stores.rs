@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use storage::objects::{self, ObjectStore, S3Settings, StoreError};
 
-/// Returns the settings for S3 among the cluster's options (`s3.*`): endpoint, region, keys, and addressing. They hold
-/// secrets.
+/// Returns the settings for S3 from the options `s3.*`: endpoint, region, access keys, and how buckets are addressed.
+/// Connects nowhere. The result holds secrets and must not be logged.
 pub fn s3_settings(options: &conf::Options) -> S3Settings {
     S3Settings {
         endpoint: options.get(&conf::s3::ENDPOINT),

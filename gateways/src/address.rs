@@ -8,8 +8,8 @@ use thiserror::Error;
 /// Maximum length of a node address, and of an endpoint's name, in bytes; longer ones do not parse.
 pub const ADDRESS_BYTES_MAX: usize = 512;
 
-/// A process as the fabric knows it: `host:port`, `local:<n>` for a service without a port, or
-/// `host:<pid>-<n>` for a child on an inherited socket. Cheap to clone.
+/// The address of a process for RPC: `host:port`, `local:<n>` for a service without a port, or `host:<pid>-<n>` for a child
+/// on an inherited socket. Cheap to clone.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Display, derive_more::Debug)]
 #[display("{}", self.0)]
 #[debug("{}", self.0)]
@@ -94,7 +94,8 @@ impl FromStr for NodeAddress {
     }
 }
 
-/// An endpoint in a process. Prints as `flott://host:port/endpoint`.
+/// The address of an endpoint: its process and its name there. Prints as `flott://host:port/endpoint`, and is parsed from
+/// that.
 #[derive(
     Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Display, derive_more::Debug,
 )]

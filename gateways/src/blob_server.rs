@@ -25,8 +25,8 @@ gateway! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct UploadId(pub u64);
 
-/// Begins an upload of a blob; answered with the upload's id. The server drops an upload after a minute without a chunk. If
-/// 64 uploads are open, the answer is [`BlobError::Busy`].
+/// Begins an upload of a blob; answered with the upload's id. The blob is there only after `CloseUpload`. The server drops
+/// an upload after a minute without a chunk. If 64 uploads are open, the call is refused with [`BlobError::Busy`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct OpenUpload {
     /// Job that the blob belongs to and is deleted with; `None` for blobs of the cluster, such as programs.
@@ -83,7 +83,9 @@ pub struct ReadBlob {
     pub max: u32,
 }
 
-/// Deletes all blobs of a job, because the job has ended. Blobs that belong to no job stay.
+/// Dispatcher → BlobServer: deletes all blobs of a job, because the job has ended; answered when they are deleted. Blobs
+/// that belong to no job stay. `BlobError::Busy` if too many calls wait, `BlobError::Io` if the store fails; the call may
+/// be repeated.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DeleteJobBlobs {
     /// Job whose blobs are deleted; it is no error if it has none.
@@ -93,7 +95,7 @@ pub struct DeleteJobBlobs {
 /// The reason why a call to the BlobServer failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum BlobError {
-    /// The server has no blob with this content hash.
+    /// The server has no blob of that key; the text is the hash of its content.
     #[error("there is no blob {0} here")]
     NotFound(String),
     /// The content does not have the hash that the caller named, or the stored file has been damaged.
@@ -120,7 +122,7 @@ pub enum BlobError {
         /// Folder of the blobs, as configured.
         dir: String,
     },
-    /// Reading or writing the blob directory failed for another reason, which the text says.
+    /// Reading or writing the blob store failed for another reason than a full disk; the text says which.
     #[error("the blob store failed: {0}")]
     Io(String),
 }

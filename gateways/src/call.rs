@@ -50,7 +50,7 @@ pub const fn call_id(name: &str) -> u32 {
 /// A call as an actor's mailbox receives it: the message that the actor handles.
 #[derive(Debug)]
 pub struct Ask<C: Call> {
-    /// The message itself, without its context.
+    /// The call's message, as the caller gave it to its gateway.
     pub body: C,
     /// The caller's identity, session, deadline and trace.
     pub caller: Caller,
@@ -179,7 +179,7 @@ impl Deadline {
     pub fn remaining(self) -> Duration {
         self.at.saturating_duration_since(Instant::now())
     }
-    /// Returns the deadline as a moment of the monotonic clock.
+    /// Returns the deadline as a moment of the monotonic clock of this process.
     pub fn at(self) -> Instant {
         self.at
     }

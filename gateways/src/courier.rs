@@ -15,12 +15,13 @@ use std::{
 /// The first and the longest pause between two attempts.
 const RETRY: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
-/// Repeats a call until it is answered, for calls that may be executed twice. Pauses between
-/// attempts grow from 20 ms to 1 s. Returns `None` if `wanted` returns false after a failure,
-/// because the answer is not needed any more.
+/// Repeats a call until it is answered, for calls that may be executed twice. Each attempt waits at most
+/// `RpcOptions::ask_timeout`; pauses between attempts grow from 20 ms to 1 s, and attempts never run out. Returns `None` if
+/// `wanted` returns false after a pause, because the answer is not needed any more.
 ///
 /// # Errors
-/// The callee's refusal, or a failure of the fabric that no repetition can mend.
+/// The callee's refusal, or a failure of the fabric for which `FabricError::is_retriable` is false, such as a call that is
+/// fenced.
 pub async fn until_answered<C: Call + Clone>(
     remote: &Remote<C::Gateway>,
     call: &C,

@@ -40,7 +40,8 @@ pub const KEPT_MAX: usize = 1 << 20;
 /// Consecutive facts of one sender to one receiver: the message of a gateway that receives facts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts<F> {
-    /// The number of the first fact; each following fact has the next number.
+    /// Number of the first fact, counted from 0 over all facts of this sender to this receiver; each following fact has the
+    /// next number.
     pub first: u64,
     /// The facts, in the order in which they were added.
     pub facts: Vec<F>,
@@ -79,10 +80,11 @@ impl<F> Default for Outbox<F> {
 }
 
 impl<F: Clone> Outbox<F> {
-    /// Adds a fact. Returns true if no call is pending: the caller then starts one with [`Outbox::next_call`].
+    /// Adds a fact and sends nothing. Returns true if no call is under way: the caller then makes one with the facts of
+    /// [`Outbox::next_call`]. False: the fact goes with a later call.
     ///
     /// # Errors
-    /// [`BrokenPair::Full`] if too many facts are unacknowledged; the fact was not added.
+    /// [`BrokenPair::Full`] if `KEPT_MAX` facts are unacknowledged; the fact was not added.
     pub fn push(&mut self, fact: F) -> Result<bool, BrokenPair> {
         if self.kept.len() >= KEPT_MAX {
             return Err(BrokenPair::Full);
@@ -102,7 +104,8 @@ impl<F: Clone> Outbox<F> {
     /// Applies the receiver's answer: drops every fact below `expected`, because the receiver has it.
     ///
     /// # Errors
-    /// [`BrokenPair::OutOfStep`] if the number cannot be right; nothing changes.
+    /// [`BrokenPair::OutOfStep`] if `expected` is below the oldest kept fact, or above the number after the newest one;
+    /// nothing changes.
     pub fn acknowledged(&mut self, expected: u64) -> Result<(), BrokenPair> {
         let end = self.first + self.kept.len() as u64;
         let taken = expected.checked_sub(self.first).and_then(|taken| usize::try_from(taken).ok());

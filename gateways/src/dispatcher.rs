@@ -33,35 +33,40 @@ gateway! {
     ShutDownCluster => (), crate::Never;
 }
 
-/// Submits a job whose graph exists already. Answered with the job's id when the graph is stored; the job then runs,
-/// even if the caller has gone.
+/// Client → Dispatcher: submits a job whose graph exists already. Answered with the job's id when the graph is stored; the
+/// job then runs, even if the caller has gone. A refusal is a `SubmitError`; the id of a known job is refused
+/// (`DuplicateRunning`, `DuplicateTerminated`), so a repeated call starts no second job.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SubmitJob {
     /// The graph; its program must be in the BlobServer under its hash.
     pub graph: JobGraph,
 }
 
-/// Submits a program: a child process of the JobManager builds the graph (at most 150 s), which is then submitted like
-/// [`SubmitJob`]'s. The child becomes the job's JobManager-side program host. The job runs even if the caller has gone.
+/// Client or REST → Dispatcher: submits a program. A child process of the JobManager builds the graph (at most 150 s),
+/// which is then submitted like [`SubmitJob`]'s; answered with the job's id. The child becomes the job's JobManager-side
+/// program host. The job runs even if the caller has gone. A failed build is refused with `SubmitError::Build`,
+/// `SubmitError::Usage` or `SubmitError::NoRoom`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SubmitProgram {
-    /// The program and its inputs, which must be in the BlobServer under its hash. `once` is empty: the build fills it.
+    /// The program, which must be in the BlobServer under its hash, and its inputs. Its `once`, the values that the program
+    /// computes once for all processes, is empty: the build fills it.
     pub program: model::ProgramRef,
     /// Job id given by the client; `None`: the Dispatcher draws one.
     pub job_id: Option<JobId>,
-    /// Default parallelism of this job; `None`: the cluster's (`parallelism.default`).
+    /// Default parallelism of this job, at least 1; `None`: `parallelism.default` of `options`, or else of the cluster.
     pub parallelism: Option<u32>,
     /// `-D` options of this job, by key; they override the cluster's.
     pub options: BTreeMap<String, String>,
 }
 
-/// Builds the graph of a program in a child process of its own and returns it; runs no job and keeps nothing. Only in
-/// session clusters: others refuse with [`SubmitError::SingleJob`].
+/// REST → Dispatcher: builds the graph of a program in a child process of its own and returns it; runs no job and keeps
+/// nothing. Only in session clusters: others refuse with [`SubmitError::SingleJob`]. A failed build is refused like
+/// `SubmitProgram`'s.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PlanProgram {
     /// The program and its inputs, as in [`SubmitProgram::program`].
     pub program: model::ProgramRef,
-    /// Default parallelism of the graph; `None`: the cluster's (`parallelism.default`).
+    /// Default parallelism of the graph, at least 1; `None`: `parallelism.default` of `options`, or else of the cluster.
     pub parallelism: Option<u32>,
     /// `-D` options for this graph, by key; they override the cluster's.
     pub options: BTreeMap<String, String>,
@@ -126,7 +131,8 @@ pub enum SubmitError {
 }
 
 /// Client or REST → Dispatcher: cancels a job. The answer means that its JobMaster was asked to cancel it, not that it has
-/// ended. A job that has ended answers [`JobError::Terminated`].
+/// ended. Errors: [`JobError::Terminated`] if the job has ended; `JobError::Unavailable` if no JobMaster answers in time.
+/// May be repeated.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CancelJob {
     /// Job to cancel; [`JobError::NotFound`] if it is not known.
@@ -145,8 +151,10 @@ pub struct ClientHeartbeat {
     pub timeout_ms: u64,
 }
 
-/// Begins a savepoint of a running job. Answered as soon as the operation is known under its id, by which
-/// [`RequestSavepoint`] asks how it goes; a repeated call with the same id changes nothing.
+/// Client or REST → Dispatcher: begins a savepoint, a stop or a checkpoint of a running job. Answered as soon as the
+/// operation is known under its id, by which [`RequestSavepoint`] asks how it goes; a repeated call with the same id begins
+/// nothing. Errors: `JobError::NotFound`; `JobError::Terminated` if the job has ended; `JobError::Unavailable` while it is
+/// being stored or recovered. A savepoint that fails later shows only in `OperationState::Failed`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TriggerSavepoint {
     /// Job to take the savepoint of.
@@ -156,14 +164,16 @@ pub struct TriggerSavepoint {
     /// A savepoint, a stop, or a checkpoint of the job's own beside the periodic ones.
     pub kind: CheckpointKind,
     /// The directory in which the savepoint's folder is made, a URI or an absolute path; `None`:
-    /// `execution.checkpointing.savepoint-dir`.
+    /// `execution.checkpointing.savepoint-dir`. A checkpoint ignores it.
     pub directory: Option<String>,
     /// True if the job is cancelled when the savepoint is complete; without effect on a stop, which ends the job
     /// anyway.
     pub cancel: bool,
 }
 
-/// Asks for the state of an operation that [`TriggerSavepoint`] or [`DisposeSavepoint`] began.
+/// Client or REST → Dispatcher: asks for the state of an operation that [`TriggerSavepoint`] or [`DisposeSavepoint`] began.
+/// A Dispatcher remembers the newest 256 ended operations of its own leadership; others are refused with
+/// `OperationUnknown`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestSavepoint {
     /// The job that the savepoint was triggered for; `None` for a disposal.
@@ -172,13 +182,14 @@ pub struct RequestSavepoint {
     pub trigger_id: TriggerId,
 }
 
-/// Begins to delete a savepoint with all its files. Answered as soon as the operation is known under its id, like
-/// [`TriggerSavepoint`]. The operation fails for a checkpoint of a running job.
+/// Client or REST → Dispatcher: begins to delete a savepoint with all its files. Answered as soon as the operation is known
+/// under its id, like [`TriggerSavepoint`]. The operation fails later if no savepoint is at the path, if it is a checkpoint
+/// of a running job, or if a running job was started from it and has no complete checkpoint of its own yet.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisposeSavepoint {
     /// The id of the operation, drawn by the client; one that is known already begins nothing new.
     pub trigger_id: TriggerId,
-    /// The URI of the savepoint's folder, which is deleted with all its files.
+    /// URI or absolute path of the savepoint's folder, which is deleted with all its files.
     pub path: String,
 }
 
@@ -203,7 +214,8 @@ pub enum OperationState {
 pub struct OperationUnknown(pub TriggerId);
 
 /// Client or REST → Dispatcher: asks for the state of a job, running or ended. A job whose graph is being stored is
-/// `Initializing`. [`JobError::NotFound`] if the job is neither running nor remembered.
+/// `Initializing`. Errors: [`JobError::NotFound`] if the job is neither running nor remembered; `JobError::Unavailable`
+/// while no JobMaster answers or the job is being recovered.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestJobStatus {
     /// Job whose state is asked for.
@@ -211,7 +223,8 @@ pub struct RequestJobStatus {
 }
 
 /// Client or REST → Dispatcher: asks for the result of a job. The answer comes when the job has ended, or after `wait_ms`
-/// with its present state. [`JobError::NotFound`] if the job is neither running nor remembered.
+/// with its present state. Errors: [`JobError::NotFound`] if the job is neither running nor remembered;
+/// `JobError::Unavailable` while it is being stored or recovered.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestJobResult {
     /// Job whose result is asked for.
@@ -229,9 +242,9 @@ pub struct JobResult {
     pub name: String,
     /// Globally terminal, or the present state of a job that has not ended.
     pub status: JobStatus,
-    /// Reason of the failure; `None` unless the job has failed.
+    /// Reason of the job's failure; `None` unless the job has failed for good.
     pub cause: Option<FailureCause>,
-    /// Milliseconds from the job's start to its end; for a job that has not ended, from its submission until now.
+    /// Milliseconds from the job's submission to its end; for a job that has not ended, until now.
     pub runtime_ms: u64,
 }
 
@@ -258,7 +271,7 @@ pub struct RequestJobCheckpoints {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestJobsOverview {}
 
-/// The jobs that the Dispatcher knows, and how many it has known.
+/// The jobs that the Dispatcher knows, and the numbers of those that it has forgotten: the answer to `RequestJobsOverview`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct JobsOverview {
     /// The jobs that run, and those that have ended and are still remembered.
@@ -277,7 +290,7 @@ pub struct JobSummary {
     pub name: String,
     /// State of the job; `Initializing` if its JobMaster has not answered.
     pub status: JobStatus,
-    /// Time at which the job began, in Unix milliseconds.
+    /// Time of the job's submission, in Unix milliseconds.
     pub start_ms: u64,
     /// Time at which the job ended, in Unix milliseconds; `None` while it has not.
     pub end_ms: Option<u64>,
@@ -288,7 +301,9 @@ pub struct JobSummary {
 }
 
 /// Client or REST → Dispatcher: sends a request to a coordinator of a job, which is named by its operator; answered with
-/// the coordinator's answer. The job runs, or has finished and its host still serves the results that it collected.
+/// the coordinator's answer. The job must run, or have finished while its program host still serves the results that it
+/// collected; each request keeps that host longer. A job that has ended otherwise is refused with
+/// `CoordinationError::Failed`, one without a JobMaster with `CoordinationError::Unavailable`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DeliverCoordinationRequest {
     /// Job that the coordinator belongs to; [`CoordinationError::NoSuchJob`] if it is not known.
@@ -300,8 +315,8 @@ pub struct DeliverCoordinationRequest {
     pub request: Vec<u8>,
 }
 
-/// Shuts the cluster down: no job is accepted any more, running ones are cancelled, and the cluster ends when they have
-/// ended, after 30 s at the latest. Answered at once.
+/// Client or REST → Dispatcher: shuts the cluster down: no job is accepted any more, running ones are cancelled, and the
+/// cluster ends when they have ended, after 30 s at the latest. Answered at once, before anything has ended.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ShutDownCluster {}
 

@@ -104,7 +104,7 @@ impl<T> Clone for Calls<T> {
 }
 
 impl<T: Clone> Calls<T> {
-    /// Adds a call.
+    /// Adds a call to the end; seen through all clones.
     pub fn push(&self, call: T) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(call);
     }

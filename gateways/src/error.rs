@@ -16,7 +16,7 @@ pub enum Executed {
     Maybe,
 }
 
-/// The fabric's own failures: the callee's handler did not give an answer.
+/// A failure of the RPC service itself: the callee's handler gave no answer to the call.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum FabricError {
     /// No connection to the process, or it was lost before the answer came.
@@ -114,7 +114,7 @@ pub enum FabricError {
         /// The disk's error as text.
         why: String,
     },
-    /// The called process is shutting down and takes no more calls.
+    /// The called process, or the caller's own, is shutting down and takes no more calls; counts as not executed.
     #[error("the process is shutting down")]
     ShuttingDown,
 }
@@ -138,8 +138,9 @@ impl FabricError {
         }
     }
 
-    /// Returns true if the same call, made again later at the same address, may succeed. Where it also
-    /// [may have run](Self::may_have_run), only a repeatable call should be made again.
+    /// Returns true if the same call, made again later at the same address, may succeed: false for calls that are fenced,
+    /// incompatible, malformed, forbidden or unknown there, or whose handler panicked. Only a repeatable call should be
+    /// made again if it also [may have run](Self::may_have_run).
     pub fn is_retriable(&self) -> bool {
         match self {
             Self::Unreachable { .. }
@@ -175,14 +176,14 @@ pub enum CallError<E> {
 }
 
 impl<E> CallError<E> {
-    /// Returns the fabric's failure, `None` if the handler refused.
+    /// Returns the failure of the RPC service (the fabric), `None` if the callee's handler refused.
     pub fn fabric(&self) -> Option<&FabricError> {
         match self {
             Self::Refused(_) => None,
             Self::Fabric(error) => Some(error),
         }
     }
-    /// Returns the handler's refusal, `None` if the fabric failed.
+    /// Returns the refusal of the callee's handler, `None` if the RPC service (the fabric) failed.
     pub fn refused(self) -> Option<E> {
         match self {
             Self::Refused(error) => Some(error),

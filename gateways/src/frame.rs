@@ -102,7 +102,7 @@ pub struct Frame<'a> {
 /// The result of decoding the front of some bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decoded<'a> {
-    /// The bytes are not a whole frame; at least this number of bytes is needed.
+    /// The bytes are not a whole frame; at least this number of bytes is needed in total, those that are there included.
     Incomplete(usize),
     /// A frame, and the number of bytes of the input that it took.
     Frame(Frame<'a>, usize),
@@ -281,7 +281,7 @@ impl<'a> Frame<'a> {
         Self { kind, id: 0, ask: None, of_answer: false, total: None, more: false, body: &[] }
     }
 
-    /// Makes the frame of an answer to the call `id`.
+    /// Makes the frame of an answer to the call `id`, with a whole body; `kind` is `Reply`, `Refused` or `Fault`.
     pub fn answer(kind: Kind, id: u64, body: &'a [u8]) -> Self {
         Self { id, body, ..Self::bare(kind) }
     }

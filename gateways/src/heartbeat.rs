@@ -27,9 +27,11 @@ pub struct Beat {
     pub from: Party,
     /// Party that the beat is for; if it does not live there in this session, the answer is "not known".
     pub to: Party,
-    /// Milliseconds since the asking actor last finished a turn; from it the peer tells a stuck actor from a living one.
+    /// Milliseconds since the actor that `from` names last finished a turn; from it the peer tells a stuck actor from a
+    /// living one.
     pub turn_age_ms: u64,
-    /// Newest payload of the asking actor.
+    /// Version of the newest payload of the actor that `from` names, and the payload itself unless the peer has that
+    /// version already.
     pub newest: Newest,
 }
 
@@ -40,13 +42,14 @@ pub struct Newest {
     pub version: u64,
     /// The payload; `None` if nothing was published or the other side has this version.
     pub payload: Option<BeatPayload>,
-    /// The version of the other side's newest payload that this side has.
+    /// The version of the other side's newest payload that the sender of this value has; 0: none yet.
     pub heard: u64,
 }
 
 impl Newest {
-    /// Returns the payload part of a beat. `version` is the version of this side's payload, `peer_has` the version that
-    /// the other side has of it, and `heard` the version that this side has of the other side's payload.
+    /// Returns the payload part of a beat. `version` is the version of this side's payload, `peer_has` the version that the
+    /// other side has of it, and `heard` the version that this side has of the other side's payload. `payload` is called
+    /// only if the two former differ; otherwise the beat carries none.
     pub fn of(
         version: u64,
         payload: impl FnOnce() -> BeatPayload,
@@ -60,8 +63,9 @@ impl Newest {
 /// Reply to one beat: the beat of the side that is watched.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BeatReply {
-    /// True if the asked party knows the asking one in this session and is itself the one meant; false: the
-    /// connection is over, register again.
+    /// True if the party that the beat names as `to` lives here and expects beats of its sender. False: this side knows no
+    /// such pair (any more). A sender that was answered before then counts its peer as lost, and the two have to register
+    /// with each other again.
     pub known: bool,
     /// Milliseconds since the asked actor last finished a turn; from it the watching side tells a stuck actor from a living
     /// one.
@@ -73,7 +77,7 @@ pub struct BeatReply {
 /// One side of a pair of actors that watch each other, named so that an earlier incarnation or leadership is another party.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Party {
-    /// A TaskExecutor in one incarnation.
+    /// A TaskExecutor in one incarnation, so that an earlier registration of its process is another party.
     TaskExecutor {
         /// Process of the TaskExecutor.
         resource_id: ResourceId,
@@ -104,12 +108,14 @@ pub enum BeatPayload {
     Empty,
     /// TaskExecutor → ResourceManager: the state of all slots; the ResourceManager passes it on to the SlotManager.
     Slots(SlotReport),
-    /// TaskExecutor → JobMaster: the slots and tasks of that JobMaster's job which the TaskExecutor holds; the JobMaster
-    /// corrects its view by them.
+    /// TaskExecutor → JobMaster: the accepted slots and the tasks of that JobMaster's job on the TaskExecutor; the
+    /// JobMaster corrects its view by them.
     Job {
-        /// Allocations of all slots that the TaskExecutor holds for the job.
+        /// Allocations of the job's slots on the TaskExecutor that this JobMaster has accepted; offered ones are not among
+        /// them.
         allocations: Vec<AllocationId>,
-        /// Attempts with state and counts.
+        /// Attempts of the job on the TaskExecutor with newest state, counts and metrics; ended ones too, until the
+        /// JobMaster has confirmed their end.
         tasks: Vec<TaskStateUpdate>,
     },
 }

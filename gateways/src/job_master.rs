@@ -39,9 +39,10 @@ gateway! {
     RequestCheckpoints => CheckpointReport, crate::Never;
 }
 
-/// TaskExecutor → JobMaster: registers a TaskExecutor that has slots for this job. The JobMaster watches it by heartbeats
-/// from then on. It may be repeated. Another incarnation of the same TaskExecutor replaces the former one, whose slots are
-/// lost.
+/// TaskExecutor → JobMaster: registers a TaskExecutor that has slots for this job. The JobMaster watches the TaskExecutor
+/// by heartbeats from then on. The call may be repeated. Another incarnation of the same TaskExecutor replaces the former
+/// one, whose slots are lost and whose tasks fail. Refused with `RegistrationRefused` once the job has ended at this
+/// JobMaster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegisterTaskManager {
     /// Process of the TaskExecutor that registers.
@@ -50,7 +51,7 @@ pub struct RegisterTaskManager {
     pub instance_id: InstanceId,
     /// Address of the TaskExecutor's endpoint.
     pub address: EndpointAddress,
-    /// Session by which that endpoint is fenced.
+    /// Session of the TaskExecutor's process, by which calls to the TaskExecutor are fenced.
     pub session: model::ProcessSession,
     /// Address of the heartbeat endpoint of the TaskExecutor's process.
     pub heartbeat: EndpointAddress,
@@ -67,7 +68,7 @@ pub struct TaskManagerAccepted {
     pub heartbeat: EndpointAddress,
 }
 
-/// A registration was refused, and nothing changed.
+/// A JobMaster or ResourceManager has refused a registration, or a call of somebody who is not registered; nothing changed.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 #[error("{reason}")]
 pub struct RegistrationRefused {
@@ -77,9 +78,9 @@ pub struct RegistrationRefused {
     pub retry: bool,
 }
 
-/// TaskExecutor → JobMaster: offers slots for the job. The answer names the allocations of the accepted ones; the
-/// TaskExecutor frees the rest. Refused with [`JobMasterError::NotRegistered`] if the TaskExecutor is not registered in
-/// this incarnation.
+/// TaskExecutor → JobMaster: offers slots for the job. The answer names the allocations of the accepted ones, into which
+/// the JobMaster deploys tasks from now on; the TaskExecutor frees the rest. Refused with [`JobMasterError::NotRegistered`]
+/// if the TaskExecutor is not registered in this incarnation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OfferSlots {
     /// Process of the TaskExecutor that offers the slots.
@@ -92,9 +93,9 @@ pub struct OfferSlots {
     pub data_address: NodeAddress,
 }
 
-/// TaskExecutor → JobMaster: states of tasks, in the order in which they happened. Answered with the attempts that the
-/// JobMaster does not know: their TaskExecutor ends them. Refused with [`JobMasterError::NotRegistered`] from another
-/// incarnation.
+/// TaskExecutor → JobMaster: reports states of tasks, in the order in which they happened; a failed one makes its region
+/// fail over. Answered with the attempts that the JobMaster does not know and that have not ended: the TaskExecutor ends
+/// them. A repeated report changes nothing. Refused with [`JobMasterError::NotRegistered`] from another incarnation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UpdateTaskStates {
     /// Process of the TaskExecutor that runs the tasks.
@@ -164,7 +165,8 @@ pub struct GiveWay {
 
 /// TaskExecutor → JobMaster: carries an event of a task's operator (a request for a split, for one) to the operator's
 /// coordinator; answered with the coordinator's answer. Refused with [`CoordinationError::StaleAttempt`] if the attempt is
-/// not current.
+/// not current, `CoordinationError::NoSuchOperator` without such a coordinator, and `CoordinationError::Unavailable` while
+/// the coordinators are not up; nothing was passed on then.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperatorEvent {
     /// Execution attempt that sends the event.
@@ -177,6 +179,8 @@ pub struct OperatorEvent {
 }
 
 /// Dispatcher → JobMaster: carries a client's request to an operator's coordinator; answered with the coordinator's answer.
+/// Refused with `CoordinationError::NoSuchOperator` without such a coordinator, and `CoordinationError::Unavailable` while
+/// the coordinators are not up.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CoordinationRequest {
     /// Operator whose coordinator gets the request.
@@ -186,7 +190,7 @@ pub struct CoordinationRequest {
     pub request: Vec<u8>,
 }
 
-/// The reason why a coordinator did not answer.
+/// The reason why an event or request has no answer of the operator's coordinator.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum CoordinationError {
     /// No job of that id is known to the Dispatcher.
@@ -215,8 +219,8 @@ pub enum CoordinationError {
     Failed(String),
 }
 
-/// Program host → JobMaster: a coordinator of the JobManager-side host has failed: the job's region fails over. A report
-/// about an earlier start changes nothing.
+/// Program host → JobMaster: a coordinator of the JobManager-side host has failed outside of a call. The region that the
+/// coordinator belongs to fails over. A report about an earlier start changes nothing, so the call may be repeated.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CoordinatorFailed {
     /// The number of the start that the coordinator belongs to
@@ -226,7 +230,9 @@ pub struct CoordinatorFailed {
     pub cause: FailureCause,
 }
 
-/// TaskExecutor → JobMaster: a task has completed its part of a checkpoint, or says why it can't. It may be repeated.
+/// TaskExecutor → JobMaster: a task has completed its part of a checkpoint, or says why it can't, which aborts the
+/// checkpoint. The call may be repeated. An answer about a checkpoint that is not in progress changes nothing; the objects
+/// of its part are deleted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointAnswer {
     /// The execution attempt whose task answers; the answer of a superseded one is ignored.
@@ -237,12 +243,14 @@ pub struct CheckpointAnswer {
     pub answer: Result<SubtaskSnapshot, String>,
 }
 
-/// Dispatcher → JobMaster: cancels the job. The answer means that its cancellation has begun, not that the job has ended.
+/// Dispatcher → JobMaster: cancels the job. The answer means that the JobMaster has taken the request, not that the job has
+/// ended. A job that is ending already is not changed; one that is publishing its results is cancelled only if that fails.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Cancel {}
 
 /// Dispatcher → JobMaster: takes a savepoint. Answered with the URI of its folder when it is complete; for a stop, when the
-/// job has finished as well; for [`CheckpointKind::Checkpoint`], with the number of the checkpoint.
+/// job has finished as well; for [`CheckpointKind::Checkpoint`], with the number of the checkpoint as text. Each call takes
+/// another savepoint. Refused with `SavepointError`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TakeSavepoint {
     /// A savepoint, a stop, or a checkpoint of the job's own beside the periodic ones.

@@ -36,8 +36,8 @@ facts! {
 }
 
 gateway! {
-    /// The gateway of a process's keeper of program hosts, called by the TaskExecutor, or by the Dispatcher and
-    /// JobMasters.
+    /// The gateway of a process's keeper of program hosts (ProgramHosts), which starts, finds, watches and ends the hosts
+    /// of jobs in that process. Called by the TaskExecutor, or on a JobManager by the Dispatcher and JobMasters.
     pub struct ProgramHostsGateway = "program_hosts", fenced by ProcessSession;
     BuildInHost => BuiltInHost, BuildError;
     LaunchHost => HostAddress, BuildError;
@@ -47,12 +47,13 @@ gateway! {
     ReleaseHost => (), Never;
 }
 
-/// Dispatcher → the job's runner: asks for the job's current JobMaster. The answer is `None` while none answers: it starts,
-/// stops, or has died.
+/// Dispatcher → the job's runner: asks for the job's current JobMaster. The answer is `None` while no JobMaster answers: it
+/// starts, stops, or has died. Changes nothing.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestJobMaster {}
 
-/// The address and leadership of a job's JobMaster, which answers in this process.
+/// The address and leadership of a job's JobMaster, which runs in its Dispatcher's process: the answer to
+/// `RequestJobMaster`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobMasterAddress {
     /// Address of the JobMaster's endpoint.
@@ -61,8 +62,8 @@ pub struct JobMasterAddress {
     pub job_master_id: JobMasterId,
 }
 
-/// JobMaster → its runner: the job has reached a terminal state; the runner hands the details to the Dispatcher, which
-/// archives them.
+/// JobMaster → its runner: the job has reached a globally terminal state; the runner hands the details to the Dispatcher,
+/// which archives them. A repeated report changes nothing. The JobMaster repeats the call until it is answered.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct JobReachedTerminalState {
     /// Leadership of the JobMaster that reports. The runner ignores a session that does not lead any more.
@@ -81,38 +82,44 @@ pub struct JobReachedTerminalState {
 pub struct WatchJob {
     /// Job to follow.
     pub job_id: JobId,
-    /// The JobMaster as the slot request named it; used until the retrieval names a leader, `None` if unknown.
+    /// The JobMaster as the ResourceManager's slot request named it. The service registers there until the leader retrieval
+    /// names a leader; after that only if this one's session is newer. `None`: only the retrieval counts.
     pub hint: Option<LeaderInformation>,
-    /// The TaskExecutor's incarnation, under which it registers at the JobMaster from now on.
+    /// Incarnation of the TaskExecutor, drawn by the ResourceManager, under which the service registers it at JobMasters
+    /// from now on.
     pub instance_id: model::InstanceId,
 }
 
-/// TaskExecutor → JobLeaderService: stops following a job, whose last slot on the TaskExecutor was freed. Reports nothing.
+/// TaskExecutor → JobLeaderService: stops following a job, whose last slot on the TaskExecutor was freed. The JobMaster is
+/// not told, and the service reports nothing about the job any more.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ForgetJob {
     /// Job to follow no longer; one that is not followed changes nothing.
     pub job_id: JobId,
 }
 
-/// TaskExecutor → JobLeaderService: registers again at the job's current leader, because the connection was lost. Does
-/// nothing if the service is not registered there.
+/// TaskExecutor → JobLeaderService: registers again at the job's current leader, because the connection was lost; the first
+/// attempt follows after a pause (`cluster.registration.error-delay`). Does nothing if the service is not registered at
+/// a JobMaster of the job.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Reconnect {
     /// Job whose JobMaster the connection was lost to.
     pub job_id: JobId,
 }
 
-/// Starts a child (JobManager side) that builds the graph, and is answered with the graph. Waits for a
-/// place among the hosts for at most four fifths of the caller's time, and at most 120 s for the build; refused with
-/// [`BuildError::NoRoom`] if no place is free in time, or at once if 256 builds wait. With `keep` the child stays for the
-/// job's coordinators, in case the job gets its slots at once; it is ended when another build needs its place, or after 10 s.
+/// Dispatcher → ProgramHosts: starts a child process on the JobManager that runs the program's `build`; answered with the
+/// graph. Waits for a place among the hosts for at most four fifths of the time until the call's deadline, and at most 120
+/// s for the build; refused with [`BuildError::NoRoom`] if no place is free in time, or at once if 256 builds wait. With
+/// `keep` the child stays for the job's coordinators, in case the job gets its slots at once; it is ended when another
+/// build needs its place, or after 10 s.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BuildInHost {
     /// The program and its inputs: arguments, environment and once-computed values.
     pub program: ProgramRef,
-    /// The id that the graph gets.
+    /// Id of the job, which the graph gets; the child counts as this job's host.
     pub job_id: JobId,
-    /// Default parallelism, at least 1 (`parallelism.default`).
+    /// Default parallelism of the job, at least 1: that of the submission, or else `parallelism.default` of the job's or
+    /// the cluster's options.
     pub parallelism: u32,
     /// The job's own options, which shape the graph.
     pub options: BTreeMap<String, String>,
@@ -127,9 +134,10 @@ pub struct BuiltInHost {
     pub graph: JobGraph,
 }
 
-/// TaskExecutor or JobMaster → ProgramHosts: provides the host of a job in this process: the existing one, or a new one.
-/// Answered when the host's gateway answers; refused with [`BuildError::NoRoom`] if no place is free in time (10 s on a
-/// JobManager, 120 s on a TaskManager).
+/// TaskExecutor or JobMaster → ProgramHosts: provides the job's program host of this process: the existing one, or a new
+/// one, after the former has ended. Answered when the host's gateway answers. Refused with [`BuildError::NoRoom`] if no
+/// place is free in time (10 s on a JobManager, 120 s on a TaskManager), and with `BuildError::Process` if the host could
+/// not be started or was released meanwhile.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LaunchHost {
     /// Job that the host serves.
@@ -143,26 +151,28 @@ pub struct LaunchHost {
 pub struct HostAddress {
     /// Address of the host's `ProgramHostGateway`.
     pub address: EndpointAddress,
-    /// Session of the host's process, by which its endpoint is fenced.
+    /// Session of the host's process, by which calls to the host are fenced.
     pub session: ProcessSession,
     /// Process id of the host; `None` if it runs inside this process.
     pub pid: Option<u32>,
 }
 
-/// Asks for the address of a job's host in this process; `None` if it is not up, or is being ended. Starts none.
+/// Dispatcher → ProgramHosts: asks for the address of a job's host of this process; the answer is `None` if there is none,
+/// or it is starting or being ended. Starts no host.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FindHost {
     /// Job whose host is looked up.
     pub job_id: JobId,
 }
 
-/// Waits until the host of a job has ended. After `wait_ms` the answer is `None`. An unknown host, or one of another
-/// session, counts as ended.
+/// TaskExecutor or JobMaster → ProgramHosts: waits until the host of a job has ended; answered with the way in which it
+/// ended, or with `None` if it has not after `wait_ms`. If the job's host is unknown, or of another session, the one that
+/// is meant counts as ended by itself, and the answer comes at once. Ends no host.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct AwaitHostExit {
     /// Job whose host is watched.
     pub job_id: JobId,
-    /// Session of the host that is meant; a host of another session counts as another one.
+    /// Session of the host that is meant, as its `HostAddress` named it.
     pub session: ProcessSession,
     /// Maximum time to wait, in milliseconds; more than 60,000 count as that.
     pub wait_ms: u64,
@@ -178,15 +188,17 @@ pub struct HostExit {
     pub released: bool,
 }
 
-/// Says that the job has finished, and that its host serves the results that the job collected. The host may be ended
-/// when its place is needed; the host whose latest `ServeCollected` is the oldest is ended first.
+/// Dispatcher → ProgramHosts: says that the job has finished, and that its host goes on to serve the results that the job
+/// collected; repeated at each request for them. The host keeps its place for at least 5 s after each call. After that it
+/// may be ended when its place is needed; the host whose latest `ServeCollected` is the oldest is ended first.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ServeCollected {
     /// Job that has finished, whose host keeps its results.
     pub job_id: JobId,
 }
 
-/// Ends the host of a job and withdraws requests for one. Answered when the host has ended, or if there is none.
+/// Dispatcher, JobMaster or TaskExecutor → ProgramHosts: ends the host of a job, and withdraws requests for one, which are
+/// refused. Answered when the host has ended; at once if there is none.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReleaseHost {
     /// Job whose host is ended.

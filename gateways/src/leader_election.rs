@@ -24,7 +24,7 @@ gateway! {
     RequestLeader => Option<LeaderInformation>, Never;
 }
 
-/// A component that has a leader.
+/// A component that has one leader at a time, for whose address and session the leader retrieval is asked.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Display,
 )]
@@ -55,7 +55,8 @@ pub struct LeaderInformation {
 }
 
 /// Component → its process's election service: the component answers under a granted session. The election publishes its
-/// address if the session still leads, and refuses with [`NotLeader`] otherwise.
+/// address, so that retrievals name it, if the session still leads; otherwise it refuses with [`NotLeader`] and publishes
+/// nothing. May be repeated.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ConfirmLeadership {
     /// Component that confirms.

@@ -11,7 +11,8 @@ gateway! {
     QueryMetrics => Vec<MetricValue>, Never;
 }
 
-/// Asks for all metrics of the process whose name starts with a prefix (empty: all).
+/// REST → a process's MetricQueryService: asks for the present values of all metrics of the process whose names start with
+/// a prefix (empty: all). An unknown prefix gives an empty answer. Changes nothing.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct QueryMetrics {
     /// Prefix that each metric's name must have, such as `jobmanager.`.

@@ -18,11 +18,11 @@ use std::{
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// A finding of the fabric about another process. A `Suspected` is followed by `Confirmed` or `Cleared`; a `Confirmed`
+/// A finding of the RPC service about another process. A `Suspected` is followed by `Confirmed` or `Cleared`; a `Confirmed`
 /// may also come alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PeerEvent {
-    /// The peer's connection closed; the fabric now dials it, for at most `RpcOptions::suspicion_max`.
+    /// The peer's connection closed unannounced; the service now dials the peer, for at most `RpcOptions::suspicion_max`.
     Suspected {
         /// Process that the connection leads to.
         node: NodeAddress,

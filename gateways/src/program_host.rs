@@ -19,7 +19,9 @@ use std::{
 use thiserror::Error;
 
 gateway! {
-    /// The gateway of a program host, called by its TaskExecutor, its keeper and, on a JobManager, the JobMaster.
+    /// The gateway of a program host: on a TaskManager it runs the tasks of one job, on a JobManager it builds the graph
+    /// and runs the coordinators. Called by its TaskExecutor, by the ProgramHosts that started it and, on a JobManager, by
+    /// the JobMaster.
     pub struct ProgramHostGateway = "program_host", fenced by ProcessSession;
     BuildGraph => JobGraph, BuildError;
     StartHost => HostStarted, BuildError;
@@ -48,7 +50,8 @@ pub struct BuildGraph {
     pub program: ProgramRef,
     /// The id that the graph gets; it has no influence on the graph's shape.
     pub job_id: JobId,
-    /// Default parallelism, at least 1 (`parallelism.default`).
+    /// Default parallelism of the job, at least 1: that of the submission, or else `parallelism.default` of the job's or
+    /// the cluster's options.
     pub parallelism: u32,
     /// Options of the job (`-D`) that shape the graph, such as `pipeline.max-parallelism`.
     pub options: BTreeMap<String, String>,
@@ -88,8 +91,9 @@ pub enum BuildError {
 }
 
 /// TaskExecutor → its program host: the host prepares for tasks: binds its data port and divides its memory. Answered with
-/// the data address; [`BuildError`] if no port of `data_ports` can be bound or the host serves another job. A repeated call
-/// only changes the host's share of the memory.
+/// the data address. Refused with [`BuildError`] if no port of `data_ports` can be bound, the host serves another job, or
+/// an earlier call is still being carried out. A repeated call for the same job only changes the host's share of the
+/// memory.
 #[derive(Clone, Serialize, Deserialize, derive_more::Debug)]
 pub struct StartHost {
     /// Job that the host serves; a host never serves a second one.
@@ -128,7 +132,7 @@ pub struct StartHost {
     pub options: BTreeMap<String, String>,
 }
 
-/// Answer of a program host that has started.
+/// Answer of a program host to `StartHost`: the host takes tasks from now on.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HostStarted {
     /// Address to which other hosts of the job connect to exchange records.
@@ -136,7 +140,8 @@ pub struct HostStarted {
 }
 
 /// TaskExecutor → program host: starts tasks. Answered with those that can't run, each with the reason; the others report
-/// their states. [`DeployError::Host`] before [`StartHost`] has been answered.
+/// their states (`ReportTaskStates`). An attempt that is here already is not started again. [`DeployError::Host`] before
+/// [`StartHost`] has been answered, for another job, and if the host lacks the graph.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DeployToHost {
     /// The deployment that the JobMaster sent, without the tasks that the TaskExecutor refused.
@@ -146,21 +151,24 @@ pub struct DeployToHost {
     pub devices: BTreeMap<AllocationId, Devices>,
 }
 
-/// TaskExecutor → program host: cancels attempts; they report when they have ended. Unknown attempts are skipped.
+/// TaskExecutor → program host: asks tasks to stop. Answered at once; each task reports when it has ended. Unknown attempts
+/// are skipped.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CancelOnHost {
     /// Execution attempts to cancel.
     pub attempts: Vec<ExecutionAttemptId>,
 }
 
-/// TaskExecutor → program host: a slot was returned; tasks that still run in it are cancelled.
+/// TaskExecutor → program host: a slot was given back; tasks that still run in it are asked to stop and report their ends.
+/// Answered at once. The host itself goes on.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReleaseSlot {
     /// Allocation of the slot that was returned.
     pub allocation_id: AllocationId,
 }
 
-/// TaskExecutor → program host: has tasks with sources send the barrier of a checkpoint.
+/// TaskExecutor → program host: has tasks with sources send the barrier of a checkpoint. Answered once the tasks have been
+/// told; each answers later through `ForwardCheckpointAnswer`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TriggerOnHost {
     /// The attempts of tasks with sources, which send the barrier; those that run here no more are skipped.
@@ -180,15 +188,17 @@ pub struct NotifyOnHost {
     pub complete: bool,
 }
 
-/// JobMaster → program host: asks every coordinator for its snapshot of a checkpoint, on the JobManager side. The answer
-/// comes when all snapshots are there; one failure fails the call.
+/// JobMaster → program host: asks every coordinator for its snapshot of a checkpoint, on the JobManager side. Answered with
+/// the snapshots by operator, in the operators' own encodings, when all are there. One failure fails the call;
+/// `CoordinationError::Unavailable` if no coordinators were started here.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SnapshotCoordinators {
     /// The number of the checkpoint that the snapshots are for.
     pub checkpoint: u64,
 }
 
-/// JobMaster → program host: tells the coordinators (JobManager side) that a checkpoint has ended.
+/// JobMaster → program host: tells the coordinators (JobManager side) that a checkpoint has ended. Answered once they have
+/// been told, not when they have acted; `CoordinationError::Unavailable` if none were started here.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CoordinatorsCheckpointEnded {
     /// The number of the checkpoint that has ended.
@@ -209,7 +219,8 @@ pub struct StartCoordinators {
     pub job_master: EndpointAddress,
     /// Leadership of the job's JobMaster; when it differs from the last one's, all earlier coordinators are dropped.
     pub job_master_id: JobMasterId,
-    /// The number of this start; `CoordinatorFailed` repeats it.
+    /// The number of this start, counted by the JobMaster; `CoordinatorFailed` repeats it, so that reports of earlier
+    /// starts are recognised.
     pub round: u64,
     /// Operators whose coordinators are started; those of other operators go on.
     pub operators: BTreeSet<OperatorId>,
@@ -223,7 +234,9 @@ pub struct StartCoordinators {
 }
 
 /// JobMaster → program host: carries an operator's event to its coordinator (JobManager side); answered with the
-/// coordinator's answer.
+/// coordinator's answer, in the operator's own encoding. Errors: `CoordinationError::NoSuchOperator`,
+/// `CoordinationError::Failed` if the coordinator fails on it, `CoordinationError::Unavailable` if none is started or too
+/// many requests wait.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HandleOperatorEvent {
     /// Execution attempt that sends the event.
@@ -236,7 +249,8 @@ pub struct HandleOperatorEvent {
 }
 
 /// JobMaster → program host: carries a client's request to a coordinator (JobManager side); answered with the coordinator's
-/// answer.
+/// answer, in the operator's own encoding. After a job has finished, the Dispatcher sends requests for collected results
+/// itself. Errors: those of `HandleOperatorEvent`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HandleCoordinationRequest {
     /// Operator whose coordinator gets the request.
@@ -247,21 +261,21 @@ pub struct HandleCoordinationRequest {
 }
 
 /// JobMaster → program host: tells the coordinators (JobManager side) that the job has ended; if it has finished, they
-/// publish (a collector completes its result). Answered once all have. An error with `finished` means that the job has not
-/// finished: it fails over.
+/// publish their results (a collector completes its result), otherwise they drop them. Answered once all have, at once
+/// without coordinators. An error with `finished` means that the job has not finished: it fails over.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct JobEnded {
     /// True if the job finished, false if it failed or was cancelled.
     pub finished: bool,
 }
 
-/// Parent process → program host: the parent lives; sent from the parent's heartbeat lane. A host that does not hear it for
-/// 0.6 of `heartbeat.timeout` exits.
+/// Parent process → program host: the parent lives; sent from the parent's heartbeat lane. A host in a process of its own
+/// that does not hear the parent for 0.6 of `heartbeat.timeout` exits, and its tasks with it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ParentAlive {}
 
-/// Asks a program host for the description of the program, as for an uploaded one. Of the user's code only `main` has run
-/// before; `build` is not called.
+/// JobManager → program host: asks for the names of the jobs that the program registers, as for an uploaded one. Of the
+/// user's code only `main` has run before; `build` is not called. Changes nothing.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DescribeProgram {}
 
@@ -272,6 +286,7 @@ pub struct ProgramDescription {
     pub jobs: Vec<String>,
 }
 
-/// Parent process → program host: cancel what runs and exit. Answered at once.
+/// Parent process → program host: the host is to cancel its tasks, and to end when they have ended, or after a time limit.
+/// Answered at once, before anything has ended.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct EndHost {}

@@ -56,8 +56,8 @@ impl<G: Gateway> Remote<G> {
         }
     }
 
-    /// Returns the same remote; every call of it carries the caller's own leader session, which the callee reads as
-    /// [`Caller::session`](crate::Caller::session).
+    /// Returns a gateway to the same endpoint whose every call carries `session`, the caller's own leader session, which
+    /// the callee reads as [`Caller::session`](crate::Caller::session). This gateway is not changed.
     #[must_use]
     pub fn with_session(&self, session: LeaderSession) -> Self {
         self.with(Some(session), self.trace)

@@ -41,7 +41,7 @@ pub struct RegisterTaskExecutor {
     pub resource_id: ResourceId,
     /// Address of the TaskExecutor's endpoint.
     pub address: EndpointAddress,
-    /// Session by which that endpoint is fenced.
+    /// Session of the TaskExecutor's process, by which calls to the TaskExecutor are fenced.
     pub session: model::ProcessSession,
     /// Address of the heartbeat endpoint of the TaskExecutor's process.
     pub heartbeat: EndpointAddress,
@@ -58,7 +58,8 @@ pub struct RegisterTaskExecutor {
     pub facts: model::TaskManagerFacts,
 }
 
-/// The ResourceManager accepted a TaskExecutor; it stamps everything that follows with this incarnation.
+/// Answer of a ResourceManager to an accepted registration of a TaskExecutor. Everything that the two exchange from then on
+/// names the incarnation that the registration made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskExecutorAccepted {
     /// Incarnation of the TaskExecutor; new with every registration. Both sides name it in what follows, so that messages
@@ -128,7 +129,7 @@ pub struct RegisterJobMaster {
     pub address: EndpointAddress,
     /// Address of the heartbeat endpoint of the JobMaster's process.
     pub heartbeat: EndpointAddress,
-    /// Fence of that endpoint: the process's session.
+    /// Session of the JobMaster's process, by which calls to its heartbeat endpoint are fenced.
     pub heartbeat_session: model::ProcessSession,
 }
 
@@ -141,8 +142,9 @@ pub struct JobMasterAccepted {
     pub heartbeat: EndpointAddress,
 }
 
-/// JobMaster → ResourceManager: declares all slots that a job needs, replacing its last declaration. May be repeated.
-/// Refused (`retry` is true) if this JobMaster is not registered.
+/// JobMaster → ResourceManager: declares all slots that a job needs, replacing its last declaration. Answered when the
+/// declaration is taken; slots are offered later by TaskExecutors, and a shortage comes as `NotifyNotEnoughResources`. May
+/// be repeated. Refused (`retry` is true) if this JobMaster is not registered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeclareRequiredResources {
     /// Job that needs the slots.
@@ -163,7 +165,7 @@ pub struct DeclareRequiredResources {
 
 /// JobMaster → ResourceManager: the JobMaster leaves, so its requirements are dropped. If the job has ended, it is
 /// forgotten and its slots are freed; otherwise they are kept for the next JobMaster, at most `resourcemanager.job.timeout`
-/// long.
+/// long. Ignored if this JobMaster is not registered.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisconnectJobMaster {
     /// Job that the JobMaster led.
@@ -174,7 +176,8 @@ pub struct DisconnectJobMaster {
     pub finished: bool,
 }
 
-/// REST → ResourceManager: asks for all registered TaskExecutors, each with its slots. Changes nothing.
+/// REST → ResourceManager: asks for all registered TaskExecutors, each with its slots, by resource id. Changes nothing. If
+/// the SlotManager does not answer, all show 0 free and no allocated slots.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestTaskManagers {}
 
@@ -185,7 +188,7 @@ pub struct TaskManagerSummary {
     pub resource_id: ResourceId,
     /// Address of the TaskExecutor's endpoint.
     pub address: EndpointAddress,
-    /// Session by which that endpoint is fenced.
+    /// Session of the TaskExecutor's process, by which calls to the TaskExecutor are fenced.
     pub session: model::ProcessSession,
     /// Host name of the TaskExecutor's node.
     pub host: String,
@@ -234,7 +237,7 @@ pub struct ResourceOverview {
 pub struct BlockNode {
     /// The node's host name, as its TaskManagers register with it.
     pub host: String,
-    /// Duration of the block in milliseconds, from now on.
+    /// Duration of the block in milliseconds, from the arrival of the request on.
     pub for_ms: u64,
     /// The reason, for the list of blocked nodes.
     pub cause: String,
@@ -256,16 +259,16 @@ pub struct BlockedNode {
 /// The reason why a node cannot be blocked.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum BlockNodeError {
-    /// The name is empty or too long for a host name.
+    /// The name, which is the value (cut to 255 characters), is empty or longer than 255 bytes.
     #[error("'{0}' cannot be a host name: 1 to 255 bytes are allowed")]
     InvalidName(String),
-    /// No more nodes may be blocked; the value is the number of blocked ones.
+    /// 10,000 other nodes, the most that may be blocked at the same time, are blocked already; the value is that number.
     #[error("{0} nodes are blocked already; unblock some of them first")]
     TooMany(u64),
 }
 
-/// REST → ResourceManager: unblocks a node and forgets that workers failed to start there. The answer is true if the node
-/// was blocked; it is no error if not.
+/// REST → ResourceManager: unblocks a node and forgets that workers failed to start there, so that jobs and workers get
+/// places on it again. The answer is true if the node was blocked; if not, it is false and no error.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct UnblockNode {
     /// The node's host name, exactly as it was blocked.

@@ -233,7 +233,8 @@ impl RpcService {
         self.0.events.subscribe()
     }
 
-    /// Returns the number of authenticated or adopted connections that are open now.
+    /// Returns the number of connections to other processes that are open now and whose peers have proved themselves or
+    /// were adopted.
     pub fn connections(&self) -> usize {
         self.0.connection_count()
     }
@@ -283,9 +284,10 @@ impl RpcService {
         &self.0.platform
     }
 
-    /// Hosts an endpoint under a name until the registration is dropped. A call that names another fence is refused.
-    /// The same name again replaces the earlier registration. Program hosts may not call it. On a lane, calls from
-    /// other threads are handed over to that lane.
+    /// Hosts an endpoint under a name until the registration is dropped. A call that names another fence is refused with
+    /// `FabricError::Fenced`. The same name again replaces the earlier registration. Program hosts may not call the
+    /// endpoint (`FabricError::Forbidden`). If this is called on a lane, calls from other threads are handed over to that
+    /// lane.
     pub fn serve<G: Gateway>(
         &self,
         name: impl Into<String>,
@@ -336,13 +338,14 @@ impl RpcService {
         Registration { service: Arc::downgrade(&self.0), registered }
     }
 
-    /// Makes a gateway to a local or remote endpoint in the leader session `fence`. No connection
-    /// is made before the first call.
+    /// Makes a gateway to a local or remote endpoint in the leader session `fence`; calls are refused if the endpoint is in
+    /// another session by then. No connection is made before the first call.
     pub fn gateway<G: Gateway>(&self, address: &EndpointAddress, fence: G::Fence) -> Remote<G> {
         Remote::new(Arc::clone(&self.0), address.clone(), fence)
     }
 
-    /// Returns the address of an endpoint of this process; whether it is served is not checked.
+    /// Returns the address under which peers reach the endpoint `name` of this process; whether it is served is not
+    /// checked.
     pub fn address_of(&self, name: &str) -> EndpointAddress {
         EndpointAddress::new(self.0.node.clone(), name)
     }
@@ -362,12 +365,13 @@ pub struct Registration {
 const DEATH_CHECK: Duration = Duration::from_secs(1);
 
 impl Registration {
-    /// Returns true if the endpoint's actor lives.
+    /// Returns true if the endpoint's actor takes messages; false once it has stopped or panicked.
     pub fn is_alive(&self) -> bool {
         self.registered.connected()
     }
 
-    /// Waits until the endpoint's actor has ended: ends with the first call that finds it so, or a second later.
+    /// Waits until the endpoint's actor has ended, whether it stopped or panicked. The end is noticed by the first call
+    /// that comes after it, or within 1 s. Returns at once if the actor has ended already.
     pub async fn died(&self) {
         while self.registered.connected() {
             let _ = tokio::time::timeout(DEATH_CHECK, self.registered.died.notified()).await;

@@ -40,12 +40,12 @@ const TEXTS: &[&str] = &[
     "é\u{10ffff}\0\n",
 ];
 
-/// Makes up a message of call `C` and encodes it.
+/// Makes up a message of call `C` and encodes it as the wire does; `None` if the type refused all tries (16).
 pub fn message<C: Call>(draw: Draw<'_>) -> Option<Vec<u8>> {
     codec::encode(&value::<C>(draw)?).ok()
 }
 
-/// Makes up a value; `None` if the type refused all tries.
+/// Makes up a value from the numbers that `draw` returns; `None` if the type refused all tries (16).
 pub fn value<T: DeserializeOwned>(draw: Draw<'_>) -> Option<T> {
     (0..TRIES).find_map(|attempt| {
         let (mut parts, careful) = (0, attempt % 2 == 0);

@@ -18,7 +18,8 @@ gateway! {
     RequestSlotOverview => SlotOverview, Never;
 }
 
-/// ResourceManager → its SlotManager: events. The answer is the number of the fact that is expected next.
+/// ResourceManager → its SlotManager: what the SlotManager has to know, in order. The answer is the number of the fact that
+/// is expected next (see `crate::delivery`).
 pub type TakeFacts = Facts<SlotManagerFact>;
 
 facts! {
@@ -45,7 +46,7 @@ pub struct AddTaskExecutor {
     pub instance_id: InstanceId,
     /// Address of the TaskExecutor, to which slot requests go.
     pub address: EndpointAddress,
-    /// Session of the process, by which the calls are fenced.
+    /// Session of the TaskExecutor's process, by which calls to the TaskExecutor are fenced.
     pub session: ProcessSession,
     /// Host name of the node; [`BlockHosts`] names nodes by it.
     pub host: String,
@@ -59,7 +60,7 @@ pub struct AddTaskExecutor {
 /// which jobs that held them lack from now on.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RemoveTaskExecutor {
-    /// Incarnation that is removed.
+    /// Incarnation of the TaskExecutor that is removed; an unknown one changes nothing.
     pub instance_id: InstanceId,
 }
 
@@ -109,7 +110,7 @@ pub struct ProcessRequirements {
 /// the SlotManager asks the TaskExecutors to free its slots, because no one else will.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RemoveJob {
-    /// Job that is removed.
+    /// Job that is removed; one that is not known changes nothing.
     pub job_id: JobId,
 }
 
@@ -134,7 +135,7 @@ pub struct RefuseWorkers {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestSlotOverview {}
 
-/// The SlotManager's view of workers and slots.
+/// The SlotManager's view of workers and slots: the answer to `RequestSlotOverview`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SlotOverview {
     /// Sums of slots and workers over all TaskExecutors.

@@ -32,9 +32,10 @@ gateway! {
     ReadLog => serde_bytes::ByteBuf, LogError;
 }
 
-/// ResourceManager → TaskExecutor: gives a slot to a job. The TaskExecutor then connects to the job's JobMaster, starts the
-/// job's program host and offers the slot. Refused with a [`SlotRequestError`], and nothing is allocated, if the caller is
-/// not the connected ResourceManager or the slot cannot be given.
+/// ResourceManager → TaskExecutor: gives a slot to a job. Answered when the slot is allocated; the TaskExecutor then
+/// connects to the job's JobMaster, starts the job's program host and offers the slot. Refused with a [`SlotRequestError`],
+/// and nothing is allocated, if the caller is not the connected ResourceManager or the slot cannot be given. A repeated
+/// request with the same allocation is answered as before and allocates nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestSlot {
     /// Slot that is requested; one of another TaskExecutor is refused with [`SlotRequestError::NoSuchSlot`].
@@ -83,8 +84,10 @@ pub enum SlotRequestError {
     Unsuitable(String),
 }
 
-/// JobMaster or ResourceManager → TaskExecutor: frees a slot that is not needed any more, or whose job has ended. Its
-/// tasks are cancelled.
+/// JobMaster or ResourceManager → TaskExecutor: takes back a slot that is not needed any more, or whose job has ended.
+/// Answered at once; the slot's tasks are cancelled, and the slot is free when they have ended. Refused with
+/// `SlotRequestError::NotMyJobMaster` if the caller is neither the job's connected JobMaster nor the connected
+/// ResourceManager.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FreeSlot {
     /// Allocation of the slot that is freed; [`SlotRequestError::NoSuchSlot`] if no slot has it.
@@ -172,8 +175,8 @@ pub enum DeployError {
     Host(String),
 }
 
-/// JobMaster → TaskExecutor: cancels attempts. Answered at once; their final states come as updates. Ignored unless it
-/// comes from the connected JobMaster.
+/// JobMaster → TaskExecutor: cancels attempts. Answered at once; their final states come later as `UpdateTaskStates`.
+/// Ignored, with the same answer, unless it comes from the connected JobMaster.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CancelTasks {
     /// Job that the attempts belong to.
@@ -182,8 +185,8 @@ pub struct CancelTasks {
     pub attempts: Vec<ExecutionAttemptId>,
 }
 
-/// JobMaster → TaskExecutor → program host: has tasks with sources send the barrier of a checkpoint. Ignored unless it
-/// comes from the connected JobMaster.
+/// JobMaster → TaskExecutor → program host: has tasks with sources send the barrier of a checkpoint. Answered at once; the
+/// tasks answer later by `CheckpointAnswer`. Ignored, with the same answer, unless it comes from the connected JobMaster.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TriggerCheckpoint {
     /// Job that takes the checkpoint.
@@ -194,13 +197,13 @@ pub struct TriggerCheckpoint {
     pub barrier: CheckpointBarrier,
 }
 
-/// JobMaster → TaskExecutor → program host: tells tasks how a checkpoint has ended. Ignored unless it comes from the
-/// connected JobMaster.
+/// JobMaster → TaskExecutor → program host: tells tasks how a checkpoint has ended. Answered at once, before the tasks have
+/// acted. Ignored, with the same answer, unless it comes from the connected JobMaster.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NotifyCheckpoint {
     /// Job that the checkpoint belongs to.
     pub job_id: JobId,
-    /// Attempts whose tasks are notified.
+    /// Attempts whose tasks are notified; those that run here no more are skipped.
     pub attempts: Vec<ExecutionAttemptId>,
     /// The number of the checkpoint that has ended.
     pub checkpoint: u64,
@@ -208,7 +211,8 @@ pub struct NotifyCheckpoint {
     pub complete: bool,
 }
 
-/// Program host → TaskExecutor → JobMaster: a task has completed its part of a checkpoint, or says why it can't.
+/// Program host → TaskExecutor → JobMaster: a task has completed its part of a checkpoint, or says why it can't. Answered
+/// when the JobMaster has taken the answer, otherwise refused with a `CheckpointAnswerError`. May be repeated.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ForwardCheckpointAnswer {
     /// Job of the task; a host may answer for its own job only, otherwise the answer is refused as stale.
@@ -231,9 +235,9 @@ pub enum CheckpointAnswerError {
     Unavailable(String),
 }
 
-/// JobMaster → TaskExecutor: the JobMaster ends the connection; the TaskExecutor registers again at the job's present
-/// leader, and frees slots that stay without one for `taskmanager.slot.timeout`. Ignored from another than the connected
-/// JobMaster.
+/// JobMaster → TaskExecutor: the JobMaster ends the connection. The TaskExecutor ends the job's tasks, registers again at
+/// the job's present leader, and frees slots that stay without a JobMaster for `taskmanager.slot.timeout`. Ignored from
+/// another than the connected JobMaster.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisconnectJobMaster {
     /// Job that the JobMaster led.
@@ -253,12 +257,12 @@ pub struct DisconnectResourceManager {
     /// Reason why the connection ends, as text for people.
     pub cause: String,
     /// True if the TaskManager's process should end, because the ResourceManager has released it; the TaskExecutor then
-    /// ends its program hosts first.
+    /// ends its program hosts first. False: it keeps its slots and tasks, and registers again.
     pub terminate: bool,
 }
 
-/// Program host → TaskExecutor: reports the states of tasks; the TaskExecutor passes them on to the JobMaster. Ignored if
-/// the host is another job's.
+/// Program host → TaskExecutor: reports the states of tasks. The TaskExecutor passes new states on to the JobMaster,
+/// repeatedly until it confirms them; counts and metrics go along with heartbeats. Ignored if the host is another job's.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReportTaskStates {
     /// Job that the tasks belong to.
@@ -267,8 +271,10 @@ pub struct ReportTaskStates {
     pub updates: Vec<TaskStateUpdate>,
 }
 
-/// Program host → TaskExecutor → JobMaster: carries an operator's event to its coordinator; answered with the
-/// coordinator's answer.
+/// Program host → TaskExecutor → JobMaster: carries an operator's event to its coordinator; answered with the coordinator's
+/// answer, in the operator's own encoding. Refused with a `CoordinationError`: `StaleAttempt` if the attempt does not run
+/// here, `Unavailable` if no JobMaster is connected or the connected one does not answer, otherwise with the JobMaster's
+/// own refusal.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ForwardOperatorEvent {
     /// Job that the operator belongs to.
@@ -287,7 +293,7 @@ pub struct ForwardOperatorEvent {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestLogs {}
 
-/// Name, size and time of one log file.
+/// Name, size and time of one log file, as the answer to `RequestLogs` lists it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogFile {
     /// Name of the file, without a folder, by which [`ReadLog`] asks for it.

@@ -19,9 +19,9 @@ use std::{
 /// A trace and the span that a call is part of; all zero if the call is part of none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, Serialize, Deserialize)]
 pub struct TraceContext {
-    /// Id of the trace, drawn at random where the request came in.
+    /// Id of the trace, drawn at random where the request came in, or taken from its `traceparent` header; 0: no trace.
     pub trace: u128,
-    /// Id of the request's span.
+    /// Id of the span that the request came with, or was given at its entry; 0 if this is no trace.
     pub span: u64,
 }
 
@@ -36,7 +36,7 @@ impl TraceContext {
     /// No trace: the value that stands for it, which is also the default.
     pub const NONE: Self = Self { trace: 0, span: 0 };
 
-    /// Draws a new trace with one span.
+    /// Returns a new trace with one span, both drawn at random from the platform.
     pub fn draw(platform: &Platform) -> Self {
         Self { trace: platform.random_u128(), span: platform.random_u64() }
     }
@@ -78,7 +78,8 @@ impl TraceContext {
         CURRENT.get().or_else(|| OF_PROCESS.get().copied().unwrap_or_default())
     }
 
-    /// Makes this the current trace of this thread until the returned guard is dropped; no trace leaves the current one.
+    /// Makes this the current trace of this thread until the returned guard is dropped. If this is no trace, the current
+    /// one stays.
     pub fn enter(self) -> Entered {
         let before = CURRENT.get();
         CURRENT.set(self.or_else(|| before));

@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 /// Pause after the system refused to hand over a connection (out of descriptors, for one).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// A peer on an adopted stream. Dropping the handle leaves the stream open.
+/// A handle to the stream that `RpcService::adopt` was given. Clones name the same stream; dropping them leaves it open.
 #[derive(Debug, Clone)]
 pub struct PeerHandle {
     ended: CancellationToken,
@@ -35,12 +35,13 @@ pub struct PeerHandle {
 }
 
 impl PeerHandle {
-    /// Waits until the stream has ended: the peer closed it, died, did not introduce itself in
-    /// time, or speaks another version.
+    /// Waits until the stream has ended: the peer closed it, died, did not introduce itself in time
+    /// (`RpcOptions::handshake_timeout`), or speaks another version, or this process closed it. Returns at once if it has
+    /// ended already.
     pub async fn closed(&self) {
         self.ended.cancelled().await;
     }
-    /// Closes the stream. Calls under way fail as unreachable.
+    /// Closes the stream. Calls to the peer that are under way fail with `FabricError::Unreachable`, later ones too.
     pub fn close(&self) {
         self.close.cancel();
     }

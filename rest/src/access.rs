@@ -36,7 +36,7 @@ pub struct NoToken;
 pub struct BearerToken(Arc<str>);
 
 impl BearerToken {
-    /// Makes a token of 256 random bits.
+    /// Makes a token of 256 random bits, written as 43 letters, digits, `-` and `_`.
     pub fn random(platform: &Platform) -> Self {
         Self(URL_SAFE_NO_PAD.encode(platform.random_bytes::<RANDOM_BYTES>()).into())
     }
@@ -74,13 +74,14 @@ pub trait ProxyAddresses: Send + Sync {
     fn addresses(&self) -> BoxFuture<'static, Arc<[IpAddr]>>;
 }
 
-/// YARN's web proxy in front of the endpoint, which has no token: its requests may read, and its named users may cancel and
-/// stop.
+/// YARN's web proxy in front of the endpoint. The proxy has no token: requests through it may read (paths below `/jars/`
+/// apart), and its named users may cancel and stop jobs; see `decide`.
 #[derive(Clone)]
 pub struct WebProxy {
     /// The source of the addresses from which the proxy's requests come.
     pub addresses: Arc<dyn ProxyAddresses>,
-    /// The proxy's site as browsers name it: `http://host:port`, in lower case.
+    /// The proxy's sites as browsers name them: `http://host:port`, in lower case. A request through the proxy with another
+    /// `Origin` is refused.
     pub origins: Vec<String>,
     /// The users who may change something through the proxy, as its cookie `proxy-user` names them.
     pub users: Vec<String>,
@@ -120,7 +121,7 @@ pub struct Asked<'a> {
 pub enum Allowed {
     /// The request has the token.
     Token,
-    /// The request comes from YARN's proxy and is one that may.
+    /// The request has no token, but comes from YARN's proxy and is one that requests from there may make.
     Proxy,
 }
 

@@ -39,18 +39,20 @@ const STEP: u64 = 15;
 /// 503).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BodyLimits {
-    /// Maximum size in bytes of one body other than an upload.
+    /// Maximum size in bytes of one body other than an upload; 1 MiB by default. A longer one is refused with 413.
     pub each: usize,
-    /// Maximum number of bytes of all bodies together that are in memory; at least [`BodyLimits::each`] is used. A quarter of
-    /// it is for small bodies (up to a sixteenth of `each`) alone.
+    /// Maximum number of bytes of all bodies together that are in memory; at least [`BodyLimits::each`] is used, 32 MiB by
+    /// default. A quarter of it is for small bodies (up to a sixteenth of `each`) alone.
     pub together: usize,
-    /// Maximum time from a request's head to the end of its body, uploads apart.
+    /// Maximum time from a request's head to the end of its body, uploads apart; 10 s by default.
     pub within: Duration,
-    /// Maximum number of uploads at the same time.
+    /// Maximum number of uploads of programs at the same time, 64 by default; never more than a sixteenth of the endpoint's
+    /// connections.
     pub uploads: usize,
-    /// Interval within which an upload has to progress by [`BodyLimits::upload_bytes`].
+    /// Interval within which an upload has to progress by [`BodyLimits::upload_bytes`]; 30 s by default.
     pub upload_window: Duration,
-    /// Minimum number of bytes of an upload that must arrive within each interval; with fewer the upload is cut off.
+    /// Minimum number of bytes of an upload that must arrive within each `BodyLimits::upload_window`, 30 KiB by default;
+    /// with fewer the upload is cut off.
     pub upload_bytes: u64,
 }
 

@@ -27,11 +27,12 @@ const CAUSE_MAX: usize = 1_000;
 /// The decoded request to `/jars/:jarid/run` or `…/plan`, checked.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ProgramRequest {
-    /// Name of the registered job to build; `None`: the program has only one.
+    /// Name of the registered job to build; `None`: the program's only one.
     pub entry: Option<String>,
     /// Arguments after the program's name.
     pub args: Vec<String>,
-    /// Default parallelism of the job, 1 to 32,768; `None` leaves the program's.
+    /// Default parallelism of the job, 1 to 32,768; `None`: `parallelism.default` of the job's options, or else of the
+    /// cluster's.
     pub parallelism: Option<u32>,
     /// Job id that the client chose; `None`: one is drawn.
     pub job_id: Option<JobId>,
@@ -109,15 +110,17 @@ pub fn block_request(body: &[u8]) -> Result<BlockRequest, ApiError> {
 /// The decoded body of `POST /jobs/:jobid/savepoints` and `…/stop`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SavepointRequest {
-    /// The directory for the savepoint's folder; `None`: the configured one.
+    /// The directory in which the savepoint's folder is made, not checked yet; `None`:
+    /// `execution.checkpointing.savepoint-dir`.
     pub directory: Option<String>,
     /// The id of the operation that the client chose; `None`: one is drawn.
     pub trigger_id: Option<TriggerId>,
-    /// True if the job is cancelled when the savepoint is complete.
+    /// True if the job is cancelled when the savepoint is complete; always false for a stop, which ends the job anyway.
     pub cancel: bool,
 }
 
-/// Decodes the body of `POST /jobs/:jobid/savepoints`. Returns status 400 for malformed fields or an unknown format.
+/// Decodes the body of `POST /jobs/:jobid/savepoints`; an empty body counts as one without fields. Returns status 400 for
+/// malformed fields or an unknown format. Begins nothing.
 pub fn savepoint_request(body: &[u8]) -> Result<SavepointRequest, ApiError> {
     let SavepointBody { target_directory, cancel_job, format_type, trigger_id } = or_default(body)?;
     check_format(format_type.as_deref())?;
@@ -143,8 +146,9 @@ pub fn checkpoint_request(body: &[u8]) -> Result<Option<TriggerId>, ApiError> {
     trigger_id.as_deref().map(self::trigger_id).transpose()
 }
 
-/// Decodes the body of `POST /jobs/:jobid/stop`. Also returns true if the job is drained. Returns status 400 for malformed
-/// fields or an unknown format.
+/// Decodes the body of `POST /jobs/:jobid/stop`; an empty body counts as one without fields. The flag is true if the job is
+/// drained: its sources first emit the final watermark and the end of their data. Returns status 400 for malformed fields
+/// or an unknown format.
 pub fn stop_request(body: &[u8]) -> Result<(SavepointRequest, bool), ApiError> {
     let StopBody { target_directory, drain, format_type, trigger_id } = or_default(body)?;
     check_format(format_type.as_deref())?;
@@ -156,8 +160,8 @@ pub fn stop_request(body: &[u8]) -> Result<(SavepointRequest, bool), ApiError> {
     Ok((request, drain.unwrap_or(false)))
 }
 
-/// Decodes the body of `POST /savepoint-disposal`. Returns the path or URI of the savepoint's folder; status 400 if it is
-/// missing.
+/// Decodes the body of `POST /savepoint-disposal`. Returns the path or URI of the savepoint's folder, which is not checked;
+/// status 400 if it is missing or empty.
 pub fn disposal_request(body: &[u8]) -> Result<String, ApiError> {
     let DisposalBody { savepoint_path } = or_default(body)?;
     match savepoint_path.is_empty() {
@@ -368,7 +372,7 @@ pub fn operator_name(text: &str) -> OperatorName {
     }
 }
 
-/// Returns the pairs of a query text in its order, percent-decoded; status 400 if it can't be decoded.
+/// Returns the pairs `key=value` of a URL's query in its order, percent-decoded; status 400 if it can't be decoded.
 pub fn query_pairs(query: &str) -> Result<Vec<(String, String)>, ApiError> {
     actix_web::web::Query::<Vec<(String, String)>>::from_query(query)
         .map(actix_web::web::Query::into_inner)
@@ -389,7 +393,8 @@ pub fn upload_name(name: &str) -> Result<String, ApiError> {
     Ok(safe)
 }
 
-/// Returns the file name of a path unchanged if it does not lead out of its folder; otherwise status 404.
+/// Returns `name`, the part of a URL that names a file, unchanged if it does not lead out of its folder; otherwise returns
+/// status 404. Does not check whether the file exists.
 pub fn plain_file_name(name: &str) -> Result<&str, ApiError> {
     if name.is_empty() || name.contains(['/', '\\', '\0']) || name == "." || name == ".." {
         return Err(ApiError::not_found(format!(

@@ -27,23 +27,23 @@ pub struct ApiError {
 }
 
 impl ApiError {
-    /// Makes an error of this status with one message.
+    /// Makes an error of this status with one message, which the client sees.
     pub fn new(status: StatusCode, message: impl Into<String>) -> Self {
         Self { status, errors: vec![message.into()], usage: None }
     }
-    /// Makes the error of status 400 (bad request).
+    /// Makes the error of status 400 (bad request): asking the same again is of no use.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, message)
     }
-    /// Makes the error of status 404 (not found).
+    /// Makes the error of status 404 (not found), with one message.
     pub fn not_found(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, message)
     }
-    /// Makes the error of status 403 (forbidden).
+    /// Makes the error of status 403 (forbidden), with one message.
     pub fn forbidden(message: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, message)
     }
-    /// Makes the error of status 500 (internal error).
+    /// Makes the error of status 500 (internal error), with one message.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, message)
     }

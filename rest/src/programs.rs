@@ -46,12 +46,12 @@ pub struct ProgramStore {
 /// The content of a file: its SHA-256 hash, and its size in bytes.
 pub type Content = (ContentHash, u64);
 
-/// One uploaded program.
+/// One uploaded program in the folder of its store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredProgram {
     /// Path of the program's file.
     pub path: PathBuf,
-    /// Name of the file as it was sent.
+    /// Name of the file as the client sent it, without a folder; it is not unique.
     pub name: String,
 }
 
@@ -151,7 +151,8 @@ impl ProgramStore {
         serde_json::from_reader(file.take(JOBS_BYTES_MAX)).unwrap_or_default()
     }
 
-    /// Returns hash and size of a stored program; reads the file only if this process has neither stored nor read it before.
+    /// Returns hash and size of a stored program; reads the file only if this process has neither stored nor read it
+    /// before, and then calls the function of `ProgramStore::telling`. An error means that the file can't be read.
     pub async fn content(&self, program: &StoredProgram) -> io::Result<Content> {
         let known = self.contents().get(&program.path).copied();
         if let Some(content) = known {
@@ -206,7 +207,8 @@ impl ProgramStore {
         Ok(hasher.finish())
     }
 
-    /// Returns the program of that id (`<unique>_<name>`); status 404 if there is none. Looks into the folder each time.
+    /// Returns the program of that id (`<unique>_<name>`); status 404 if there is none. Looks into the folder each time,
+    /// which blocks the calling thread.
     pub fn find(&self, id: &str) -> Result<StoredProgram, ApiError> {
         let missing = || ApiError::not_found(format!("there is no program '{id}' here"));
         let id = decode::plain_file_name(id).map_err(|_| missing())?;
@@ -219,8 +221,8 @@ impl ProgramStore {
         Ok(StoredProgram { path, name })
     }
 
-    /// Removes the program of that id, with its job names. Returns status 404 if there is none, or another if the disk failed.
-    /// Its blob and its jobs stay.
+    /// Removes the program of that id, with its job names, from the folder; blocks the calling thread. Returns status 404
+    /// if there is none, or 500 if the disk failed. Its jobs go on; its blob stays as long as one of them needs it.
     pub fn remove(&self, id: &str) -> Result<(), ApiError> {
         let program = self.find(id)?;
         self.note(&program.path, None);

@@ -62,7 +62,7 @@ pub struct RestServer {
 #[derive(Clone)]
 pub struct RestHandle {
     server: ServerHandle,
-    /// The address that the endpoint serves at.
+    /// The address that the endpoint serves at: the bound one, and the URL for clients.
     pub address: RestAddress,
 }
 
@@ -74,7 +74,8 @@ impl RestHandle {
 }
 
 impl RestServer {
-    /// Sets up the endpoint, with one worker thread, on a bound listener. An error means that the server could not be set up.
+    /// Sets up the endpoint, with one worker thread, on a bound listener. Requests are answered once `RestServer::run` is
+    /// polled. Returns `RestStartError::Io` if the server could not be set up.
     pub fn start(listener: RestListener, services: RestServices) -> Result<Self, RestStartError> {
         let RestListener { listener, address, loopback } = listener;
         let connections_max = services.settings.connections_max.max(1);
@@ -122,7 +123,8 @@ impl RestServer {
         Ok(Self { server, handle })
     }
 
-    /// Returns a handle by which the endpoint is stopped.
+    /// Returns a handle that names the endpoint's address and by which the endpoint is stopped; may be used from any
+    /// thread.
     pub fn handle(&self) -> RestHandle {
         self.handle.clone()
     }
@@ -148,7 +150,7 @@ fn waits(idle: &Kind, io: &TcpStream) -> Option<Place> {
 #[derive(Debug)]
 pub struct RestListener {
     listener: TcpListener,
-    /// The address that is bound.
+    /// The address that is bound, with the real port, and the URL for clients.
     pub address: RestAddress,
     loopback: bool,
 }

@@ -53,9 +53,10 @@ pub struct RestSettings {
     pub commit: String,
     /// The options of this process for `/jobmanager/config`; secrets are masked already.
     pub configuration: Vec<ConfigurationEntry>,
-    /// Folder of this process's log files; `None`: it logs to its console only.
+    /// Folder of this process's log files, of which `/jobmanager/logs` serves those with `.log` or `.out` in their names;
+    /// `None`: it logs to its console only.
     pub log_dir: Option<PathBuf>,
-    /// Name, in that folder, of the log file that `/jobmanager/log` serves; `None`: there is none.
+    /// Name, in `log_dir`, of the log file that `/jobmanager/log` serves; `None`: there is none, and the answer is 404.
     pub log_file: Option<String>,
     /// URL of the page where an external system such as YARN shows this process's log files; `None` if there is none.
     pub log_page: Option<String>,
@@ -63,11 +64,11 @@ pub struct RestSettings {
     pub refresh_interval_ms: u64,
     /// The rules by which a token protects the endpoint; `None`: everybody who reaches it may use it.
     pub access: Option<Access>,
-    /// The reason why uploads and submissions are refused; `None`: they are allowed.
+    /// The reason why uploads and submissions are refused with 403; `None`: they are allowed.
     pub submit_refused: Option<String>,
     /// True if jobs may be cancelled and stopped, and savepoints deleted; otherwise such requests get 403.
     pub cancel_allowed: bool,
-    /// Maximum number of connections that are open at once; kinds of connections get parts of it.
+    /// Maximum number of connections that are open at once (at least 1); waiting, uploading and idle ones get parts of it.
     pub connections_max: usize,
     /// Limits on the size of request bodies, and on the time that they may take.
     pub bodies: BodyLimits,
@@ -105,14 +106,16 @@ pub struct RestAddress {
 }
 
 impl RestServices {
-    /// Returns a gateway of the Dispatcher that leads now; status 503 if none is known. Sends nothing.
+    /// Returns a gateway to the Dispatcher that leads now; status 503 if none is known. Sends nothing. If the leader
+    /// changes, later calls through the gateway fail.
     pub fn dispatcher(&self) -> Result<Remote<DispatcherGateway>, ApiError> {
         let leader = self.dispatcher.borrow().clone();
         let leader = leader.ok_or_else(|| ApiError::no_leader("Dispatcher"))?;
         Ok(self.rpc.gateway(&leader.address, DispatcherId(leader.session)))
     }
 
-    /// Returns a gateway of the ResourceManager that leads now; status 503 if none is known. Sends nothing.
+    /// Returns a gateway to the ResourceManager that leads now; status 503 if none is known. Sends nothing. If the leader
+    /// changes, later calls through the gateway fail.
     pub fn resource_manager(&self) -> Result<Remote<ResourceManagerGateway>, ApiError> {
         let leader = self.resource_manager.borrow().clone();
         let leader = leader.ok_or_else(|| ApiError::no_leader("ResourceManager"))?;

@@ -27,7 +27,7 @@ pub enum BlobFetchError {
     /// [`BlobCache::set_server`] was not called yet: no BlobServer is known.
     #[error("no blob server is known")]
     NoServer,
-    /// The blob could not be fetched or stored, after all tries.
+    /// The blob could not be fetched or stored, after all tries, or at the first error that another try cannot mend.
     #[error("blob {hash} could not be fetched: {cause}")]
     Failed {
         /// Content hash of the blob concerned.
@@ -62,7 +62,7 @@ impl BlobFetchError {
 /// Settings of a [`BlobCache`]: how often it tries a fetch, and how long and how much it keeps without a lease.
 #[derive(Debug, Clone, Copy)]
 pub struct CacheSettings {
-    /// Maximum number of tries of a fetch, at least 1.
+    /// Maximum number of tries of one fetch, the first included; at least 1.
     pub tries: u32,
     /// Time for which a permanent blob without a lease is kept; a transient one is removed at once.
     pub cleanup_interval: Duration,
@@ -85,7 +85,7 @@ impl CacheSettings {
 type Fetch = Shared<BoxFuture<'static, Result<(), BlobFetchError>>>;
 type Removal = Shared<BoxFuture<'static, ()>>;
 
-/// A process's blob cache. Cheap to clone.
+/// A process's cache of blobs, as files that were fetched from the BlobServer. Clones share it and are cheap.
 #[derive(Clone, derive_more::Debug)]
 #[debug("BlobCache({})", self.0.store.location())]
 pub struct BlobCache(Arc<Inner>);
@@ -116,7 +116,8 @@ struct Use {
     unused_since: Duration,
 }
 
-/// Keeps a blob in the cache while it lives. When the last lease of a transient blob is dropped, the blob is removed.
+/// Keeps a blob in the cache while this value lives. When the last lease of a transient blob is dropped, the blob is
+/// removed; a permanent one then stays for `CacheSettings::cleanup_interval` at least, unless the cache is too large.
 #[derive(Debug)]
 pub struct BlobLease {
     cache: BlobCache,
@@ -188,7 +189,7 @@ impl BlobCache {
         path.ok_or(BlobFetchError::NoFiles)
     }
 
-    /// Keeps a blob here (fetched already, or later) until the lease is dropped. Fetches nothing itself.
+    /// Keeps a blob (fetched already, or later) in the cache until the returned lease is dropped. Fetches nothing itself.
     pub fn lease(&self, key: &BlobKey) -> BlobLease {
         let unused_since = self.0.platform.now();
         let mut state = self.lock();

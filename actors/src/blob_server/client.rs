@@ -19,7 +19,7 @@ const READS_AT_ONCE: usize = 4;
 /// The reason why a blob was not sent or fetched.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum BlobClientError {
-    /// The server refused with its typed error.
+    /// The server refused a call; its error says why.
     #[error(transparent)]
     Server(#[from] BlobError),
     /// The server did not answer, or the call did not reach it.
@@ -53,7 +53,7 @@ impl BlobClientError {
     }
 }
 
-/// A BlobServer's client. Cheap to clone.
+/// A client of one BlobServer, which sends and fetches whole blobs in chunks. Cheap to clone.
 #[derive(Clone)]
 pub struct BlobClient {
     server: Remote<BlobServerGateway>,
@@ -68,7 +68,8 @@ impl BlobClient {
     /// Sends bytes in chunks of 1 MiB, unless the server has them already with the same job and lifetime. Returns the blob's key.
     ///
     /// # Errors
-    /// A [`BlobClientError`]; the server drops what was sent after a minute.
+    /// A [`BlobClientError`] at the first failed call, which is not repeated; the server drops what was sent after a
+    /// minute.
     pub async fn upload_bytes(
         &self,
         bytes: &[u8],
@@ -93,7 +94,7 @@ impl BlobClient {
     /// key's hash and shows the blob only if it is right.
     ///
     /// # Errors
-    /// A [`BlobClientError`]; nothing is kept then.
+    /// A [`BlobClientError`] at the first failed call, which is not repeated; nothing is kept then.
     pub async fn fetch(&self, key: &BlobKey, store: &dyn BlobStore) -> Result<(), BlobClientError> {
         let step = CHUNK_BYTES_MAX as u64;
         let chunks = key.size.div_ceil(step);

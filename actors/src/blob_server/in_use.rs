@@ -18,7 +18,7 @@ const EXPECTED_MAX: usize = 64;
 pub struct Needed {
     /// Hash of the program of each job whose graph is being built or stored, that runs, or that a next leader may run.
     pub programs: BTreeMap<JobId, ContentHash>,
-    /// The jobs whose own blobs are needed.
+    /// The jobs whose own permanent blobs (those that belong to the job) are needed.
     pub jobs: BTreeSet<JobId>,
 }
 
@@ -116,8 +116,8 @@ impl Known {
 }
 
 impl BlobsInUse {
-    /// Replaces everything that the jobs need; `None` if that is unknown here, so that everything is kept. Programs
-    /// that the former set had and the new one lacks are released, and the BlobServer removes them if nothing else
+    /// Replaces everything that the jobs need; `None` if that is unknown here, so that every permanent blob is kept.
+    /// Programs that the former set had and the new one lacks are released, and the BlobServer removes them if nothing else
     /// keeps them.
     pub fn set(&self, needed: Option<Needed>) {
         self.0.send_if_modified(|known| {
@@ -155,13 +155,14 @@ impl BlobsInUse {
         });
     }
 
-    /// Returns everything that the jobs need; `None` if that is unknown here.
+    /// Returns everything that the jobs need; `None` if that is unknown here, because no Dispatcher of this process leads
+    /// or it is still recovering jobs.
     pub fn get(&self) -> Option<Needed> {
         self.0.borrow().needed.clone()
     }
 
-    /// Replaces the set of programs that are uploaded here and must be kept. Those that are no longer in it are
-    /// released.
+    /// Replaces the set of programs, by the hash of their content, that were uploaded to this process's REST endpoint and
+    /// must be kept. Those that are no longer in it are released: the BlobServer removes them unless a job needs them.
     pub fn set_uploaded(&self, programs: BTreeSet<ContentHash>) {
         self.0.send_if_modified(|known| {
             let before = std::mem::replace(&mut known.uploaded, programs);

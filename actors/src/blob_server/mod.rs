@@ -47,7 +47,7 @@ const FORGET_WITHIN: Duration = Duration::from_secs(2);
 pub struct BlobServerHandle {
     /// Address of the BlobServer's endpoint.
     pub address: EndpointAddress,
-    /// Session of the process, by which that endpoint is fenced.
+    /// Session of the process, by which calls to its BlobServer are fenced.
     pub session: ProcessSession,
     store: Arc<dyn BlobStore>,
     in_use: BlobsInUse,

@@ -76,11 +76,11 @@ pub struct ClusterEnd {
 pub struct DispatcherDeps {
     /// Services of the process: platform, RPC, options, heartbeats, leader retrieval, metrics and others.
     pub services: ProcessServices,
-    /// The election in which the Dispatcher stands.
+    /// Election service of this process, in which the Dispatcher stands for leadership.
     pub election: Arc<dyn LeaderElection>,
-    /// The table in which the JobMasters of its jobs are published.
+    /// Table in which the JobMasters of the Dispatcher's jobs are published, so that retrievals find them.
     pub leaders: LeaderTable,
-    /// The keeper of program hosts of this process, and its fence.
+    /// Address of this process's keeper of program hosts (`ProgramHostsGateway`), and the session by which it is fenced.
     pub hosts: (EndpointAddress, ProcessSession),
     /// The BlobServer that deletes a job's blobs when the job has ended; `None`: nobody deletes them.
     pub blobs: Option<Remote<BlobServerGateway>>,
@@ -92,7 +92,8 @@ pub struct DispatcherDeps {
     pub objects: Arc<dyn ObjectStore>,
     /// The store of the details of ended jobs; with high availability, the same store as `objects`.
     pub details: Arc<dyn ObjectStore>,
-    /// The leader's lease; nothing is written after its end.
+    /// The process's lease as its election keeps it; the Dispatcher writes nothing to the shared stores after the lease has
+    /// ended.
     pub lease: Lease,
     /// Mode of the cluster: session, application or per job.
     pub mode: ClusterMode,

@@ -21,11 +21,11 @@ pub use control::liveness::Loss as LossCause;
 /// A peer that beats are sent to, as [`HeartbeatHandle::watch`] takes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// Peer that the heartbeats go to.
+    /// Peer that the heartbeats go to, in one incarnation or leadership.
     pub party: Party,
     /// Address of the heartbeat endpoint of the peer's process.
     pub address: EndpointAddress,
-    /// Session of the peer's process, by which that endpoint is fenced.
+    /// Session of the peer's process, by which calls to its heartbeat endpoint are fenced.
     pub session: ProcessSession,
 }
 
@@ -82,7 +82,8 @@ impl Shared {
 }
 
 impl HeartbeatHandle {
-    /// Makes a service without pairs. It sends and answers beats once [`super::start`] was called with it.
+    /// Makes the handle of a service without pairs. Pairs may be added at once, but beats are sent and answered only once
+    /// [`super::start`] was called with the handle.
     pub fn new(platform: Platform, limits: Limits) -> Self {
         let table = Mutex::new(Table::new(limits, platform.now()));
         Self { shared: Arc::new(Shared { platform, limits, table }) }
@@ -171,7 +172,8 @@ impl PeerWatch {
         self.shared.lock().publish(self.id, payload);
     }
 
-    /// Returns the time since the peer was last heard, or since the pair was made.
+    /// Returns the time since the peer was last heard, or since the pair was made if it never was. On the watching side,
+    /// time in which this process itself did not run does not count.
     pub fn silence(&self) -> Duration {
         let now = self.shared.platform.now();
         self.shared.lock().silence(self.id, now)
@@ -200,7 +202,7 @@ pub(super) struct Turns {
 }
 
 impl TurnMarker {
-    /// Records that the actor has finished a turn now.
+    /// Records that the actor has finished a turn now, which sets its age to zero at the watchdog's next look.
     pub fn mark(&self) {
         self.inner.finished.fetch_add(1, Ordering::Relaxed);
     }

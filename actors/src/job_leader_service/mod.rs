@@ -71,7 +71,7 @@ pub struct Introduction {
     pub resource_id: model::ResourceId,
     /// Address of the TaskExecutor's endpoint.
     pub address: EndpointAddress,
-    /// Session by which that endpoint is fenced.
+    /// Session of the process, by which calls to its TaskExecutor are fenced.
     pub session: ProcessSession,
     /// Address of the process's heartbeat endpoint.
     pub heartbeat: EndpointAddress,
@@ -84,7 +84,7 @@ pub struct Introduction {
 pub struct JobLeaderServiceHandle {
     /// Address of the JobLeaderService's endpoint.
     pub address: EndpointAddress,
-    /// Session of the process, by which that endpoint is fenced.
+    /// Session of the process, by which calls to its JobLeaderService are fenced.
     pub session: ProcessSession,
     _running: Running<JobLeaderService>,
 }

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use storage::jobs::OpenJobLog;
 use tokio::sync::oneshot;
 
-/// Returns the name under which the runner of a job is served.
+/// Returns the name under which the runner of a job is served in its Dispatcher's process: `job_manager_runner/<job id>`.
 pub fn endpoint_name(job: JobId) -> String {
     format!("job_manager_runner/{job}")
 }
@@ -66,12 +66,13 @@ pub struct RunnerDeps {
 /// The runner of a job. Stopping it stops the JobMaster, which suspends the job but does not end it.
 pub type JobManagerRunner = LeaderShell<JobLeader>;
 
-/// A running runner, and how its job ends.
+/// A running runner, and the receiver of its job's end.
 #[derive(Debug)]
 pub struct StartedRunner {
     /// Handle of the runner: stopping or dropping it stops the runner.
     pub running: Running<JobManagerRunner>,
-    /// Everything about the job, once it has ended for good. An error if the runner was stopped before.
+    /// Receiver of all details of the job, sent once when it has ended for good; an error if the runner was stopped or
+    /// dropped before.
     pub end: oneshot::Receiver<Box<JobDetails>>,
 }
 

@@ -45,7 +45,7 @@ use storage::jobs::OpenJobLog;
 use storage::state_reader::StateReader;
 use task_managers::TaskManagerLink;
 
-/// Returns the name under which the JobMaster of a job is served.
+/// Returns the name under which the JobMaster of a job is served in its process: `job_master/<job id>`.
 pub fn endpoint_name(job: JobId) -> String {
     format!("job_master/{job}")
 }

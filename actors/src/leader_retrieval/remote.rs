@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use storage::ha::LeaderRecord;
 
-/// The address of the process that leads, whose retrieval endpoint is asked.
+/// The source of the address of the JobManager process that leads, whose retrieval endpoint is asked.
 #[derive(Debug, Clone)]
 pub enum LeaderNode {
     /// A process whose address is configured and that is never replaced.
@@ -56,11 +56,12 @@ impl LeaderNode {
 /// Time-outs and pauses of the retrieval; by default 20 s, 50 ms and 500 ms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetrievalSettings {
-    /// Maximum time that one question waits for a change of the leader.
+    /// Maximum time that one question waits at the asked process for a change of the leader; 20 s by default, at most 30 s.
     pub wait: Duration,
-    /// The pause after the first failed question; it doubles with each further failure.
+    /// Pause after the first failed question, 50 ms by default; it doubles with each further failure in a row, up to
+    /// `retry_max`.
     pub retry: Duration,
-    /// Longest pause between two questions.
+    /// Upper bound of the pause after failed questions; 500 ms by default.
     pub retry_max: Duration,
 }
 
@@ -74,8 +75,9 @@ impl Default for RetrievalSettings {
     }
 }
 
-/// Retrieval of leaders from the process that leads; implements
-/// [`LeaderRetrieval`](crate::services::LeaderRetrieval). Cheap to clone.
+/// Retrieval of leaders from the JobManager process that leads; implements
+/// [`LeaderRetrieval`](crate::services::LeaderRetrieval). Failed questions are repeated without end; meanwhile the last
+/// known leader stays. Clones share the questions.
 #[derive(Clone, derive_more::Debug)]
 #[debug("RemoteRetrieval({:?})", self.inner.node)]
 pub struct RemoteRetrieval {

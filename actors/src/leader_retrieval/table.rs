@@ -27,8 +27,8 @@ struct Leaders {
 }
 
 impl LeaderTable {
-    /// Publishes a component's leader, or withdraws it (`None`). Publishing a Dispatcher also publishes its JobMasters,
-    /// and withdrawing it withdraws them.
+    /// Publishes a component's leader, or withdraws it (`None`); its watchers see the change at once. Publishing a
+    /// Dispatcher also publishes its JobMasters, and withdrawing it withdraws them.
     pub fn set(&self, component: Component, leader: Option<LeaderInformation>) {
         let mut leaders = self.lock();
         leaders.tell(component, leader);

@@ -22,12 +22,12 @@ pub const ENDPOINT: &str = "metric_query";
 /// Interval at which meters are updated.
 const TICK: Duration = Duration::from_secs(5);
 
-/// A running MetricQueryService; it ends when this is dropped.
+/// A running MetricQueryService, which answers what metrics a process has; dropping this ends it.
 #[derive(Debug)]
 pub struct MetricQueryHandle {
     /// Address of the MetricQueryService's endpoint.
     pub address: EndpointAddress,
-    /// Session of the process, by which that endpoint is fenced.
+    /// Session of the process, by which calls to its MetricQueryService are fenced.
     pub session: ProcessSession,
     _running: Running<MetricQuery>,
 }

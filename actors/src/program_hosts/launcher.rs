@@ -24,7 +24,7 @@ pub struct HostRequest {
     pub job_id: JobId,
     /// The program's file, whole and checked; `None`: this process is the program, and the host runs inside it.
     pub program: Option<PathBuf>,
-    /// Side of the job that the host serves.
+    /// Side of the job that the host serves: coordinators on the JobManager, or tasks on a TaskManager.
     pub side: HostSide,
 }
 
@@ -38,14 +38,15 @@ pub struct ExitCause(pub String);
 pub struct LaunchedHost {
     /// Address of the host's endpoint.
     pub address: HostAddress,
-    /// Resolves when the host has ended, for whatever reason.
+    /// Future that resolves when the host has ended, for whatever reason; it may be polled only by one owner.
     pub exited: BoxFuture<'static, ExitCause>,
-    /// Ends the host at once; `exited` follows. May be called again.
+    /// Function that kills the host and returns at once; `exited` resolves when the host is gone. May be called again, also
+    /// after the end.
     pub kill: Box<dyn Fn() + Send + Sync>,
 }
 
-/// Starts program hosts: child processes, or in this process. Dropping the future gives the launch up and
-/// leaves no process behind.
+/// Starts program hosts: child processes, or hosts inside this process. Dropping the future of a launch gives the launch up
+/// and leaves no process behind.
 pub trait ProgramHostLauncher: Send + Sync {
     /// Starts a host and waits until its gateway answers.
     ///
@@ -75,7 +76,8 @@ pub trait Programs: Send + Sync {
     fn fetch(&self, key: BlobKey) -> BoxFuture<'static, Result<PathBuf, ProgramError>>;
 }
 
-/// Returns the key of the blob in which a program is kept: a permanent one that belongs to no job.
+/// Returns the key of the blob in which a program is kept: a permanent one that belongs to no job. Whether the blob exists
+/// is not checked.
 pub fn program_key(program: &ProgramRef) -> BlobKey {
     BlobKey { job: None, hash: program.hash, kind: BlobKind::Permanent, size: program.size }
 }

@@ -10,7 +10,7 @@ use std::fmt;
 use thiserror::Error;
 use tokio::sync::mpsc;
 
-/// Maximum number of a driver's events that wait for their ResourceManager.
+/// Maximum number of a driver's events that wait for their ResourceManager; meanwhile the driver holds further ones back.
 pub const EVENTS_MAX: usize = 4096;
 
 /// A request for one TaskManager, from the ResourceManager to its driver.
@@ -19,9 +19,9 @@ pub struct WorkerRequest {
     /// Number of the request, by which events and [`ResourceManagerDriver::cancel`] name it; unique within one
     /// leadership.
     pub request: u64,
-    /// The spec of the worker: its slots and their resources.
+    /// Spec of the worker: the number of its slots and their resources, under which it counts once it has registered.
     pub spec: WorkerResourceSpec,
-    /// The memory of its process, and so of its container.
+    /// Memory of the worker's process by part; their sum is the size of its container.
     pub memory: TaskManagerMemory,
 }
 

@@ -45,18 +45,19 @@ const END_GRACE: Duration = Duration::from_secs(10);
 pub struct HostSettings {
     /// Id of the cluster the host belongs to.
     pub cluster_id: ClusterId,
-    /// Address that data ports are bound to.
+    /// Local address that the hosts' data ports are bound to.
     pub data_bind: String,
-    /// Host name under which data ports are reached.
+    /// Host name under which other hosts reach these data ports.
     pub data_host: String,
     /// Ports that data ports may have: 0 (any), a number, a list or a range.
     pub data_ports: String,
     /// Folders for temporary files, one on each disk; hosts take them in turn. Without any, hosts
     /// are told an empty path.
     pub tmp_dirs: Vec<PathBuf>,
-    /// Options of the data plane, by key.
+    /// Options of the data plane by key, such as `exchange.force-serialization`; every host gets them.
     pub options: BTreeMap<String, String>,
-    /// Whether hosts limit the memory of user code to their part of `taskmanager.memory.task.size`.
+    /// True if hosts limit the memory of user code to their part of `taskmanager.memory.task.size`; false: they do not
+    /// limit it.
     pub limits_memory: bool,
 }
 

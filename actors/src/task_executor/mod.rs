@@ -49,21 +49,22 @@ pub const ENDPOINT: &str = "task_executor";
 #[derive(Clone, derive_more::Debug)]
 #[debug("TaskExecutorDeps {{ spec: {:?}, .. }}", self.spec)]
 pub struct TaskExecutorDeps {
-    /// Resources of the TaskExecutor; its slots share them equally.
+    /// Resources of the TaskExecutor and the number of its slots, which share them equally.
     pub spec: WorkerResourceSpec,
     /// Process memory (`taskmanager.memory.process.size`), shown to users.
     pub process_memory: MemorySize,
     /// Facts about the machine and the rest of the process's memory, shown to users.
     pub facts: model::TaskManagerFacts,
-    /// Process id, shown to users.
+    /// Process id of this process on its machine, shown to users.
     pub pid: u32,
-    /// Cache from which programs come; its sweeps are made by the TaskExecutor.
+    /// Cache from which hosts' programs come. The TaskExecutor tells it the BlobServer and makes its sweeps.
     pub blobs: BlobCache,
     /// Gateway of this process's keeper of program hosts.
     pub program_hosts: Remote<ProgramHostsGateway>,
     /// Settings that each program host receives.
     pub hosts: HostSettings,
-    /// The key for data connections between hosts of a job: derived from cluster secret and job id.
+    /// Function that returns the key of 32 bytes for data connections between the hosts of a job: derived from cluster
+    /// secret and job id.
     pub data_key: Arc<dyn Fn(JobId) -> [u8; 32] + Send + Sync>,
     /// Log files of this process and its hosts; `None`: it writes none.
     pub logs: Option<LogFolder>,
@@ -75,15 +76,15 @@ pub struct TaskExecutorDeps {
 pub struct TaskExecutorHandle {
     /// Address of the TaskExecutor's endpoint.
     pub address: EndpointAddress,
-    /// Session of the process, by which the endpoint is fenced.
+    /// Session of the process, by which calls to its TaskExecutor are fenced.
     pub session: ProcessSession,
     running: Running<TaskExecutor>,
     released: watch::Receiver<Option<String>>,
 }
 
 impl TaskExecutorHandle {
-    /// Waits until the ResourceManager does not need this process any more, or the TaskExecutor has ended; returns the
-    /// reason.
+    /// Waits until the ResourceManager has released this process, or the TaskExecutor has ended; returns the reason as
+    /// text. Ends nothing: the caller then calls `TaskExecutorHandle::stop`.
     pub async fn released(&self) -> String {
         let reason = self.released.clone().some().await;
         reason.unwrap_or_else(|watch::Closed| "the TaskExecutor has ended".into())

@@ -12,7 +12,8 @@ pub struct CheckpointConfig {
     pub timeout: Duration,
     /// The shortest time between the completion of a checkpoint or savepoint and the trigger of the next periodic one.
     pub min_pause: Duration,
-    /// The number of failed checkpoints in a row that are tolerated; the next one makes the tasks restart.
+    /// The number of failed checkpoints in a row that are tolerated; the next one fails the tasks, about which the restart
+    /// strategy decides.
     pub tolerable_failures: u32,
     /// The number of complete checkpoints that are kept (at least 1); older ones are deleted.
     pub retained: usize,

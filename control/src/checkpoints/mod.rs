@@ -182,12 +182,13 @@ impl Checkpoints {
         self.history.set_vertices(vertices);
     }
 
-    /// Returns the statistics of the checkpoints, for users.
+    /// Returns the statistics of the checkpoints since this value was made, for users.
     pub fn report(&self) -> CheckpointReport {
         self.history.report()
     }
 
-    /// Returns the newest complete checkpoint; `None` if there is none.
+    /// Returns the newest complete checkpoint that can be read, or the snapshot that the job was started from; `None` if
+    /// there is neither. Savepoints that the job continued after do not count.
     pub fn latest(&self) -> Option<&Arc<CheckpointMetadata>> {
         self.complete.back()
     }
@@ -215,7 +216,7 @@ impl Checkpoints {
         self.pending.is_none() && (periodic || (ends && now >= self.final_due))
     }
 
-    /// Returns true if no checkpoint or savepoint is in progress.
+    /// Returns true if no checkpoint or savepoint is in progress, so that one may begin.
     pub fn is_idle(&self) -> bool {
         self.pending.is_none()
     }
@@ -271,7 +272,8 @@ impl Checkpoints {
         Some((pending.kind, pending.parts.triggered_ms, &pending.tasks, &pending.last))
     }
 
-    /// Handles the coordinators' answer: with their snapshots the sources are triggered; with a reason the checkpoint fails.
+    /// Handles the coordinators' answer: with their snapshots the sources are triggered; with a reason the checkpoint fails. `now` is
+    /// monotonic.
     pub fn coordinators_answered(
         &mut self,
         now: Duration,
@@ -291,8 +293,8 @@ impl Checkpoints {
         }
     }
 
-    /// Handles a subtask's acknowledgement. With the last one the parts are stored. Objects of a late or repeated one are
-    /// discarded.
+    /// Handles a subtask's acknowledgement. With the last one the parts are stored. Objects of a late or repeated one are discarded.
+    /// `now` is monotonic.
     pub fn acknowledge(
         &mut self,
         now: Duration,
@@ -326,8 +328,9 @@ impl Checkpoints {
         }
     }
 
-    /// Handles the outcome of storing a savepoint: its folder's URI, or the reason of the failure. A stop's savepoint then also
-    /// becomes the newest checkpoint of the job: its sinks commit with it, so the job must not be restored from an older one.
+    /// Handles the outcome of storing a savepoint: its folder's URI, or the reason of the failure. A stop's savepoint then also becomes
+    /// the newest checkpoint of the job: its sinks commit with it, so the job must not be restored from an older one. `now` is
+    /// monotonic.
     pub fn savepoint_stored(
         &mut self,
         now: Duration,
@@ -356,15 +359,15 @@ impl Checkpoints {
         pending.parts.tasks.values().for_each(|part| self.discard_part(part));
     }
 
-    /// Aborts the checkpoint with this number, which counts as failed, because a subtask could not store its state.
+    /// Aborts the checkpoint with this number, which counts as failed, because a subtask could not store its state. `now` is monotonic.
     pub fn decline(&mut self, now: Duration, checkpoint: u64, why: String) {
         if self.pending(checkpoint).is_some() {
             self.fail(now, why);
         }
     }
 
-    /// Handles the outcome of writing a checkpoint's pointer to the job's log. On success the checkpoint is complete and older
-    /// ones are discarded; otherwise it has failed.
+    /// Handles the outcome of writing a checkpoint's pointer to the job's log. On success the checkpoint is complete and older ones are
+    /// discarded; otherwise it has failed. `now` is monotonic.
     pub fn persisted(
         &mut self,
         now: Duration,
@@ -392,9 +395,9 @@ impl Checkpoints {
         }
     }
 
-    /// Records that subtasks have failed or were cancelled: aborts the checkpoint in progress for the reason `why`, without
-    /// counting a failure. If its pointer is being written it continues, because it may be in the log already; a restore must
-    /// wait for it ([`Checkpoints::is_persisting`]).
+    /// Records that subtasks have failed or were cancelled: aborts the checkpoint in progress for the reason `why`, without counting a
+    /// failure. If its pointer is being written it continues, because it may be in the log already; a restore must wait for it
+    /// ([`Checkpoints::is_persisting`]). `now` is monotonic.
     pub fn tasks_lost(&mut self, now: Duration, why: &str) {
         if self.pending.as_ref().is_some_and(|p| p.phase != Phase::Persisting) {
             self.abort(now, why.to_owned());

@@ -17,8 +17,9 @@ pub struct AttachedClients {
 }
 
 impl AttachedClients {
-    /// Binds the job to its client, or records that the client lives: without another beat the job's time is over at `now` +
-    /// `timeout` (at most a day later). A later beat may also shorten the time.
+    /// Binds the job to its client, or records that the client lives: without another beat the job's time is over when
+    /// `timeout` (at most a day) has passed since `now` (monotonic). A later beat replaces the time and may also shorten
+    /// it.
     pub fn beat(&mut self, job: JobId, now: Duration, timeout: Duration) {
         self.until.insert(job, now.saturating_add(timeout.min(HOLDS_MAX)));
     }
@@ -28,8 +29,8 @@ impl AttachedClients {
         self.until.values().min().copied()
     }
 
-    /// Removes and returns the jobs whose time is over at `now` (monotonic), by id. Each is returned once: the caller cancels
-    /// those that still run.
+    /// Removes and returns the jobs whose time is over at `now` (monotonic), by id. Each is returned once and is not bound
+    /// any more: the caller cancels those that still run.
     pub fn deserted(&mut self, now: Duration) -> Vec<JobId> {
         let over: Vec<JobId> =
             self.until.iter().filter(|(_, until)| **until <= now).map(|(job, _)| *job).collect();

@@ -256,7 +256,7 @@ impl ExecutionGraph {
         true
     }
 
-    /// Records why a subtask's current attempt failed; its state does not change.
+    /// Records why a subtask's current attempt failed; its state does not change. Does nothing if there is no such subtask.
     pub fn blame(&mut self, index: TaskIndex, cause: FailureCause) {
         if let Some(task) = self.tasks.get_mut(index.0 as usize) {
             task.cause = Some(Box::new(cause));
@@ -281,7 +281,8 @@ impl ExecutionGraph {
         }
     }
 
-    /// Records the place of a subtask's current attempt; its state does not change.
+    /// Records the place of a subtask's current attempt; its state does not change. Does nothing if there is no such
+    /// subtask.
     pub fn place(&mut self, index: TaskIndex, placement: Placement) {
         if let Some(task) = self.tasks.get_mut(index.0 as usize) {
             task.placement = Some(placement);
@@ -319,7 +320,8 @@ impl ExecutionGraph {
         self.note_change(index, ExecutionState::Created);
     }
 
-    /// From now on records every change of an attempt's state, for [`ExecutionGraph::take_changes`].
+    /// Begins to record every change of an attempt's state, for [`ExecutionGraph::take_changes`]. For the simulation; off
+    /// by default.
     pub fn watch(&mut self) {
         self.changes.get_or_insert_default();
     }

@@ -59,12 +59,13 @@ impl JobCore {
         self.checkpoints.restore_older(older, newest);
     }
 
-    /// Returns the numbers of the complete checkpoints that will still be kept when the next one is complete.
+    /// Returns the numbers of the complete checkpoints that will still be kept when the next one is complete; the others
+    /// are deleted then.
     pub fn kept_beside_next(&self) -> std::collections::BTreeSet<u64> {
         self.checkpoints.kept_beside_next()
     }
 
-    /// Returns the statistics of the job's checkpoints, for users.
+    /// Returns the statistics of the job's checkpoints since this JobMaster started, for users.
     pub fn checkpoint_report(&self) -> CheckpointReport {
         self.checkpoints.report()
     }
@@ -412,8 +413,9 @@ impl JobCore {
         self.abort_savepoints(why);
     }
 
-    /// Handles the coordinators' answer to [`Command::SnapshotCoordinators`]: with their snapshots the barrier is given to the
-    /// sources; with a reason the checkpoint fails.
+    /// Handles the coordinators' answer to [`Command::SnapshotCoordinators`]: with their snapshots the barrier is given to
+    /// the sources; with a reason the checkpoint fails. An answer about another checkpoint than the one that waits for it
+    /// is ignored.
     pub fn coordinators_snapshotted(
         &mut self,
         now: Now,

@@ -130,8 +130,8 @@ impl JobCore {
         self.settle(now);
     }
 
-    /// Suspends the job: this JobMaster gives it up without cancelling its tasks, and another one will take it over. No timer
-    /// runs any more.
+    /// Suspends the job (SUSPENDED): this JobMaster gives it up without cancelling its tasks, because its leadership ends,
+    /// and another one will take the job over. No timer runs any more. Does nothing if the job has ended for good.
     pub fn suspend(&mut self, now: Now) {
         self.timers.clear();
         self.advance_status(JobStatus::Suspended, now);

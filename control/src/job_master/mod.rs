@@ -45,7 +45,7 @@ pub struct Now {
 /// The settings of one job under one JobMaster, fixed for the JobMaster's life.
 #[derive(Debug, Clone)]
 pub struct JobConfig {
-    /// The restart strategy, and the failures that it is asked about.
+    /// The restart strategy of the job, and the kinds of failures that it is asked about; others fail the job at once.
     pub restart: RestartPolicy,
     /// Maximum time a region waits for slots (`slot.request.timeout`); after that the region fails, unless the job makes
     /// progress without it.
@@ -54,7 +54,7 @@ pub struct JobConfig {
     pub history: usize,
     /// The id of the execution graph; keeps attempts of this JobMaster apart from those of others.
     pub graph_id: u64,
-    /// The start of the random numbers for restart jitter.
+    /// Seed of the random numbers for the jitter of restart delays.
     pub seed: u64,
     /// Time of the job's submission, in Unix milliseconds.
     pub initialized_ms: u64,
@@ -326,7 +326,8 @@ impl JobCore {
         std::mem::take(&mut self.out)
     }
 
-    /// From now on records every change of an attempt's state, for [`JobCore::take_task_changes`].
+    /// Begins to record every change of an attempt's state, for [`JobCore::take_task_changes`]. For the simulation; off by
+    /// default.
     pub fn watch_tasks(&mut self) {
         self.exec.watch();
     }

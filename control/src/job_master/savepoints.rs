@@ -18,7 +18,7 @@ const WAITING_MAX: usize = 16;
 /// A savepoint, a stop or a checkpoint that a user asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SavepointRequest {
-    /// Names the request in [`Command::SavepointEnded`]; chosen by the caller, unique within one JobMaster.
+    /// Number that names the request in [`Command::SavepointEnded`]; chosen by the caller, unique within one JobMaster.
     pub number: u64,
     /// A savepoint, one with which the job stops, or a checkpoint that the job keeps like its periodic ones.
     pub kind: CheckpointKind,

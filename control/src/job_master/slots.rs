@@ -19,8 +19,8 @@ use thiserror::Error;
 pub struct NotRegistered;
 
 impl JobCore {
-    /// Registers a TaskExecutor, so that it may offer slots. If an earlier incarnation is registered, that is removed, its
-    /// slots are lost and its tasks fail.
+    /// Registers a TaskExecutor, so that it may offer slots; the same incarnation again changes nothing. If another
+    /// incarnation is registered, that is removed, its slots are lost and its tasks fail.
     pub fn register_worker(&mut self, now: Now, worker: Worker) -> Registration {
         let resource = worker.resource_id.clone();
         let registration = self.pool.register(&self.plan, worker);
@@ -32,7 +32,8 @@ impl JobCore {
         registration
     }
 
-    /// Returns the allocations of the slots that the job holds on a TaskExecutor.
+    /// Returns the allocations of the slots that the job holds on the TaskExecutor with this resource id; empty if it is
+    /// not registered.
     pub fn slots_on(&self, resource: &ResourceId) -> Vec<AllocationId> {
         self.pool.slots_on(resource).map(|(allocation, _)| allocation).collect()
     }
@@ -152,8 +153,9 @@ impl JobCore {
         self.conclude(failed, now);
     }
 
-    /// Handles the ResourceManager's report that the declared requirements can't be met. Regions that lack slots fail with this
-    /// message, unless the job makes progress with the slots that it has.
+    /// Handles the ResourceManager's report that the declared requirements can't be met. Regions that lack slots fail with
+    /// this message (kind `NO_RESOURCE`, which the restart strategy judges), unless the job makes progress with the slots
+    /// that it has.
     pub fn not_enough_resources(&mut self, now: Now, message: &str) {
         if !self.is_live() {
             return;

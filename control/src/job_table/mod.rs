@@ -300,6 +300,7 @@ impl Job {
     }
 
     /// Records that the call under way failed; the same reports are sent again after a pause of 50 ms, doubling up to 2 s.
+    /// `now` is monotonic.
     pub fn batch_failed(&mut self, now: Duration) {
         let outbox = &mut self.outbox;
         if outbox.under_way == 0 {
@@ -338,6 +339,7 @@ impl Job {
     }
 
     /// Records that the offer under way failed; slots may be offered again after a pause of 50 ms, doubling up to 2 s.
+    /// `now` is monotonic.
     pub fn offer_failed(&mut self, now: Duration) {
         let pause = backoff(RETRY_FIRST, RETRY_MAX, self.offer_failures);
         self.offering = None;

@@ -75,7 +75,7 @@ impl HandOver {
         running.map(|process| (process.session, process.answers))
     }
 
-    /// Returns the phase of a session's process; `None` if the session has no process (any more).
+    /// Returns the phase of the process that was granted `session`; `None` if the session has no process (any more).
     pub fn phase(&self, session: LeaderSession) -> Option<Phase> {
         let mut known = self.live.iter().chain(&self.next);
         known.find(|process| process.session == session).map(|process| process.phase)

@@ -135,8 +135,8 @@ impl Liveness {
         }
     }
 
-    /// Returns the time since the peer was last heard. On the watching side the time in which this process itself did not run
-    /// does not count.
+    /// Returns the time since the peer was last heard. On the watching side the time in which this process itself did not
+    /// run does not count. `now` is monotonic.
     pub fn silence(&self, now: Duration) -> Duration {
         now.saturating_sub(self.heard_at)
     }

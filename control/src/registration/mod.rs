@@ -122,8 +122,8 @@ impl<I: Copy + Eq> Registration<I> {
     }
 
     /// Records that a leader refused the registration; with `retry` another attempt follows after [`Pauses::refused`],
-    /// otherwise none until another leader comes. Returns false, and changes nothing, if that leader is not the one that was
-    /// asked last.
+    /// otherwise none until another leader comes. Returns false, and changes nothing, if that leader is not the one that
+    /// was asked last. `now` is monotonic.
     pub fn refused(&mut self, now: Duration, by: I, retry: bool) -> bool {
         if self.state != State::Asking(by) {
             return false;
@@ -135,8 +135,9 @@ impl<I: Copy + Eq> Registration<I> {
         true
     }
 
-    /// Records that the connection to the registered leader is lost; the next attempt follows after [`Pauses::first`], because
-    /// that leader may be ending. Returns false, and changes nothing, if the process is not registered at that leader.
+    /// Records that the connection to the registered leader is lost; the next attempt follows after [`Pauses::first`],
+    /// because that leader may be ending. Returns false, and changes nothing, if the process is not registered at that
+    /// leader. `now` is monotonic.
     pub fn lost(&mut self, now: Duration, with: I) -> bool {
         if self.state != State::Registered(with) {
             return false;

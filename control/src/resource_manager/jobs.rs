@@ -14,7 +14,7 @@ impl ResourceManager {
     }
 
     /// Records the session that leads a job now; `None` if no session leads it. Closes the registration of a JobMaster that
-    /// leads no more. Ignored for a session older than the known one and for a job that is not watched.
+    /// leads no more. Ignored for a session older than the known one and for a job that is not watched. `now` is monotonic.
     pub fn leader_seen(
         &mut self,
         now: Duration,

@@ -105,11 +105,11 @@ pub struct NotAsked {
 pub struct Registered {
     /// Incarnation of the TaskExecutor, drawn at this registration.
     pub instance_id: InstanceId,
-    /// Host name of the node.
+    /// Host name of the TaskExecutor's node, by which nodes are blocked.
     pub host: String,
     /// The resources that the worker counts as: for a requested worker those that were requested, else those that it reports.
     pub spec: WorkerResourceSpec,
-    /// True if its first slot report has arrived, so that the SlotManager knows it.
+    /// True if the TaskExecutor's first slot report has arrived, so that the SlotManager knows the TaskExecutor.
     pub reported: bool,
 }
 
@@ -150,7 +150,7 @@ pub struct ResourceManager {
 }
 
 impl ResourceManager {
-    /// Makes a ResourceManager without registrations and requests.
+    /// Makes a ResourceManager without registrations and requests for workers. Calls nobody and returns no commands yet.
     pub fn new(settings: Settings) -> Self {
         Self {
             registered: BTreeMap::new(),
@@ -191,7 +191,8 @@ impl ResourceManager {
         self.pool.as_ref().is_some_and(|pool| pool.is_known(resource_id))
     }
 
-    /// Returns the driver's last error, for messages; `None` if there was none.
+    /// Returns the driver's last error as text, for messages about missing workers; `None` if there was none in this
+    /// leadership.
     pub fn last_driver_error(&self) -> Option<&str> {
         self.pool.as_ref().and_then(Pool::last_error)
     }
@@ -204,7 +205,7 @@ impl ResourceManager {
 
     /// Registers a TaskExecutor that runs on node `host`, and returns its new incarnation. An earlier registration of the
     /// process is closed by the commands. The SlotManager learns of the worker with its first report
-    /// ([`ResourceManager::reported`]).
+    /// ([`ResourceManager::reported`]). `now` is monotonic.
     ///
     /// # Errors
     /// Returns [`NotAsked`], without a change, if an active ResourceManager neither requested nor recovered the worker.
@@ -309,10 +310,10 @@ impl ResourceManager {
         }]
     }
 
-    /// Handles the SlotManager's declaration of the workers that are missing beyond the known ones (whole amounts); `seen` is
-    /// the number of additions and removals of workers that the SlotManager had seen. Requests or cancels workers accordingly.
-    /// Ignored if the newest addition or removal is not included: the SlotManager will declare again. Without a driver nothing
-    /// is requested.
+    /// Handles the SlotManager's declaration of the workers that are missing beyond the known ones (whole amounts); `seen`
+    /// is the number of additions and removals of workers that the SlotManager had seen. Requests or cancels workers
+    /// accordingly. Ignored if the newest addition or removal is not included: the SlotManager will declare again. Without
+    /// a driver nothing is requested. `now` is monotonic.
     pub fn need(
         &mut self,
         now: Duration,
@@ -329,8 +330,8 @@ impl ResourceManager {
         self.advance(now)
     }
 
-    /// Handles an event of the driver: workers become known, are given up or requested again. A lost worker's registration is
-    /// closed.
+    /// Handles an event of the driver: workers become known, are given up or requested again. A lost worker's registration
+    /// is closed. `now` is monotonic.
     pub fn driver(&mut self, now: Duration, event: DriverEvent) -> Vec<Command> {
         let mut commands = Vec::new();
         if let DriverEvent::Lost { resource_id, cause } = &event {
@@ -344,8 +345,8 @@ impl ResourceManager {
         commands
     }
 
-    /// Blocks a node for `period` from `now` on: no new slots or workers are placed there; what runs goes on. An existing block
-    /// that ends later stays. Returns the block that holds from now on, and the commands.
+    /// Blocks a node for `period` from `now` on: no new slots or workers are placed there; what runs goes on. An existing
+    /// block that ends later stays. Returns the block that holds from now on, and the commands. `now` is monotonic.
     ///
     /// # Errors
     /// Returns [`TooManyBlocked`], without a change, if [`BLOCKED_MAX`] other nodes are blocked.
@@ -361,7 +362,7 @@ impl ResourceManager {
     }
 
     /// Ends the block of a node, and forgets that workers failed to start there. Returns `None` if the node was not blocked
-    /// (failed starts are forgotten all the same).
+    /// (failed starts are forgotten all the same). `now` is monotonic.
     pub fn unblock(&mut self, now: Duration, node: &str) -> Option<Vec<Command>> {
         self.nodes.unblock(node).then(|| self.blocks_changed(now))
     }
@@ -382,7 +383,8 @@ impl ResourceManager {
     }
 
     /// Handles that time has passed: removes jobs without a leader for too long, ends blocks, gives up workers that did not
-    /// register in time, and requests missing ones whose pause is over. To be called at regular intervals.
+    /// register in time, and requests missing ones whose pause is over. To be called at regular intervals. `now` is
+    /// monotonic.
     pub fn tick(&mut self, now: Duration) -> Vec<Command> {
         let mut commands = self.jobs_timed_out(now);
         if self.nodes.expire(now) {

@@ -40,7 +40,7 @@ pub struct PoolSettings {
 /// A worker that an earlier ResourceManager of the application has left running.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecoveredWorker {
-    /// Process id under which the worker registers.
+    /// Resource id of the worker's process, under which its TaskExecutor registers; not a process id of the system.
     pub resource_id: ResourceId,
     /// Host name of the worker's node, by which nodes are avoided and blocked.
     pub host: String,
@@ -59,7 +59,7 @@ pub enum DriverEvent {
     Started {
         /// Number of the request for a worker.
         request: u64,
-        /// Process id under which the worker will register.
+        /// Resource id of the worker's process, under which its TaskExecutor will register.
         resource_id: ResourceId,
         /// Host name of the node the worker runs on.
         host: String,
@@ -83,7 +83,7 @@ pub enum DriverEvent {
     },
     /// A worker has ended, or its node is lost; counts as a failed start if the worker had not registered.
     Lost {
-        /// Process id of the worker.
+        /// Resource id of the worker's process.
         resource_id: ResourceId,
         /// Reason as text, for messages.
         cause: String,

@@ -55,7 +55,7 @@ pub enum RestartSpec {
     },
 }
 
-/// A restart strategy, and the failures that it is asked about.
+/// A restart strategy, and the kinds of failures that it is asked about; others fail the job at once.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RestartPolicy {
     /// The restart strategy of the job.
@@ -110,7 +110,8 @@ pub enum Verdict {
     GiveUp,
 }
 
-/// A restart policy with the failures of one job that it has counted.
+/// A restart policy with the failures of one job that it has counted. Restarts nothing itself: `failed` returns the
+/// decision.
 #[derive(Debug, Clone)]
 pub struct RestartStrategy {
     policy: RestartPolicy,

@@ -14,9 +14,10 @@ pub struct Repeats {
 }
 
 impl Repeats {
-    /// Counts a failure at `now` (monotonic), told from others by `words` without their digits, which are often those of a
-    /// record or an attempt. `None`: it repeats the one that was logged last less than a minute ago, and is not to be logged.
-    /// Otherwise it is to be logged; returns how often the failure logged before came again without being logged.
+    /// Counts a failure at `now` (monotonic), and decides whether it is logged. Failures count as the same if their `words`
+    /// agree without the digits, which are often those of a record or an attempt. `None`: the failure repeats the one that
+    /// was logged last, less than a minute ago; do not log it. `Some(n)`: log it; the failure that was logged before it had
+    /// come `n` more times without being logged.
     pub fn count(&mut self, words: &str, now: Duration) -> Option<u64> {
         let words: String = words.chars().filter(|c| !c.is_ascii_digit()).collect();
         let repeats = self

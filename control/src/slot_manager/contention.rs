@@ -26,8 +26,8 @@ pub struct Waiting<'a> {
     pub lacking: &'a [ResourceRequirement],
     /// The slots that the job holds and may yield, by profile.
     pub held: Slots<'a>,
-    /// True if the job has waited for slots longer than the grace time, so that other jobs are asked to yield to it. False:
-    /// it may still get slots without that.
+    /// True if the job has waited for slots longer than a grace time (0.5 s, or 15 s where workers are requested), so that
+    /// other jobs are asked to yield to it. False: it may still get slots without that.
     pub is_due: bool,
 }
 
@@ -36,7 +36,8 @@ pub struct Waiting<'a> {
 /// waiting. Among equals the job that declared first comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Turn {
-    /// True if the job needs more than the free slots and those of waiting jobs.
+    /// True if the job needs more than the free slots and those of waiting jobs, so that it has to wait for the end of a
+    /// running job.
     pub exceeds: bool,
     /// The number of the job's first declaration; the job that declared first has the lowest.
     pub order: u64,

@@ -19,7 +19,7 @@ pub fn unmet<'a>(
 /// Numbers of slots by the profile that they offer.
 pub type Slots<'a> = BTreeMap<&'a ResourceProfile, u32>;
 
-/// Counts the slots of each profile.
+/// Returns how many of these slots there are of each profile.
 pub fn count<'a>(slots: impl IntoIterator<Item = &'a ResourceProfile>) -> Slots<'a> {
     let mut by_profile = Slots::new();
     for profile in slots {

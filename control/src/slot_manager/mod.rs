@@ -121,7 +121,7 @@ impl SlotManager {
     }
 
     /// Adds a TaskExecutor with its first slot report; an earlier incarnation of the same process is removed. Its slots are
-    /// given to jobs by the next [`SlotManager::check`].
+    /// given to jobs by the next [`SlotManager::check`]. `now` is monotonic.
     pub fn add_worker(&mut self, now: Duration, worker: NewWorker) {
         self.workers.add(now, worker);
         self.changes += 1;
@@ -138,8 +138,8 @@ impl SlotManager {
     }
 
     /// Applies a TaskExecutor's full slot report; recent answers of the TaskExecutor override it for [`Settings::settle`].
-    /// Returns a [`Command::FreeSlot`] for each reported slot of a removed job: an earlier command was lost, or the job got the
-    /// slot after its removal.
+    /// Returns a [`Command::FreeSlot`] for each reported slot of a removed job: an earlier command was lost, or the job got
+    /// the slot after its removal. `now` is monotonic.
     pub fn report(
         &mut self,
         now: Duration,
@@ -160,7 +160,7 @@ impl SlotManager {
     }
 
     /// Handles a TaskExecutor's notice that an allocation has ended: the slot is free. Ignored if the slot is held under
-    /// another allocation.
+    /// another allocation. `now` is monotonic.
     pub fn free_slot(
         &mut self,
         now: Duration,
@@ -177,8 +177,9 @@ impl SlotManager {
         }
     }
 
-    /// Handles a TaskExecutor's answer that it has allocated the requested slot. Ignored if the slot is no longer held under
-    /// that allocation. Returns [`Command::FreeSlot`] if the job was removed meanwhile, otherwise `None`.
+    /// Handles a TaskExecutor's answer that it has allocated the requested slot. Ignored if the slot is no longer held
+    /// under that allocation. Returns [`Command::FreeSlot`] if the job was removed meanwhile, otherwise `None`. `now` is
+    /// monotonic.
     pub fn slot_granted(&mut self, now: Duration, request: &SlotRequest) -> Option<Command> {
         let SlotRequest { instance_id, index, job_id, allocation_id, .. } = *request;
         // A notice that the slot is free again may have arrived first.
@@ -191,9 +192,9 @@ impl SlotManager {
         ended.then_some(Command::FreeSlot { instance_id, allocation_id })
     }
 
-    /// Handles a TaskExecutor's answer that it did not allocate the slot, or a request that failed without a known result. The
-    /// job lacks the slot again, and the next check chooses another. Ignored if the slot is no longer held under that
-    /// allocation.
+    /// Handles a TaskExecutor's answer that it did not allocate the slot, or a request that failed without a known result.
+    /// The job lacks the slot again, and the next check chooses another. Ignored if the slot is no longer held under that
+    /// allocation. `now` is monotonic.
     pub fn slot_refused(&mut self, now: Duration, request: &SlotRequest, refusal: Refusal) {
         let (instance, index) = (request.instance_id, request.index);
         if self.workers.is_held_under(instance, index, request.allocation_id) {

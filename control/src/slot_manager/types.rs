@@ -44,7 +44,7 @@ pub struct Settings {
     pub spread_out: bool,
     /// Time for which an answer of a TaskExecutor about a slot overrides its reports, which may be older: two heartbeats.
     pub settle: Duration,
-    /// A random number, drawn once, from which allocation ids are derived.
+    /// A random number, drawn once per SlotManager, from which the ids of its allocations are derived.
     pub seed: u128,
     /// A rule that a simulation breaks on purpose; [`Mutation::None`] in production.
     pub mutation: Mutation,

@@ -150,7 +150,7 @@ impl Workers {
         (u32::try_from(self.all.len()).unwrap_or(u32::MAX), self.slots, self.free)
     }
 
-    /// Returns the number of slots of all workers whose state is [`SlotState::Unknown`].
+    /// Returns the number of slots, over all workers, whose state is [`SlotState::Unknown`] until the next report.
     pub fn unknown(&self) -> u32 {
         self.unknown
     }
@@ -344,6 +344,7 @@ impl Workers {
 
     /// Applies a full slot report; slots that were not known are added. A slot that was set less than `settle` ago or has a
     /// pending request keeps its state, because the report may have been made before. Returns true if anything changed.
+    /// `now` is monotonic.
     pub fn reconcile(
         &mut self,
         now: Duration,

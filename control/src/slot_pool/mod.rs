@@ -117,7 +117,8 @@ impl SlotPool {
         }
     }
 
-    /// Registers a TaskExecutor. If another incarnation of it was registered, that is removed with all its slots.
+    /// Registers a TaskExecutor, so that it may offer slots; the same incarnation again changes nothing. If another
+    /// incarnation of it was registered, that is removed with all its slots.
     pub fn register(&mut self, plan: &SlotPlan, worker: Worker) -> Registration {
         let found = match self.workers.get(&worker.resource_id) {
             Some(known) if known.worker.instance_id == worker.instance_id => {

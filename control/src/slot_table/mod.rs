@@ -214,7 +214,7 @@ impl SlotTable {
         self.slots.iter().filter_map(|slot| slot.held)
     }
 
-    /// Returns the state of every slot, as the ResourceManager receives it.
+    /// Returns the state of every slot (free, or its job and allocation), as the ResourceManager receives it.
     pub fn report(&self) -> SlotReport {
         let slots = (0u32..).zip(&self.slots).map(|(index, slot)| SlotStatus {
             slot_id: SlotId { resource_id: self.resource_id.clone(), index },

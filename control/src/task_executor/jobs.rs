@@ -22,7 +22,8 @@ pub struct Deployment {
 
 impl TaskExecutor {
     /// Deploys tasks of the JobMaster `by` into slots of its job, each given with its allocation. Tasks are recorded as
-    /// DEPLOYING and their slots as accepted; the caller hands the accepted ones to the host. May be repeated.
+    /// DEPLOYING and their slots as accepted; the caller hands the accepted ones to the host. May be repeated. `now` is
+    /// monotonic.
     ///
     /// # Errors
     /// Returns the reason why the whole call is refused, without a change: not the connected JobMaster, or the host is not up.

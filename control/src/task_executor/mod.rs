@@ -64,7 +64,7 @@ pub enum SlotRefusal {
 /// The reason why a call of a JobMaster, or one task of it, is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum JobMasterRefusal {
-    /// No JobMaster of that job is connected.
+    /// No JobMaster of the job with this id is connected.
     #[error("no JobMaster of job {0} is connected")]
     NoJobMaster(JobId),
     /// Another JobMaster of the job is connected, so the caller may be superseded.
@@ -113,7 +113,8 @@ pub struct TaskExecutor {
 }
 
 impl TaskExecutor {
-    /// Makes a TaskExecutor without registration and with all slots free; `now` (monotonic) starts the registration time-out.
+    /// Makes a TaskExecutor without registration and with all slots free; `now` (monotonic) starts the registration
+    /// time-out (`Settings::registration_timeout`). It gives no commands before an event.
     pub fn new(now: Duration, settings: Settings) -> Self {
         Self {
             registration: Registration::new(settings.registration),
@@ -176,7 +177,7 @@ impl TaskExecutor {
         self.instance.filter(|(id, _)| self.registration.registered() == Some(*id))
     }
 
-    /// Returns the state of every slot, as the ResourceManager receives it.
+    /// Returns the state of every slot (free, or its job and allocation), as the ResourceManager receives it.
     pub fn slot_report(&self) -> SlotReport {
         self.slots.report()
     }

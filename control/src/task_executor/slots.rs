@@ -9,8 +9,8 @@ use model::{AllocationId, FailureCause, JobId, JobMasterId, ResourceManagerId};
 use std::time::Duration;
 
 impl TaskExecutor {
-    /// Gives a slot to a job on request of the ResourceManager, and returns the commands that follow: watch the job's leader,
-    /// launch its program host, offer the slot. May be repeated.
+    /// Gives a slot to a job on request of the ResourceManager, and returns the commands that follow: watch the job's
+    /// leader, launch its program host, offer the slot. May be repeated. `now` is monotonic.
     ///
     /// # Errors
     /// Returns the reason why the slot is not given, without a change.
@@ -40,8 +40,8 @@ impl TaskExecutor {
         Ok(std::mem::take(&mut self.out))
     }
 
-    /// Takes a slot back on request of the job's JobMaster `by`: tasks in it are ended, and the slot is freed when they have
-    /// ended.
+    /// Takes a slot back on request of the job's JobMaster `by`: tasks in it are ended, and the slot is freed when they
+    /// have ended. `now` is monotonic.
     ///
     /// # Errors
     /// Returns the reason, without a change, if the allocation is unknown or `by` is not the connected JobMaster.
@@ -58,9 +58,9 @@ impl TaskExecutor {
         Ok(std::mem::take(&mut self.out))
     }
 
-    /// Takes a slot back on request of the ResourceManager `by`, because its job has ended or has no leader: tasks in it are
-    /// ended, and the slot is freed when they have ended. Returns `None`, without a change, if the slot is not allocated or
-    /// this process is not registered at `by`.
+    /// Takes a slot back on request of the ResourceManager `by`, because its job has ended or has no leader: tasks in it
+    /// are ended, and the slot is freed when they have ended. Returns `None`, without a change, if the slot is not
+    /// allocated or this process is not registered at `by`. `now` is monotonic.
     pub fn take_back_slot(
         &mut self,
         now: Duration,

@@ -34,7 +34,7 @@ pub struct ClientTimeouts {
     pub connect: Duration,
     /// Maximum time from a request to the end of an ordinary answer; then [`ClientError::Broken`].
     pub answer: Duration,
-    /// Maximum time for an answer that needs a program to be uploaded, built or submitted.
+    /// Maximum time for an answer that needs a program to be uploaded, built or submitted; then `ClientError::Broken`.
     pub build: Duration,
 }
 
@@ -63,7 +63,7 @@ impl RestClient {
         Self { transport: Transport::new(host, port, timeouts.connect), timeouts }
     }
 
-    /// Makes the client send this token with every request; `None`: no token.
+    /// Makes the client send this token in the header `Authorization` of every request; `None`: no token.
     #[must_use]
     pub fn with_token(mut self, token: Option<BearerToken>) -> Self {
         self.transport.token = token;
@@ -86,7 +86,8 @@ impl RestClient {
     /// Sends GET for a path of the endpoint below `/v1`, such as `/jobs/overview`, and decodes the JSON answer as `T`.
     ///
     /// # Errors
-    /// Returns [`ClientError`], also if the answer has another shape.
+    /// Returns [`ClientError`]: also `Refused` for a status of 400 or more, and `Malformed` if the answer has another
+    /// shape.
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         self.call(Method::GET, path, None::<&EmptyBody>, self.timeouts.answer).await
     }
@@ -110,7 +111,8 @@ impl RestClient {
             .map_err(|e| ClientError::Malformed { what: path.to_owned(), why: e.to_string() })
     }
 
-    /// Sends `GET /overview`: the numbers of TaskManagers, slots and jobs.
+    /// Sends `GET /overview`: the numbers of TaskManagers, slots and jobs. Refused with 503 while no Dispatcher or
+    /// ResourceManager leads.
     pub async fn overview(&self) -> Result<ClusterOverview, ClientError> {
         self.get("/overview").await
     }
@@ -122,12 +124,13 @@ impl RestClient {
     pub async fn configuration(&self) -> Result<Vec<ConfigurationEntry>, ClientError> {
         self.get("/jobmanager/config").await
     }
-    /// Sends `GET /jobmanager/logs`: the JobManager's log files.
+    /// Sends `GET /jobmanager/logs`: names, sizes and times of the JobManager's log files; none if it logs to its console.
     pub async fn logs(&self) -> Result<LogList, ClientError> {
         self.get("/jobmanager/logs").await
     }
-    /// Sends `GET /jobmanager/logs/:file` and passes the file to `each` in pieces; the first error of `each` ends the download
-    /// and is returned. Only the wait for each piece is limited.
+    /// Sends `GET /jobmanager/logs/:file` and passes the file to `each` in pieces; the first error of `each` ends the
+    /// download and is returned. Not the download as a whole, but the wait for each piece is limited by
+    /// `ClientTimeouts::answer`. Refused with 404 if there is no such log file; a `ClientError` is converted to `E`.
     pub async fn log<E: From<ClientError>>(
         &self,
         file: &str,
@@ -136,12 +139,15 @@ impl RestClient {
         let path = format!("/jobmanager/logs/{}", escape(file));
         self.transport.download(&path, self.timeouts.answer, each).await
     }
-    /// Sends `GET /taskmanagers/:id/logs`: the log files of one TaskManager.
+    /// Sends `GET /taskmanagers/:id/logs`: names, sizes and times of the log files of the TaskManager with the resource id
+    /// `id` and its program hosts. Refused with 404 if it is not registered.
     pub async fn task_manager_logs(&self, id: &str) -> Result<LogList, ClientError> {
         self.get(&format!("/taskmanagers/{}/logs", escape(id))).await
     }
     /// Sends `GET /taskmanagers/:id/logs/:file` and passes the file to `each` in pieces; the first error of `each` ends the
-    /// download and is returned. Only the wait for each piece is limited.
+    /// download and is returned. Not the download as a whole, but the wait for each piece is limited by
+    /// `ClientTimeouts::answer`. Refused with 404 if the TaskManager or the log file is unknown; a `ClientError` is
+    /// converted to `E`.
     pub async fn task_manager_log<E: From<ClientError>>(
         &self,
         id: &str,
@@ -151,39 +157,45 @@ impl RestClient {
         let path = format!("/taskmanagers/{}/logs/{}", escape(id), escape(file));
         self.transport.download(&path, self.timeouts.answer, each).await
     }
-    /// Sends `GET /jobs/overview`: all jobs, running and ended.
+    /// Sends `GET /jobs/overview`: one line for each job that the Dispatcher knows, running or ended. Refused with 503
+    /// while none leads.
     pub async fn jobs_overview(&self) -> Result<JobsOverview, ClientError> {
         self.get("/jobs/overview").await
     }
-    /// Sends `GET /jobs/:jobid`: the job's state, vertices and plan.
+    /// Sends `GET /jobs/:jobid`: the state, vertices and plan of the job with the id `job`. Refused with 404 for an unknown
+    /// job, 410 if only its result is left, 503 while its JobMaster does not answer.
     pub async fn job(&self, job: &str) -> Result<JobDetailsInfo, ClientError> {
         self.get(&format!("/jobs/{}", escape(job))).await
     }
-    /// Sends `GET /jobs/:jobid/status`: the job's state alone.
+    /// Sends `GET /jobs/:jobid/status`: the job's state alone, also of one that has ended. Refused with 404 for an unknown
+    /// job.
     pub async fn job_status(&self, job: &str) -> Result<JobStatusInfo, ClientError> {
         self.get(&format!("/jobs/{}/status", escape(job))).await
     }
-    /// Sends `GET /jobs/:jobid/plan`: the job's graph.
+    /// Sends `GET /jobs/:jobid/plan`: the job's graph. Refused like `RestClient::job`.
     pub async fn job_plan(&self, job: &str) -> Result<PlanResponse, ClientError> {
         self.get(&format!("/jobs/{}/plan", escape(job))).await
     }
-    /// Sends `GET /jobs/:jobid/exceptions`: the job's failures, at most the newest 20.
+    /// Sends `GET /jobs/:jobid/exceptions`: the job's failures, newest first, at most 20. Refused like `RestClient::job`.
     pub async fn job_exceptions(&self, job: &str) -> Result<JobExceptions, ClientError> {
         self.get(&format!("/jobs/{}/exceptions", escape(job))).await
     }
-    /// Sends `GET /jobs/:jobid/checkpoints`: statistics of the job's checkpoints.
+    /// Sends `GET /jobs/:jobid/checkpoints`: statistics of the job's checkpoints since its JobMaster started. Refused like
+    /// `RestClient::job`.
     pub async fn checkpoints(&self, job: &str) -> Result<CheckpointingStatistics, ClientError> {
         self.get(&format!("/jobs/{}/checkpoints", escape(job))).await
     }
-    /// Sends `GET /jobs/:jobid/checkpoints/config`: the job's checkpoint settings.
+    /// Sends `GET /jobs/:jobid/checkpoints/config`: the job's checkpoint settings. Refused like `RestClient::job`.
     pub async fn checkpoint_config(&self, job: &str) -> Result<CheckpointConfigInfo, ClientError> {
         self.get(&format!("/jobs/{}/checkpoints/config", escape(job))).await
     }
-    /// Sends `GET /jobs/:jobid/checkpoints/details/:checkpointid`: the checkpoint with the number `id`.
+    /// Sends `GET /jobs/:jobid/checkpoints/details/:checkpointid`: the checkpoint with the number `id`, vertex by vertex.
+    /// Refused with 404 also if it is not among the newest that are remembered (`web.checkpoints.history`).
     pub async fn checkpoint(&self, job: &str, id: u64) -> Result<CheckpointInfo, ClientError> {
         self.get(&format!("/jobs/{}/checkpoints/details/{id}", escape(job))).await
     }
-    /// Sends `GET /jobs/:jobid/vertices/:vertexid`: a vertex with its subtasks.
+    /// Sends `GET /jobs/:jobid/vertices/:vertexid`: the vertex with the id `vertex` (32 hexadecimal digits) and its
+    /// subtasks. Refused with 404 if the job or the vertex is unknown.
     pub async fn vertex(&self, job: &str, vertex: &str) -> Result<VertexDetailsInfo, ClientError> {
         self.get(&format!("/jobs/{}/vertices/{}", escape(job), escape(vertex))).await
     }
@@ -205,7 +217,7 @@ impl RestClient {
         self.call(Method::GET, &path, None::<&EmptyBody>, within).await
     }
     /// Sends `PATCH /jobs/:jobid?mode=cancel`: asks to cancel the job, and does not wait for its end. Refused with 404 for
-    /// an unknown job, and with 409 if it has ended.
+    /// an unknown job, with 409 if it has ended, and with 403 if `web.cancel.enable` is false there.
     pub async fn cancel(&self, job: &str) -> Result<(), ClientError> {
         let path = format!("/jobs/{}?mode=cancel", escape(job));
         let _: EmptyBody =
@@ -213,7 +225,8 @@ impl RestClient {
         Ok(())
     }
     /// Sends `PATCH /jobs/:jobid/clientHeartbeat`: binds the job to this client; the job is cancelled unless another beat
-    /// comes within `timeout` (whole milliseconds; at most a day) of this one's arrival.
+    /// comes within `timeout` (whole milliseconds; at most a day) of this one's arrival. Refused with 404 for an unknown
+    /// job, with 409 if it has ended, and with 403 if `web.cancel.enable` is false there.
     pub async fn client_heartbeat(&self, job: &str, timeout: Duration) -> Result<(), ClientError> {
         let path = format!("/jobs/{}/clientHeartbeat", escape(job));
         let timeout = Some(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
@@ -222,8 +235,9 @@ impl RestClient {
             self.call(Method::PATCH, &path, Some(&body), self.timeouts.answer).await?;
         Ok(())
     }
-    /// Sends `POST /jobs/:jobid/coordinators/:operatorUid`: passes `request` to the coordinator of an operator, named by id or
-    /// `uid`, and returns its answer. Both are bytes in the operator's own encoding.
+    /// Sends `POST /jobs/:jobid/coordinators/:operatorUid`: passes `request` to the coordinator of an operator, named by id
+    /// or `uid`, and returns its answer. Both are bytes in the operator's own encoding. Refused with 404 if the job or the
+    /// coordinator is unknown, 503 while the coordinators are not up, 500 if the coordinator fails.
     pub async fn coordinate(
         &self,
         job: &str,
@@ -238,8 +252,8 @@ impl RestClient {
         decode::from_base64(&answer.serialized_coordination_result)
             .map_err(|e| ClientError::Malformed { what: path, why: e.errors.join("; ") })
     }
-    /// Sends `GET /jobs/:jobid/checkpoints/details/:checkpointid/subtasks/:vertexid`: a vertex's part of the checkpoint `id`,
-    /// subtask by subtask.
+    /// Sends `GET /jobs/:jobid/checkpoints/details/:checkpointid/subtasks/:vertexid`: a vertex's part of the checkpoint
+    /// `id`, subtask by subtask. Refused with 404 if the job, the checkpoint or the vertex in it is unknown.
     pub async fn checkpoint_of_vertex(
         &self,
         job: &str,
@@ -249,8 +263,9 @@ impl RestClient {
         let vertex = escape(vertex);
         self.get(&format!("/jobs/{}/checkpoints/details/{id}/subtasks/{vertex}", escape(job))).await
     }
-    /// Sends `POST /jobs/:jobid/checkpoints`: triggers a checkpoint and does not wait for it. Returns the id of the operation,
-    /// for [`RestClient::triggered_checkpoint`].
+    /// Sends `POST /jobs/:jobid/checkpoints`: triggers a checkpoint and does not wait for it. Returns the id of the
+    /// operation, for [`RestClient::triggered_checkpoint`]. Refused with 404 for an unknown job, and with 409 if it has
+    /// ended; a later failure shows only there.
     pub async fn trigger_checkpoint(
         &self,
         job: &str,
@@ -262,7 +277,8 @@ impl RestClient {
         Ok(begun.request_id)
     }
     /// Sends `GET /jobs/:jobid/checkpoints/:triggerid`: the progress and result of a checkpoint that was triggered by
-    /// [`RestClient::trigger_checkpoint`].
+    /// [`RestClient::trigger_checkpoint`]. Refused with 404 if the operation is unknown or forgotten, as after a change of
+    /// the leader.
     pub async fn triggered_checkpoint(
         &self,
         job: &str,
@@ -270,8 +286,9 @@ impl RestClient {
     ) -> Result<TriggeredCheckpointInfo, ClientError> {
         self.get(&format!("/jobs/{}/checkpoints/{}", escape(job), escape(trigger))).await
     }
-    /// Sends `POST /jobs/:jobid/savepoints`: triggers a savepoint and does not wait for it. Returns the id of the operation,
-    /// for [`RestClient::savepoint_status`].
+    /// Sends `POST /jobs/:jobid/savepoints`: triggers a savepoint and does not wait for it. Returns the id of the
+    /// operation, for [`RestClient::savepoint_status`]. Refused with 404 for an unknown job, and with 409 if it has ended;
+    /// a later failure shows only there.
     pub async fn savepoint(&self, job: &str, body: &SavepointBody) -> Result<String, ClientError> {
         let path = format!("/jobs/{}/savepoints", escape(job));
         let begun: TriggerResponse =
@@ -279,14 +296,16 @@ impl RestClient {
         Ok(begun.request_id)
     }
     /// Sends `POST /jobs/:jobid/stop`: stops the job with a savepoint and does not wait for it. Returns the id of the
-    /// operation, for [`RestClient::savepoint_status`].
+    /// operation, for [`RestClient::savepoint_status`]. Refused with 404 for an unknown job, with 409 if it has ended, and
+    /// with 403 if `web.cancel.enable` is false there.
     pub async fn stop(&self, job: &str, body: &StopBody) -> Result<String, ClientError> {
         let path = format!("/jobs/{}/stop", escape(job));
         let begun: TriggerResponse =
             self.call(Method::POST, &path, Some(body), self.timeouts.answer).await?;
         Ok(begun.request_id)
     }
-    /// Sends `GET /jobs/:jobid/savepoints/:triggerid`: the progress and result of a savepoint or stop.
+    /// Sends `GET /jobs/:jobid/savepoints/:triggerid`: the progress and result of a savepoint or stop. Refused with 404 if
+    /// the operation `trigger` is unknown or forgotten, as after a change of the leader.
     pub async fn savepoint_status(
         &self,
         job: &str,
@@ -294,8 +313,9 @@ impl RestClient {
     ) -> Result<OperationInfo, ClientError> {
         self.get(&format!("/jobs/{}/savepoints/{}", escape(job), escape(trigger))).await
     }
-    /// Sends `POST /savepoint-disposal`: deletes the savepoint at this path or URI and does not wait for it. Returns the id of
-    /// the operation, for [`RestClient::disposal_status`].
+    /// Sends `POST /savepoint-disposal`: begins to delete the savepoint at this path or URI and does not wait for it.
+    /// Returns the id of the operation, for [`RestClient::disposal_status`], which alone shows a failure. Refused with 403
+    /// if `web.cancel.enable` is false there.
     pub async fn dispose_savepoint(&self, path: &str) -> Result<String, ClientError> {
         let body = DisposalBody { savepoint_path: path.to_owned() };
         let within = self.timeouts.answer;
@@ -303,24 +323,27 @@ impl RestClient {
             self.call(Method::POST, "/savepoint-disposal", Some(&body), within).await?;
         Ok(begun.request_id)
     }
-    /// Sends `GET /savepoint-disposal/:triggerid`: the progress and result of a savepoint's deletion.
+    /// Sends `GET /savepoint-disposal/:triggerid`: the progress and result of a savepoint's deletion. Refused with 404 if
+    /// the operation `trigger` is unknown or forgotten, as after a change of the leader.
     pub async fn disposal_status(&self, trigger: &str) -> Result<OperationInfo, ClientError> {
         self.get(&format!("/savepoint-disposal/{}", escape(trigger))).await
     }
-    /// Sends `GET /taskmanagers`: all registered TaskManagers.
+    /// Sends `GET /taskmanagers`: all registered TaskManagers. Refused with 503 while no ResourceManager leads.
     pub async fn task_managers(&self) -> Result<TaskManagers, ClientError> {
         self.get("/taskmanagers").await
     }
-    /// Sends `GET /taskmanagers/:id`: one TaskManager with its slots in use and memory.
+    /// Sends `GET /taskmanagers/:id`: the TaskManager with the resource id `id`, its slots in use and its memory. Refused
+    /// with 404 if it is not registered.
     pub async fn task_manager(&self, id: &str) -> Result<TaskManagerInfo, ClientError> {
         self.get(&format!("/taskmanagers/{}", escape(id))).await
     }
-    /// Sends `GET /blocklist/nodes`: the nodes that are blocked now.
+    /// Sends `GET /blocklist/nodes`: the nodes that are blocked now, sorted by name.
     pub async fn blocked_nodes(&self) -> Result<BlockedNodes, ClientError> {
         self.get("/blocklist/nodes").await
     }
-    /// Sends `POST /blocklist/nodes/:node`: blocks a node for a time, so that it gets no new slots and workers. Returns the
-    /// block that holds.
+    /// Sends `POST /blocklist/nodes/:node`: blocks the node with this host name for a time, so that it gets no new slots
+    /// and workers; slots in use stay. Returns the block that holds: an existing one that ends later stays. Refused with
+    /// 400 for a bad body or name, and with 409 if too many nodes are blocked.
     pub async fn block_node(
         &self,
         node: &str,
@@ -336,7 +359,8 @@ impl RestClient {
             self.call(Method::DELETE, &path, None::<&EmptyBody>, self.timeouts.answer).await?;
         Ok(())
     }
-    /// Sends `GET /jars`: the uploaded programs.
+    /// Sends `GET /jars`: the programs that were uploaded to this endpoint, newest first. Refused with 403 if uploads are
+    /// not allowed there.
     pub async fn jars(&self) -> Result<JarList, ClientError> {
         self.get("/jars").await
     }
@@ -359,7 +383,9 @@ impl RestClient {
         })
     }
     /// Sends `POST /jars/:jarid/run`: builds the uploaded program's graph on the cluster and submits its job. Returns the
-    /// job's id; does not wait for the job. May take [`ClientTimeouts::build`].
+    /// job's id; does not wait for the job. May take [`ClientTimeouts::build`]. Refused with 404 for an unknown program,
+    /// 400 if the request, the build or the savepoint is at fault, 409 if the job id is in use, 403 if submissions are not
+    /// allowed, 503 if there is no room now.
     pub async fn run(
         &self,
         jar: &str,
@@ -369,19 +395,21 @@ impl RestClient {
         self.call(Method::POST, &path, Some(request), self.timeouts.build).await
     }
     /// Sends `POST /jars/:jarid/plan`: builds the uploaded program's graph on the cluster and returns it; submits nothing.
-    /// May take [`ClientTimeouts::build`].
+    /// May take [`ClientTimeouts::build`]. Refused with 404 for an unknown program, 400 if the request or the build is at
+    /// fault, 403 if submissions are not allowed.
     pub async fn plan(&self, jar: &str, request: &JarRequest) -> Result<PlanResponse, ClientError> {
         let path = format!("/jars/{}/plan", escape(jar));
         self.call(Method::POST, &path, Some(request), self.timeouts.build).await
     }
-    /// Sends `DELETE /jars/:jarid`: deletes the uploaded program; its jobs go on.
+    /// Sends `DELETE /jars/:jarid`: deletes the uploaded program; its jobs go on. Refused with 404 for an unknown program.
     pub async fn delete_jar(&self, jar: &str) -> Result<(), ClientError> {
         let path = format!("/jars/{}", escape(jar));
         let _: EmptyBody =
             self.call(Method::DELETE, &path, None::<&EmptyBody>, self.timeouts.answer).await?;
         Ok(())
     }
-    /// Sends `DELETE /cluster`: the cluster ends, with all its jobs, after it has answered.
+    /// Sends `DELETE /cluster`: after the answer the cluster cancels all its jobs and ends, within 30 s or so. Refused with
+    /// 503 while no Dispatcher leads.
     pub async fn shut_down_cluster(&self) -> Result<(), ClientError> {
         let _: EmptyBody =
             self.call(Method::DELETE, "/cluster", None::<&EmptyBody>, self.timeouts.answer).await?;

@@ -77,7 +77,8 @@ impl ClientError {
             _ => None,
         }
     }
-    /// Returns true if asking again may help: nobody answered, or the endpoint refused with 503 or 504 (nobody leads just now).
+    /// Returns true if asking again may help: nobody answered (`Unreachable`, `Broken`), or the endpoint refused with 503
+    /// or 504 (nobody leads just now). After `Broken` or 504 the first request may have been carried out.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Broken { .. } => true,

@@ -210,9 +210,10 @@ pub struct VertexCheckpointSummary {
 /// The time that a snapshot took, in Flink's two parts. Not measured: 0 in spreads, -1 for a subtask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SnapshotDuration<T> {
-    /// Milliseconds in which the task did nothing but the snapshot; not measured.
+    /// Milliseconds in which the task did nothing but the snapshot; not measured: 0 in spreads, -1 for a subtask.
     pub sync: T,
-    /// Milliseconds that the snapshot took beside the task's work (Flink's `async`).
+    /// Milliseconds that the snapshot took beside the task's work (Flink's `async`); not measured: 0 in spreads, -1 for a
+    /// subtask.
     #[serde(rename = "async")]
     pub beside: T,
 }
@@ -226,7 +227,7 @@ pub struct AlignmentInfo<T> {
     pub processed: T,
     /// Bytes of data in flight that were stored; always 0.
     pub persisted: T,
-    /// Milliseconds from the first barrier to the last one; not measured.
+    /// Milliseconds from the first barrier to the last one; not measured: 0 in spreads, -1 for a subtask.
     pub duration: T,
 }
 
@@ -329,7 +330,8 @@ pub struct CheckpointConfigInfo {
     pub checkpoint_storage: String,
     /// Always `false`: barriers never overtake records.
     pub unaligned_checkpoints: bool,
-    /// Number of failed checkpoints in a row that the job tolerates; the next one fails the job.
+    /// Number of failed checkpoints in a row that the job tolerates; the next one fails its tasks, about which the restart
+    /// strategy decides.
     pub tolerable_failed_checkpoints: u32,
     /// Always 0 (milliseconds): barriers never overtake records.
     pub aligned_checkpoint_timeout: i64,

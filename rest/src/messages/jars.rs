@@ -63,10 +63,12 @@ pub struct JarRequest {
     /// Arguments of the program, one per element. Refused together with `program_args`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program_args_list: Option<Vec<String>>,
-    /// Default parallelism of the job, 1 to 32,768; absent: the program's.
+    /// Default parallelism of the job, 1 to 32,768, otherwise 400; absent: `parallelism.default` of the job's options, or
+    /// else of the cluster's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parallelism: Option<i64>,
-    /// Id for the job, 32 hexadecimal digits; absent: one is drawn.
+    /// Id for the job, 32 hexadecimal digits, which `…/run` alone uses; absent: one is drawn. An id that is in use is
+    /// refused with 409.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_id: Option<String>,
     /// Options of this job by key; options of the cluster's processes are refused.

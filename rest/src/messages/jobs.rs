@@ -89,7 +89,7 @@ pub struct JobDetailsInfo {
     pub end_time: i64,
     /// Milliseconds from start to end, or to now if the job has not ended.
     pub duration: i64,
-    /// Smallest maximum parallelism (number of key groups) of the job's vertices.
+    /// Smallest maximum parallelism (number of key groups) of the job's vertices; -1 if it has none.
     #[serde(rename = "maxParallelism")]
     pub max_parallelism: i64,
     /// Time at which the answer was made, in Unix milliseconds.
@@ -282,7 +282,7 @@ pub struct JobExecutionResult {
     pub application_status: String,
     /// Always empty: there are no accumulators.
     pub accumulator_results: BTreeMap<String, String>,
-    /// Milliseconds from the job's start to its end.
+    /// Milliseconds from the job's submission to its end.
     pub net_runtime: u64,
     /// Reason of the failure; absent unless the job failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -229,7 +229,7 @@ fn sum_io<'a>(parts: impl Iterator<Item = &'a TaskIo>, complete: bool) -> IoMetr
     sum
 }
 
-/// Renders a job graph as Flink's plan: its vertices, sinks first.
+/// Renders a job graph as Flink's plan: its vertices in reverse topological order, sinks first.
 pub fn plan(graph: &JobGraph) -> JobPlan {
     let nodes = graph.vertices.iter().rev().map(|vertex| plan_node(graph, vertex)).collect();
     JobPlan {
@@ -347,7 +347,7 @@ fn status_durations(subtask: &SubtaskDetails, now_ms: u64) -> BTreeMap<String, i
     durations
 }
 
-/// Renders the answer to `GET /jobs/:jobid/exceptions`, with the newest `max` failures.
+/// Renders the answer to `GET /jobs/:jobid/exceptions`, with at most the newest `max` failures, newest first.
 pub fn job_exceptions(job: &JobDetails, max: usize) -> JobExceptions {
     let newest = job.failures.first();
     let root = job.cause.as_ref().or(newest.map(|record| &record.cause)).map(ToString::to_string);

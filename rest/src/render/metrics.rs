@@ -44,8 +44,8 @@ pub fn vertex_metrics(
     Some(subtasks(job, vertex)?.iter().flat_map(of).collect())
 }
 
-/// Renders the answer to `GET /jobs/:jobid/vertices/:vertexid/subtasks/:subtask/metrics`. Names that are not known are left
-/// out. `None` if the job has no such subtask.
+/// Renders the answer to `GET /jobs/:jobid/vertices/:vertexid/subtasks/:subtask/metrics`: the metrics of that subtask's
+/// current attempt. Names that are not known are left out. `None` if the job has no such subtask.
 pub fn subtask_metrics(
     job: &JobDetails,
     vertex: JobVertexId,
@@ -57,7 +57,8 @@ pub fn subtask_metrics(
 }
 
 /// Renders the answer to `GET /jobs/:jobid/vertices/:vertexid/subtasks/metrics`: each metric over the subtasks for which
-/// `chosen` returns true and that have it. `None` if the job has no such vertex.
+/// `chosen` (called with their numbers, from 0) returns true and that have it; values only if `wanted` names metrics.
+/// `None` if the job has no such vertex.
 pub fn aggregated_metrics(
     job: &JobDetails,
     vertex: JobVertexId,
