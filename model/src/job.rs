@@ -38,7 +38,8 @@ pub struct TaskStateUpdate {
     pub metrics: Arc<TaskMetrics>,
 }
 
-/// The metrics that the program's functions in one task keep, by `OPERATOR.NAME`.
+/// Values of the metrics that the program's functions keep in one task, by `OPERATOR.NAME`; the program decides what
+/// they count.
 pub type TaskMetrics = BTreeMap<String, i64>;
 
 /// Counts of records and bytes of one task since its attempt began; they only grow.
