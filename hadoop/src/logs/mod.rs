@@ -98,7 +98,7 @@ pub enum LogEvent {
     },
 }
 
-/// Selects logs; a field that is `None` selects all.
+/// Selects the logs that a decoder gives out, by container and file name; the default selects all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selection {
     /// Selects only logs of this container.

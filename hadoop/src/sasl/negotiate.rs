@@ -123,8 +123,8 @@ impl std::fmt::Debug for Kerberos {
     }
 }
 
-/// The credentials that a client has and the methods that it accepts. By default it has none, refuses servers without
-/// authentication, and accepts authentication without further protection.
+/// The credentials that a client has and the methods that it accepts, for connections to one server. By default it
+/// has none, refuses servers without authentication, and accepts authentication without further protection.
 #[derive(Debug, Clone)]
 pub struct SaslConfig {
     /// The token for this server; `None` without one.

@@ -152,8 +152,8 @@ impl YarnClient {
         Ok(response.application_priority.map_or(priority, |now| now.priority()))
     }
 
-    /// Changes when an application's time is over: `at` is in milliseconds since 1970, and not past. YARN kills the
-    /// application then. If it has ended, nothing changes.
+    /// Changes the time at which an application's time-out of this kind is over: `at` is in Unix milliseconds and
+    /// must lie in the future. YARN kills the application then. If it has ended, nothing changes.
     ///
     /// # Errors
     /// See [`YarnError`].

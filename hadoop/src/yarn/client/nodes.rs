@@ -16,7 +16,7 @@ impl YarnClient {
         Ok(response.node_reports)
     }
 
-    /// Returns the number of nodes by state.
+    /// Returns the numbers of the cluster's nodes by state, as the ResourceManager counts them now.
     ///
     /// # Errors
     /// See [`YarnError`].
@@ -87,11 +87,12 @@ impl YarnClient {
 }
 
 impl Resource {
-    /// Checks that a container of this size may be asked for where `maximum` is the largest. Resources in other units
-    /// than the maximum's are left to the ResourceManager.
+    /// Checks that a container of this size may be asked for if the largest has the size `maximum` (see
+    /// `YarnClient::new_application`). Resources in other units than the maximum's are left to the ResourceManager.
+    /// Asks nobody.
     ///
     /// # Errors
-    /// [`YarnError::Capability`] with the first resource of which it is too much.
+    /// [`YarnError::Capability`] with the first resource of which more is wanted than `maximum` has.
     pub fn check(&self, maximum: &Self) -> Result<(), YarnError> {
         let over = |resource: &str, wanted: i64, maximum: i64| match wanted > maximum {
             true => Err(YarnError::Capability { resource: resource.to_owned(), wanted, maximum }),

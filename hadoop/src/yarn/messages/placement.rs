@@ -24,7 +24,7 @@ messages! {
     /// A constraint on the number of containers with some tags that a scope may or must hold, or on an attribute of the
     /// nodes.
     pub struct SimplePlacementConstraint (Eq) {
-        /// The scope in which is counted: `node` or `rack`.
+        /// The scope in which containers are counted: `node` or `rack`.
         required string scope = 1;
         /// The targets that are counted in the scope, or compared.
         repeated message<PlacementConstraintTarget> target_expressions = 2;
@@ -59,7 +59,7 @@ messages! {
 
     /// A constraint that the scheduler tries for some time only, before it turns to the next one.
     pub struct TimedPlacementConstraint (Eq) {
-        /// The constraint that holds during that time.
+        /// The constraint that holds while it is tried, for the time `scheduling_delay`.
         required message<PlacementConstraint> placement_constraint = 1;
         /// The time for which the constraint is tried, in `delay_unit`.
         required int64 scheduling_delay = 2;
