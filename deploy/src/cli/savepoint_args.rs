@@ -32,7 +32,7 @@ pub struct Savepoint {
     /// execution.checkpointing.savepoint-dir]
     #[arg(value_name = "DIR")]
     pub directory: Option<String>,
-    /// The cluster, by its REST endpoint
+    /// The options `-t` and `-m`, which say where the cluster's REST endpoint is.
     #[command(flatten)]
     pub cluster: ClusterArgs,
 }
@@ -70,7 +70,7 @@ pub struct Stop {
     /// savepoint is not meant to be resumed from then
     #[arg(short = 'd', long)]
     pub drain: bool,
-    /// The cluster, by its REST endpoint
+    /// The options `-t` and `-m`, which say where the cluster's REST endpoint is.
     #[command(flatten)]
     pub cluster: ClusterArgs,
 }
