@@ -135,7 +135,7 @@ impl StateDeclaration {
     /// The [`StateDeclaration::kind`] of broadcast state, which the first subtask writes and all subtasks read.
     pub const BROADCAST: &'static str = "broadcast";
 
-    /// The [`StateDeclaration::kind`] of the watermark of an operator that assigns event times.
+    /// The `StateDeclaration::kind` of the watermark of an operator that assigns event times.
     pub const WATERMARK: &'static str = "watermark";
 
     /// Returns true if the state is all that a subtask of its operator writes, in a format of its own. An operator that does not
