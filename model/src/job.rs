@@ -106,7 +106,7 @@ pub struct SubtaskDetails {
     pub timestamps: BTreeMap<ExecutionState, u64>,
     /// TaskManager that the attempt is deployed to; `None` before the deployment.
     pub resource_id: Option<ResourceId>,
-    /// Host name of that TaskManager; `None` before the deployment.
+    /// Host name of the attempt's TaskManager; `None` before the deployment.
     pub host: Option<String>,
     /// Counts of records and bytes since the attempt began.
     pub io: TaskIo,

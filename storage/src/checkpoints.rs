@@ -395,7 +395,7 @@ pub(crate) fn encode(metadata: &CheckpointMetadata) -> Result<Bytes, String> {
     Ok(bytes.into())
 }
 
-/// Decodes the content of a metadata object.
+/// Decodes the content of a metadata object: the magic `FCK1`, then MessagePack. Never panics, whatever the bytes are.
 ///
 /// # Errors
 /// Returns a description of what is wrong with the bytes.

@@ -367,7 +367,7 @@ pub struct Info {
 /// Arguments of `flott cancel`.
 #[derive(Debug, Args)]
 pub struct Cancel {
-    /// The job's id
+    /// Id of the job, as flott list shows it
     #[arg(value_name = "JOBID")]
     pub job: String,
     /// The options `-t` and `-m`, which say where the cluster's REST endpoint is.

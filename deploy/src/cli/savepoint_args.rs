@@ -25,7 +25,7 @@ pub struct Savepoint {
     /// Something else than to take a savepoint
     #[command(subcommand)]
     pub action: Option<SavepointAction>,
-    /// The job's id
+    /// Id of the job, as flott list shows it
     #[arg(value_name = "JOBID", required = true)]
     pub job: Option<String>,
     /// Directory, as the JobManager sees it, in which the savepoint's folder is made: an absolute path, or a URI [default:
@@ -54,7 +54,7 @@ pub enum SavepointAction {
 /// Arguments of `flott stop`.
 #[derive(Debug, Args)]
 pub struct Stop {
-    /// The job's id
+    /// Id of the job, as flott list shows it
     #[arg(value_name = "JOBID")]
     pub job: String,
     /// Directory, as the JobManager sees it, in which the savepoint's folder is made: an absolute path, or a URI [default:

@@ -38,7 +38,7 @@ const LINE: usize = 64;
 /// How often a call goes to a connection that closes for idleness in that very moment.
 const IDLE_RACES: usize = 4;
 
-/// How a connection authenticates.
+/// The way in which connections to a `Target` authenticate: not at all, or by SASL.
 #[derive(Debug, Clone)]
 pub enum Auth {
     /// Neither side authenticates: the server believes the user name that it is told.

@@ -152,7 +152,7 @@ impl HdfsTokens {
     /// do this, authenticated by Kerberos.
     ///
     /// # Errors
-    /// See [`HdfsError`].
+    /// `HdfsError::Call`: no active NameNode answers after all tries, or it throws an exception, as where the user may not do this.
     pub async fn renew(&self, token: &Token) -> Result<u64, HdfsError> {
         let request = RenewDelegationTokenRequest { token: TokenProto::from(token) };
         let response: RenewDelegationTokenResponse =
@@ -163,7 +163,7 @@ impl HdfsTokens {
     /// Cancels a token at the NameNode; nobody can use it afterwards.
     ///
     /// # Errors
-    /// See [`HdfsError`].
+    /// `HdfsError::Call`: no active NameNode answers after all tries, or it throws an exception, as where the user may not do this.
     pub async fn cancel(&self, token: &Token) -> Result<(), HdfsError> {
         let request = CancelDelegationTokenRequest { token: TokenProto::from(token) };
         let _: CancelDelegationTokenResponse =

@@ -179,7 +179,8 @@ impl Login {
     /// A process that has tokens and no Kerberos tickets - a container - logs in all the same.
     ///
     /// # Errors
-    /// See [`LoginError`].
+    /// [`LoginError`]: a security property or the token file cannot be used, there is no user name, or, without tokens, Kerberos
+    /// gives no tickets.
     pub async fn current(conf: &Configuration) -> Result<Self, LoginError> {
         let security = Security::from_conf(conf)?;
         let credentials = Credentials::from_environment()?;
@@ -227,7 +228,7 @@ impl Login {
     /// replaced by this machine's name. Asks a KDC, and renews the tickets from then on.
     ///
     /// # Errors
-    /// See [`LoginError`].
+    /// [`LoginError`]: a security property or the token file cannot be used, or Kerberos gives no tickets for the keytab.
     pub async fn from_keytab(
         conf: &Configuration,
         principal: &str,
@@ -438,7 +439,7 @@ impl Login {
     /// have. It is seldom needed: tickets are renewed as they age, as [the module says](self).
     ///
     /// # Errors
-    /// See [`LoginError`]. The old tickets stay in use.
+    /// [`LoginError`]: no newer tickets can be had, or they are another user's. The old tickets stay in use.
     pub async fn renew(&self) -> Result<(), LoginError> {
         match (&self.0.tickets, &self.0.real) {
             (Some(tickets), _) => tickets.renew().await,

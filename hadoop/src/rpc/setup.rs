@@ -73,7 +73,7 @@ impl Default for Limits {
     }
 }
 
-/// The purpose and the bounds of a connection: protocol, user, authentication and limits.
+/// The setup of a client's connection to one server: protocol, user, authentication, bounds and times.
 #[derive(Debug, Clone)]
 pub struct Setup {
     /// The protocol that all calls on the connection belong to.

@@ -14,7 +14,8 @@ messages! {
         repeated message<StartContainerRequest> start_container_request = 1;
     }
 
-    /// One container that an ApplicationMaster has a node start.
+    /// The launch context and the token of one container that an ApplicationMaster has a node start, in a
+    /// `StartContainersRequest`.
     pub struct StartContainerRequest (Eq) {
         /// The command, files, environment and tokens with which the container is started.
         optional message<ContainerLaunchContext> container_launch_context = 1;
