@@ -5,7 +5,7 @@ use super::master_protocol::ExecutionTypeRequest;
 use crate::proto::{enumerations, messages};
 
 messages! {
-    /// The placement constraint that an ApplicationMaster registers for its requests with these tags.
+    /// A placement constraint, and the tags of the requests for which an ApplicationMaster registers it.
     pub struct PlacementConstraintMapEntry (Eq) {
         /// Tags of the scheduling requests that the constraint holds for.
         repeated string allocation_tags = 1;
@@ -47,7 +47,7 @@ messages! {
         repeated string target_values = 3;
     }
 
-    /// Several placement constraints, combined into one.
+    /// Several placement constraints, combined into one: all must hold, one of them, or one tried after the other.
     pub struct CompositePlacementConstraint (Eq) {
         /// A [`CompositeType`]: how the constraints are combined.
         required enumeration(CompositeType) composite_type = 1;
