@@ -4,7 +4,8 @@
 
 use crate::value::OptionValue;
 
-/// An option of type `T`.
+/// Declares one option whose value has type `T`: key, default, check and description, all fixed at compile time.
+/// Holds no value of a process: `Options::get` returns that.
 #[derive(Debug)]
 pub struct Opt<T: 'static> {
     pub(crate) key: &'static str,
@@ -17,13 +18,14 @@ pub struct Opt<T: 'static> {
 }
 
 impl<T> Opt<T> {
-    /// The option's key in `flott.yaml`.
+    /// Returns the option's own key in `flott.yaml`, such as `rest.port`; never one of its other accepted names.
     pub fn key(&self) -> &'static str {
         self.key
     }
 }
 
-/// Options whose keys differ in one name: `external-resource.<name>.amount`.
+/// Declares a family of options with values of type `T`, whose keys differ in a name that the user chooses, such as
+/// `external-resource.<name>.amount`. `Options::get_family` returns the values that are set; there are no defaults.
 #[derive(Debug)]
 pub struct Family<T: 'static> {
     pub(crate) prefix: &'static str,
@@ -40,30 +42,33 @@ impl<T> Family<T> {
     }
 }
 
-/// The properties of an option that do not depend on its type.
+/// The properties of an option that do not depend on its type, by which keys and values are checked and the reference
+/// page is written.
 pub trait Declaration: Sync {
     /// The option's key in `flott.yaml`; that of a family contains `<name>`.
     fn key(&self) -> &'static str;
-    /// The description of the option, for users.
+    /// Returns the description of the option as it stands in `conf/REFERENCE.md`.
     fn doc(&self) -> &'static str;
-    /// The values that the option takes, as a phrase that completes "it takes …".
+    /// Returns the values that the option takes, as a phrase that completes "it takes …".
     fn kind(&self) -> String;
-    /// Returns the default as text, `None` if there is none.
+    /// Returns the default as text that the option would accept. `None` if the option has none and is "not set" then;
+    /// always `None` for a family.
     fn default_text(&self) -> Option<String>;
-    /// Returns other accepted names, of Flink or of older versions.
+    /// Returns the other keys that are accepted for this option, those of Flink or of older versions; mostly none.
     fn other_names(&self) -> &'static [&'static str];
-    /// Returns the option whose value counts if this one is not set.
+    /// Returns the key of the option whose value counts if this one is not set; `None` if then the default counts.
     fn falls_back(&self) -> Option<&'static str>;
     /// Returns true if its value is to be masked wherever it is shown.
     fn is_secret(&self) -> bool;
-    /// Checks `text` as a value. Returns what is expected instead if it is refused, `None` if it is
-    /// accepted.
+    /// Checks `text` as a value of the option. Returns `None` if it is accepted, otherwise the values that the option
+    /// takes instead, as a phrase that completes "it takes …".
     fn complaint(&self, text: &str) -> Option<String>;
-    /// Returns true if `key` is this option's.
+    /// Returns true if `key` is this option's own key, or for a family a key with a name in the place of `<name>`.
+    /// Other accepted names count as false.
     fn owns(&self, key: &str) -> bool {
         self.key() == key
     }
-    /// Returns true if this stands for many keys.
+    /// Returns true for a family, whose declaration stands for many keys (`external-resource.<name>.amount`).
     fn is_family(&self) -> bool {
         false
     }

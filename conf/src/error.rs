@@ -3,71 +3,75 @@
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// The reason why options cannot be made.
+/// The reason why options cannot be made from a file, the environment or the command line. Its text names the place,
+/// the key and the remedy, and no value of a secret.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ConfError {
-    /// The configuration file cannot be read.
+    /// The file `flott.yaml` cannot be opened or read, for example because the named directory has none, or is not
+    /// UTF-8.
     #[error("cannot read the configuration {}: {why}", path.display())]
     Unreadable {
-        /// Path of the file concerned.
+        /// Path of `flott.yaml`.
         path: PathBuf,
         /// Message of the system.
         why: String,
     },
-    /// The configuration file is not YAML as it is understood here.
+    /// The file is not YAML, or YAML that is not accepted: aliases, more than 1 MiB, more than 32 levels, keys above
+    /// 1 KiB.
     #[error("{place}: {why}")]
     Yaml {
-        /// Place of the fault: file, line and column.
+        /// Place of the fault: file, and line where it is known.
         place: String,
         /// The fault found at `place`.
         why: String,
     },
-    /// A key that no option has.
+    /// The key belongs to no option of Flott, and to none of Flink that is known to have no meaning here.
     #[error("unknown option '{key}' ({place}){}", nearest.as_ref().map(|n| format!("; did you mean '{n}'?")).unwrap_or_default())]
     Unknown {
-        /// Key as it was written.
+        /// Key as it was written, cut after 200 characters.
         key: String,
         /// Place of the setting: file and line, environment variable or command line.
         place: String,
-        /// The option whose name is nearest, where one is near.
+        /// Key of the option whose name is most like `key`; `None` if none is like it.
         nearest: Option<String>,
     },
-    /// An option of Flink that has no meaning here.
+    /// The key is that of an option of Flink that has no meaning here.
     #[error("option '{key}' ({place}) does not exist in Flott: {instead}")]
     Refused {
         /// Key as it was written.
         key: String,
         /// Place of the setting: file and line, environment variable or command line.
         place: String,
-        /// The option to use instead, and why.
+        /// Advice for users: the option to use instead, and the reason.
         instead: String,
     },
-    /// A value that its option does not take.
+    /// The option does not take the value: it has the wrong form, or lies outside of the option's bounds.
     #[error("option '{key}' ({place}): '{value}' is wrong, it takes {expected}")]
     Invalid {
-        /// Key of the option concerned.
+        /// Key of the option, under its own name also where another accepted one was written.
         key: String,
-        /// Value as it was written; secrets are masked.
+        /// Value as it was written, cut after 200 characters; `******` for a secret.
         value: String,
         /// Place of the setting: file and line, environment variable or command line.
         place: String,
-        /// The values that the option takes.
+        /// The values that the option takes, as a phrase that completes "it takes …".
         expected: String,
     },
-    /// One option set twice in one place.
+    /// One option is set twice in the file or in the environment, perhaps under two of its names. On a command line
+    /// the last setting counts and this error does not occur.
     #[error("option '{key}' is set twice: {first} and {second}")]
     Twice {
-        /// Key of the option concerned.
+        /// Own key of the option that is set twice.
         key: String,
-        /// Place of the option's first value: file and line, or command line.
+        /// Place of the first setting: file and line, or environment variable.
         first: String,
-        /// Place of the option's second value.
+        /// Place of the second setting, in the same form.
         second: String,
     },
-    /// `-D` without a key and a value.
+    /// The text after `-D` is not `KEY=VALUE`; holds that text.
     #[error("'{0}' is not KEY=VALUE")]
     NotAPair(String),
-    /// The layers could not be merged.
+    /// The library that merges the layers failed, which is a fault of Flott; holds its message.
     #[error("the configuration cannot be merged: {0}")]
     Merge(String),
 }

@@ -157,7 +157,8 @@ fn unknown(key: &str, place: &str) -> ConfError {
     }
 }
 
-/// Returns the candidate that is most like `text`; `None` where none is like it at all.
+/// Returns the candidate that is most like `text`, for "did you mean …?"; `None` if none is like it (a normalised
+/// Damerau-Levenshtein likeness above 0.6). Upper and lower case differ.
 pub fn nearest(
     text: &str,
     candidates: impl IntoIterator<Item = &'static str>,

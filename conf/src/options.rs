@@ -27,7 +27,8 @@ pub struct LoadSources {
     /// Directory of `flott.yaml` (`--config-dir`). If `None`, the variable `FLOTT_CONF_DIR` names it; with neither no file
     /// is read.
     pub config_dir: Option<PathBuf>,
-    /// Environment variables; only `FLOTT_…` are used.
+    /// Environment variables by name. Those that begin with `FLOTT_` set options (`FLOTT_REST_PORT` sets
+    /// `rest.port`), except a few of the scripts and of Kubernetes; all others are ignored.
     pub env: BTreeMap<String, String>,
     /// Settings of the command line (`-D key=value` and `-p`) in order; the last one of a key
     /// counts.
@@ -60,18 +61,22 @@ struct Entry {
     place: String,
 }
 
-/// Immutable options; cheap to clone. An option that is not set has its default.
+/// The options of a process: the settings with their places; immutable and cheap to clone. An option that is not set
+/// has its default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options {
     entries: Arc<BTreeMap<String, Entry>>,
 }
 
 impl Options {
-    /// Merges the layers of a process's options: file < environment < overrides. Reads `flott.yaml` if a directory is
-    /// named.
+    /// Merges the layers of a process's options: `flott.yaml` < environment < overrides. Reads the file `flott.yaml`
+    /// in the folder that `sources` names; without a folder it reads no file. Blocks on the file system. Nothing is
+    /// kept for a second call.
     ///
     /// # Errors
-    /// The first setting that is unknown, refused, wrong or set twice; or an unreadable file.
+    /// The first setting that is unknown, refused or wrong, or set twice in the file or in the environment;
+    /// `ConfError::Unreadable` if a folder is named and its `flott.yaml` is absent or cannot be read;
+    /// `ConfError::Yaml`.
     pub fn load(sources: &LoadSources) -> Result<Self, ConfError> {
         let file = match sources.directory() {
             Some(dir) => file_layer(&dir.join(FILE_NAME))?,
@@ -85,29 +90,32 @@ impl Options {
         Self::merge([file, environment, overrides])
     }
 
-    /// Makes options from settings that another process or a test made.
+    /// Makes options from settings as texts by key, such as those of `Options::to_map` in another process. Of two
+    /// settings of one option the later one counts. Their place in errors is `given`.
     ///
     /// # Errors
-    /// The first setting that is unknown, refused or wrong.
+    /// `ConfError::Unknown`, `ConfError::Refused` or `ConfError::Invalid` for the first setting that is not accepted.
     pub fn from_map<K: AsRef<str>, V: Into<String>>(
         map: impl IntoIterator<Item = (K, V)>,
     ) -> Result<Self, ConfError> {
         Self::default().overlaid(map, "given")
     }
 
-    /// Makes options from the text of a `flott.yaml`; errors call the file `name`.
+    /// Makes options from the text of a `flott.yaml`, without environment and command line; errors and places call
+    /// the file `name`. Reads no file.
     ///
     /// # Errors
-    /// As [`Options::load`].
+    /// `ConfError::Yaml`, or the first setting that is unknown, refused, wrong or set twice.
     pub fn from_yaml(name: &str, text: &str) -> Result<Self, ConfError> {
         Self::merge([yaml_layer(name, text)?])
     }
 
-    /// Returns these options with `map` laid over them, for example a job's own options over its
-    /// cluster's. Errors name `place` as the source.
+    /// Returns these options with the settings in `map` over them, for example a job's own options over its
+    /// cluster's; `self` stays as it is. Errors, and `Options::source_of`, name `place` as the source of these
+    /// settings.
     ///
     /// # Errors
-    /// The first setting that is unknown, refused or wrong.
+    /// `ConfError::Unknown`, `ConfError::Refused` or `ConfError::Invalid` for the first setting that is not accepted.
     pub fn overlaid<K: AsRef<str>, V: Into<String>>(
         &self,
         map: impl IntoIterator<Item = (K, V)>,
@@ -123,16 +131,16 @@ impl Options {
         Ok(Self { entries: Arc::new(entries) })
     }
 
-    /// Returns these options with one more setting, given as text.
+    /// Returns these options with one more setting, given as text, in place of an earlier one; `self` stays as it is.
     ///
     /// # Errors
-    /// As [`Options::overlaid`].
+    /// As `Options::overlaid`, with `given` as the place.
     pub fn with(&self, key: &str, value: impl Into<String>) -> Result<Self, ConfError> {
         self.overlaid([(key, value)], "given")
     }
 
-    /// Returns these options with one more setting, given as a value; an absent value unsets the
-    /// option.
+    /// Returns these options with one more setting, given as a value; `self` stays as it is. A value that is not set
+    /// (`None` of an `Option`) removes the option's setting. The value's bounds are not checked.
     #[must_use]
     pub fn with_value<T: OptionValue>(&self, option: &Opt<T>, value: &T) -> Self {
         let mut entries = (*self.entries).clone();
@@ -146,8 +154,8 @@ impl Options {
         Self { entries: Arc::new(entries) }
     }
 
-    /// Returns the value of `option`: as set, else that of the option it falls back to, else its
-    /// default.
+    /// Returns the value of `option`: its own setting, else that of the option that it falls back to, else its
+    /// default. Never fails, because settings were checked when these options were made.
     pub fn get<T: OptionValue>(&self, option: &Opt<T>) -> T {
         let keys = std::iter::once(option.key).chain(option.falls_back);
         keys.filter_map(|key| self.entries.get(key))
@@ -155,7 +163,8 @@ impl Options {
             .unwrap_or_else(option.default)
     }
 
-    /// Returns the values of a family's members, by the name that distinguishes them.
+    /// Returns the values of a family's options that are set, by the name that stands in the place of `<name>`; empty
+    /// if none is set.
     pub fn get_family<T: OptionValue>(&self, family: &Family<T>) -> BTreeMap<String, T> {
         let member = |(key, entry): (&String, &Entry)| {
             let name = family.name_in(key)?;
@@ -164,7 +173,8 @@ impl Options {
         self.entries.iter().filter_map(member).collect()
     }
 
-    /// Returns the user's own settings, without their prefix `program.`.
+    /// Returns the settings of the user's program: keys that begin with `program.`, without this prefix, and their
+    /// texts.
     pub fn program(&self) -> BTreeMap<String, String> {
         let own = |(key, entry): (&String, &Entry)| {
             Some((key.strip_prefix(USER_PREFIX)?.to_owned(), entry.text.clone()))
@@ -172,19 +182,22 @@ impl Options {
         self.entries.iter().filter_map(own).collect()
     }
 
-    /// Returns true if `option` itself was set, not only by what it falls back to.
+    /// Returns true if `option` has a setting of its own, also one equal to the default. False if only the option
+    /// that it falls back to is set.
     pub fn is_set<T: OptionValue>(&self, option: &Opt<T>) -> bool {
         self.entries.contains_key(option.key)
     }
 
-    /// Returns the place where `key` was set: file and line, variable, `command line`; `None` if it
-    /// has its default.
+    /// Returns the place where the option with the own key `key` was set: file and line, `environment variable …`,
+    /// `command line`, or `given` for settings made by a program. `None` if the option is not set, so that its
+    /// default or the option that it falls back to counts, and for an unknown key.
     pub fn source_of(&self, key: &str) -> Option<&str> {
         self.entries.get(key).map(|entry| entry.place.as_str())
     }
 
-    /// Returns the value of the option `key` as text: the set value, else the default, else empty.
-    /// `None` means that there is no such option. For scripts.
+    /// Returns the value of the option `key` as text, secrets in clear: its setting, else that of the option it falls
+    /// back to, else the default, else an empty text. Takes other accepted names too. `None` if there is no such
+    /// option. For scripts.
     pub fn text_of(&self, key: &str) -> Option<String> {
         let set = |key: &str| self.entries.get(key).map(|entry| entry.text.clone());
         let option = find(key)?;
@@ -192,14 +205,15 @@ impl Options {
         Some(text.or_else(|| option.default_text()).unwrap_or_default())
     }
 
-    /// Returns the settings, for [`Options::from_map`] in another process. They contain secrets in
-    /// clear text.
+    /// Returns all settings as texts by key, for `Options::from_map` in another process; defaults are not among them.
+    /// They contain secrets in clear text.
     pub fn to_map(&self) -> BTreeMap<String, String> {
         let pair = |(key, entry): (&String, &Entry)| (key.clone(), entry.text.clone());
         self.entries.iter().map(pair).collect()
     }
 
-    /// Returns the settings for logs and REST, with the values of secrets masked.
+    /// Returns all settings as texts by key, for logs and REST, with `******` for the values of secrets; defaults are
+    /// not among them.
     pub fn to_masked_map(&self) -> BTreeMap<String, String> {
         let mut map = self.to_map();
         for (key, text) in &mut map {

@@ -13,7 +13,7 @@ exist is an error. Keys under `program.` are the user's own. Amounts of memory a
 `500 ms`, `10 s` or `5 min`, ports as a number, `0` (any free one), a range `50100-50200` or a list of these.
 ";
 
-/// Returns the text of `conf/REFERENCE.md`.
+/// Returns the text of `conf/REFERENCE.md`: a table of all options, from their declarations. Writes no file.
 pub fn reference() -> String {
     let mut page = HEAD.to_owned();
     for (title, lists) in SECTIONS {

@@ -5,14 +5,14 @@
 use model::{MemorySize, parse_duration, show_duration};
 use std::{fmt, num::NonZeroU32, ops::RangeInclusive, path::PathBuf, time::Duration};
 
-/// A type that an option can have.
+/// A type that the value of an option can have.
 pub trait OptionValue: Sized + 'static {
-    /// The values that the type takes, as a phrase that completes "it takes …".
+    /// Returns the values that the type takes, as a phrase that completes "it takes …".
     fn kind() -> String;
-    /// Parses the text as it stands in a file, a variable or on the command line; `None` if it is
-    /// not such a value.
+    /// Parses a value as it stands in a file, a variable or on the command line; `None` if the text is no value of
+    /// the type. Bounds of single options are not checked here.
     fn parse(text: &str) -> Option<Self>;
-    /// Returns a text that [`OptionValue::parse`] accepts; `None` for "not set".
+    /// Returns a text from which `OptionValue::parse` makes an equal value; `None` if the value means "not set".
     fn show(&self) -> Option<String>;
 }
 
@@ -127,29 +127,31 @@ impl OptionValue for Duration {
     }
 }
 
-/// The ports that a socket may be bound to, in the order in which they are tried: a number, a list
-/// or a range; 0 lets the system choose.
+/// The ports to which a socket may be bound, in the order in which they are tried; 0 lets the system choose a free
+/// one. Parses a number, a range `50100-50200`, or a list of these, at most 1,024 parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ports(Vec<RangeInclusive<u16>>);
 
 impl Ports {
-    /// The candidate list that holds only `port`.
+    /// Returns the ports that consist of `port` alone; 0 lets the system choose.
     pub fn one(port: u16) -> Self {
         Self(vec![port..=port])
     }
-    /// The candidate list that leaves the choice to the system.
+    /// Returns the ports that leave the choice to the system: 0 alone.
     pub fn any() -> Self {
         Self::one(0)
     }
-    /// Returns each candidate once, in the order written; never empty.
+    /// Iterates over all ports to try, in the order written; 0 stands for any free one. Never empty; a port that is
+    /// written twice comes twice.
     pub fn iter(&self) -> impl Iterator<Item = u16> + '_ {
         self.0.iter().cloned().flatten()
     }
-    /// Returns the first candidate, which a client dials if it needs one number.
+    /// Returns the first of the ports, which a client dials if it needs one number. 0 if that is the system's choice,
+    /// which cannot be dialled.
     pub fn first(&self) -> u16 {
         self.iter().next().unwrap_or(0)
     }
-    /// Returns true if there is one candidate, and it is not the system's choice.
+    /// Returns true if there is exactly one port to try, and it is not 0.
     pub fn is_fixed(&self) -> bool {
         let mut ports = self.iter();
         ports.next().is_some_and(|port| port != 0) && ports.next().is_none()
@@ -197,7 +199,8 @@ impl OptionValue for Ports {
     }
 }
 
-/// The log level of everything, and levels for parts of the program.
+/// The log level of everything, or levels for parts of the program: a list such as `info,actors=debug` with the
+/// levels `off`, `error`, `warn`, `info`, `debug` and `trace`. The default is `info`. Displays as it was written.
 #[derive(Debug, Clone, PartialEq, Eq, derive_more::Display)]
 #[display("{}", self.0)]
 pub struct LogFilter(String);
@@ -230,7 +233,8 @@ impl OptionValue for LogFilter {
     }
 }
 
-/// A list of texts: separated by `,` or `;`, or a JSON array where an element holds one of these.
+/// A list of texts. Parses elements separated by `,` or `;`, trimmed and without empty ones, or a JSON array of
+/// texts, whose elements may hold separators.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct List(pub Vec<String>);
 
@@ -270,10 +274,11 @@ macro_rules! choices {
             $($(#[$doc])* $variant),*
         }
         impl $name {
-            /// The text of each variant in a configuration, in the order of declaration.
+            /// Texts by which a configuration names the variants, one each and in the order of declaration; further
+            /// accepted texts are not among them.
             pub const NAMES: &[&str] = &[$($first),*];
 
-            /// Returns the variant's text in a configuration.
+            /// Returns the text by which a configuration names the variant.
             pub fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$variant => $first),*

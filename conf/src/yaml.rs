@@ -48,8 +48,9 @@ pub(crate) fn parse(name: &str, text: &str) -> Result<Vec<Setting>, ConfError> {
     }
 }
 
-/// Returns the text of a `flott.yaml` that sets these options, one on a line: `"rest.port": "8081"`. `parse` reads
-/// every key and value back as it is, whatever characters are in it. Holds secrets if the values are secret.
+/// Returns the text of a `flott.yaml` that sets these options, given as key and value, one on a line: `"rest.port":
+/// "8081"`. Reading it gives back every key and value as it is, whatever characters are in it. Values of secrets are
+/// in clear text.
 pub fn to_yaml<'a>(settings: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     let mut text = String::new();
     for (key, value) in settings {

@@ -31,7 +31,7 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// Returns the exit code of the process for this outcome.
+    /// Returns the exit code of the process for this outcome: 0, 1, 2, 3, 4 or 64, see `Exit`.
     pub fn code(self) -> u8 {
         match self {
             Self::Success => 0,

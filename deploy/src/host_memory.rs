@@ -21,12 +21,12 @@ const GROWTH_MAX: u64 = 4 << 30;
 /// would end all processes at the limit itself.
 const MARGIN: u64 = 32;
 
-/// The one number for a process and its hosts.
+/// The memory that a process and the program hosts that it has started may use together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ProcessLimit {
-    /// The memory of all together.
+    /// Limit in bytes on the memory of the process and its hosts together.
     pub size: MemorySize,
-    /// The option that sets it.
+    /// Key of the option that sets the limit, for messages.
     pub option: &'static str,
 }
 

@@ -41,23 +41,27 @@ const INHERITED: [&str; 11] = [
 /// Pause between two looks at the size of a host's output.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// The parts that a launcher is made of.
+/// The parts of which the launcher of a process's program hosts is made.
 pub(crate) struct LauncherParts {
-    /// The fabric of this process.
+    /// RPC service of this process, by which it talks to its hosts.
     pub rpc: RpcService,
-    /// Options of the process that launches.
+    /// The effective options of this process: configuration file, environment and command line together.
     pub options: Arc<Options>,
-    /// Receiver of the report that user code can't be stopped.
+    /// Receiver of fatal errors of this process: told when user code inside this process cannot be stopped.
     pub fatal: FatalErrorHandler,
-    /// The program that this process is.
+    /// The program that this process's executable is, whose hosts run inside this process; `None` for the binary
+    /// `flott`, which starts each host as a child.
     pub entry: Option<ProgramEntry>,
-    /// True if relative paths resolve against the working directory.
+    /// True if relative paths in programs resolve against the working directory of this process, as in an embedded
+    /// cluster.
     pub embedded: bool,
-    /// For working directories and temporary files of hosts, one on each disk; hosts take them in turn. Not empty.
+    /// Folders for the working directories and temporary files of hosts, one on each disk; hosts take them in turn.
+    /// Not empty.
     pub folders: Vec<PathBuf>,
     /// Place of this process's log; its hosts log beside it.
     pub log: LogPlace,
-    /// The memory of this process and its hosts together; `None`: no limit.
+    /// Limit on the memory of this process and its hosts together, before it is exceeded a host is ended; `None`: no
+    /// limit.
     pub memory: Option<ProcessLimit>,
 }
 

@@ -22,7 +22,7 @@ const FILTER_VARIABLE: &str = "RUST_LOG";
 /// The place of this process's log.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct LogPlace {
-    /// The file; `None`: standard error.
+    /// Path of the log file; `None` if the process logs to standard error.
     pub file: Option<PathBuf>,
 }
 

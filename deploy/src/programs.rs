@@ -124,16 +124,16 @@ pub(crate) fn check_file(path: &Path) -> Result<(), String> {
     program_note::read(path).map(|_| ()).map_err(|e| e.reason())
 }
 
-/// This process's own executable.
+/// The file of this process's own executable, if the process is a user's program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OwnProgram {
-    /// Path of the program's file.
+    /// Path of the executable, as the system tells it; another file may be there by now.
     pub path: PathBuf,
-    /// Name of the program's file.
+    /// Last part of `path`, shown to users.
     pub name: String,
-    /// Content hash of the program's file.
+    /// SHA-256 of the executable that runs, whatever is at `path` by now.
     pub hash: ContentHash,
-    /// Size of the file in bytes.
+    /// Size in bytes of the executable that runs.
     pub size: u64,
 }
 

@@ -257,13 +257,13 @@ impl Coordinators for RestCoordinators {
     }
 }
 
-/// Through the Dispatcher of this process.
+/// Asks the coordinators of a job's collecting operators through the Dispatcher of this process.
 pub(crate) struct LocalCoordinators {
-    /// Gateway of the Dispatcher that answers for the job.
+    /// Gateway of the Dispatcher that passes requests on to the job's coordinators.
     pub dispatcher: Remote<DispatcherGateway>,
     /// Job whose results are read.
     pub job_id: JobId,
-    /// Operators of the job that collect results.
+    /// Operators of the job that collect results, by their ids.
     pub operators: Vec<OperatorId>,
 }
 

@@ -9,23 +9,25 @@ use std::fmt;
 use std::sync::Arc;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// The effect of a process's end on its application.
+/// The effect of a process's end on its application: the cluster's session or single job, which may outlive this
+/// process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Behaviour {
-    /// The application has ended: deregister it and delete its HA data.
+    /// The application has ended, with this status: it is deregistered at the external resource system, and its HA
+    /// data are deleted.
     StopApplication(ApplicationStatus),
-    /// Only this process ends: data that another JobManager needs is kept.
+    /// Only this process ends: data that another JobManager needs are kept, and the application may go on there.
     StopProcess,
 }
 
-/// The order to end a process: why, with which exit code, and what becomes of the application.
+/// The order to end a process: the reason, the exit code, and what becomes of the application.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stop {
-    /// Reason for the log and, where the application ends, for the external resource system.
+    /// Reason for the log and, if the application ends, for the external resource system and its users.
     pub reason: String,
-    /// The effect on the application.
+    /// Effect on the application: whether it ends with the process.
     pub behaviour: Behaviour,
-    /// Exit code of the process.
+    /// Exit code with which the process ends, unless stopping fails.
     pub exit: Exit,
 }
 

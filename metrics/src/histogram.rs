@@ -13,8 +13,8 @@ const SUB: u64 = 1 << SUB_BITS;
 /// 0..16 exactly, then 16 buckets for each of the 60 powers of two from 2^4 on.
 const BUCKETS: usize = (SUB as usize) * (64 - SUB_BITS as usize + 1);
 
-/// The distribution of recorded whole numbers, to within 1/16, in memory that does not grow. Clones record into the same
-/// distribution.
+/// The distribution of recorded whole numbers since it was made, such as durations in µs, in memory that does not
+/// grow. Percentiles are at most 1/16 too high. Clones record into the same distribution.
 #[derive(Debug, Clone)]
 pub struct Histogram(Arc<Inner>);
 

@@ -35,11 +35,11 @@ impl Counter {
 pub struct Gauge(Arc<AtomicU64>);
 
 impl Gauge {
-    /// Sets the gauge's value; the last one is lost.
+    /// Sets the gauge's value, which replaces the earlier one.
     pub fn set(&self, value: f64) {
         self.0.store(value.to_bits(), Ordering::Relaxed);
     }
-    /// Returns the gauge's value that was set last; 0 before.
+    /// Returns the value that was set last; 0 before the first.
     pub fn get(&self) -> f64 {
         f64::from_bits(self.0.load(Ordering::Relaxed))
     }
@@ -56,7 +56,8 @@ enum Metric {
     Histogram(Histogram),
 }
 
-/// All metrics of a process by name. Clones are the same registry.
+/// All metrics of a process by name. Clones are the same registry. Each process makes its own; there is no global
+/// one.
 #[derive(Clone, Default)]
 pub struct Registry(Arc<RwLock<BTreeMap<String, Metric>>>);
 
@@ -72,9 +73,10 @@ impl Registry {
         Scope { registry: self.clone(), name: name.into() }
     }
 
-    /// Returns every value whose name begins with `prefix`, by ascending name. A meter gives `…`
-    /// (events per second) and `….count`; a histogram `….count`, `….min`, `….max`, `….mean`,
-    /// `….p50`, `….p95`, `….p99`.
+    /// Returns the present value of every metric whose name begins with `prefix`, by ascending name; an empty prefix
+    /// means all. A counter or gauge gives one value, a meter `NAME` (events per second) and `NAME.count`, a
+    /// histogram `NAME.count`, `.min`, `.max`, `.mean`, `.p50`, `.p95` and `.p99`. Calls the functions of
+    /// `Scope::gauge_of`. Changes nothing.
     pub fn snapshot(&self, prefix: &str) -> Vec<(String, f64)> {
         // Values are read outside the lock: a gauge's function may take locks of its own.
         let metrics: Vec<(String, Metric)> = self
@@ -91,8 +93,8 @@ impl Registry {
         values
     }
 
-    /// Updates the rates of all meters: `elapsed` is the time since the last call. Call it every few seconds, as rates do not
-    /// change otherwise.
+    /// Updates the rates of all meters; `elapsed` is the time since the last call, by the caller's monotonic clock.
+    /// To be called every few seconds: rates do not change otherwise.
     pub fn tick(&self, elapsed: Duration) {
         for metric in self.read().values() {
             if let Metric::Meter(meter) = metric {
@@ -101,8 +103,8 @@ impl Registry {
         }
     }
 
-    /// Removes every metric whose name begins with `prefix`, for instance a task's that has ended. Handles on them still count,
-    /// but no snapshot shows them.
+    /// Removes every metric whose name begins with `prefix`, for instance those of a task that has ended. Handles to
+    /// them still count, but no snapshot shows them. Does nothing if there is none.
     pub fn remove(&self, prefix: &str) {
         self.write().retain(|name, _| !name.starts_with(prefix));
     }
@@ -195,7 +197,8 @@ impl Scope {
     pub fn gauge(&self, name: &str) -> Gauge {
         self.registry.get_or_insert(self.full(name), Metric::gauge, Metric::Gauge)
     }
-    /// Registers a gauge whose value is what `read` returns at each snapshot. Replaces any metric of this name.
+    /// Registers a gauge whose value is what `read` returns at each snapshot, on the snapshot's thread. Replaces any
+    /// metric of this name.
     pub fn gauge_of(&self, name: &str, read: impl Fn() -> f64 + Send + Sync + 'static) {
         let metric = Metric::Read(Arc::new(read));
         self.registry.write().insert(self.full(name), metric);
@@ -210,7 +213,8 @@ impl Scope {
     pub fn histogram(&self, name: &str) -> Histogram {
         self.registry.get_or_insert(self.full(name), Metric::histogram, Metric::Histogram)
     }
-    /// Removes the metrics of this scope and of the scopes inside it from the registry.
+    /// Removes the metrics of this scope and of the scopes inside it from the registry, for all clones. Handles to
+    /// them still count, but no snapshot shows them.
     pub fn remove(&self) {
         self.registry.remove(&self.full(""));
     }

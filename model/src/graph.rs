@@ -114,9 +114,11 @@ pub struct GraphNode {
 pub struct StateDeclaration {
     /// Name of the state, unique within its operator.
     pub name: String,
-    /// `value`, `list`, `map`, `timers`, `broadcast`, `splits`, `enumerator`, `collected`, `watermark`, …
+    /// Kind of the state: `value`, `list`, `map`, `timers`, `broadcast`, `splits`, `enumerator`, `collected`,
+    /// `watermark`, …
     pub kind: String,
-    /// Fingerprints of the types' schemas by role, such as `key` and `value`. The role `key` marks keyed state.
+    /// Fingerprints of the schemas of the state's types, by role such as `key` and `value`. The role `key` marks
+    /// keyed state.
     pub schemas: BTreeMap<String, String>,
     /// Milliseconds after which an entry may be dropped; `None`: entries never expire.
     pub ttl_ms: Option<u64>,
@@ -133,7 +135,7 @@ impl StateDeclaration {
     /// The [`StateDeclaration::kind`] of broadcast state, which the first subtask writes and all subtasks read.
     pub const BROADCAST: &'static str = "broadcast";
 
-    /// The kind of the watermark of an operator that assigns event times.
+    /// The `StateDeclaration::kind` of the watermark of an operator that assigns event times.
     pub const WATERMARK: &'static str = "watermark";
 
     /// Returns true if the state is all that a subtask of its operator writes, in a format of its own. An operator that does not

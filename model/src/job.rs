@@ -38,7 +38,8 @@ pub struct TaskStateUpdate {
     pub metrics: Arc<TaskMetrics>,
 }
 
-/// The metrics that the program's functions in one task keep, by `OPERATOR.NAME`.
+/// Values of the metrics that the program's functions keep in one task, by `OPERATOR.NAME`; the program decides what
+/// they count.
 pub type TaskMetrics = BTreeMap<String, i64>;
 
 /// Counts of records and bytes of one task since its attempt began; they only grow.
@@ -105,7 +106,7 @@ pub struct SubtaskDetails {
     pub timestamps: BTreeMap<ExecutionState, u64>,
     /// TaskManager that the attempt is deployed to; `None` before the deployment.
     pub resource_id: Option<ResourceId>,
-    /// Host name of that TaskManager; `None` before the deployment.
+    /// Host name of the attempt's TaskManager; `None` before the deployment.
     pub host: Option<String>,
     /// Counts of records and bytes since the attempt began.
     pub io: TaskIo,

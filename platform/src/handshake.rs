@@ -16,8 +16,8 @@ use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use wire::{decode_as, read_greeting, write_greeting};
 
-/// The protocol spoken here. Another major can't be talked to; a program's minor must not exceed its
-/// cluster's.
+/// The protocol version of this process. Another major version is refused; a program's minor version must not be above that of its
+/// cluster.
 pub const VERSION: Version = Version { major: 2, minor: 0 };
 
 /// Length of the longest greeting that is accepted, in bytes without the two bytes of the length itself.
@@ -52,7 +52,8 @@ impl Secret {
         &self.0
     }
 
-    /// Derives the secret (32 bytes) of the program hosts of one job, so that user code never learns the cluster's secret.
+    /// Derives the secret (32 bytes) of the program hosts of one job, always the same for equal secret and job, so that user code never
+    /// learns the cluster's secret.
     #[must_use]
     pub fn for_job(&self, job: JobId) -> Self {
         let mut mac = self.mac(b"flott host key 1");
@@ -325,8 +326,8 @@ fn transcript(client: &[u8], server: &[u8], channel: Channel) -> [u8; 32] {
         .into()
 }
 
-/// Computes the proof that a side gives; `client` and `server` are the greetings with their
-/// lengths.
+/// Computes the proof that the side `role` gives: a keyed digest of both greetings and the channel. `client` and `server` are the
+/// greetings as sent, each with the two bytes of its length.
 pub fn proof(
     secret: &Secret,
     role: Role,
@@ -387,9 +388,11 @@ impl Credentials {
     }
 }
 
-/// Does the handshake as the side that opened the connection. `nonce` must be fresh; `channel` is what `stream` runs
-/// over, and both sides must see the same. The returned
-/// peer has proved itself. Has no time-out of its own: the caller sets one.
+/// Does the handshake as the side that opened the connection. `nonce` must be fresh random bytes; `channel` is what `stream` runs over,
+/// and both sides must see the same. The returned peer has proved itself. Has no time-out of its own: the caller sets one.
+///
+/// # Errors
+/// `HandshakeError`: the stream failed, or the peer is of another protocol, version, cluster or job, or its proof is wrong.
 pub async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     mine: &Credentials,
@@ -414,9 +417,9 @@ pub async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
     Ok(theirs.into_peer())
 }
 
-/// Does the handshake as the side that accepted the connection: answers with its own greeting and proof, then checks the
-/// peer's. A peer of another version or cluster gets the greeting alone, so that it can say what is wrong. See [`connect`] for
-/// the rest.
+/// Does the handshake as the side that accepted the connection: answers with its own greeting and proof, then checks the peer's. A peer
+/// of another version or cluster gets the greeting alone, so that it can say what is wrong. See [`connect`] for the arguments and
+/// errors; also `HandshakeError::Unproved` if the peer ends the connection instead of sending its proof.
 pub async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     mine: &Credentials,
@@ -456,9 +459,9 @@ pub async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
     Ok(wanted.into_peer())
 }
 
-/// Exchanges greetings over a stream that a common parent process gave to both sides, on either side. Only versions are
-/// compared; nothing is proved, and identity and cluster are not checked. With `of_program` (the peer is a user's program) a
-/// higher minor version than this process's is refused too.
+/// Exchanges greetings over a stream that a common parent process gave to both sides; both sides call this. Only versions are compared;
+/// nothing is proved. With `of_program` (the peer is a user's program) a higher minor version than this process's is refused too.
+/// Errors: `HandshakeError::Io`, `Malformed` or `Version`. Never times out by itself.
 pub async fn introduce<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     me: &Introduction,

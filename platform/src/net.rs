@@ -82,7 +82,8 @@ impl BoxStream {
         Self(Box::new(Generic(stream)))
     }
 
-    /// Splits the stream into its halves. Dropping the writing half of a socket ends that direction only.
+    /// Splits the stream into its reading and its writing half. Dropping the writing half of a socket ends that
+    /// direction only.
     pub fn split(self) -> (BoxRead, BoxWrite) {
         self.0.split()
     }

@@ -138,8 +138,13 @@ impl Tls {
         &self.pem
     }
 
-    /// Does the TLS handshake as the side that opened the connection; `host` must be named in the
-    /// peer's certificate. Returns the stream, and what the handshake over it must be bound to.
+    /// Does the TLS handshake as the side that opened the connection; `host` must be named in the peer's certificate.
+    /// Returns the encrypted stream, and the connection's keying material, which the proofs of `handshake::connect`
+    /// have to cover. Never times out by itself.
+    ///
+    /// # Errors
+    /// The stream's error, or an I/O error that wraps that of the TLS library: no TLS at the peer, or a certificate
+    /// that one side refuses; `InvalidInput` if `host` is neither a host name nor an address.
     pub async fn connect(&self, stream: BoxStream, host: &str) -> io::Result<(BoxStream, Channel)> {
         let name = ServerName::try_from(host.to_owned())
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
@@ -148,7 +153,11 @@ impl Tls {
         Ok((BoxStream::new(stream), channel))
     }
 
-    /// Does the TLS handshake as the side that accepted the connection. Returns the same as [`Tls::connect`].
+    /// Does the TLS handshake as the side that accepted the connection. Returns the same as [`Tls::connect`], for
+    /// `handshake::accept`. Never times out by itself.
+    ///
+    /// # Errors
+    /// The stream's error, or an I/O error that wraps that of the TLS library.
     pub async fn accept(&self, stream: BoxStream) -> io::Result<(BoxStream, Channel)> {
         let stream = self.acceptor.accept(stream).await?;
         let channel = channel(stream.get_ref().1)?;

@@ -156,8 +156,9 @@ impl CheckpointDirectory {
         Ok(self.objects.get(&self.full(&format!("{job}/{SHARED}"))).await?.is_some())
     }
 
-    /// Stores the state of an operator of one attempt for a checkpoint, and returns its handle. The object's name contains all
-    /// of these and is used by no other attempt.
+    /// Stores the state that one attempt's operator has in a checkpoint, as one object, and returns its handle. The
+    /// object's name is made of job, checkpoint, attempt and operator, so no other attempt uses it; a repeated call
+    /// replaces the object.
     ///
     /// # Errors
     /// Returns the store's error; [`StoreError::Unreachable`] after 30 s and one more second per 4 MiB.
@@ -172,8 +173,9 @@ impl CheckpointDirectory {
         self.put_object(state_name(job, checkpoint, attempt, operator), state).await
     }
 
-    /// Begins a part of the state of an operator of one attempt, under a number that no other part has. `expected` is about how many
-    /// bytes it will have.
+    /// Begins one part of the state that one attempt's operator has in a checkpoint, and returns its writer; nothing
+    /// is written yet. `part` is the part's number, which no other part of the state may have. `expected` is roughly
+    /// its length in bytes: memory is reserved by it if the store takes only whole objects.
     pub fn begin_part(
         &self,
         job: JobId,
@@ -194,8 +196,9 @@ impl CheckpointDirectory {
         Ok(StateHandle::Object { name, bytes })
     }
 
-    /// Deletes what was stored under [`Self::begin_part`]'s numbers below `parts`: nothing will ever refer to it. Best effort: what stays is
-    /// deleted once a newer checkpoint is complete.
+    /// Deletes the parts with the numbers 0 to `parts` (exclusive) that were begun by [`Self::begin_part`] with the
+    /// same arguments: no checkpoint will refer to them. Best effort within 30 s: failures are logged, and what stays
+    /// is deleted once a newer checkpoint is complete.
     pub async fn delete_parts(
         &self,
         job: JobId,
@@ -269,7 +272,8 @@ impl CheckpointDirectory {
         decode(&bytes).map_err(|why| CheckpointError::Metadata { name: self.shown(name), why })
     }
 
-    /// Lists the names, relative to the directory, of all objects of a job.
+    /// Lists the names, relative to the directory, of all objects of a job, whichever checkpoint or JobMaster they
+    /// are of.
     ///
     /// # Errors
     /// Returns the store's error.
@@ -355,7 +359,8 @@ fn number_of(job: JobId, name: &str) -> Option<u64> {
     rest.split_once('/')?.0.parse().ok()
 }
 
-/// Returns the job and the checkpoint number in the name of a metadata object beside the job logs; `None` for any other name.
+/// Returns the job and the checkpoint number if `name`, in the store of job logs, is that of a checkpoint's metadata
+/// (`checkpoints/<job>/chk-<number>/_metadata…`); `None` for any other name.
 pub fn parse_metadata_name(name: &str) -> Option<(JobId, u64)> {
     let (job, rest) = name.strip_prefix(BESIDE_LOGS)?.split_once('/')?;
     let (number, file) = rest.strip_prefix("chk-")?.split_once('/')?;
@@ -390,7 +395,7 @@ pub(crate) fn encode(metadata: &CheckpointMetadata) -> Result<Bytes, String> {
     Ok(bytes.into())
 }
 
-/// Decodes the content of a metadata object.
+/// Decodes the content of a metadata object: the magic `FCK1`, then MessagePack. Never panics, whatever the bytes are.
 ///
 /// # Errors
 /// Returns a description of what is wrong with the bytes.

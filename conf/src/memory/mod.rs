@@ -30,29 +30,31 @@ use thiserror::Error;
 /// The facts about a machine that a TaskManager's memory and slots depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Machine {
-    /// Cores that the process may use.
+    /// Number of cores that the process may use, from which the default number of slots may follow.
     pub cores: NonZeroU32,
-    /// The container's limit: the process' memory where it is not set. `None` on plain hosts.
+    /// Memory limit of the container in bytes: the process's memory if `taskmanager.memory.process.size` is not set,
+    /// and the most that it may be set to. `None` on plain hosts.
     pub memory_limit: Option<MemorySize>,
 }
 
-/// The parts of a TaskManager's memory, its program hosts included.
+/// The parts of the memory of a TaskManager and its program hosts together, in bytes; `total` is their sum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TaskManagerMemory {
-    /// Memory of the runtime itself.
+    /// Memory of the runtime itself, in bytes.
     pub framework: MemorySize,
-    /// User code, all slots together.
+    /// Memory of user code in bytes, all slots together.
     pub task: MemorySize,
-    /// Memory for exchange buffers.
+    /// Memory for the buffers of the exchange of records, in bytes, all slots together.
     pub network: MemorySize,
-    /// State backends and sorting operators, all slots together.
+    /// Managed memory, of state backends and sorting operators, in bytes, all slots together.
     pub managed: MemorySize,
-    /// Stacks, allocator fragmentation, the executables themselves.
+    /// Memory for stacks, the allocator's fragmentation and the executables themselves, in bytes; belongs to no slot.
     pub overhead: MemorySize,
 }
 
 impl TaskManagerMemory {
-    /// Returns the sum of all parts, which a container is requested with.
+    /// Returns the sum of all parts in bytes: the memory of the process and its hosts, with which a container is
+    /// requested.
     pub fn total(&self) -> MemorySize {
         self.without_overhead() + self.overhead
     }
@@ -76,19 +78,20 @@ impl fmt::Display for TaskManagerMemory {
     }
 }
 
-/// The parts of a JobManager's memory, its program hosts included.
+/// The parts of the memory of a JobManager and its program hosts together, in bytes; `total` is their sum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct JobManagerMemory {
-    /// Memory of the runtime itself.
+    /// Memory of the runtime itself, in bytes.
     pub framework: MemorySize,
-    /// Job graphs, execution graphs, checkpoints' metadata, coordinators.
+    /// Memory for job graphs, execution graphs, checkpoints' metadata and coordinators, in bytes.
     pub jobs: MemorySize,
-    /// Stacks, allocator fragmentation, the executables themselves.
+    /// Memory for stacks, the allocator's fragmentation and the executables themselves, in bytes.
     pub overhead: MemorySize,
 }
 
 impl JobManagerMemory {
-    /// Returns the sum of all parts, which a container is requested with.
+    /// Returns the sum of all parts in bytes: the memory of the process and its hosts, with which a container is
+    /// requested.
     pub fn total(&self) -> MemorySize {
         self.framework + self.jobs + self.overhead
     }
@@ -106,17 +109,18 @@ impl fmt::Display for JobManagerMemory {
 /// not start. The text names the options to change.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum MemoryError {
-    /// The configured total is smaller than the parts that must fit into it.
+    /// The total is smaller than the parts that must fit into it.
     #[error("{option} of {given} is too little for {parts}{}", advice(least))]
     TooLittle {
-        /// The total that was set.
+        /// Key of the option of the total, `….memory.process.size` or `….memory.flink.size`.
         option: &'static str,
-        /// Amount that is configured for `option`.
+        /// Amount of the total: as set, or where it is not set the container's limit or the default.
         given: MemorySize,
-        /// The parts, by option: as they are with `least` where there is such a total, and their sum then.
+        /// The parts that must fit, for users: each option with its amount. If `least` is not empty, the amounts are
+        /// those that the parts would have with it, followed by their sum.
         parts: String,
-        /// The least that will do: of the option, and of a total around it where that has to follow. Empty: no
-        /// total will.
+        /// The smallest amounts that suffice: of `option`, and of the process's total too if it has to grow as well.
+        /// Empty if no amount of `option` suffices.
         least: Vec<(&'static str, MemorySize)>,
     },
     /// The amount that the other settings leave for a part is not within the part's configured minimum and maximum.
@@ -124,31 +128,31 @@ pub enum MemoryError {
         "{settings} leave {rest} for {part}, which is not within {part}.min ({min}) and {part}.max ({max})"
     )]
     OutOfRange {
-        /// The settings that leave it.
+        /// The settings that leave `rest`, for users.
         settings: String,
-        /// Amount left for the part.
+        /// Amount that the settings leave for the part.
         rest: MemorySize,
-        /// The prefix of the part's options.
+        /// Prefix of the part's options, such as `taskmanager.memory.network`.
         part: &'static str,
-        /// Smallest amount allowed.
+        /// Smallest amount allowed, the option `….min`.
         min: MemorySize,
-        /// Largest amount allowed.
+        /// Largest amount allowed, the option `….max`.
         max: MemorySize,
     },
     /// A part's configured minimum is above its maximum.
     #[error("{part}.min ({min}) is above {part}.max ({max})")]
     EmptyRange {
-        /// The prefix of both options.
+        /// Prefix of both options, such as `taskmanager.memory.network`.
         part: &'static str,
-        /// Smallest amount allowed.
+        /// Configured minimum of the part, which is the larger amount.
         min: MemorySize,
-        /// Largest amount allowed.
+        /// Configured maximum of the part, which is the smaller amount.
         max: MemorySize,
     },
     /// An amount is more than 1 PiB, which no machine has.
     #[error("{option} of {given} is more than {AMOUNT_MAX}")]
     TooMuch {
-        /// Key of the option concerned.
+        /// Key of the option whose amount is too large.
         option: &'static str,
         /// Amount that is configured.
         given: MemorySize,
@@ -158,19 +162,19 @@ pub enum MemoryError {
     AboveLimit {
         /// Key of the option concerned.
         option: &'static str,
-        /// Amount that is configured.
+        /// Amount that is set for `option`.
         given: MemorySize,
-        /// Largest amount that is allowed.
+        /// Memory limit of the container.
         limit: MemorySize,
     },
-    /// An amount is set both in whole and in parts that do not add up to it.
+    /// An amount is set both in whole and in parts, and the parts add up to another amount.
     #[error("{option} is {whole}, but {parts} are {sum} together; set one or the other")]
     Contradiction {
-        /// Key of the option whose parts exceed it.
+        /// Key of the option that sets the amount in whole.
         option: &'static str,
-        /// Total amount that the parts must fit into.
+        /// Amount that is set in whole.
         whole: MemorySize,
-        /// Keys of the parts' options.
+        /// Names of the parts, for users; mostly their options' keys.
         parts: String,
         /// Sum of the parts.
         sum: MemorySize,

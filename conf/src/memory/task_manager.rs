@@ -14,10 +14,13 @@ static TM_OVERHEAD: OverheadOptions = OverheadOptions {
     max: &tm::OVERHEAD_MAX,
     fraction: &tm::OVERHEAD_FRACTION,
 };
-/// Returns the memory of a TaskManager with these options; `limit` is its container's.
+/// Divides the memory of a TaskManager with these options into its parts. `limit` is the memory limit of its
+/// container (`None` on plain hosts): it stands for the process's memory where that is neither set nor follows from
+/// its parts, and a set one must not exceed it. Looks at nothing on the machine itself.
 ///
 /// # Errors
-/// Parts that do not fit their total or contradict each other.
+/// `MemoryError` if an amount is above 1 PiB, the parts do not fit into their total or bounds or contradict each
+/// other, or the total is above `limit`.
 pub fn task_manager_memory(
     options: &Options,
     limit: Option<MemorySize>,
@@ -81,10 +84,11 @@ fn derive(options: &Options, limit: Option<MemorySize>) -> Result<TaskManagerMem
     Ok(TaskManagerMemory { overhead, ..parts })
 }
 
-/// Returns the resources that a TaskManager with these options offers.
+/// Returns the resources that a TaskManager with these options offers to the ResourceManager: its memory parts, its
+/// slots, its cores (as many as slots unless `taskmanager.cpu.cores` is set), and its external resources.
 ///
 /// # Errors
-/// As [`task_manager_memory`].
+/// As `task_manager_memory`.
 pub fn worker_resource_spec(
     options: &Options,
     machine: &Machine,
@@ -103,11 +107,12 @@ pub fn worker_resource_spec(
     })
 }
 
-/// Returns the memory of a process for a worker of `spec`: framework and overhead follow from the
-/// options.
+/// Returns the parts of the memory of a TaskManager that is to offer exactly `spec`: task, network and managed memory
+/// are those of `spec`, framework and overhead follow from the options. The process has the configured total if that
+/// is possible.
 ///
 /// # Errors
-/// Options that contradict each other.
+/// `MemoryError` if options about framework or overhead contradict each other or are above 1 PiB.
 pub fn task_manager_memory_for(
     options: &Options,
     spec: &WorkerResourceSpec,

@@ -46,7 +46,8 @@ pub struct Common {
     /// Folder with flott.yaml, masters and workers [env: FLOTT_CONF_DIR]
     #[arg(long, global = true, value_name = "DIR")]
     pub config_dir: Option<PathBuf>,
-    /// Sets an option over those of flott.yaml and the environment
+    /// Sets an option over those of flott.yaml and the environment; may be given several times, the last setting of a
+    /// key counts
     #[arg(short = 'D', global = true, value_name = "KEY=VALUE", action = clap::ArgAction::Append)]
     pub define: Vec<String>,
     /// Sets the options of a file in the format of flott.yaml, over those of flott.yaml and the environment and below
@@ -219,16 +220,17 @@ Examples:
 /// Arguments of `flott run`.
 #[derive(Debug, Args)]
 pub struct Run {
-    /// Return as soon as the job is submitted
+    /// Return as soon as the job is submitted, as with execution.attached false; otherwise wait for the job's end,
+    /// print its results and exit with its outcome
     #[arg(short = 'd', long)]
     pub detached: bool,
     /// Cancel the job when this client goes away, however it ends; also -sae
     #[arg(long = "shutdownOnAttachedExit")]
     pub shutdown_on_attached_exit: bool,
-    /// The program and how it is run
+    /// The program, its arguments and the parallelism of its job.
     #[command(flatten)]
     pub program: ProgramArgs,
-    /// The cluster, by its REST endpoint
+    /// The options `-t` and `-m`, which say where the cluster's REST endpoint is.
     #[command(flatten)]
     pub cluster: ClusterArgs,
     /// Id of the job: 32 hexadecimal digits
@@ -251,7 +253,7 @@ pub struct RunApplication {
     /// execution.target, else standalone]
     #[arg(short = 't', long, value_name = "TARGET")]
     pub target: Option<String>,
-    /// The program and how it is run
+    /// The program, its arguments and the parallelism of its job.
     #[command(flatten)]
     pub program: ProgramArgs,
     /// Id of the job: 32 hexadecimal digits
@@ -263,13 +265,13 @@ pub struct RunApplication {
     pub(crate) refused: Refused,
 }
 
-/// A program and its arguments.
+/// The program on a command line, its arguments, and the choice and parallelism of its job.
 #[derive(Debug, Clone, Args)]
 pub struct ProgramArgs {
-    /// Default parallelism of the job
+    /// Default parallelism of the job [default: parallelism.default]
     #[arg(short = 'p', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=32_768))]
     pub parallelism: Option<u32>,
-    /// Name of the job, of a program that registers several
+    /// Name of the job, of a program that registers several; not needed if the program registers only one
     #[arg(short = 'c', long = "job", value_name = "NAME")]
     pub job: Option<String>,
     /// The program, a binary with `#[flott::main]`, and its arguments: everything behind it is its own,
@@ -318,7 +320,7 @@ impl Refused {
     }
 }
 
-/// The address of a cluster's REST endpoint.
+/// The options that say where a cluster's REST endpoint is; without them the configuration says it.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ClusterArgs {
     /// Target: remote (the session at -m), standalone (the cluster of an application), yarn-session, yarn-application or
@@ -333,16 +335,16 @@ pub struct ClusterArgs {
 /// Arguments of `flott list`.
 #[derive(Debug, Args)]
 pub struct List {
-    /// Only running and restarting jobs
+    /// Only jobs that have been started and have not ended
     #[arg(short = 'r', long)]
     pub running: bool,
-    /// Only jobs that wait to be run
+    /// Only jobs that wait to be started
     #[arg(short = 's', long)]
     pub scheduled: bool,
     /// Jobs that have ended, too
     #[arg(short = 'a', long)]
     pub all: bool,
-    /// The cluster, by its REST endpoint
+    /// The options `-t` and `-m`, which say where the cluster's REST endpoint is.
     #[command(flatten)]
     pub cluster: ClusterArgs,
 }
@@ -357,7 +359,7 @@ pub struct Info {
     /// local]
     #[arg(short = 't', long, value_name = "TARGET")]
     pub target: Option<String>,
-    /// The program and how it would be run
+    /// The program, its arguments and the parallelism with which it would be run.
     #[command(flatten)]
     pub program: ProgramArgs,
 }
@@ -365,10 +367,10 @@ pub struct Info {
 /// Arguments of `flott cancel`.
 #[derive(Debug, Args)]
 pub struct Cancel {
-    /// The job's id
+    /// Id of the job, as flott list shows it
     #[arg(value_name = "JOBID")]
     pub job: String,
-    /// The cluster, by its REST endpoint
+    /// The options `-t` and `-m`, which say where the cluster's REST endpoint is.
     #[command(flatten)]
     pub cluster: ClusterArgs,
 }
@@ -389,7 +391,7 @@ pub struct Logs {
     /// List the files, do not show them
     #[arg(long)]
     pub list: bool,
-    /// Options that say which cluster is addressed.
+    /// The options `-t` and `-m`, which say where the cluster's REST endpoint is.
     #[command(flatten)]
     pub cluster: ClusterArgs,
 }
@@ -412,7 +414,7 @@ pub struct BlockNode {
     /// List the blocked nodes
     #[arg(long, conflicts_with_all = ["nodes", "period", "cause", "unblock"])]
     pub list: bool,
-    /// The cluster, by its REST endpoint
+    /// The options `-t` and `-m`, which say where the cluster's REST endpoint is.
     #[command(flatten)]
     pub cluster: ClusterArgs,
 }
@@ -446,7 +448,8 @@ pub struct JobManager {
     /// Port of the REST endpoint (rest.port)
     #[arg(long, value_name = "PORT")]
     pub webui_port: Option<String>,
-    /// application: the job's id; drawn where absent
+    /// application: the job's id [default: pipeline.job-id; else with high availability one that follows from the
+    /// cluster's id, otherwise a new one]
     #[arg(long, value_name = "ID")]
     pub job_id: Option<JobId>,
     /// application: name of the job, of a program that registers several
@@ -469,8 +472,8 @@ pub struct JobManager {
 /// Arguments of `flott taskmanager`.
 #[derive(Debug, Args)]
 pub struct TaskManager {
-    /// The program that runs its tasks in this process; absent: each job's program is fetched and
-    /// runs in a child
+    /// Program that this process becomes, so that its tasks run in this process; absent: each job's program is
+    /// fetched and runs in a child
     #[arg(long, value_name = "PATH")]
     pub program: Option<PathBuf>,
     /// Host name that others reach it by (taskmanager.host)

@@ -42,23 +42,23 @@ pub(super) enum Signal {
 /// A line from the keyboard; `None`: there will be none.
 pub(super) type Line = io::Result<Option<String>>;
 
-/// The job or cluster to wait for.
+/// The futures, streams and calls of which the wait for a job is made, see `attend`.
 pub(super) struct Waiting<'a> {
-    /// Future of the job's end.
+    /// Resolves when the job has ended, or nothing more can be learned about it.
     pub ending: LocalBoxFuture<'a, End>,
-    /// The task that prints the job's results as they come.
+    /// Prints the job's results as they come; resolves when all are printed, or with the reason why they cannot be.
     pub reading: LocalBoxFuture<'a, Result<(), ResultsError>>,
     /// Future that prints notes about the job's progress; never ends.
     pub following: LocalBoxFuture<'a, std::convert::Infallible>,
-    /// Signals that the process receives, in order.
+    /// SIGINT and SIGTERM of this process, in order.
     pub signals: LocalBoxStream<'a, Signal>,
     /// Reads a line from the keyboard; `None` if there is no terminal.
     pub keyboard: Option<Box<dyn Fn() -> LocalBoxFuture<'static, Line>>>,
-    /// Sends the request to cancel the job.
+    /// Makes a request to the cluster to cancel the job; resolves with the answer.
     pub cancel: Box<dyn Fn() -> LocalBoxFuture<'a, Result<(), ClientError>> + 'a>,
     /// Question that is put to the user on the terminal.
     pub question: String,
-    /// Printer of the question.
+    /// Printer by which the question and notes reach the user.
     pub print: Printer,
 }
 

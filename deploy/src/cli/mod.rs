@@ -94,8 +94,9 @@ impl Context {
     }
 }
 
-/// Runs the binary `flott`: parses the command line and executes the command, which prints its results.
-/// Returns the exit code that tells the outcome; wrong arguments give 64.
+/// Runs the binary `flott` with this process's arguments: parses the command line and executes the command, which
+/// prints its results on standard output and everything else on standard error. Returns when the command is done, for
+/// a role when its process is to end. The exit code tells the outcome; wrong arguments give 64.
 pub fn main() -> ExitCode {
     let cli = match Cli::try_parse_from(session_args::long_names(std::env::args_os())) {
         Ok(cli) => cli,

@@ -25,14 +25,14 @@ pub struct Savepoint {
     /// Something else than to take a savepoint
     #[command(subcommand)]
     pub action: Option<SavepointAction>,
-    /// The job's id
+    /// Id of the job, as flott list shows it
     #[arg(value_name = "JOBID", required = true)]
     pub job: Option<String>,
     /// Directory, as the JobManager sees it, in which the savepoint's folder is made: an absolute path, or a URI [default:
     /// execution.checkpointing.savepoint-dir]
     #[arg(value_name = "DIR")]
     pub directory: Option<String>,
-    /// The cluster, by its REST endpoint
+    /// The options `-t` and `-m`, which say where the cluster's REST endpoint is.
     #[command(flatten)]
     pub cluster: ClusterArgs,
 }
@@ -54,7 +54,7 @@ pub enum SavepointAction {
 /// Arguments of `flott stop`.
 #[derive(Debug, Args)]
 pub struct Stop {
-    /// The job's id
+    /// Id of the job, as flott list shows it
     #[arg(value_name = "JOBID")]
     pub job: String,
     /// Directory, as the JobManager sees it, in which the savepoint's folder is made: an absolute path, or a URI [default:
@@ -70,7 +70,7 @@ pub struct Stop {
     /// savepoint is not meant to be resumed from then
     #[arg(short = 'd', long)]
     pub drain: bool,
-    /// The cluster, by its REST endpoint
+    /// The options `-t` and `-m`, which say where the cluster's REST endpoint is.
     #[command(flatten)]
     pub cluster: ClusterArgs,
 }

@@ -3,13 +3,13 @@
 use clap::Args;
 use std::ffi::OsString;
 
-/// `flott yarn-session`, with Flink's names.
+/// Arguments of `flott yarn-session`, with the names of Flink's script.
 #[derive(Debug, Args)]
 pub struct YarnSession {
     /// Return as soon as the session runs
     #[arg(short = 'd', long)]
     pub detached: bool,
-    /// Queue; also -qu [yarn.application.queue]
+    /// Queue that the session is submitted to; also -qu [yarn.application.queue]
     #[arg(long, value_name = "QUEUE")]
     pub queue: Option<String>,
     /// Memory of the JobManager, MiB unless a unit is given; also -jm [jobmanager.memory.process.size]
@@ -21,7 +21,7 @@ pub struct YarnSession {
     /// Slots of each TaskManager [taskmanager.numberOfTaskSlots]
     #[arg(short = 's', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub slots: Option<u32>,
-    /// Name in YARN's lists; also -nm [yarn.application.name]
+    /// Name of the session in YARN's lists; also -nm [yarn.application.name]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
     /// File or directory that every container gets, for env.shipped(); may be given several times [yarn.ship-files]
@@ -30,7 +30,7 @@ pub struct YarnSession {
     /// Node label of all containers; also -nl [yarn.application.node-label]
     #[arg(long = "nodeLabel", value_name = "LABEL")]
     pub node_label: Option<String>,
-    /// Type in YARN's lists; also -at [yarn.application.type]
+    /// Type of the session in YARN's lists; also -at [yarn.application.type]
     #[arg(long = "applicationType", value_name = "TYPE")]
     pub application_type: Option<String>,
     /// Session that runs already, to attach to or to stop; also -id [yarn.application.id]

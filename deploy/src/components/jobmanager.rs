@@ -147,7 +147,8 @@ impl JobManagerComponents {
         })
     }
 
-    /// Returns the services that the components share.
+    /// Returns the services that the components share: platform, RPC, options, heartbeats, leader retrieval, metrics,
+    /// and the receiver of fatal errors.
     pub fn services(&self) -> &ProcessServices {
         &self.base.services
     }
@@ -185,8 +186,9 @@ impl JobManagerComponents {
         self.blobs.forget_uploads().await;
     }
 
-    /// Stops all components, in the reverse order of their start, and returns when they have ended. Leaves
-    /// the HA data as they are, so that another JobManager can continue the jobs.
+    /// Stops all components, in the reverse order of their start, which gives this process's leadership up, and
+    /// returns when they have ended. Running jobs are not ended: the HA data stay as they are, so that another
+    /// JobManager can continue the jobs.
     pub async fn stop(self) {
         self.dispatcher.stop().await;
         self.resource_manager.stop().await;

@@ -104,7 +104,8 @@ impl TaskManagerComponents {
         Ok(Self { base, hosts, executor })
     }
 
-    /// Returns the services that the components share.
+    /// Returns the services that the components share: platform, RPC, options, heartbeats, leader retrieval, metrics,
+    /// and the receiver of fatal errors.
     pub fn services(&self) -> &ProcessServices {
         &self.base.services
     }

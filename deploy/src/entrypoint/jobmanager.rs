@@ -39,26 +39,28 @@ pub(crate) struct JobManagerProcess {
     /// The effective options of the process: configuration file, environment and command line together; they do not change
     /// later, except that drawn ports are filled in.
     pub options: Options,
-    /// Place of the process's log.
+    /// Place of the process's log, which is set up already: users are shown the files beside it.
     pub log: LogPlace,
-    /// The memory of the process and its program hosts together.
+    /// The memory of the process and its program hosts together; a host is ended before they use more.
     pub memory: ProcessLimit,
     /// Mode of the cluster: session, application or per job.
     pub mode: ClusterMode,
-    /// A program's file that goes into the blob store before anything runs.
+    /// Path of the program's file that TaskManagers may have to fetch: put into the blob store before anything runs.
+    /// `None` in a session, and on YARN in application mode, where containers have the program already.
     pub ship: Option<PathBuf>,
-    /// The program that this process is.
+    /// The program that this process's executable is, with the hash of its file, in application mode; `None` in other
+    /// modes.
     pub entry: Option<(ProgramEntry, ContentHash)>,
-    /// Called once, when the REST endpoint answers, with the addresses.
+    /// Called once, when the REST endpoint answers and the components are started, with the process's addresses.
     pub ready: Box<dyn FnOnce(&ReadyAddresses)>,
 }
 
-/// The addresses of a running JobManager.
+/// The addresses of a running JobManager, with the bound ports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ReadyAddresses {
-    /// Address of the REST endpoint, `http://host:port`.
+    /// URL of the REST endpoint, `http://host:port`.
     pub rest: String,
-    /// RPC address, `host:port`.
+    /// RPC address of the process, `host:port`, to which TaskManagers connect.
     pub rpc: String,
 }
 

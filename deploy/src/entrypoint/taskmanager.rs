@@ -30,13 +30,14 @@ use storage::blobs::FileBlobs;
 use storage::ha::{ElectionDriver, FileElection, FileElectionSettings};
 use streaming::ProgramEntry;
 
-/// The arguments of a TaskManager process.
+/// The settings that a TaskManager process is started with.
 pub(crate) struct TaskManagerProcess {
-    /// Options that the process was started with.
+    /// The effective options of the process: configuration file, environment and command line together.
     pub options: Options,
-    /// Place of the process's log.
+    /// Place of the process's log, which is set up already: users are shown the files beside it.
     pub log: LogPlace,
-    /// The program that this process is.
+    /// The program that this process's executable is, with the hash of its file; its tasks run in this process.
+    /// `None` for the binary `flott`, which runs each program in a child.
     pub entry: Option<(ProgramEntry, ContentHash)>,
     /// Called once, when the components are up, with the RPC address `host:port`.
     pub ready: Box<dyn FnOnce(&str)>,

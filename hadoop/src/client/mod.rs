@@ -38,7 +38,7 @@ const LINE: usize = 64;
 /// How often a call goes to a connection that closes for idleness in that very moment.
 const IDLE_RACES: usize = 4;
 
-/// How a connection authenticates.
+/// The way in which connections to a `Target` authenticate: not at all, or by SASL.
 #[derive(Debug, Clone)]
 pub enum Auth {
     /// Neither side authenticates: the server believes the user name that it is told.
@@ -47,7 +47,8 @@ pub enum Auth {
     Sasl(Box<SaslConfig>),
 }
 
-/// A server, the protocol to speak there, and the user to speak as. Calls to equal targets share a connection.
+/// A server, the protocol to speak there, and the user to speak as. Calls of one client to equal targets share a
+/// connection.
 #[derive(Debug, Clone)]
 pub struct Target {
     /// Host of the server, as a name or an address.
@@ -160,7 +161,8 @@ impl Client {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Returns the options that this client uses, with times of more than a year cut to that.
+    /// Returns the options that this client uses: those given to `Client::new`, with times of more than a year cut to
+    /// that.
     #[must_use]
     pub fn options(&self) -> &Options {
         &self.inner.options
@@ -191,10 +193,11 @@ impl Client {
     }
 
     /// Makes one try of a request that is encoded and numbered already, and returns the encoded answer. Sets the
-    /// request's deadline to `timeout` from now; at most a year.
+    /// request's deadline to `timeout` from now; at most a year. Dropping the future gives the try up; the server may
+    /// carry it out all the same.
     ///
     /// # Errors
-    /// As [`Client::call`].
+    /// As [`Client::call`], except that the answer is not decoded.
     pub async fn attempt(
         &self,
         target: &Target,
@@ -302,7 +305,7 @@ impl Client {
         }
     }
 
-    /// Returns the number of connections that are open or being made.
+    /// Returns the number of this client's connections, over all clones, that are open or being made.
     #[must_use]
     pub fn connections(&self) -> usize {
         let connections = self.inner.connections.lock().unwrap_or_else(PoisonError::into_inner);

@@ -4,8 +4,8 @@ use crate::conf::{ConfError, Configuration};
 use crate::rpc::{LONGEST, Limits};
 use std::time::Duration;
 
-/// Settings of a client's connections; [`Options::from_conf`] names the defaults of Hadoop's clients, `default()` has
-/// the same.
+/// Settings of a client's connections, as durations and counts. `Options::default()` and `Options::from_conf` of an
+/// empty configuration give the defaults of Hadoop's clients, which the fields name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// Maximum time of one try to connect to one address, and of looking the host up (`ipc.client.connect.timeout`; 20
@@ -14,16 +14,16 @@ pub struct Options {
     /// Number of further tries to connect before the waiting calls fail (`ipc.client.connect.max.retries`). Retry
     /// policies try again above this, so the default is 0.
     pub connect_retries: u32,
-    /// Pause before each of these tries, varied at random by half up or down (`ipc.client.connect.retry.interval`; 1
-    /// s).
+    /// Pause before each of the `connect_retries`, varied at random by half up or down
+    /// (`ipc.client.connect.retry.interval`; 1 s).
     pub connect_backoff: Duration,
     /// Maximum time of authentication on a new connection, which closes after it. Always 60 s from a configuration.
     pub setup_timeout: Duration,
     /// Number of further tries to authenticate by Kerberos, each with the newest tickets and on a connection of its own
     /// (`ipc.client.connect.max.retries.on.sasl`; 5, as earlier lines of Hadoop, which have no such property).
     pub kerberos_retries: u32,
-    /// Longest pause before each of these tries; a random part of it is waited, so that clients of one user do not meet
-    /// again. Always 5 s from a configuration, as in Hadoop's clients.
+    /// Longest pause before each of the `kerberos_retries`; a random part of it is waited, so that clients of one
+    /// user do not meet again. Always 5 s from a configuration, as in Hadoop's clients.
     pub kerberos_backoff: Duration,
     /// Maximum time of one try of a call where the caller names none (`ipc.client.rpc-timeout.ms`; 120 s).
     pub call_timeout: Duration,

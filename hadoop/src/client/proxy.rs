@@ -29,8 +29,8 @@ impl Default for CallOptions {
     }
 }
 
-/// The servers of one service of which one is active, such as the ResourceManagers of a cluster. The proxy remembers
-/// across calls which one it asks first.
+/// The servers of one service of which one is active, such as the ResourceManagers of a cluster. Calls go to the
+/// active one, and are tried again as a policy says; the proxy remembers across calls which server it asks first.
 #[derive(Debug)]
 pub struct Proxy {
     client: Client,
@@ -53,7 +53,7 @@ impl Proxy {
         *self.targets.write().unwrap_or_else(PoisonError::into_inner) = targets.into();
     }
 
-    /// Returns the servers, in the order in which they are tried.
+    /// Returns the servers as they were set last, in the order in which they are tried.
     #[must_use]
     pub fn targets(&self) -> Arc<[Target]> {
         Arc::clone(&self.targets.read().unwrap_or_else(PoisonError::into_inner))

@@ -63,7 +63,7 @@ impl std::fmt::Debug for Configuration {
 }
 
 impl Configuration {
-    /// Returns a configuration without properties, system properties and environment.
+    /// Returns a configuration without properties, system properties and environment: not even Hadoop's defaults.
     #[must_use]
     pub fn empty() -> Self {
         Self::default()
@@ -243,14 +243,16 @@ impl Configuration {
         self.properties.get(current_name(name)).map(|property| property.resource.as_str())
     }
 
-    /// Returns all resources that some value comes from, each once, sorted by name.
+    /// Returns the names of all resources that some property's value comes from, each once, sorted: paths of files,
+    /// `defaults`, `programmatically`.
     #[must_use]
     pub fn sources(&self) -> Vec<&str> {
         let all = self.properties.values().map(|property| property.resource.as_str());
         all.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
     }
 
-    /// Returns the names of all properties, sorted.
+    /// Iterates over the names of all properties that are set, defaults included, sorted; renamed properties by their
+    /// new names.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.properties.keys().map(String::as_str)
     }

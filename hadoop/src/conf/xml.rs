@@ -18,11 +18,12 @@ pub struct Declared {
     /// Name of the property, such as `dfs.nameservices`, as the resource spells it, without white space around it; never
     /// empty.
     pub name: String,
-    /// The value, unexpanded; `None` where the element is missing.
+    /// The value as written, with references `${…}` unexpanded; `None` if the property has no `<value>`.
     pub value: Option<String>,
-    /// True if later resources must not change the property.
+    /// True if the property is marked `<final>`: later resources must not change it.
     pub is_final: bool,
-    /// Name of the resource that declares it: of the included one where it is included.
+    /// Name of the resource that declares the property, for messages: a file's path; of an included resource its own
+    /// name.
     pub resource: String,
 }
 
@@ -45,7 +46,8 @@ pub trait Includes {
     fn open(&mut self, from: &str, href: &str) -> Result<(String, String), ConfError>;
 }
 
-/// Opens included files of this machine, relative to the file that includes them.
+/// Opens included files of this machine; a relative path is relative to the file that includes. Reads from the file
+/// system, at most 16 MiB each.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FileIncludes;
 

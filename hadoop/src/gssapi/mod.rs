@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Names under which [`Library::load`] looks for the library, in this order.
+/// Names by which [`Library::load`] looks for the system's GSSAPI library, tried in this order.
 pub const LIBRARY_NAMES: &[&str] = &["libgssapi_krb5.so.2", "libgssapi_krb5.so"];
 
 /// The reason why Kerberos could not be used.
@@ -102,7 +102,7 @@ pub trait GssContext: Send {
     fn plain_max(&self, encrypt: bool, raw_max: u32) -> Result<usize, GssError>;
 }
 
-/// The reason for which newer tickets are wanted.
+/// The reason for which newer Kerberos tickets are wanted of an `Initiator`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Need {
     /// A connection is about to be set up: the tickets should last for a while.
@@ -122,8 +122,8 @@ pub trait Initiator: Send + Sync {
     /// The refusal of Kerberos, for example of a wrong name.
     fn context(&self, target: &GssTarget) -> Result<Box<dyn GssContext>, GssError>;
 
-    /// Gets newer tickets where that is needed and was not tried just before. If none can be had, the old ones stay in
-    /// use and their next context says what is wrong. The default does nothing.
+    /// Gets newer tickets if `need` asks for them and that was not tried just before, and waits for them. If none can
+    /// be had, the old ones stay in use and their next context says what is wrong. The default does nothing.
     fn refresh(&self, need: Need) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         let _ = need;
         Box::pin(std::future::ready(()))
@@ -157,7 +157,7 @@ impl std::fmt::Display for CredentialSource {
     }
 }
 
-/// The loaded GSSAPI library, which makes credentials. Clones share it.
+/// The system's GSSAPI library, loaded into this process; it makes credentials. Clones share it.
 #[derive(Clone, derive_more::Debug)]
 #[debug("Library")]
 pub struct Library(Arc<raw::Functions>);
@@ -224,7 +224,8 @@ struct Inner {
 }
 
 impl Credential {
-    /// Returns the time for which the tickets were still valid when they were acquired; `None` if for ever.
+    /// Returns how long the tickets were still valid at the moment when this value was acquired, which is not
+    /// updated; `None` if they last for ever.
     #[must_use]
     pub fn lifetime(&self) -> Option<Duration> {
         self.0.lifetime

@@ -43,12 +43,12 @@ pub enum HdfsError {
     NoAddress(String),
 }
 
-/// Returns the file system that a token is for, as the token names it: `hdfs://10.1.2.3:8020` or `hdfs://name`. `None`
-/// for a token of another kind or without a service.
+/// Returns the file system that a token is for, as the token names it: `hdfs://10.1.2.3:8020` or `hdfs://name`.
+/// `None` for a token of another kind than HDFS delegation tokens, or without a service. Looks nothing up.
 ///
-/// Hadoop's clients look a token up by their NameNode's address; others, `hdfs-native` among them, by what their
-/// URI says, and miss it when that is a name and the token's service an address. In a container, which has
-/// nothing but its tokens, such a client is to be given this URI. Nothing for a token of another kind.
+/// Hadoop's clients look for a token by the address of their NameNode. Others, such as `hdfs-native`, look for it by
+/// the host in their URI, and miss it if that is a name and the token's service an address. A process in a container,
+/// which has nothing but its tokens, should give such a client this URI.
 #[must_use]
 pub fn uri_of(token: &Token) -> Option<String> {
     let service = token.service();
@@ -109,17 +109,18 @@ impl HdfsTokens {
         Ok(Self { proxy: Proxy::new(client, targets, policy), file_system, use_ip })
     }
 
-    /// Returns the file system that the tokens are for.
+    /// Returns the file system that the tokens are for: that of the URI given to `new`, or of `fs.defaultFS`.
     #[must_use]
     pub fn file_system(&self) -> &FileSystem {
         &self.file_system
     }
 
-    /// Gets a token of this user from the active NameNode; only `renewer` may renew it (for YARN the ResourceManager's
-    /// principal). Its service is set to what HDFS clients look for.
+    /// Gets a new token of this user from the active NameNode; only `renewer` may renew it (for YARN the
+    /// ResourceManager's principal). Its service is set to the name by which HDFS clients look for tokens of this
+    /// file system; the token is not added to the login.
     ///
     /// # Errors
-    /// See [`HdfsError`].
+    /// `HdfsError::NoToken` if the cluster has no security; `HdfsError::NoAddress`; `HdfsError::Call`.
     pub async fn get(&self, renewer: &str) -> Result<Token, HdfsError> {
         let request = GetDelegationTokenRequest { renewer: renewer.to_owned() };
         let options = CallOptions { idempotent: true, ..CallOptions::default() };
@@ -151,7 +152,7 @@ impl HdfsTokens {
     /// do this, authenticated by Kerberos.
     ///
     /// # Errors
-    /// See [`HdfsError`].
+    /// `HdfsError::Call`: no active NameNode answers after all tries, or it throws an exception, as where the user may not do this.
     pub async fn renew(&self, token: &Token) -> Result<u64, HdfsError> {
         let request = RenewDelegationTokenRequest { token: TokenProto::from(token) };
         let response: RenewDelegationTokenResponse =
@@ -162,7 +163,7 @@ impl HdfsTokens {
     /// Cancels a token at the NameNode; nobody can use it afterwards.
     ///
     /// # Errors
-    /// See [`HdfsError`].
+    /// `HdfsError::Call`: no active NameNode answers after all tries, or it throws an exception, as where the user may not do this.
     pub async fn cancel(&self, token: &Token) -> Result<(), HdfsError> {
         let request = CancelDelegationTokenRequest { token: TokenProto::from(token) };
         let _: CancelDelegationTokenResponse =

@@ -60,7 +60,7 @@ pub enum LoginError {
     /// The operating system does not know this process's user, and `HADOOP_USER_NAME` is not set.
     #[error("no user name: set HADOOP_USER_NAME")]
     NoUser,
-    /// `KRB5KEYTAB` names a keytab, and `KRB5PRINCIPAL` nobody in it.
+    /// `KRB5KEYTAB` names a keytab, and `KRB5PRINCIPAL`, which has to name the user in it, is not set.
     #[error("KRB5KEYTAB is set and KRB5PRINCIPAL is not")]
     NoPrincipal,
     /// Tickets could not be renewed; the old ones stay in use.
@@ -74,14 +74,14 @@ pub enum LoginError {
     /// Somebody else has logged in to the ticket cache since.
     #[error("{from} is {now}'s now, and was {was}'s")]
     OtherUser {
-        /// The ticket cache, in words such as `the default ticket cache`.
+        /// The ticket cache, in words for users, such as `the default ticket cache`.
         from: String,
         /// The principal that this login is for.
         was: String,
         /// The principal that the cache holds now.
         now: String,
     },
-    /// The runtime is shutting down.
+    /// The runtime is shutting down, so that no thread waits for Kerberos any more.
     #[error("the runtime is shutting down")]
     Stopped,
 }
@@ -179,7 +179,8 @@ impl Login {
     /// A process that has tokens and no Kerberos tickets - a container - logs in all the same.
     ///
     /// # Errors
-    /// See [`LoginError`].
+    /// [`LoginError`]: a security property or the token file cannot be used, there is no user name, or, without tokens, Kerberos
+    /// gives no tickets.
     pub async fn current(conf: &Configuration) -> Result<Self, LoginError> {
         let security = Security::from_conf(conf)?;
         let credentials = Credentials::from_environment()?;
@@ -227,7 +228,7 @@ impl Login {
     /// replaced by this machine's name. Asks a KDC, and renews the tickets from then on.
     ///
     /// # Errors
-    /// See [`LoginError`].
+    /// [`LoginError`]: a security property or the token file cannot be used, or Kerberos gives no tickets for the keytab.
     pub async fn from_keytab(
         conf: &Configuration,
         principal: &str,
@@ -251,8 +252,8 @@ impl Login {
         Self(Arc::new(Inner { user, real: None, credentials, tickets, security }))
     }
 
-    /// Returns another user for whom this one acts; it begins without tokens. Servers must allow it
-    /// (`hadoop.proxyuser.…`).
+    /// Returns the user `user` for whom this one acts (a proxy user); it begins without tokens and uses this user's
+    /// tickets. Servers must allow it (`hadoop.proxyuser.…`); nobody is asked here.
     #[must_use]
     pub fn proxy(&self, user: impl Into<String>) -> Self {
         Self(Arc::new(Inner {
@@ -264,7 +265,7 @@ impl Login {
         }))
     }
 
-    /// Returns the full name: `alice`, or with Kerberos `alice@EXAMPLE.ORG`.
+    /// Returns the user's full name: `alice`, or with Kerberos the principal `alice@EXAMPLE.ORG`.
     #[must_use]
     pub fn user(&self) -> &str {
         &self.0.user
@@ -289,14 +290,14 @@ impl Login {
         self.0.security.kerberos
     }
 
-    /// Returns the principal and the keytab that this user logged in with; `None` for any other login. For libraries
-    /// with a login of their own.
+    /// Returns the principal and the path of the keytab that this user logged in with; `None` for any other login.
+    /// For libraries that log in by themselves.
     #[must_use]
     pub fn keytab(&self) -> Option<(&str, &Path)> {
         self.0.tickets.as_ref().and_then(Tickets::keytab)
     }
 
-    /// Returns a copy of the user's tokens and secret keys.
+    /// Returns a copy of the user's tokens and secret keys as they are now.
     #[must_use]
     pub fn credentials(&self) -> Credentials {
         self.0.credentials.read().unwrap_or_else(PoisonError::into_inner).clone()
@@ -330,7 +331,9 @@ impl Login {
         self.target_with(service, host, port, token).await
     }
 
-    /// Returns the same with a token that is at hand, such as a NodeManager's; the user's own tokens are not looked at.
+    /// Returns how to call a service as this user with `token`, such as a NodeManager's; `None`: with Kerberos, or
+    /// without authentication where the cluster has none. The user's own tokens are not looked at. Looks the host up
+    /// if its principal needs the host's name.
     ///
     /// # Errors
     /// As [`Login::target`].
@@ -436,7 +439,7 @@ impl Login {
     /// have. It is seldom needed: tickets are renewed as they age, as [the module says](self).
     ///
     /// # Errors
-    /// See [`LoginError`]. The old tickets stay in use.
+    /// [`LoginError`]: no newer tickets can be had, or they are another user's. The old tickets stay in use.
     pub async fn renew(&self) -> Result<(), LoginError> {
         match (&self.0.tickets, &self.0.real) {
             (Some(tickets), _) => tickets.renew().await,

@@ -18,7 +18,7 @@ const CONTENTS: &[u8] = b"\nLogContents:\n";
 pub struct LocalLog {
     /// The file's name, such as `stdout`.
     pub name: String,
-    /// Its length in bytes when the node looked.
+    /// Length of the file in bytes when the node looked; it may have grown since.
     pub length: u64,
 }
 

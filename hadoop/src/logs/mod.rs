@@ -77,9 +77,9 @@ pub struct LogHeader {
     pub container: ContainerId,
     /// The file's name: `stdout`, `stderr`, ….
     pub name: String,
-    /// Its length in bytes, as its writer says; the log may turn out shorter.
+    /// Length of the log in bytes, as its writer says; the log may turn out shorter.
     pub length: u64,
-    /// Time of its last change in milliseconds since 1970. `None` where it is not known: TFile does not keep it, and
+    /// Time of the log's last change in milliseconds since 1970. `None` where it is not known: TFile does not keep it, and
     /// nodes tell it in words.
     pub modified: Option<i64>,
 }
@@ -98,7 +98,7 @@ pub enum LogEvent {
     },
 }
 
-/// Selects logs; a field that is `None` selects all.
+/// Selects the logs that a decoder gives out, by container and file name; the default selects all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selection {
     /// Selects only logs of this container.

@@ -18,7 +18,8 @@ const READ: usize = 64 << 10;
 /// Characters of a refusal that are kept.
 const REASON_MAX: usize = 300;
 
-/// A node that has logs of running containers. Nothing is connected until one is asked for.
+/// A node on which containers run, asked for their logs over HTTP. No connection is made until a log or a list is
+/// asked for.
 #[derive(Debug, Clone)]
 pub struct NodeLogs {
     address: String,
@@ -27,9 +28,9 @@ pub struct NodeLogs {
 }
 
 impl NodeLogs {
-    /// Makes it by the node's web address, as a `ContainerReport` has it: `http://host:port` or `host:port`. `user` is
-    /// the name that the node is told; nodes that want Kerberos or TLS for their web addresses refuse. Each wait for
-    /// the node may take `patience`.
+    /// Describes the node at this web address, as a `ContainerReport` has it: `http://host:port` or `host:port`.
+    /// `user` is the user name that the node is told; nodes that want Kerberos or TLS for their web addresses refuse.
+    /// `patience` is the longest wait for each connection and each read. Connects to nothing.
     #[must_use]
     pub fn new(address: &str, user: &str, patience: Duration) -> Self {
         let address = address.strip_prefix("http://").unwrap_or(address).trim_end_matches('/');

@@ -88,7 +88,7 @@ impl LogDecoder {
     }
 }
 
-/// A file of which ranges can be read.
+/// A node's log file of which ranges can be read, such as one in HDFS; the caller of `LogReader` implements it.
 pub trait ReadRange: Send {
     /// Reads exactly these bytes of the file.
     ///
@@ -101,7 +101,8 @@ pub trait ReadRange: Send {
     ) -> impl Future<Output = std::io::Result<Bytes>> + Send;
 }
 
-/// Reads the logs of one file from a source of ranges.
+/// Reads the logs of one node's file: fetches the ranges that its `LogDecoder` asks for from the source `S`, and
+/// gives out the decoder's events.
 #[derive(Debug)]
 pub struct LogReader<S> {
     source: S,

@@ -173,8 +173,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Forgets a call whose caller has gone: no event comes. The server may carry it out; an answer that still comes is
-    /// skipped.
+    /// Forgets a call whose caller has gone: no event comes. Does nothing for a number that does not wait. The server may carry
+    /// the call out; an answer that still comes is skipped.
     pub fn cancel(&mut self, id: i32, now: Time) {
         self.remove(id, now);
     }

@@ -2,7 +2,7 @@
 
 use crate::sasl::SaslError;
 
-/// An exception that the server threw.
+/// An exception that the server threw, for one call or for the whole connection.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {}", self.short_class(), self.summary())]
 pub struct RemoteException {
@@ -28,13 +28,14 @@ pub enum Advice {
 }
 
 impl RemoteException {
-    /// Returns the class without its package and without the class around it, such as `InvalidToken`.
+    /// Returns the exception's class without its package and without the class around it, such as `InvalidToken`.
     #[must_use]
     pub fn short_class(&self) -> &str {
         self.class.rsplit(['.', '$']).next().unwrap_or(&self.class)
     }
 
-    /// Returns the message's first line.
+    /// Returns the first line of the exception's message, which mostly leaves out the stack trace; empty if there is
+    /// no message.
     #[must_use]
     pub fn summary(&self) -> &str {
         self.message.lines().next().unwrap_or_default()

@@ -27,7 +27,7 @@ impl FrameDecoder {
         Self { buffer: BytesMut::new(), max }
     }
 
-    /// Changes the bound for the frames that come out next, bytes that are here already among them.
+    /// Changes the bound, in bytes, for the frames that come out next, also for those whose bytes are here already.
     pub fn set_max(&mut self, max: usize) {
         self.max = max;
     }
@@ -60,7 +60,7 @@ impl FrameDecoder {
         Ok(Some(self.buffer.split_to(whole).freeze()))
     }
 
-    /// Returns the number of bytes that are kept and not yet taken as frames.
+    /// Returns the number of bytes that were pushed and not yet taken as frames.
     #[must_use]
     pub fn pending(&self) -> usize {
         self.buffer.len()

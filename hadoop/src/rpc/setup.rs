@@ -8,7 +8,8 @@ use bytes::Bytes;
 use std::fmt::{Debug, Formatter};
 use std::time::Duration;
 
-/// A moment on the caller's clock, as the time since any fixed one.
+/// A moment on the caller's monotonic clock, as the time since a fixed moment that the caller chooses; all times of
+/// one connection must count from the same one.
 pub type Time = Duration;
 
 /// The longest time that anything waits, about a year. Times of callers and of configurations are cut to it where
@@ -72,7 +73,7 @@ impl Default for Limits {
     }
 }
 
-/// The purpose and the bounds of a connection: protocol, user, authentication and limits.
+/// The setup of a client's connection to one server: protocol, user, authentication, bounds and times.
 #[derive(Debug, Clone)]
 pub struct Setup {
     /// The protocol that all calls on the connection belong to.

@@ -4,7 +4,8 @@
 use cbc::cipher::generic_array::GenericArray;
 use cbc::cipher::{BlockDecryptMut as _, BlockEncryptMut as _, KeyIvInit as _};
 
-/// A cipher that DIGEST-MD5 can protect a stream with.
+/// A cipher that DIGEST-MD5 can protect a stream with (`privacy` after authentication by a token). All are old,
+/// because Hadoop's Java side has no others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Cipher {

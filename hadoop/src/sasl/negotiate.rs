@@ -123,8 +123,8 @@ impl std::fmt::Debug for Kerberos {
     }
 }
 
-/// The credentials that a client has and the methods that it accepts. By default it has none, refuses servers without
-/// authentication, and accepts authentication without further protection.
+/// The credentials that a client has and the methods that it accepts, for connections to one server. By default it
+/// has none, refuses servers without authentication, and accepts authentication without further protection.
 #[derive(Debug, Clone)]
 pub struct SaslConfig {
     /// The token for this server; `None` without one.
@@ -151,7 +151,7 @@ impl Default for SaslConfig {
     }
 }
 
-/// The next step of a client's exchange after a message of the server.
+/// The next step of a client's authentication after a message of the server.
 pub enum Step {
     /// Send this message, and wait for the server's answer.
     Send(SaslMessage),
@@ -168,7 +168,7 @@ impl std::fmt::Debug for Step {
     }
 }
 
-/// The result of an exchange that succeeded.
+/// The result of an authentication that succeeded: its method, and how the stream is protected from then on.
 pub struct Outcome {
     /// The method by which the client was authenticated.
     pub method: AuthMethod,

@@ -64,7 +64,7 @@ impl Secret {
         Self(bytes)
     }
 
-    /// Returns the bytes, for those who must have them.
+    /// Returns the secret's bytes, for protocols and files that need them; they must never be logged.
     #[must_use]
     pub fn expose(&self) -> &[u8] {
         &self.0
@@ -128,8 +128,8 @@ impl Token {
         &self.kind
     }
 
-    /// Returns the service that takes the token: `ip:port` or `host:port`, `ha-hdfs:NAME`, several with commas between
-    /// them (ResourceManagers with failover), or an empty text.
+    /// Returns the service that takes the token, as text: `ip:port` or `host:port`, `ha-hdfs:NAME`, several with
+    /// commas between them (ResourceManagers with failover), or empty.
     #[must_use]
     pub fn service(&self) -> &str {
         &self.service
@@ -159,8 +159,8 @@ impl std::fmt::Debug for Token {
     }
 }
 
-/// Returns the service that a token for this address carries: `ip:port`, or `host:port` with `host` in lower case if
-/// `use_ip` (`hadoop.security.token.service.use_ip`) is false.
+/// Returns the service that a token for the server at `address`, named `host`, carries: `ip:port`, or `host:port`
+/// with `host` in lower case if `use_ip` (`hadoop.security.token.service.use_ip`) is false. Looks nothing up.
 #[must_use]
 pub fn service_of(host: &str, address: SocketAddr, use_ip: bool) -> String {
     match use_ip {

@@ -60,7 +60,8 @@ impl ContainerLaunchContext {
         self
     }
 
-    /// Adds data for an auxiliary service of the node, such as a shuffle service.
+    /// Adds data for the auxiliary service of this name on the node, such as a shuffle service. Earlier data for the
+    /// same service is not removed.
     #[must_use]
     pub fn with_service_data(mut self, service: impl Into<String>, data: Vec<u8>) -> Self {
         self.service_data.push(StringBytesMap { key: Some(service.into()), value: Some(data) });
@@ -86,16 +87,16 @@ impl LocalResource {
         })
     }
 
-    /// Returns the same file, to be unpacked by the node as an archive (by its ending: `.zip`, `.tar.gz`, …).
+    /// Returns this file with the mark that the node unpacks it as an archive, by its ending (`.zip`, `.tar.gz`, …).
     #[must_use]
     pub fn unpacked(mut self) -> Self {
         self.kind = Some(LocalResourceType::Archive.into());
         self
     }
 
-    /// Returns the same file, kept on the node for others too: with `Private` for its user's other applications, with
-    /// `Public` for everybody's. Everybody must be allowed to read a public file and to pass the directories above it.
-    /// A node starts a localiser for other files, so a public one comes sooner.
+    /// Returns this file with another visibility, so that the node's copy serves others too: with `Private` the
+    /// user's other applications, with `Public` everybody's. Everybody must be allowed to read a public file and to
+    /// pass the directories above it. A node starts a localiser for other files, so a public one comes sooner.
     #[must_use]
     pub fn shared(mut self, visibility: LocalResourceVisibility) -> Self {
         self.visibility = Some(visibility.into());

@@ -49,7 +49,7 @@ impl NmClient {
     /// configuration says. `token` is the node's NMToken.
     ///
     /// # Errors
-    /// See [`CallError`](crate::rpc::CallError).
+    /// `YarnError::Call` with the [`CallError`](crate::rpc::CallError) of the last try.
     pub async fn call<Q: Message, R: Message + Default>(
         &self,
         node: &NodeId,
@@ -69,7 +69,8 @@ impl NmClient {
     /// node prepares the container: its sub-state says when it runs.
     ///
     /// # Errors
-    /// [`YarnError::Container`] with the node's reason; see [`YarnError`] for others.
+    /// [`YarnError::Container`] with the node's reason; `YarnError::Call` if the node does
+    /// not answer after all tries, or for its exception.
     pub async fn start(
         &self,
         container: &Container,
@@ -91,7 +92,8 @@ impl NmClient {
     /// Returns the state of a container as its node sees it.
     ///
     /// # Errors
-    /// [`YarnError::Container`] where the node does not know it; see [`YarnError`] for others.
+    /// [`YarnError::Container`] where the node does not know it; `YarnError::Call` if the node does
+    /// not answer after all tries, or for its exception.
     pub async fn status(
         &self,
         node: &NodeId,
@@ -111,7 +113,8 @@ impl NmClient {
     /// Returns before the container has ended.
     ///
     /// # Errors
-    /// [`YarnError::Container`] where the node does not know it; see [`YarnError`] for others.
+    /// [`YarnError::Container`] where the node does not know it; `YarnError::Call` if the node does
+    /// not answer after all tries, or for its exception.
     pub async fn stop(
         &self,
         node: &NodeId,
@@ -127,7 +130,7 @@ impl NmClient {
     /// Has a node send a signal to a container. Success does not say that the container exists.
     ///
     /// # Errors
-    /// See [`YarnError`].
+    /// `YarnError::Call`: the node does not answer after all tries, or it throws an exception, as for a wrong token.
     pub async fn signal(
         &self,
         node: &NodeId,
@@ -145,7 +148,7 @@ impl NmClient {
     /// directory. Returns before they are there.
     ///
     /// # Errors
-    /// See [`YarnError`].
+    /// `YarnError::Call`: the node does not answer after all tries, or it throws an exception, as for a wrong token.
     pub async fn localize(
         &self,
         node: &NodeId,

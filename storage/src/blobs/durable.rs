@@ -73,7 +73,9 @@ impl DurableBlobs {
         Self { files, objects, copies: Arc::default(), copying: Arc::default() }
     }
 
-    /// Records that this process leads from now on: it makes copies of its own, and may remove copies of earlier leaders.
+    /// Records that this process leads from now on, in the session `leader`: it makes copies of its own under this
+    /// session, also of programs that an earlier leadership has copied, and may remove copies of earlier leaders.
+    /// Reads and writes nothing.
     pub fn lead(&self, leader: LeaderSession) {
         let mut copies = self.copies();
         copies.next = Some(LogId { creator: leader, count: 0 });
@@ -394,8 +396,8 @@ fn of_program(hash: ContentHash) -> String {
     format!("{PREFIX}{hash}/")
 }
 
-/// Returns the program's hash and the copy's id if an object of this name completes a copy; `None` for parts of copies and for
-/// other names.
+/// Returns the program's hash and the copy's id if `name` is that of the object which completes a copy of a program,
+/// `programs/<hash>/<id>/whole.<bytes>`. `None` for parts of copies and for other names.
 pub fn parse_copy_name(name: &str) -> Option<(ContentHash, LogId)> {
     let copied = parse(name)?;
     let hash = copied.hash;

@@ -13,7 +13,9 @@ use futures::TryFutureExt as _;
 use model::{BlobKey, BlobKind, ContentHash, JobId};
 use std::{path::PathBuf, sync::Arc};
 
-/// A blob store whose calls are slow, hang or fail as a test sets; clones share the store and its faults. For tests only.
+/// A blob store for tests that wraps another store. A test sets one fault for calls that only read and one for
+/// uploads and removals: calls then wait (on tokio's clock), hang, or fail without having changed anything. Clones
+/// share the store and the faults.
 #[derive(Debug, Clone)]
 pub struct FaultyBlobs {
     inner: Arc<dyn BlobStore>,

@@ -3,8 +3,8 @@
 
 use std::fs;
 
-/// Returns the identity of this process on its machine as text: boot, pid namespace, pid and start time. Empty if the system
-/// does not tell them.
+/// Returns the identity of this process on its machine as text: boot, pid namespace, pid and start time, so that no
+/// other process ever has the same. Empty if the system does not tell them. Reads `/proc`.
 pub fn process_identity() -> String {
     let pid = std::process::id();
     let parts = (machine(), start_time(pid));
@@ -14,8 +14,9 @@ pub fn process_identity() -> String {
     }
 }
 
-/// Returns true if the process of this identity has certainly ended: it ran on this machine, since this boot and in this pid
-/// namespace, and is not there any more (a zombie counts as ended). False if that can't be told.
+/// Returns true if the process with this identity (see `process_identity`) has certainly ended: it ran on this
+/// machine, since this boot and in this pid namespace, and is not there any more (a zombie counts as ended). False if
+/// that can't be told, as for a process of another machine and for an empty text. Reads `/proc`.
 pub fn is_gone(identity: &str) -> bool {
     let Some((rest, start)) = identity.rsplit_once('/') else {
         return false;

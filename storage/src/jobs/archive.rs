@@ -48,7 +48,7 @@ impl DetailsStore {
         self.objects.put(&name, details).await
     }
 
-    /// Reads and decodes the details of that name; `None` if there are none.
+    /// Reads and decodes the details that were stored under `name`; `None` if there are none.
     ///
     /// # Errors
     /// Returns the object store's error; [`StoreError::Corrupt`] if the bytes cannot be decoded.
@@ -62,7 +62,7 @@ impl DetailsStore {
         })
     }
 
-    /// Deletes the details of that name; it is no error if there are none.
+    /// Deletes the details that were stored under `name` (see `archive_name`); it is no error if there are none.
     ///
     /// # Errors
     /// The object store's error.

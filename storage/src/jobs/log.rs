@@ -122,21 +122,25 @@ fn writer_text(writer: &Option<Writer>) -> String {
     writer.as_ref().map(by).unwrap_or_default()
 }
 
-/// A job as a leader has read it. If the state is running or damaged, the leader owns its log now.
+/// The outcome of `JobLogs::take_over`: a job as the leader has read it from its logs. If its state is running or
+/// damaged, the leader owns its log now.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TakenOver {
-    /// The job's state according to its log.
+    /// The job's state according to the log that counts; `Ghost` or `Removed` if no log of the job id is a job (any
+    /// more).
     pub state: JobState,
-    /// The position of the next record; `None` if there is no job (any more).
+    /// The position at which the leader appends the next record; `None` if the state is `Ghost` or `Removed`.
     pub end: Option<LogEnd>,
-    /// Logs of this job id that are no job (any more): ghosts, removed or older ones; the caller may delete them.
+    /// Logs of the job id other than the one that counts: forgotten jobs, earlier logs, and ghosts (logs without
+    /// record 0, or of an old leader from before a take-over). No leader will run a job from them; the caller may
+    /// delete them.
     pub stale: Vec<LogId>,
     /// The checkpoints in the log, each with the number of its record, the newest last.
     pub checkpoints: Vec<(u64, CheckpointPointer)>,
 }
 
-/// The logs of all jobs of a cluster, as one process uses them. Each write is refused if its lease is over. Clones share the
-/// store.
+/// The logs of all jobs of a cluster, as one process uses them while it leads. Each write is refused if the process's
+/// lease is over. Clones share the store.
 #[derive(Clone, derive_more::Debug)]
 #[debug("JobLogs({})", self.objects.location())]
 pub struct JobLogs {
@@ -222,7 +226,8 @@ impl JobLogs {
         }
     }
 
-    /// Lists the jobs that have records, ghosts and removed jobs included, in ascending order of their ids.
+    /// Lists the jobs that have records of any kind, also forgotten jobs and logs that no leader would run (ghosts),
+    /// in ascending order of their ids.
     ///
     /// # Errors
     /// Returns the store's error.
@@ -234,8 +239,8 @@ impl JobLogs {
         Ok(jobs)
     }
 
-    /// Returns the newest session below `session` whose leader had taken over all jobs ([`JobLogs::mark_taken_over`]); `None`
-    /// if there is none.
+    /// Returns the highest session below `session` whose leader has marked that it had taken over all jobs
+    /// ([`JobLogs::mark_taken_over`]), for `JobLogs::take_over`; `None` if there is none.
     ///
     /// # Errors
     /// Returns the store's error.
@@ -263,12 +268,14 @@ impl JobLogs {
         Ok(())
     }
 
-    /// Reads a job's logs and, if the job runs or its log is damaged, appends a record that makes `writer` the owner: earlier
-    /// leaders can't append any more. A log whose records are all older than `mark` (see [`JobLogs::newest_mark`]) is a ghost.
+    /// Reads a job's logs and, if the job runs or its log is damaged, appends a record that makes `writer` the owner:
+    /// earlier leaders can't append any more. For an ended, forgotten or unknown job nothing is written. A log of a
+    /// running job whose records are all of sessions below `mark` (see [`JobLogs::newest_mark`]) is a ghost, which
+    /// counts as no job; with `None` there are no such ghosts.
     ///
     /// # Errors
-    /// [`AppendError::Superseded`] if a leader with a higher session owns the job; [`AppendError::LeaseOver`]; the store's
-    /// error.
+    /// [`AppendError::Superseded`] if a leader with a higher session owns the job, or others have appended before
+    /// each of 100 tries; [`AppendError::LeaseOver`]; the store's error.
     pub async fn take_over(
         self,
         job: JobId,
@@ -321,8 +328,8 @@ impl JobLogs {
         Ok(TakenOver { state: gone, end: None, stale, checkpoints: Vec::new() })
     }
 
-    /// Deletes these logs of a job, which must be no job (any more), record 0 of each first. The lease is checked before each
-    /// object.
+    /// Deletes logs of a job, record 0 of each first. They must be no job (any more), as those in `TakenOver::stale`
+    /// or of a job that was recorded as removed. The lease is checked before each object.
     ///
     /// # Errors
     /// Returns the store's error or [`AppendError::LeaseOver`]; records that were deleted before it stay deleted.

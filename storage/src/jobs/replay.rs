@@ -4,11 +4,11 @@ use super::record::{JobFact, JobRecord, JobResultEntry, Writer};
 use model::{CheckpointPointer, JobGraph, JobId};
 use std::sync::Arc;
 
-/// A job's state as its log's records say.
+/// A job's state as the records of its log say.
 #[derive(Debug, Clone, PartialEq)]
 pub enum JobState {
-    /// The log has no record 0, or an old leader wrote it after a take-over: there is no job. Its records may be
-    /// deleted.
+    /// There is no job: the log has no record 0, or it is a running job's log whose records an old leader wrote
+    /// before a later leader had taken over all jobs. Nobody runs the job from it, and its records may be deleted.
     Ghost,
     /// The job has not ended; this is its graph.
     Running(Arc<JobGraph>),

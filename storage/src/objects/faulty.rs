@@ -10,13 +10,13 @@ use futures::future::BoxFuture;
 use platform::watch;
 use std::{sync::Arc, time::Duration};
 
-/// The fault that calls of a faulty store have.
+/// The fault that the reads or the writes of a `FaultyObjects` or `FaultyBlobs` have; a test sets it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Fault {
-    /// All calls reach the store.
+    /// No fault: calls reach the wrapped store at once.
     #[default]
     None,
-    /// Each call waits this long before it reaches the store.
+    /// Each call waits this long, on tokio's clock, before it reaches the wrapped store.
     Slow(Duration),
     /// Calls wait until the fault has changed, then take effect.
     Hang,

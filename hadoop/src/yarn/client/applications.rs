@@ -26,7 +26,7 @@ impl YarnClient {
     /// submitted yet.
     ///
     /// # Errors
-    /// See [`YarnError`].
+    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
     pub async fn new_application(&self) -> Result<(ApplicationId, Resource), YarnError> {
         let method = "getNewApplication";
         let response: GetNewApplicationResponse =
@@ -41,7 +41,8 @@ impl YarnClient {
     /// application may have been submitted or not.
     ///
     /// # Errors
-    /// [`YarnError::Ended`] when it was refused, with the reason; see [`YarnError`] for others.
+    /// [`YarnError::Ended`] with the reason if it was refused; `YarnError::Incomplete` if `context` has no id; `YarnError::Call` if no
+    /// ResourceManager answers after all tries, or for its exception: then the application may have been submitted or not.
     pub async fn submit(
         &self,
         context: ApplicationSubmissionContext,
@@ -76,7 +77,8 @@ impl YarnClient {
     /// Returns the ResourceManager's report of an application.
     ///
     /// # Errors
-    /// An exception `ApplicationNotFoundException` where there is none; see [`YarnError`] for others.
+    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, `ApplicationNotFoundException`
+    /// if it knows no such application.
     pub async fn report(&self, id: ApplicationId) -> Result<ApplicationReport, YarnError> {
         let method = "getApplicationReport";
         let request = GetApplicationReportRequest { application_id: Some(id) };
@@ -87,7 +89,7 @@ impl YarnClient {
     /// Returns the applications that a request describes; the default one describes all.
     ///
     /// # Errors
-    /// See [`YarnError`].
+    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
     pub async fn applications(
         &self,
         request: &GetApplicationsRequest,
@@ -104,10 +106,11 @@ impl YarnClient {
     }
 
     /// Kills an application and waits until it is dead, however long that takes: [`tokio::time::timeout`] bounds
-    /// it, and [`with_deadline`](Self::with_deadline) each question. One that has ended before is fine.
+    /// it, and [`with_deadline`](Self::with_deadline) each question. Succeeds for one that has ended before. `diagnostics` is the
+    /// reason, shown in its report.
     ///
     /// # Errors
-    /// See [`YarnError`].
+    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
     pub async fn kill(
         &self,
         id: ApplicationId,
@@ -125,10 +128,11 @@ impl YarnClient {
         }
     }
 
-    /// Moves an application with its containers to another queue, named by the leaf's name or full path.
+    /// Moves an application with its containers to another queue, named by the leaf's name or full path. Returns once it is moved.
     ///
     /// # Errors
-    /// See [`YarnError`].
+    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user
+    /// may not do this, or the queue does not exist or has no room; then nothing has moved.
     pub async fn move_to_queue(&self, id: ApplicationId, queue: &str) -> Result<(), YarnError> {
         let request = MoveApplicationAcrossQueuesRequest {
             application_id: id,
@@ -143,7 +147,7 @@ impl YarnClient {
     /// that now holds, which is at most the cluster's maximum.
     ///
     /// # Errors
-    /// See [`YarnError`].
+    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
     pub async fn set_priority(&self, id: ApplicationId, priority: i32) -> Result<i32, YarnError> {
         let application_priority = Priority { priority: Some(priority) };
         let request = UpdateApplicationPriorityRequest { application_id: id, application_priority };
@@ -152,11 +156,11 @@ impl YarnClient {
         Ok(response.application_priority.map_or(priority, |now| now.priority()))
     }
 
-    /// Changes when an application's time is over: `at` is in milliseconds since 1970, and not past. YARN kills the
-    /// application then. If it has ended, nothing changes.
+    /// Changes the time at which an application's time-out of this kind is over: `at` is in Unix milliseconds and
+    /// must lie in the future. YARN kills the application then. If it has ended, nothing changes.
     ///
     /// # Errors
-    /// See [`YarnError`].
+    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
     pub async fn set_timeout(
         &self,
         id: ApplicationId,
@@ -210,7 +214,7 @@ impl Watch {
     /// 250 ms; once the application runs, every second. Returns `None` after the report of its end.
     ///
     /// # Errors
-    /// See [`YarnError`]. The call can be made again then.
+    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception. The call can be made again then.
     pub async fn next(&mut self) -> Result<Option<ApplicationReport>, YarnError> {
         loop {
             match self.last.as_ref().map(ApplicationReport::state) {

@@ -8,7 +8,7 @@ impl YarnClient {
     /// Returns the reports of all attempts of an application that the ResourceManager knows.
     ///
     /// # Errors
-    /// See [`YarnError`].
+    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
     pub async fn attempts(
         &self,
         id: ApplicationId,
@@ -22,7 +22,7 @@ impl YarnClient {
     /// Returns the reports of an attempt's containers; of a running attempt only those that live.
     ///
     /// # Errors
-    /// See [`YarnError`].
+    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
     pub async fn containers(
         &self,
         id: ApplicationAttemptId,
@@ -35,8 +35,8 @@ impl YarnClient {
     /// Returns the report of one attempt.
     ///
     /// # Errors
-    /// An exception `ApplicationAttemptNotFoundException` or `ApplicationNotFoundException` where there is none;
-    /// see [`YarnError`] for others.
+    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception,
+    /// `ApplicationAttemptNotFoundException` or `ApplicationNotFoundException` if it knows no such attempt.
     pub async fn attempt(
         &self,
         id: ApplicationAttemptId,
@@ -51,7 +51,8 @@ impl YarnClient {
     /// Returns the report of one container. ResourceManagers forget most containers that have ended.
     ///
     /// # Errors
-    /// An exception `ContainerNotFoundException` where there is none; see [`YarnError`] for others.
+    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, `ContainerNotFoundException`
+    /// if it knows no such container (any more).
     pub async fn container(&self, id: ContainerId) -> Result<ContainerReport, YarnError> {
         let method = "getContainerReport";
         let request = GetContainerReportRequest { container_id: Some(id) };
@@ -62,7 +63,7 @@ impl YarnClient {
     /// Ends an attempt as failed. YARN starts another where the application may have one.
     ///
     /// # Errors
-    /// See [`YarnError`].
+    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
     pub async fn fail_attempt(&self, id: ApplicationAttemptId) -> Result<(), YarnError> {
         let request = FailApplicationAttemptRequest { application_attempt_id: Some(id) };
         let _: FailApplicationAttemptResponse =
@@ -74,7 +75,7 @@ impl YarnClient {
     /// does not say that the signal was delivered.
     ///
     /// # Errors
-    /// See [`YarnError`].
+    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
     pub async fn signal(
         &self,
         id: ContainerId,

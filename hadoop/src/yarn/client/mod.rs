@@ -52,7 +52,8 @@ impl YarnClient {
         Self::with_client(conf, login, Client::new(connections(conf)?)).await
     }
 
-    /// Makes the same client over the connections of an existing [`Client`].
+    /// Makes a client for the ResourceManagers of the configuration, like [`YarnClient::new`], which uses the
+    /// connections of `client` instead of its own, and its options instead of those of the configuration.
     ///
     /// # Errors
     /// Returns the errors of [`YarnClient::new`].
@@ -71,18 +72,19 @@ impl YarnClient {
         Ok(Self { proxy, options: CallOptions::default(), servers: servers.into(), use_ip })
     }
 
-    /// Returns a client whose calls take at most this long with all their tries, where the configuration allows more.
+    /// Returns this client with a bound for each of its calls: all tries and pauses of a call take at most
+    /// `deadline`, where the configuration allows more. Clones that were made before do not change.
     #[must_use]
     pub fn with_deadline(mut self, deadline: Duration) -> Self {
         self.options.deadline = Some(deadline);
         self
     }
 
-    /// Calls any method of ApplicationClientProtocol at the active ResourceManager, and repeats it as the configuration
-    /// says: the method must be idempotent.
+    /// Calls any method of ApplicationClientProtocol at the active ResourceManager, and repeats it on this or another
+    /// ResourceManager as the configuration says: the method must be idempotent.
     ///
     /// # Errors
-    /// See [`CallError`](crate::rpc::CallError).
+    /// `YarnError::Call` with the last try's [`CallError`](crate::rpc::CallError).
     pub async fn call<Q: Message, R: Message + Default>(
         &self,
         method: &str,

@@ -8,7 +8,7 @@ impl YarnClient {
     /// Returns the nodes in these states; in all states where none is given.
     ///
     /// # Errors
-    /// See [`YarnError`].
+    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
     pub async fn nodes(&self, states: &[NodeState]) -> Result<Vec<NodeReport>, YarnError> {
         let node_states = states.iter().map(|state| i32::from(*state)).collect();
         let request = GetClusterNodesRequest { node_states };
@@ -16,10 +16,10 @@ impl YarnClient {
         Ok(response.node_reports)
     }
 
-    /// Returns the number of nodes by state.
+    /// Returns the numbers of the cluster's nodes by state, as the ResourceManager counts them now.
     ///
     /// # Errors
-    /// See [`YarnError`].
+    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
     pub async fn metrics(&self) -> Result<YarnClusterMetrics, YarnError> {
         let method = "getClusterMetrics";
         let response: GetClusterMetricsResponse =
@@ -30,7 +30,7 @@ impl YarnClient {
     /// Returns the resource types that the cluster knows, memory and cores among them.
     ///
     /// # Errors
-    /// See [`YarnError`].
+    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
     pub async fn resource_types(&self) -> Result<Vec<ResourceTypeInfo>, YarnError> {
         let request = GetAllResourceTypeInfoRequest {};
         let response: GetAllResourceTypeInfoResponse =
@@ -41,7 +41,7 @@ impl YarnClient {
     /// Returns the node labels that the cluster knows.
     ///
     /// # Errors
-    /// See [`YarnError`].
+    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
     pub async fn node_labels(&self) -> Result<Vec<NodeLabel>, YarnError> {
         let request = GetClusterNodeLabelsRequest {};
         let response: GetClusterNodeLabelsResponse =
@@ -52,7 +52,7 @@ impl YarnClient {
     /// Returns the labels of each node that has some. A port of 0 stands for all of the host's nodes.
     ///
     /// # Errors
-    /// See [`YarnError`].
+    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
     pub async fn nodes_to_labels(&self) -> Result<Vec<(NodeId, Vec<String>)>, YarnError> {
         let method = "getNodeToLabels";
         let response: GetNodesToLabelsResponse =
@@ -68,7 +68,7 @@ impl YarnClient {
     /// entry.
     ///
     /// # Errors
-    /// See [`YarnError`].
+    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
     pub async fn labels_to_nodes(
         &self,
         labels: &[&str],
@@ -87,11 +87,12 @@ impl YarnClient {
 }
 
 impl Resource {
-    /// Checks that a container of this size may be asked for where `maximum` is the largest. Resources in other units
-    /// than the maximum's are left to the ResourceManager.
+    /// Checks that a container of this size may be asked for if the largest has the size `maximum` (see
+    /// `YarnClient::new_application`). Resources in other units than the maximum's are left to the ResourceManager.
+    /// Asks nobody.
     ///
     /// # Errors
-    /// [`YarnError::Capability`] with the first resource of which it is too much.
+    /// [`YarnError::Capability`] with the first resource of which more is wanted than `maximum` has.
     pub fn check(&self, maximum: &Self) -> Result<(), YarnError> {
         let over = |resource: &str, wanted: i64, maximum: i64| match wanted > maximum {
             true => Err(YarnError::Capability { resource: resource.to_owned(), wanted, maximum }),

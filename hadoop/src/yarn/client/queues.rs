@@ -8,7 +8,8 @@ impl YarnClient {
     /// Returns a queue, by its name or full path, with all queues below it and without their applications.
     ///
     /// # Errors
-    /// See [`YarnError`].
+    /// `YarnError::Incomplete` if the ResourceManager has no such queue; `YarnError::Call` if no ResourceManager answers after all
+    /// tries, or for its exception.
     pub async fn queue(&self, name: &str) -> Result<QueueInfo, YarnError> {
         let method = "getQueueInfo";
         let request = GetQueueInfoRequest {
@@ -25,7 +26,7 @@ impl YarnClient {
     /// Returns the queues that applications can be submitted to, with their full paths, sorted by these.
     ///
     /// # Errors
-    /// See [`YarnError`].
+    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
     pub async fn leaf_queues(&self) -> Result<Vec<(String, QueueInfo)>, YarnError> {
         let mut leaves = Vec::new();
         let mut open = vec![(String::new(), self.queue("root").await?)];
@@ -44,7 +45,7 @@ impl YarnClient {
     ///
     /// # Errors
     /// [`YarnError::Queue`] with the queues that there are, [`YarnError::QueueAmbiguous`],
-    /// [`YarnError::QueueStopped`].
+    /// [`YarnError::QueueStopped`]; `YarnError::Call` if no ResourceManager answers after all tries, or for its exception.
     pub async fn check_queue(&self, name: &str) -> Result<QueueInfo, YarnError> {
         let leaves = self.leaf_queues().await?;
         let is_meant = |path: &str| path == name || path.rsplit('.').next() == Some(name);
@@ -74,7 +75,7 @@ impl YarnClient {
     /// Returns the permissions that the user of this client has in each queue.
     ///
     /// # Errors
-    /// See [`YarnError`].
+    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
     pub async fn queue_acls(&self) -> Result<Vec<QueueUserAclInfo>, YarnError> {
         let request = GetQueueUserAclsInfoRequest {};
         let response: GetQueueUserAclsInfoResponse =

@@ -11,7 +11,8 @@ impl YarnClient {
     /// hosts are looked up.
     ///
     /// # Errors
-    /// See [`YarnError`].
+    /// `YarnError::Address` if a host has no address; `YarnError::Incomplete` if the cluster gives no token; `YarnError::Call` if no
+    /// ResourceManager answers after all tries, or for its exception.
     pub async fn delegation_token(&self, renewer: &str) -> Result<Token, YarnError> {
         let method = "getDelegationToken";
         let request = GetDelegationTokenRequest { renewer: renewer.to_owned() };
@@ -39,7 +40,7 @@ impl YarnClient {
     /// Renews a delegation token, which only its renewer may do. Returns its new expiry in milliseconds since 1970.
     ///
     /// # Errors
-    /// See [`YarnError`].
+    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
     pub async fn renew_delegation_token(&self, token: &Token) -> Result<u64, YarnError> {
         let request = RenewDelegationTokenRequest { token: TokenProto::from(token) };
         let response: RenewDelegationTokenResponse =
@@ -50,7 +51,7 @@ impl YarnClient {
     /// Cancels a delegation token; nobody can use it afterwards.
     ///
     /// # Errors
-    /// See [`YarnError`].
+    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
     pub async fn cancel_delegation_token(&self, token: &Token) -> Result<(), YarnError> {
         let request = CancelDelegationTokenRequest { token: TokenProto::from(token) };
         let _: CancelDelegationTokenResponse = self.call("cancelDelegationToken", &request).await?;

@@ -124,7 +124,8 @@ impl AmRmClient {
     /// is not known.
     ///
     /// # Errors
-    /// See [`YarnError`].
+    /// `YarnError::Conf` or `YarnError::Login` for a configuration that cannot be used; `YarnError::Call` if no ResourceManager
+    /// answers after all tries, or for its exception, as for a wrong token. The heart does not beat then.
     pub async fn register(
         conf: &Configuration,
         login: &Login,
@@ -241,7 +242,8 @@ impl AmRmClient {
     /// [`tokio::time::timeout`]; the heart has stopped then.
     ///
     /// # Errors
-    /// See [`YarnError`].
+    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception. The application may be
+    /// unregistered or not, and the heart has stopped.
     pub async fn finish(self, finish: Finish) -> Result<(), YarnError> {
         let mut stopped = self.shared.stopped.subscribe();
         self.shared.stop.send_replace(true);

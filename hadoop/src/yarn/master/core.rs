@@ -252,7 +252,9 @@ impl Master {
         self.unblock.clear();
     }
 
-    /// Takes the answer to a registration. Returns [`MasterEvent::Registered`] and the containers of earlier attempts.
+    /// Takes the answer to a registration: notes the largest container and the tokens for nodes in it. Returns
+    /// [`MasterEvent::Registered`], then `MasterEvent::Recovered` for each container of an earlier
+    /// attempt that is not known yet.
     pub fn registered(&mut self, response: RegisterApplicationMasterResponse) -> Vec<MasterEvent> {
         self.keep_tokens(&response.nm_tokens_from_previous_attempts);
         self.maximum = response.maximum_capability.clone().unwrap_or_default();

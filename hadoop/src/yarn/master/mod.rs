@@ -18,8 +18,8 @@ use super::messages::{
 };
 use crate::tokens::Token;
 
-/// Names a request for containers: drawn by [`Master::request`], unique within the ApplicationMaster's process; YARN
-/// hands it back with each container.
+/// Names a request for containers, unique within the ApplicationMaster's process: `AmRmClient::request` returns it,
+/// and each container that is granted for the request comes with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub i64);
 

@@ -107,7 +107,7 @@ messages! {
         optional int64 preempted_vcore_seconds = 11;
         /// Amount times seconds by resource type, memory and cores among them, over the application's whole life.
         repeated message<StringLongMap> application_resource_usage_map = 12;
-        /// The part of the same in containers that were preempted.
+        /// The part of `application_resource_usage_map` in containers that were preempted.
         repeated message<StringLongMap> application_preempted_resource_usage_map = 13;
     }
 
@@ -198,7 +198,7 @@ messages! {
         /// The Java class on the nodes that chooses the containers whose logs are collected. If it is not set, the
         /// cluster's policy holds; by default all are.
         optional string log_aggregation_policy_class_name = 5;
-        /// Parameters for that class, which alone knows what they mean.
+        /// Parameters for the class in `log_aggregation_policy_class_name`, which alone knows what they mean.
         optional string log_aggregation_policy_parameters = 6;
     }
 

@@ -14,7 +14,8 @@ messages! {
         repeated message<StartContainerRequest> start_container_request = 1;
     }
 
-    /// One container that an ApplicationMaster has a node start.
+    /// The launch context and the token of one container that an ApplicationMaster has a node start, in a
+    /// `StartContainersRequest`.
     pub struct StartContainerRequest (Eq) {
         /// The command, files, environment and tokens with which the container is started.
         optional message<ContainerLaunchContext> container_launch_context = 1;
@@ -130,16 +131,19 @@ messages! {
         optional bool auto_commit = 3 [default = "true"];
     }
 
-    /// The response to `reInitializeContainer`. It is empty: the node has taken the request.
+    /// The response to `reInitializeContainer`. It is empty: the node has taken the request, and starts the new
+    /// program later.
     pub struct ReInitializeContainerResponse (Eq) {}
 
     /// The response to `restartContainer`. It is empty: the node starts the program of the container again.
     pub struct RestartContainerResponse (Eq) {}
 
-    /// The response to `rollbackLastReInitialization`. It is empty: the node goes back to the program before.
+    /// The response to `rollbackLastReInitialization`. It is empty: the node has taken the request, and starts the
+    /// program again that ran before the last `reInitializeContainer`.
     pub struct RollbackResponse (Eq) {}
 
-    /// The response to `commitLastReInitialization`. It is empty: the container cannot go back any more.
+    /// The response to `commitLastReInitialization`. It is empty: the last `reInitializeContainer` cannot be undone
+    /// any more.
     pub struct CommitResponse (Eq) {}
 
     /// The request of `getLocalizationStatuses`, which asks a node how far it has fetched the files of the named containers.

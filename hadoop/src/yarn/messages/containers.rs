@@ -113,7 +113,8 @@ messages! {
         optional string diagnostics_info = 7 [default = "N/A"];
         /// The address of a web page with the container's logs.
         optional string log_url = 8;
-        /// The program's own code, or one of Hadoop's; it means nothing until the container has ended.
+        /// The exit code of the container's program, or a number of Hadoop's own (`ContainerExitStatus`); it means
+        /// nothing until the container has ended.
         optional int32 container_exit_status = 9;
         /// A [`ContainerState`], as the ResourceManager sees it.
         optional enumeration(ContainerState) container_state = 10;
@@ -162,7 +163,8 @@ messages! {
         optional enumeration(ContainerState) state = 2;
         /// The container's state or the reason of its end, for people.
         optional string diagnostics = 3 [default = "N/A"];
-        /// The program's own code, or one of Hadoop's; -1000 while it runs.
+        /// The exit code of the container's program, or a number of Hadoop's own (`ContainerExitStatus`); -1000 while
+        /// the container runs.
         optional int32 exit_status = 4 [default = "-1000"];
         /// The resources that the container has.
         optional message<Resource> capability = 5;

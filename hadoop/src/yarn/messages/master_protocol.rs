@@ -137,8 +137,8 @@ messages! {
         repeated string blacklist_removals = 2;
     }
 
-    /// An ApplicationMaster's request, sent with `allocate`, that a running container of its become larger, smaller,
-    /// guaranteed or opportunistic. The answer is an [`UpdatedContainer`] or an [`UpdateContainerError`].
+    /// An ApplicationMaster's request, sent with `allocate`, that one of its running containers become larger,
+    /// smaller, guaranteed or opportunistic. The answer is an [`UpdatedContainer`] or an [`UpdateContainerError`].
     pub struct UpdateContainerRequest (Eq) {
         /// The current [`Container::version`]; with an older one the request is refused.
         required int32 container_version = 1;

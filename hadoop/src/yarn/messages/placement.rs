@@ -5,7 +5,7 @@ use super::master_protocol::ExecutionTypeRequest;
 use crate::proto::{enumerations, messages};
 
 messages! {
-    /// The placement constraint that an ApplicationMaster registers for its requests with these tags.
+    /// A placement constraint, and the tags of the requests for which an ApplicationMaster registers it.
     pub struct PlacementConstraintMapEntry (Eq) {
         /// Tags of the scheduling requests that the constraint holds for.
         repeated string allocation_tags = 1;
@@ -24,7 +24,7 @@ messages! {
     /// A constraint on the number of containers with some tags that a scope may or must hold, or on an attribute of the
     /// nodes.
     pub struct SimplePlacementConstraint (Eq) {
-        /// The scope in which is counted: `node` or `rack`.
+        /// The scope in which containers are counted: `node` or `rack`.
         required string scope = 1;
         /// The targets that are counted in the scope, or compared.
         repeated message<PlacementConstraintTarget> target_expressions = 2;
@@ -47,7 +47,7 @@ messages! {
         repeated string target_values = 3;
     }
 
-    /// Several placement constraints, combined into one.
+    /// Several placement constraints, combined into one: all must hold, one of them, or one tried after the other.
     pub struct CompositePlacementConstraint (Eq) {
         /// A [`CompositeType`]: how the constraints are combined.
         required enumeration(CompositeType) composite_type = 1;
@@ -59,7 +59,7 @@ messages! {
 
     /// A constraint that the scheduler tries for some time only, before it turns to the next one.
     pub struct TimedPlacementConstraint (Eq) {
-        /// The constraint that holds during that time.
+        /// The constraint that holds while it is tried, for the time `scheduling_delay`.
         required message<PlacementConstraint> placement_constraint = 1;
         /// The time for which the constraint is tried, in `delay_unit`.
         required int64 scheduling_delay = 2;

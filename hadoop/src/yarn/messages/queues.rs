@@ -107,7 +107,7 @@ messages! {
     pub struct QueueConfigurationsMap () {
         /// The label; empty for the default partition.
         required string partition_name = 1;
-        /// The queue's capacities in the partition of that label.
+        /// The queue's capacities in the partition `partition_name`.
         optional message<QueueConfigurations> queue_configurations = 2;
     }
 
