@@ -134,7 +134,7 @@ impl Options {
     /// Returns these options with one more setting, given as text, in place of an earlier one; `self` stays as it is.
     ///
     /// # Errors
-    /// As `Options::overlaid`, with `given` as the place.
+    /// Fails as `Options::overlaid` does; the errors name `given` as the place.
     pub fn with(&self, key: &str, value: impl Into<String>) -> Result<Self, ConfError> {
         self.overlaid([(key, value)], "given")
     }

@@ -31,7 +31,7 @@ pub struct RpcOptions {
     /// 131,072 by default.
     pub in_flight_max: u64,
     /// Bytes of memory for bodies over 256 KiB while their parts arrive, on all connections together; 256 MiB by default.
-    /// What does not fit is written to a file in `body_folder` meanwhile, so bodies may be of any size.
+    /// A body that does not fit is written to a file in `body_folder` meanwhile, so bodies may be of any size.
     pub body_memory: usize,
     /// Folder for bodies that do not fit into `body_memory`; made when one comes. The system's temporary folder by default.
     pub body_folder: PathBuf,

@@ -116,7 +116,7 @@ impl Uploads {
     /// Takes the writer of an upload that is to be finished. Its place is kept until [`Uploads::remove`].
     ///
     /// # Errors
-    /// As for [`Uploads::take_writer`].
+    /// Fails as [`Uploads::take_writer`] does.
     pub(super) fn close(&mut self, id: UploadId) -> Result<Closed, BlobError> {
         let upload = self.open.get_mut(&id).ok_or(BlobError::BadChunk)?;
         let writer = upload.writer.take().ok_or(BlobError::Busy)?;

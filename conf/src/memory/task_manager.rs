@@ -88,7 +88,7 @@ fn derive(options: &Options, limit: Option<MemorySize>) -> Result<TaskManagerMem
 /// slots, its cores (as many as slots unless `taskmanager.cpu.cores` is set), and its external resources.
 ///
 /// # Errors
-/// As `task_manager_memory`.
+/// Fails as `task_manager_memory` does.
 pub fn worker_resource_spec(
     options: &Options,
     machine: &Machine,

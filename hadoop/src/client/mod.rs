@@ -197,7 +197,7 @@ impl Client {
     /// carry it out all the same.
     ///
     /// # Errors
-    /// As [`Client::call`], except that the answer is not decoded.
+    /// Fails as [`Client::call`] does, except that the answer is not decoded.
     pub async fn attempt(
         &self,
         target: &Target,

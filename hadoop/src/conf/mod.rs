@@ -107,7 +107,7 @@ impl Configuration {
     /// error.
     ///
     /// # Errors
-    /// As [`Configuration::load`].
+    /// Fails as [`Configuration::load`] does.
     pub fn load_from(directory: &Path) -> Result<Self, ConfError> {
         let mut conf = Self::with_defaults();
         conf.environment = std::env::vars_os()

@@ -336,7 +336,7 @@ impl Login {
     /// if its principal needs the host's name.
     ///
     /// # Errors
-    /// As [`Login::target`].
+    /// Fails as [`Login::target`] does.
     pub async fn target_with(
         &self,
         service: Service,

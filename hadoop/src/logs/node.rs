@@ -59,7 +59,7 @@ impl NodeLogs {
     /// such as `stdout`. Makes a connection of its own.
     ///
     /// # Errors
-    /// As [`NodeLogs::list`].
+    /// Fails as [`NodeLogs::list`] does.
     pub async fn open(
         &self,
         container: ContainerId,
@@ -149,7 +149,7 @@ impl NodeLogStream {
     /// Returns the next event, waiting for the node at most `patience` for each read; `None` at the end.
     ///
     /// # Errors
-    /// As [`NodeLogs::list`].
+    /// Fails as [`NodeLogs::list`] does.
     pub async fn next(&mut self) -> Result<Option<LogEvent>, LogError> {
         loop {
             if let Some(event) = self.decoder.poll()? {

@@ -79,7 +79,7 @@ impl LogDecoder {
     /// Takes the bytes that the last [`LogStep::Read`] asked for.
     ///
     /// # Errors
-    /// As [`LogDecoder::step`].
+    /// Fails as [`LogDecoder::step`] does.
     pub fn give(&mut self, bytes: Bytes) -> Result<(), LogError> {
         match &mut self.0 {
             Format::TFile(file) => file.give(bytes),

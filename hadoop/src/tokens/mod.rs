@@ -279,7 +279,7 @@ impl Credentials {
     /// empty.
     ///
     /// # Errors
-    /// As [`Credentials::read_file`]: a variable that names no readable file is an error.
+    /// Fails as [`Credentials::read_file`] does: a variable that names no readable file is an error.
     pub fn from_environment() -> Result<Self, TokenError> {
         match std::env::var_os(TOKEN_FILE_VARIABLE).filter(|path| !path.is_empty()) {
             Some(path) => Self::read_file(Path::new(&path)),

@@ -311,7 +311,7 @@ impl OperatorContext {
     /// Returns all snapshots that [`Self::next_snapshot`] has not returned, in memory at once: for small state.
     ///
     /// # Errors
-    /// As for [`Self::next_snapshot`].
+    /// Fails as [`Self::next_snapshot`] does.
     ///
     /// ```
     /// use streaming::{

@@ -59,7 +59,7 @@ impl Metrics<'_> {
     /// Returns the gauge named `name`, which begins at 0 in every attempt; otherwise like [`Metrics::counter`].
     ///
     /// # Errors
-    /// As for [`Metrics::counter`].
+    /// Fails as [`Metrics::counter`] does.
     pub fn gauge(&self, name: &str) -> Result<Gauge, BoxError> {
         self.of_task.find(self.operator, name).map(Gauge)
     }

@@ -113,7 +113,7 @@ pub trait Consumer<T>: Send {
     /// Does nothing by default.
     ///
     /// # Errors
-    /// As for [`Consumer::batch`].
+    /// Fails as [`Consumer::batch`] does.
     fn resume(&mut self) -> Result<(), TaskError> {
         Ok(())
     }
@@ -126,7 +126,7 @@ pub trait Consumer<T>: Send {
     /// same event again before anything else.
     ///
     /// # Errors
-    /// As for [`Consumer::batch`].
+    /// Fails as [`Consumer::batch`] does.
     fn event(&mut self, event: StreamEvent) -> Result<Flow, TaskError>;
     /// Returns true if an output or sink of the chain takes nothing more for now. Records that are handed in nevertheless are kept. False
     /// by default.
@@ -141,7 +141,7 @@ pub trait Consumer<T>: Send {
     /// Sends on the full batches that wait, with `partial` the others too. Returns true if nothing waits any more, as by default.
     ///
     /// # Errors
-    /// As for [`Consumer::batch`].
+    /// Fails as [`Consumer::batch`] does.
     fn flush(&mut self, _partial: bool) -> Result<bool, TaskError> {
         Ok(true)
     }
@@ -152,7 +152,7 @@ pub trait Consumer<T>: Send {
     /// Writes a slice of the snapshots that operators of the chain have begun, and hands full chunks to the host.
     ///
     /// # Errors
-    /// As for [`Consumer::batch`].
+    /// Fails as [`Consumer::batch`] does.
     fn write_snapshots(&mut self, _slice: &mut Slice<'_>) -> Result<(), TaskError> {
         Ok(())
     }
@@ -162,14 +162,14 @@ pub trait Consumer<T>: Send {
     /// Hands mail to the operator `to` of this chain; drops mail for others.
     ///
     /// # Errors
-    /// As for [`Consumer::batch`].
+    /// Fails as [`Consumer::batch`] does.
     fn deliver(&mut self, _to: model::NodeId, _mail: OperatorMail) -> Result<(), TaskError> {
         Ok(())
     }
     /// Tells all operators, from this one to the last one, that a checkpoint is complete in the whole job.
     ///
     /// # Errors
-    /// As for [`Consumer::batch`].
+    /// Fails as [`Consumer::batch`] does.
     fn notify_complete(&mut self, _checkpoint: u64) -> Result<(), TaskError> {
         Ok(())
     }
@@ -181,7 +181,7 @@ pub trait Consumer<T>: Send {
     /// Closes all operators, from this one to the last one, after the end of input has gone through the chain.
     ///
     /// # Errors
-    /// As for [`Consumer::batch`]; the operators behind the one that fails are not closed then.
+    /// Fails as [`Consumer::batch`] does; the operators behind the one that fails are not closed then.
     fn close(&mut self) -> Result<(), TaskError> {
         Ok(())
     }

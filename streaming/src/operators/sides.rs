@@ -62,23 +62,23 @@ pub trait SideOutput: Any + Send {
     /// Hands the emitted records to the edges. Returns true if the edges take more, false if one is full or interrupted.
     ///
     /// # Errors
-    /// As for [`Consumer::batch`].
+    /// Fails as [`Consumer::batch`] does.
     fn send(&mut self) -> Result<bool, TaskError>;
     /// Sends on what waits in the edges: full batches, with `partial` the others too. Returns true if nothing waits any more.
     ///
     /// # Errors
-    /// As for [`Consumer::batch`].
+    /// Fails as [`Consumer::batch`] does.
     fn flush(&mut self, partial: bool) -> Result<bool, TaskError>;
     /// Hands a control element to the edges, after the records before it. Unlike [`Consumer::event`] it never has to be called again with
     /// the same element.
     ///
     /// # Errors
-    /// As for [`Consumer::batch`].
+    /// Fails as [`Consumer::batch`] does.
     fn event(&mut self, event: StreamEvent) -> Result<(), TaskError>;
     /// Continues with the records that an interruption has left in the edges, as [`Consumer::resume`] does.
     ///
     /// # Errors
-    /// As for [`Consumer::batch`].
+    /// Fails as [`Consumer::batch`] does.
     fn resume(&mut self) -> Result<(), TaskError>;
     /// Returns true if an interruption has left records to [`SideOutput::resume`] with.
     fn is_interrupted(&self) -> bool;

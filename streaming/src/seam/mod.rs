@@ -484,12 +484,12 @@ pub trait Subtask: Send {
     /// Delivers one piece of mail. Called between steps, in the order of arrival.
     ///
     /// # Errors
-    /// As for [`Subtask::step`].
+    /// Fails as [`Subtask::step`] does.
     fn deliver(&mut self, mail: Mail) -> Result<(), TaskError>;
     /// Closes the operators, after a step returned [`Progress::Finished`].
     ///
     /// # Errors
-    /// As for [`Subtask::step`].
+    /// Fails as [`Subtask::step`] does.
     fn close(&mut self) -> Result<(), TaskError>;
     /// Releases the resources of a cancelled or failed task, and removes the attempt's private files. Called instead of
     /// [`Subtask::close`], or after it failed.
