@@ -2,7 +2,7 @@
 //! complete, one checkpoint after another, beside the task. It must never let a barrier pass before everything that the restored
 //! checkpoint held is committed.
 
-use super::{Prepared, failed, queue::Queue};
+use super::{Prepared, Slot, beside, failed, queue::Queue};
 use crate::{
     batch::Batch,
     graph::draft::lock,
@@ -122,8 +122,6 @@ impl<C: Record, K: GlobalCommitter<C>> CommitGroup<C> for Together<Arc<K>> {
     }
 }
 
-/// Receives whether committables are kept.
-type Kept = Arc<Mutex<Option<Result<(), CommitError>>>>;
 type Create<K> = Box<dyn FnMut(&OperatorContext) -> Result<K, BoxError> + Send>;
 
 /// Runs a [`Committer`] or [`GlobalCommitter`]: keeps committables in its snapshots until they are committed, and commits them when
@@ -136,12 +134,12 @@ pub struct CommitterOperator<C, K> {
     queue: Queue<C>,
     most_retries: u32,
     /// Receives the outcome of the commit that is under way; `None` while none is.
-    under_way: Option<Arc<Mutex<Option<Outcome<C>>>>>,
+    under_way: Option<Slot<Outcome<C>>>,
     /// Number of checks of announcements that are under way, and the outcomes of those that are done.
     checking: usize,
     checked: Arc<Mutex<Vec<Result<(), CommitError>>>>,
     /// Number of the savepoint whose barrier waits, and the slot that says when what it holds is kept; `None` if no barrier waits for it.
-    keeping: Option<(u64, Kept)>,
+    keeping: Option<(u64, Slot<Result<(), CommitError>>)>,
     /// True while a timer is set for a repetition.
     pausing: bool,
     /// True until everything is committed that the restored checkpoint held.
@@ -186,14 +184,7 @@ impl<C: Record, K: CommitGroup<C>> CommitterOperator<C, K> {
             retries: group.retries,
             restored: group.restored,
         });
-        let slot = Arc::new(Mutex::new(None));
-        self.under_way = Some(slot.clone());
-        let work = async move {
-            let outcome = commit.await;
-            *lock(&slot) = Some(outcome);
-            Ok(Vec::new())
-        };
-        context.spawn_io(Box::pin(work), COMMIT);
+        self.under_way = Some(beside(commit, COMMIT, context));
     }
 
     /// Begins to check an announcement.
@@ -230,14 +221,7 @@ impl<C: Record, K: CommitGroup<C>> CommitterOperator<C, K> {
         let Some(committer) = self.committer.as_ref().filter(|_| !committables.is_empty()) else {
             return Ok(true);
         };
-        let (keep, slot) = (committer.keep(committables), Arc::new(Mutex::new(None)));
-        self.keeping = Some((savepoint, slot.clone()));
-        let work = async move {
-            let outcome = keep.await;
-            *lock(&slot) = Some(outcome);
-            Ok(Vec::new())
-        };
-        context.spawn_io(Box::pin(work), KEEP);
+        self.keeping = Some((savepoint, beside(committer.keep(committables), KEEP, context)));
         Ok(false)
     }
 

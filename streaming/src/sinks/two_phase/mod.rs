@@ -23,6 +23,7 @@ use crate::{
     operators::{BoxError, OperatorContext},
     seam::TaskError,
 };
+use futures::future::BoxFuture;
 use std::sync::{Arc, Mutex};
 
 /// A committable on its way from a writer to the committers.
@@ -37,6 +38,26 @@ pub enum Prepared<C> {
 
 /// A sink that the operators of all subtasks in a process share; locked only while a writer or committer is created.
 pub type Shared<S> = Arc<Mutex<S>>;
+
+/// Receives the outcome of work beside the task.
+type Slot<O> = Arc<Mutex<Option<O>>>;
+
+/// Runs work beside the task. The slot has its outcome when the reply with this ticket comes.
+fn beside<O: Send + 'static>(
+    work: BoxFuture<'static, O>,
+    ticket: u32,
+    context: &OperatorContext,
+) -> Slot<O> {
+    let slot = Slot::default();
+    let filled = slot.clone();
+    let work = async move {
+        let outcome = work.await;
+        *lock(&filled) = Some(outcome);
+        Ok(Vec::new())
+    };
+    context.spawn_io(Box::pin(work), ticket);
+    slot
+}
 
 /// Makes the task's failure of an error of a sink; a [`TaskError`] stays what it is.
 fn failed(context: &OperatorContext, error: BoxError) -> TaskError {

@@ -1,6 +1,6 @@
 //! The operator that runs a sink's writer: hands on what the writer prepares before each barrier, and at the end of input.
 
-use super::{Prepared, Shared, commits, failed};
+use super::{Prepared, Shared, Slot, beside, commits, failed};
 use crate::{
     batch::{Batch, NO_TIME},
     graph::draft::lock,
@@ -9,13 +9,13 @@ use crate::{
     sinks::{CommittingSinkWriter, Sink, SinkWriter, WriterContext},
     state::{Share, State, read_operator_state, write_operator_state},
 };
-use std::sync::{Arc, Mutex, atomic::Ordering};
+use std::sync::atomic::Ordering;
 
 /// The operator's own ticket: the announcement is prepared. The other tickets are the writer's.
 const ANNOUNCE: u32 = u32::MAX;
 
 /// Receives the announcement of a writer.
-type Announced<C> = Arc<Mutex<Option<Result<Option<C>, BoxError>>>>;
+type Announced<C> = Slot<Result<Option<C>, BoxError>>;
 
 /// Runs the [`SinkWriter`] of one subtask. Emits the writer's announcement, and before each barrier and at the end of input the
 /// committables that the writer has prepared. A barrier waits for the announcement and while the writer flushes.
@@ -47,14 +47,7 @@ impl<T, S: Sink<T>> SinkWriterOperator<T, S> {
         let (_, globally) = commits::<T, S>();
         let Some(writer) = self.writer.as_mut().filter(|_| globally && !self.ended) else { return };
         let Some(announcement) = writer.announce(context) else { return };
-        let slot = Announced::<S::Committable>::default();
-        self.announcing = Some(slot.clone());
-        let work = async move {
-            let announcement = announcement.await;
-            *lock(&slot) = Some(announcement);
-            Ok(Vec::new())
-        };
-        context.spawn_io(Box::pin(work), ANNOUNCE);
+        self.announcing = Some(beside(announcement, ANNOUNCE, context));
     }
 
     /// Flushes the writer, and emits what it prepares.
