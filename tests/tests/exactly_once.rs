@@ -86,17 +86,28 @@ impl Run {
     }
 }
 
-/// Changes the last byte of each state object of the newest checkpoint of the only job below `checkpoints`. Returns the number of
-/// the checkpoint before.
+/// Changes the last byte of each state object of the newest checkpoint of the only job below `checkpoints`, once only the two that
+/// are kept are there. Returns the number of the checkpoint before.
+///
+/// The JobManager deletes a checkpoint that is no longer kept beside its other work, so a third one may still be there when the
+/// newest is complete. What an aborted checkpoint leaves is no checkpoint: it has no metadata.
 fn damage_newest(checkpoints: &Path) -> u64 {
     let list = |folder: &Path| -> Vec<PathBuf> {
         std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
     };
-    let number = |path: &PathBuf| path.file_name()?.to_str()?.strip_prefix("chk-")?.parse().ok();
+    let number = |path: &PathBuf| -> Option<u64> {
+        let number = path.file_name()?.to_str()?.strip_prefix("chk-")?.parse().ok()?;
+        let mut files = std::fs::read_dir(path).ok()?.flatten();
+        let complete =
+            files.any(|file| file.file_name().to_string_lossy().starts_with("_metadata"));
+        complete.then_some(number)
+    };
     let [job] = list(checkpoints).try_into().unwrap();
-    let mut numbers: Vec<u64> = list(&job).iter().filter_map(number).collect();
-    numbers.sort_unstable();
-    let [before, newest] = numbers[..] else { panic!("two are kept, not {numbers:?}") };
+    let [before, newest] = eventually(WITHIN, "only the two checkpoints that are kept", || {
+        let mut numbers: Vec<u64> = list(&job).iter().filter_map(number).collect();
+        numbers.sort_unstable();
+        <[u64; 2]>::try_from(numbers).ok()
+    });
     let mut damaged = 0;
     for path in list(&job.join(format!("chk-{newest}"))) {
         if !path.to_string_lossy().contains("_metadata") {
