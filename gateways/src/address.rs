@@ -8,8 +8,9 @@ use thiserror::Error;
 /// Maximum length of a node address, and of an endpoint's name, in bytes; longer ones do not parse.
 pub const ADDRESS_BYTES_MAX: usize = 512;
 
-/// The address of a process for RPC: `host:port`, `local:<n>` for a service without a port, or `host:<pid>-<n>` for a child
-/// on an inherited socket. Cheap to clone.
+/// The address by which a process is called over RPC: `host:port`; `local:<n>` for a service without a port, which only
+/// its own process can reach; or `host:<pid>-<n>` for a child process that is reached over a socket it inherited. Cheap
+/// to clone.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Display, derive_more::Debug)]
 #[display("{}", self.0)]
 #[debug("{}", self.0)]
@@ -50,8 +51,8 @@ impl NodeAddress {
         self.0.rsplit_once(':')?.1.parse().ok()
     }
 
-    /// Returns true for `local:<n>`: a service without a port, which only services of the same
-    /// platform value can dial.
+    /// Returns true for the form `local:<n>`: a service without a port, which only services made from clones of the
+    /// same `Platform` value, inside the same process, can call.
     pub fn is_local(&self) -> bool {
         self.0.starts_with("local:")
     }
@@ -94,8 +95,8 @@ impl FromStr for NodeAddress {
     }
 }
 
-/// The address of an endpoint: its process and its name there. Prints as `flott://host:port/endpoint`, and is parsed from
-/// that.
+/// The address of an endpoint, which is an actor that a process serves under a name: the process and that name. Prints
+/// as `flott://host:port/endpoint`, and is parsed from that.
 #[derive(
     Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Display, derive_more::Debug,
 )]

@@ -5,13 +5,13 @@ use model::{BlobKey, BlobKind, ContentHash, JobId, ProcessSession};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// Maximum bytes of one chunk: 1 MiB. A larger uploaded chunk is refused as [`BlobError::BadChunk`]; a read returns no
-/// more.
+/// Maximum length of one chunk of an upload or a download in bytes: 1 MiB. A longer uploaded chunk is refused with
+/// [`BlobError::BadChunk`]; a read returns at most this many bytes.
 pub const CHUNK_BYTES_MAX: usize = 1 << 20;
 
 gateway! {
-    /// The gateway of the BlobServer, which keeps blobs under the hash of their content: uploads come and downloads go
-    /// in chunks.
+    /// The gateway (group of calls) of the BlobServer, which keeps blobs, such as programs and files of jobs, under the
+    /// hash of their content. Uploads and downloads go in chunks of at most 1 MiB.
     pub struct BlobServerGateway = "blob_server", fenced by ProcessSession;
     OpenUpload => UploadId, BlobError;
     UploadChunk => (), BlobError;
@@ -21,28 +21,32 @@ gateway! {
     DeleteJobBlobs => (), BlobError;
 }
 
-/// Identifies an open upload. Drawn at random by the server, and invalid once the upload is closed or dropped.
+/// Identifies an open upload. Drawn at random by the server. Once the upload is closed, has failed, or was dropped
+/// after a minute without a chunk, calls with the id are refused with [`BlobError::BadChunk`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct UploadId(pub u64);
 
-/// Begins an upload of a blob; answered with the upload's id. The blob is there only after `CloseUpload`. The server drops
-/// an upload after a minute without a chunk. If 64 uploads are open, the call is refused with [`BlobError::Busy`].
+/// Begins an upload of a blob; answered with the upload's id. Nobody can read the blob before [`CloseUpload`] has
+/// succeeded. The server drops an upload after a minute without a chunk. If 64 uploads are open, the call is refused
+/// with [`BlobError::Busy`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct OpenUpload {
     /// Job that the blob belongs to and is deleted with; `None` for blobs of the cluster, such as programs.
     pub job: Option<JobId>,
-    /// Lifetime of the blob, which becomes part of its key.
+    /// Lifetime of the blob: permanent (until its job has ended) or transient (until soon after it was fetched). It
+    /// becomes part of the blob's key.
     pub kind: BlobKind,
 }
 
-/// Appends bytes to an upload; answered when the store has written them. A repetition of the last chunk changes
-/// nothing. A failed write ends the upload.
+/// Appends bytes to an open upload; answered when the store has written them. A repetition of the last chunk changes
+/// nothing. [`BlobError::BadChunk`] and [`BlobError::Busy`] leave the upload as it was; a failed write (`DiskFull`,
+/// `Io`) ends it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct UploadChunk {
     /// Id that [`OpenUpload`] was answered with.
     pub upload: UploadId,
-    /// Offset in bytes of these bytes; it must be the number of bytes that have arrived, otherwise the chunk is refused
-    /// with [`BlobError::BadChunk`].
+    /// Offset of these bytes within the blob, in bytes: the number of bytes that have arrived before. Another offset is
+    /// refused with [`BlobError::BadChunk`], unless the chunk repeats the last one.
     pub offset: u64,
     /// Bytes to append, at most [`CHUNK_BYTES_MAX`].
     #[serde(with = "serde_bytes")]
@@ -50,7 +54,7 @@ pub struct UploadChunk {
 }
 
 /// Ends an upload: the server checks the content against `hash`, stores it, and answers with the blob's key. The upload
-/// is over after this even if it fails, except on [`BlobError::Busy`].
+/// is over after this even if it fails, except on [`BlobError::Busy`] (its last chunk is still being written).
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CloseUpload {
     /// Id that [`OpenUpload`] was answered with.
@@ -59,9 +63,9 @@ pub struct CloseUpload {
     pub hash: ContentHash,
 }
 
-/// Asks for the key of a blob by its content. The answer is `None` if the blob is missing or damaged; the server reads
-/// it to check. A cluster's permanent blob that is found is kept for at least 60 s, for the job that is submitted with
-/// it.
+/// Asks whether the server has a blob with this content, and for its key. The answer is `None` if the blob is missing
+/// or damaged; the server reads it to check. A permanent blob of the cluster that is found is kept for at least 60 s
+/// more, so that the caller can submit a job that needs it. [`BlobError::Busy`] if too many calls wait.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HasBlob {
     /// Job that the blob belongs to; `None` for blobs of the cluster, such as programs.
@@ -95,10 +99,11 @@ pub struct DeleteJobBlobs {
 /// The reason why a call to the BlobServer failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum BlobError {
-    /// The server has no blob of that key; the text is the hash of its content.
+    /// The server has no blob under the key that the call names; the text is the hash of its content.
     #[error("there is no blob {0} here")]
     NotFound(String),
-    /// The content does not have the hash that the caller named, or the stored file has been damaged.
+    /// The uploaded content does not have the hash that [`CloseUpload`] named, or the file of a stored blob has been
+    /// damaged.
     #[error("the content of the blob has hash {actual}, not {expected}")]
     WrongHash {
         /// Hash in the blob's key.

@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{fmt, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-/// A group of calls that one kind of endpoint answers; declared by [`gateway!`](crate::gateway).
+/// A group of calls that one kind of endpoint answers, such as all calls to a Dispatcher. Implemented by
+/// [`gateway!`](crate::gateway) for a marker type `G`: a [`Remote<G>`](crate::Remote) makes the calls, an
+/// [`Endpoint<G>`](crate::Endpoint) answers them.
 pub trait Gateway: Send + Sync + 'static {
     /// Name of the gateway, such as `dispatcher`: the first part of its calls' names.
     const NAME: &'static str;
@@ -18,7 +20,8 @@ pub trait Gateway: Send + Sync + 'static {
     type Fence: Fence;
 }
 
-/// A message with its reply and its error; implemented by [`gateway!`](crate::gateway).
+/// A message that is sent to an endpoint, with the types of its reply and of the error with which it may be refused.
+/// Implemented by [`gateway!`](crate::gateway) for each message that it lists.
 pub trait Call: Serialize + DeserializeOwned + fmt::Debug + Send + 'static {
     /// Name for logs and errors, `<gateway>.<message>`, such as `dispatcher.SubmitJob`.
     const NAME: &'static str;
@@ -33,10 +36,11 @@ pub trait Call: Serialize + DeserializeOwned + fmt::Debug + Send + 'static {
     type Error: Serialize + DeserializeOwned + std::error::Error + Send + 'static;
 }
 
-/// The result of a handler: the reply, or the typed refusal.
+/// The result with which a handler answers call `C`: the reply, or the typed error with which it refuses.
 pub type Answer<C> = Result<<C as Call>::Reply, <C as Call>::Error>;
 
-/// Returns the 32-bit FNV-1a hash of a call's name. A test checks that no two calls share an id.
+/// Returns the 32-bit FNV-1a hash of a call's name, by which frames name the call. A test checks that no two calls
+/// share an id.
 pub const fn call_id(name: &str) -> u32 {
     let mut rest = name.as_bytes();
     let mut hash = 0x811c_9dc5_u32;
@@ -47,7 +51,7 @@ pub const fn call_id(name: &str) -> u32 {
     hash
 }
 
-/// A call as an actor's mailbox receives it: the message that the actor handles.
+/// A call with its caller, as an actor's mailbox receives it: the Actix message that the actor's handler for `C` gets.
 #[derive(Debug)]
 pub struct Ask<C: Call> {
     /// The call's message, as the caller gave it to its gateway.
@@ -60,8 +64,8 @@ impl<C: Call> actix::Message for Ask<C> {
     type Result = Result<C::Reply, C::Error>;
 }
 
-/// The caller of a call. The fabric counts the call as begun when its handler drops this value or has answered; a clone
-/// does not delay that.
+/// The sender of a call, as the handler sees it. The call counts as waiting in the mailbox until the handler drops this
+/// value or has answered, whichever comes first; dropping a clone has no effect.
 #[derive(Debug, Clone)]
 pub struct Caller {
     /// Identity that the caller's connection proved; [`Principal::Local`] within the process.
@@ -69,9 +73,10 @@ pub struct Caller {
     /// The caller's own leader session, set by `Remote::with_session`; `None` if it set none. The fabric does not check
     /// it: the handler does.
     pub session: Option<LeaderSession>,
-    /// Time at which the caller stops waiting, on this process's clock.
+    /// Time at which the caller stops waiting for the answer, on this process's monotonic clock.
     pub deadline: Deadline,
-    /// The trace that the call is part of; a handler that acts on the call enters it.
+    /// The trace (the user's request) that the call is part of. The fabric does not enter it: a handler whose log lines
+    /// and own calls belong to it enters it ([`TraceContext::enter`]).
     pub trace: TraceContext,
     #[expect(dead_code, reason = "it tells by being dropped")]
     observed: Observed,
@@ -185,7 +190,8 @@ impl Deadline {
     }
 }
 
-/// The error type of calls that are never refused; it has no value.
+/// The error type of calls that no handler refuses. It has no value: such a call can only fail with a
+/// [`FabricError`](crate::FabricError).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Never {}
 
@@ -238,7 +244,9 @@ macro_rules! gateway {
                 $crate::EndpointBuilder::new(actor)$(.answers::<$call>())+.build()
             }
 
-            /// Decodes the message of a call by the call's name; `None`: not one of these.
+            /// Decodes bytes as the message of the call of this name (and tries its reply and error), for tests that
+            /// feed bytes to all decoders. `None`: the gateway has no call of this name; `Some(Err)`: the bytes are not
+            /// the message.
             #[doc(hidden)]
             pub fn decode_by_name(
                 name: &str,

@@ -40,7 +40,8 @@ pub fn decode<T: DeserializeOwned>(what: impl Display, bytes: &[u8]) -> Result<T
     T::deserialize(&mut decoder).map_err(|error| malformed(what, error))
 }
 
-/// Decodes a value like [`decode`], from a reader. Memory is needed for the value and its longest part, not for all bytes.
+/// Decodes a value like [`decode`], with the same errors, from a reader such as a file. Memory is needed for the value
+/// and its longest part (one string or byte array), not for all bytes. A failure of the reader is `Malformed` too.
 pub fn decode_read<T: DeserializeOwned>(
     what: impl Display,
     input: impl Read,

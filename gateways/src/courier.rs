@@ -15,13 +15,13 @@ use std::{
 /// The first and the longest pause between two attempts.
 const RETRY: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
-/// Repeats a call until it is answered, for calls that may be executed twice. Each attempt waits at most
-/// `RpcOptions::ask_timeout`; pauses between attempts grow from 20 ms to 1 s, and attempts never run out. Returns `None` if
-/// `wanted` returns false after a pause, because the answer is not needed any more.
+/// Repeats a call until it is answered; only for calls that may be executed twice. Each attempt waits at most
+/// `RpcOptions::ask_timeout`; pauses between attempts grow from 20 ms to 1 s, and attempts never run out. `wanted` is
+/// called after each pause: if it returns false, the answer is not needed any more, and the result is `None`.
 ///
 /// # Errors
-/// The callee's refusal, or a failure of the fabric for which `FabricError::is_retriable` is false, such as a call that is
-/// fenced.
+/// Returns the callee's refusal, or a failure of the fabric for which `FabricError::is_retriable` is false, such as a
+/// call that is fenced (meant for another leader session).
 pub async fn until_answered<C: Call + Clone>(
     remote: &Remote<C::Gateway>,
     call: &C,
@@ -43,9 +43,10 @@ pub async fn until_answered<C: Call + Clone>(
 }
 
 impl<G: Gateway> Remote<G> {
-    /// Delivers one independent fact: nothing has to arrive before or after it, and executing it twice has the same
-    /// effect as once. Returns at once. The call is repeated after 20 ms to 1 s until it is answered, or fails in a way
-    /// that no repetition can mend (the callee is in another session); that is only logged, at debug.
+    /// Delivers one independent fact: a message that must arrive, but neither before nor after another one, and whose
+    /// repeated execution has the same effect as one. Returns at once. The call is repeated after 20 ms to 1 s until it
+    /// is answered, or fails in a way that no repetition can mend (the handler refuses it, or the callee is in another
+    /// session); that is only logged, at debug.
     pub fn insist<C: Call<Gateway = G> + Clone + Sync>(&self, fact: C) {
         let remote = self.clone();
         self.spawn_here(async move {
@@ -56,7 +57,8 @@ impl<G: Gateway> Remote<G> {
     }
 }
 
-/// A type of facts that a call can deliver.
+/// A type of facts, messages that must arrive exactly once and in order, that a [`Courier`] can deliver. Implemented
+/// for every type `F` for which a gateway declares the call `Facts<F>`.
 pub trait Deliverable: Clone + Send + 'static {
     /// The delivering call, `Facts<Self>`.
     type Delivery: Call<Reply = u64, Error = Never> + Clone + From<Facts<Self>>;
@@ -72,8 +74,9 @@ where
 /// The gateway that receives facts of type `F`.
 type To<F> = <<F as Deliverable>::Delivery as Call>::Gateway;
 
-/// The sender's side of a pair: delivers facts of type `F` to one endpoint. Dropping the courier drops the facts that
-/// are not acknowledged, because its session has ended.
+/// Delivers facts of type `F`, messages that must arrive exactly once and in order, from one component to one endpoint:
+/// it repeats calls until the receiver has acknowledged each fact. Dropping the courier drops the facts that are not
+/// acknowledged, because its session (the sender's leadership) has ended.
 #[derive(derive_more::Debug)]
 #[debug("Courier({:?})", self.remote)]
 pub struct Courier<F: Deliverable> {
@@ -88,19 +91,19 @@ struct Pair<F> {
 }
 
 impl<F: Deliverable> Courier<F> {
-    /// Returns the sender's side of a new pair with `remote`. `on_break` is called at most once,
-    /// with the reason, if the receiver lives but does not take facts any more: the sender must
-    /// then end and be replaced under a new session. It is not called if the receiver is in another
-    /// session, because the sender's own session has ended then.
+    /// Makes a courier whose facts go to `remote`, numbered from 0. `on_break` is called at most once, with the reason,
+    /// if the receiver lives but does not take facts any more: the sender must then end and be replaced under a new
+    /// session. It is not called if the receiver is in another session, because the sender's own session has ended
+    /// then.
     pub fn new(remote: Remote<To<F>>, on_break: impl Fn(String) + Send + Sync + 'static) -> Self {
         let outbox = Mutex::new(Some(Outbox::default()));
         Self { pair: Arc::new(Pair { outbox, on_break: Box::new(on_break) }), remote }
     }
 
-    /// Delivers a fact after all facts delivered before it. Returns at once. The call is made on this thread's lane
-    /// after the current turn and carries the other facts of that turn too. Does nothing once the pair is broken or the
-    /// receiver was found in another session; one unacknowledged fact too many
-    /// ([`KEPT_MAX`](crate::delivery::KEPT_MAX)) breaks it.
+    /// Delivers a fact after all facts delivered before it. Returns at once. The call is made later, on the lane (event
+    /// loop) of this thread, and carries the facts that were added meanwhile too. Does nothing once delivery has broken
+    /// off or the receiver was found in another session. If [`KEPT_MAX`](crate::delivery::KEPT_MAX) facts are
+    /// unacknowledged already, delivery breaks off: `on_break` is called.
     pub fn deliver(&self, fact: impl Into<F>) {
         let added = self.pair.lock().as_mut().map(|outbox| outbox.push(fact.into()));
         match added {

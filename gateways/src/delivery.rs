@@ -33,11 +33,12 @@ use thiserror::Error;
 
 /// Maximum number of facts in one call, so that handling a call is a short turn.
 const BATCH_MAX: usize = 256;
-/// Maximum number of unacknowledged facts that a sender keeps: several times the facts of 100,000 slots and 10,000
-/// TaskExecutors.
+/// Maximum number of unacknowledged facts (messages that must arrive) that a sender keeps for one receiver; one more
+/// breaks the pair. It is several times the facts of 100,000 slots and 10,000 TaskExecutors.
 pub const KEPT_MAX: usize = 1 << 20;
 
-/// Consecutive facts of one sender to one receiver: the message of a gateway that receives facts.
+/// Consecutive facts (messages that must arrive exactly once and in order) of one sender to one receiver, as one call
+/// carries them. The answer to the call is the number of the fact that the receiver expects next.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts<F> {
     /// Number of the first fact, counted from 0 over all facts of this sender to this receiver; each following fact has the
@@ -47,13 +48,14 @@ pub struct Facts<F> {
     pub facts: Vec<F>,
 }
 
-/// The reason why a pair of sender and receiver is broken; the components begin anew in another session.
+/// The reason why a sender can deliver no more facts to its receiver. Nothing is repaired: the two components begin
+/// anew in another leader session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum BrokenPair {
-    /// The receiver has left [`KEPT_MAX`] facts unacknowledged.
+    /// [`KEPT_MAX`] facts are unacknowledged, so no further one can be kept.
     #[error("{KEPT_MAX} facts are not acknowledged")]
     Full,
-    /// The receiver expects a number that it acknowledged earlier, or that was never sent.
+    /// The receiver has answered that it expects a fact that it acknowledged earlier, or one that was never sent.
     #[error("the receiver expects fact {expected}, kept are {first} to {end} (exclusive)")]
     OutOfStep {
         /// The number that the receiver expects next.
@@ -65,7 +67,8 @@ pub enum BrokenPair {
     },
 }
 
-/// The sender's side of a pair: the facts that are not acknowledged.
+/// The sender's side of the delivery of facts to one receiver: numbers the facts, and keeps each until it is
+/// acknowledged. It decides what goes into a call, and makes no call itself ([`Courier`](crate::Courier) does).
 #[derive(Debug)]
 pub struct Outbox<F> {
     first: u64,
@@ -118,15 +121,17 @@ impl<F: Clone> Outbox<F> {
     }
 }
 
-/// The receiver's side of a pair: counts the facts that were accepted. A new one expects fact 0.
+/// The receiver's side of the delivery of facts from one sender: counts the facts that were accepted, by which it
+/// recognises repeated ones. A new one expects fact 0.
 #[derive(Debug, Default)]
 pub struct Inbox {
     expected: u64,
 }
 
 impl Inbox {
-    /// Returns those facts that were not accepted before, in order, and counts them as accepted. Facts after a gap are
-    /// not accepted: the answer then tells the sender that it is out of step.
+    /// Takes the facts of one call. Returns those that were not accepted before, in order, and counts them as accepted.
+    /// If the first one is beyond the expected number (a gap), none is accepted: the answer then tells the sender that
+    /// it is out of step.
     pub fn take<F>(&mut self, facts: Facts<F>) -> Vec<F> {
         let Some(known) = self.expected.checked_sub(facts.first) else {
             return Vec::new();

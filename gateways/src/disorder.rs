@@ -15,11 +15,13 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// Decides in a simulation how late calls and answers arrive.
+/// Decides in a simulation how late calls and answers arrive, so that one call overtakes another where the fabric
+/// promises no order.
 pub trait Disorder: Send + Sync + fmt::Debug {
-    /// Draws the time for which the next call or answer is held back; mostly zero.
+    /// Draws the time for which the next call or answer is held back; mostly zero. Called once for each.
     fn hold(&self) -> Duration;
-    /// Reports that a call to `endpoint` was overtaken: it is delivered after a call that arrived later.
+    /// Called when a call to `endpoint` was overtaken: it is delivered after a call, to another endpoint, that arrived
+    /// later.
     fn overtaken(&self, endpoint: &str);
 }
 

@@ -13,8 +13,8 @@ use std::{
 /// Answers the calls of one kind.
 type Answers<S, C> = Box<dyn FnMut(&mut S, C) -> ResponseFuture<Answer<C>>>;
 
-/// An actor that handles every call of every gateway. A call for which the test has named no answer is never answered: its
-/// caller waits until its deadline.
+/// A stand-in for any component in tests: an actor that handles every call of every gateway. A call for which the test
+/// has named no answer ([`Double::on`]) is never answered: its caller waits until its deadline.
 ///
 /// ```
 /// # use gateways::{Double, blob_server::{BlobServerGateway, DeleteJobBlobs, OpenUpload, UploadId}};
@@ -38,18 +38,20 @@ pub struct Double<S = ()> {
 }
 
 impl<S: Unpin + 'static> Double<S> {
-    /// Returns a double that answers no call yet. `state` is what its answers share.
+    /// Returns a double that answers no call yet. `state` is a value that each answer gets as `&mut S`.
     pub fn of(state: S) -> Self {
         Self { state, answers: BTreeMap::new() }
     }
 
-    /// Answers every call `C` at once with what `answer` returns; replaces an earlier answer to `C`.
+    /// Answers every call `C` at once with what `answer` returns; `answer` is called once per call, with the state and
+    /// the message. Replaces an earlier answer to `C`.
     #[must_use]
     pub fn on<C: Call>(self, mut answer: impl FnMut(&mut S, C) -> Answer<C> + 'static) -> Self {
         self.on_later(move |state, call| Box::pin(ready(answer(state, call))))
     }
 
-    /// Answers every call `C` when the future that `answer` returns is ready; replaces an earlier answer to `C`.
+    /// Answers every call `C` when the future that `answer` returns is ready; `answer` is called once per call, on its
+    /// arrival, with the state and the message. Replaces an earlier answer to `C`.
     #[must_use]
     pub fn on_later<C: Call>(
         mut self,
@@ -87,7 +89,8 @@ impl<S: Unpin + 'static, C: Call> Handler<Ask<C>> for Double<S> {
     }
 }
 
-/// The calls that a double was given, in their order. Clones share them; safe to read from other threads.
+/// A shared list of the calls of one type that doubles were given ([`Double::records`]), in the order of their arrival.
+/// Clones share one list; it may be read from other threads.
 #[derive(Debug)]
 pub struct Calls<T>(Arc<Mutex<Vec<T>>>);
 
