@@ -29,10 +29,10 @@ use std::{
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// Mailbox capacity that actors which serve calls set through their [`actix::AsyncContext`] in [`Actor::started`].
-/// Actix's own default is 16. Beyond it each further call costs a handle; a sender that is not asked, such as a
-/// heartbeat report, waits there, so that old reports do not pile up. It does not limit calls:
-/// `RpcOptions::mailbox_max` does.
+/// Mailbox capacity, in messages, that actors which serve calls set through their [`actix::AsyncContext`] in
+/// [`Actor::started`]; Actix's own default is 16. It does not limit calls (`RpcOptions::mailbox_max` does): each call
+/// beyond it costs a new handle to the mailbox. A sender that is not asked, such as a heartbeat report, waits for room
+/// there, so that old reports do not pile up.
 pub const MAILBOX_CAPACITY: usize = 1024;
 
 /// One call of an endpoint.
@@ -90,8 +90,8 @@ impl<C: Call> Target for CallTarget<C> {
     }
 }
 
-/// The calls that an actor serves, in the form that [`crate::RpcService::serve`] takes. Cheap to
-/// clone.
+/// The calls of gateway `G` as one actor answers them, in the form that [`crate::RpcService::serve`] takes; made by the
+/// gateway's function `endpoint`. Cheap to clone.
 #[derive(derive_more::Debug)]
 #[debug("Endpoint({}, {} calls)", G::NAME, self.targets.len())]
 pub struct Endpoint<G: Gateway> {
@@ -105,7 +105,8 @@ impl<G: Gateway> Clone for Endpoint<G> {
     }
 }
 
-/// Collects an actor's calls; used by [`crate::gateway!`].
+/// Collects the calls that an actor answers and makes an [`Endpoint`] of them; used only by the code that
+/// [`crate::gateway!`] generates.
 #[doc(hidden)]
 pub struct EndpointBuilder<A: Actor<Context = Context<A>>> {
     actor: Addr<A>,

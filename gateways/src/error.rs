@@ -16,10 +16,11 @@ pub enum Executed {
     Maybe,
 }
 
-/// A failure of the RPC service itself: the callee's handler gave no answer to the call.
+/// A failure of the RPC service (the fabric): the call brought no answer of the callee's handler.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum FabricError {
-    /// No connection to the process, or it was lost before the answer came.
+    /// The called process could not be reached: there is no connection to it, or the connection was lost before the
+    /// answer came.
     #[error("{peer} can't be reached: {why}")]
     Unreachable {
         /// The process that was called.
@@ -38,13 +39,15 @@ pub enum FabricError {
         /// Session that the endpoint is in.
         current: LeaderSession,
     },
-    /// A bounded queue is full: an endpoint's mailbox, or the calls of a connection. Nothing was executed.
+    /// A bounded queue is full: the mailbox or the unanswered calls of an endpoint, or the calls of a connection.
+    /// Nothing was executed; the same call may succeed later.
     #[error("overloaded: {what}")]
     Overloaded {
         /// The queue and its bound, as text.
         what: String,
     },
-    /// The call's deadline passed. Measured where the endpoint is.
+    /// The call's deadline passed before its handler answered, as the called process has measured it. The handler may
+    /// have begun; `running` tells.
     #[error(
         "deadline exceeded in {handler}: {queued:?} in the mailbox, {running:?} in the handler"
     )]
@@ -56,7 +59,8 @@ pub enum FabricError {
         /// Endpoint and call as text: `endpoint (call)`.
         handler: String,
     },
-    /// The two sides speak other protocol versions, or belong to other clusters. Nothing was executed.
+    /// The two processes speak different protocol versions or belong to different clusters, so they do not connect.
+    /// Nothing was executed.
     #[error("incompatible: there {theirs}, here {ours}")]
     Incompatible {
         /// Protocol version or cluster at the other side.
@@ -86,7 +90,8 @@ pub enum FabricError {
         /// Name of the call, such as `dispatcher.SubmitJob`.
         call: String,
     },
-    /// The bytes are not what they should be; a malformed request was not executed.
+    /// The bytes of a request or reply can't be decoded, or the value can't be encoded. A malformed request was not
+    /// executed; if the reply is malformed, the call was.
     #[error("{what} is malformed: {why}")]
     Malformed {
         /// Name of the message that could not be encoded or decoded.
@@ -94,15 +99,15 @@ pub enum FabricError {
         /// Description of the fault.
         why: String,
     },
-    /// The caller's principal may not make this call; for example a program host that calls an endpoint of the cluster.
-    /// Nothing was executed.
+    /// The caller's principal (the identity that it proved) may not make this call; for example a program host that
+    /// calls an endpoint of the cluster. Nothing was executed.
     #[error("forbidden: {why}")]
     Forbidden {
         /// The caller and the call, as text.
         why: String,
     },
-    /// A long body could not be written to the receiver's disk, which may be full. Nothing was executed when it was the
-    /// request's.
+    /// A long body did not fit into memory and could not be written to the receiver's disk, which may be full. If it
+    /// was the request, nothing was executed; if it was the reply, the call was.
     #[error("{what} has {bytes} bytes, which cannot be kept in {folder} (io.tmp.dirs): {why}")]
     NoRoom {
         /// Request to an endpoint, or reply.
@@ -138,9 +143,10 @@ impl FabricError {
         }
     }
 
-    /// Returns true if the same call, made again later at the same address, may succeed: false for calls that are fenced,
-    /// incompatible, malformed, forbidden or unknown there, or whose handler panicked. Only a repeatable call should be
-    /// made again if it also [may have run](Self::may_have_run).
+    /// Returns true if the same call, made again later at the same address, may succeed. False for calls that are
+    /// fenced, incompatible, malformed, forbidden or not answered by the endpoint (`NoSuchCall`), or whose handler
+    /// panicked; a missing endpoint counts as retriable. Only a repeatable call should be made again if it also [may
+    /// have run](Self::may_have_run).
     pub fn is_retriable(&self) -> bool {
         match self {
             Self::Unreachable { .. }
@@ -164,13 +170,13 @@ pub(crate) const REPLY: &str = "reply of ";
 /// The beginning of `what` in errors about a request.
 pub(crate) const REQUEST: &str = "request ";
 
-/// The reason why a call has no reply: the handler refused, or the fabric failed.
+/// The reason why a call has no reply: the callee's handler refused it, or the RPC service (the fabric) failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CallError<E> {
-    /// The handler refused with its typed error.
+    /// The callee's handler refused the call with its typed error.
     #[error(transparent)]
     Refused(E),
-    /// The call failed on its way, or the callee could not take it.
+    /// The RPC service brought no answer of the handler: the call failed on its way, or the callee could not take it.
     #[error(transparent)]
     Fabric(#[from] FabricError),
 }

@@ -22,20 +22,20 @@ const HAS_SESSION: u16 = 2;
 /// A chunk belongs to an answer, not to an ask.
 const OF_ANSWER: u16 = 4;
 
-/// The kind of a frame; the number is its byte on the wire.
+/// The kind of a frame, one unit of bytes between two processes; the number is its byte on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
-    /// A request that expects a [`Kind::Reply`].
+    /// A request, which is answered by a [`Kind::Reply`], [`Kind::Refused`] or [`Kind::Fault`] with the same id.
     Ask = 1,
-    /// The reply to an [`Kind::Ask`] that succeeded.
+    /// The answer to a [`Kind::Ask`] that succeeded: its encoded reply.
     Reply = 2,
     /// The answer to an [`Kind::Ask`] that the callee's handler refused: its typed error, encoded.
     Refused = 3,
     /// The answer to an [`Kind::Ask`] that the callee could not take: an encoded
     /// [`FabricError`](crate::FabricError).
     Fault = 4,
-    /// The next part of a long body.
+    /// The next part of the body of an earlier request or answer that was too long (over 256 KiB) for one frame.
     Chunk = 5,
     /// Asks whether the peer is there; the answer is a [`Kind::Pong`].
     Ping = 6,
@@ -61,7 +61,7 @@ impl Kind {
     }
 }
 
-/// The fields of an ask besides its body.
+/// The fields of an ask, a request frame, besides its body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AskHeader<'a> {
     /// Number of the call's type, [`crate::Call::ID`]; an endpoint without it refuses the call.
@@ -78,13 +78,14 @@ pub struct AskHeader<'a> {
     pub endpoint: &'a str,
 }
 
-/// One frame of a connection, borrowed from the read buffer.
+/// One frame, a unit of bytes that one process sends to another over a connection. Its body is borrowed from the bytes
+/// that it was decoded from, or is to be encoded from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame<'a> {
     /// Kind of the frame.
     pub kind: Kind,
-    /// Id of the call that the frame belongs to: drawn by the caller, unique among its calls under
-    /// way.
+    /// Id of the call that the frame belongs to: given by the caller, unique among the calls that wait on this
+    /// connection; 0 in frames without a call.
     pub id: u64,
     /// Fields of an ask; set only for [`Kind::Ask`].
     pub ask: Option<AskHeader<'a>>,
@@ -99,7 +100,7 @@ pub struct Frame<'a> {
     pub body: &'a [u8],
 }
 
-/// The result of decoding the front of some bytes.
+/// The result of [`decode`]: a frame from the front of some bytes, or how many bytes it lacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decoded<'a> {
     /// The bytes are not a whole frame; at least this number of bytes is needed in total, those that are there included.
@@ -108,10 +109,10 @@ pub enum Decoded<'a> {
     Frame(Frame<'a>, usize),
 }
 
-/// The error that bytes are not a frame. The connection can't continue.
+/// The reason why bytes are no frame. The connection that they came over must be closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum FrameError {
-    /// The frame exceeds the bound.
+    /// The frame announces more bytes than the receiver takes.
     #[error("a frame of {bytes} bytes; the bound is {bytes_max}")]
     TooLong {
         /// Length that the frame announces, in bytes without the length field.
@@ -119,7 +120,7 @@ pub enum FrameError {
         /// Largest length allowed, in bytes.
         bytes_max: usize,
     },
-    /// The parts of the frame do not fit into its length.
+    /// The frame's length is too small for the fields that a frame of its kind has.
     #[error("a frame that is shorter than its parts")]
     TooShort,
     /// The frame is of another version of the protocol than this process speaks.
@@ -133,11 +134,11 @@ pub enum FrameError {
     Name,
 }
 
-/// Decodes the first frame in `input` without copying. Too few bytes are no error but
-/// [`Decoded::Incomplete`].
+/// Decodes the first frame in `input` without copying. Too few bytes are no error but [`Decoded::Incomplete`].
 ///
 /// # Errors
-/// A [`FrameError`]; one is that the frame announces more than `frame_max` bytes.
+/// Returns a [`FrameError`] if the bytes are no frame, or if the frame announces more than `frame_max` bytes (without
+/// the 4 bytes of its length field).
 pub fn decode(input: &[u8], frame_max: usize) -> Result<Decoded<'_>, FrameError> {
     let Some((length, after_length)) = input.split_first_chunk::<4>() else {
         return Ok(Decoded::Incomplete(HEADER_BYTES));
@@ -218,8 +219,8 @@ impl<'a> Rest<'a> {
     }
 }
 
-/// Appends the bytes of a frame to `out`. The caller keeps frames below the receiver's bound by
-/// chunking.
+/// Appends the bytes of a frame to `out`. Checks no bound: the caller cuts a long body into chunks, so that frames stay
+/// below the receiver's bound.
 pub fn encode(frame: &Frame<'_>, out: &mut Vec<u8>) {
     let start = out.len();
     let mut flags = 0;
@@ -276,7 +277,7 @@ fn encode_session(session: LeaderSession, out: &mut Vec<u8>) {
 }
 
 impl<'a> Frame<'a> {
-    /// Makes a frame without a body and with call id 0.
+    /// Makes a frame without a body and with call id 0, such as a ping.
     pub fn bare(kind: Kind) -> Self {
         Self { kind, id: 0, ask: None, of_answer: false, total: None, more: false, body: &[] }
     }

@@ -3,11 +3,12 @@
 use crate::{call::Call, codec, error::FabricError};
 use serde::de::DeserializeOwned;
 
-/// Decodes bytes as a call's message, its reply and its error, each from memory and from a reader. Returns the failure of
-/// decoding the message from memory.
+/// Decodes bytes as a call's message, its reply and its error, each from memory and from a reader, for tests that feed
+/// bytes to all decoders. Returns the failure of decoding the message from memory; failures of the reply and the error
+/// are dropped.
 ///
 /// # Panics
-/// Memory and reader disagree on whether the bytes are a value.
+/// Panics if memory and reader disagree on whether the bytes are a value.
 #[doc(hidden)]
 pub fn decode_all<C: Call>(bytes: &[u8]) -> Result<(), FabricError> {
     let _ = decode_both::<C::Reply>(C::NAME, bytes);
@@ -24,7 +25,7 @@ fn decode_both<T: DeserializeOwned>(name: &str, bytes: &[u8]) -> Result<(), Fabr
 
 macro_rules! gateways {
     ($($module:ident::$gateway:ident),+ $(,)?) => {
-        /// Returns the names of all calls of all gateways.
+        /// Returns the names of all calls of all gateways, such as `dispatcher.SubmitJob`.
         pub fn names() -> impl Iterator<Item = &'static str> {
             [$(<crate::$module::$gateway as crate::Gateway>::CALLS),+]
                 .into_iter()
@@ -32,13 +33,15 @@ macro_rules! gateways {
                 .copied()
         }
 
-        /// Decodes a call's message (and tries its reply and error) from bytes; `None`: no such call.
+        /// Decodes bytes as the message of the call of this name, such as `dispatcher.SubmitJob` (and tries its reply
+        /// and error), for tests that feed bytes to all decoders. `None`: no gateway has such a call; `Some(Err)`: the
+        /// bytes are not its message.
         pub fn decode_by_name(name: &str, bytes: &[u8]) -> Option<Result<(), FabricError>> {
             None$(.or_else(|| crate::$module::$gateway::decode_by_name(name, bytes)))+
         }
 
-        /// Makes up a message of a call and encodes it; `None` if there is no such call, or no
-        /// made-up value is a valid message.
+        /// Makes up a message of the call of this name from the random numbers of `draw`, and encodes it; for tests.
+        /// `None` if there is no such call, or no made-up value is a valid message.
         #[cfg(any(test, feature = "testing"))]
         #[doc(hidden)]
         pub fn sample_by_name(name: &str, draw: crate::sample::Draw<'_>) -> Option<Vec<u8>> {
