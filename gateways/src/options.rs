@@ -15,7 +15,8 @@ pub struct RpcOptions {
     /// Credentials by which this process proves itself, and which it expects of others: a peer of another cluster or with
     /// another secret is refused at the handshake.
     pub credentials: Credentials,
-    /// TLS under the handshake; `None`: connections are not encrypted. All processes of a cluster have it or none.
+    /// TLS for connections between processes, within which the handshake runs; `None`: connections are not encrypted.
+    /// All processes of a cluster have it or none.
     pub tls: Option<Tls>,
     /// Deadline of [`crate::Remote::ask`]: time from the call to its answer; 10 s by default.
     pub ask_timeout: Duration,
@@ -37,8 +38,8 @@ pub struct RpcOptions {
     pub body_folder: PathBuf,
     /// Longest frame that is taken from a peer, in bytes; a longer one ends the connection. 8 MiB by default.
     pub frame_max: usize,
-    /// Maximum bytes of small frames that wait for one connection; further calls are refused as overloaded. 16 MiB by
-    /// default.
+    /// Maximum bytes that wait to be written to one connection in small frames (those with a body of at most 256 KiB);
+    /// further calls are refused as overloaded. 16 MiB by default.
     pub outbound_max: usize,
     /// Maximum number of calls on one connection that wait for an answer, in each direction; further ones are refused as
     /// overloaded. 65,536 by default.
@@ -63,18 +64,20 @@ pub struct RpcOptions {
     pub ping_after: Duration,
     /// Time without a frame from the peer, pongs included, after which a connection is given up; 15 s by default.
     pub silence_max: Duration,
-    /// Lane on which connections run. A call to an actor on the same thread wakes no other thread.
-    /// In production it is [`Lane::Heartbeat`], so a beat passes through one thread that nothing
-    /// else can delay.
+    /// Lane (event loop) on which connections run. A call to an actor on the same thread wakes no other thread.
+    /// [`Lane::Io`] by default, which shares its thread with [`Lane::Heartbeat`], so a beat passes through one thread
+    /// that nothing else can delay.
     pub io_lane: Lane,
     /// Witness of the calls that are let in and kept out; `None` outside of the simulation.
     pub witness: Option<Arc<dyn Witness>>,
     /// Holds calls and answers back where no order is promised; `None` outside of the simulation.
     pub disorder: Option<Arc<dyn Disorder>>,
-    /// True if endpoints wrongly take calls for other sessions: a broken rule that the simulation must find.
+    /// True if endpoints wrongly take calls for other sessions: a broken rule that the simulation must find. Only with
+    /// the feature `mutants`.
     #[cfg(feature = "mutants")]
     pub fences_ignored: bool,
-    /// True if a withdrawn endpoint wrongly lets calls in: a broken rule that the simulation must find.
+    /// True if a withdrawn endpoint wrongly lets calls in: a broken rule that the simulation must find. Only with the
+    /// feature `mutants`.
     #[cfg(feature = "mutants")]
     pub withdrawal_ignored: bool,
 }

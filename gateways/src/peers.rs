@@ -18,8 +18,8 @@ use std::{
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// A finding of the RPC service about another process. A `Suspected` is followed by `Confirmed` or `Cleared`; a `Confirmed`
-/// may also come alone.
+/// A finding of the RPC service about another process, as [`RpcService::peer_events`](crate::RpcService::peer_events)
+/// gives it out. A `Suspected` is followed by `Confirmed` or `Cleared`; a `Confirmed` may also come alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PeerEvent {
     /// The peer's connection closed unannounced; the service now dials the peer, for at most `RpcOptions::suspicion_max`.
@@ -27,15 +27,15 @@ pub enum PeerEvent {
         /// Process that the connection leads to.
         node: NodeAddress,
     },
-    /// The peer is gone: it refused or did not answer a new connection, said goodbye, or another
-    /// incarnation answers at its address.
+    /// The peer is gone: it refused or did not answer a new connection, said goodbye, or another incarnation of it (a
+    /// process started later) answers at its address.
     Confirmed {
         /// Process that the connection leads to.
         node: NodeAddress,
         /// Reason as text for people; no code depends on it.
         cause: String,
     },
-    /// The same incarnation answered again in time: the suspicion is over.
+    /// The same incarnation (the process that had been connected) answered again in time: the suspicion is over.
     Cleared {
         /// Process that the connection leads to.
         node: NodeAddress,

@@ -21,7 +21,9 @@ use std::{future::Future, marker::PhantomData, pin::Pin, sync::Arc, task::Poll, 
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-/// A gateway to one endpoint in one leader session: makes its calls, local or over the network. Cheap to clone.
+/// A gateway to one endpoint in one leader session (one leadership of the called component): makes its calls, inside
+/// the process or over the network. An endpoint in another session refuses them with `FabricError::Fenced`. Cheap to
+/// clone.
 #[derive(derive_more::Debug)]
 #[debug("Remote({}, {})", self.shared.address, self.shared.fence)]
 pub struct Remote<G: Gateway> {
@@ -79,7 +81,7 @@ impl<G: Gateway> Remote<G> {
         &self.shared.address
     }
 
-    /// Returns the leader session that calls are meant for.
+    /// Returns the leader session that calls are meant for; an endpoint in another session refuses them.
     pub fn fence(&self) -> G::Fence {
         G::Fence::from_session(self.shared.fence)
     }
@@ -98,8 +100,9 @@ impl<G: Gateway> Remote<G> {
         self.ask_within(body, within).await
     }
 
-    /// Makes a call like [`Remote::ask`], with a deadline of its own. A call to another process that is longer than 256 KiB
-    /// gets a second more for each 16 MiB; a long answer gets the time that it takes, as long as parts of it arrive.
+    /// Makes a call like [`Remote::ask`], but waits at most `within` for the answer. A call to another process that is
+    /// longer than 256 KiB gets a second more for each 16 MiB; a long answer gets the time that it takes, as long as
+    /// parts of it arrive.
     pub async fn ask_within<C: Call<Gateway = G>>(
         &self,
         body: C,
@@ -114,10 +117,10 @@ impl<G: Gateway> Remote<G> {
         self.shared.ask(body, context, now).await
     }
 
-    /// Sends a hint without waiting for its answer; a failure is only logged, at debug. Use it only for messages whose
-    /// loss something else makes up for; what must arrive is a fact (see [`crate::delivery`]). Hints sent one after the
-    /// other arrive in that order, but may overtake an `ask` or be overtaken by one. Hints are limited in number like
-    /// every call.
+    /// Sends a hint, a call for whose answer nobody waits, and returns at once; a failure is only logged, at debug. Use
+    /// it only for messages whose loss something else makes up for; what must arrive is a fact (see
+    /// [`crate::delivery`]). Hints sent one after the other arrive in that order, but may overtake an `ask` or be
+    /// overtaken by one. Hints are limited in number like every call.
     pub fn tell<C: Call<Gateway = G>>(&self, body: C) {
         let gateway = self.clone();
         let hint = async move { gateway.ask(body).await.err().map(|error| error.to_string()) };

@@ -34,7 +34,7 @@ use tokio::sync::{Notify, broadcast};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// The reason why a service could not be started.
+/// The reason why an [`RpcService`] could not be started.
 #[derive(Debug, Error)]
 pub enum RpcStartError {
     /// None of the ports could be bound.
@@ -49,9 +49,9 @@ pub enum RpcStartError {
     },
 }
 
-/// A process's end of the fabric: serves endpoints and makes gateways. A cheap handle. Clones and the gateways made from it
-/// ([`Remote`]) share one service: when the last of them is dropped, the listener and all connections close.
-/// [`RpcService::shutdown`] ends the service in order, whoever still holds it.
+/// The RPC service of a process (its end of the fabric): serves endpoints and makes gateways to others. A cheap handle.
+/// Clones and the gateways made from it ([`Remote`]) share one service: when the last of them is dropped, the listener
+/// and all connections close. [`RpcService::shutdown`] ends the service in order, whoever still holds it.
 #[derive(Clone, derive_more::Debug)]
 #[debug("RpcService({})", self.0.node)]
 pub struct RpcService(pub(crate) Arc<Inner>);
@@ -252,8 +252,9 @@ impl RpcService {
         self.0.adopt(peer, stream, principal)
     }
 
-    /// Takes no more calls, answers those of other processes under way (for at most `within`), says goodbye and closes;
-    /// at least 200 ms are left for writing out. Later calls fail with [`FabricError::ShuttingDown`].
+    /// Ends the service in order: takes no more calls, waits at most `within` until the calls of other processes that
+    /// are under way are answered, tells the peers, and closes all connections; at least 200 ms are left for writing
+    /// out. Later calls fail with [`FabricError::ShuttingDown`].
     pub async fn shutdown(&self, within: Duration) {
         let until = Instant::now() + within;
         self.0.draining.store(true, Ordering::Release);
@@ -284,10 +285,10 @@ impl RpcService {
         &self.0.platform
     }
 
-    /// Hosts an endpoint under a name until the registration is dropped. A call that names another fence is refused with
-    /// `FabricError::Fenced`. The same name again replaces the earlier registration. Program hosts may not call the
-    /// endpoint (`FabricError::Forbidden`). If this is called on a lane, calls from other threads are handed over to that
-    /// lane.
+    /// Serves an endpoint under a name until the registration is dropped. `fence` is the leader session that it answers
+    /// in: a call that names another one is refused with `FabricError::Fenced`. The same name again replaces the
+    /// earlier registration. Program hosts may not call the endpoint (`FabricError::Forbidden`). If this is called on a
+    /// lane (a thread with an event loop), calls from other threads are handed over to that lane.
     pub fn serve<G: Gateway>(
         &self,
         name: impl Into<String>,
@@ -351,8 +352,8 @@ impl RpcService {
     }
 }
 
-/// An endpoint that is served under a name. Dropping it takes the name back, unless another registration has replaced
-/// it; calls that have begun go on.
+/// An endpoint that is served under a name. Dropping it ends that, unless another registration has replaced it: later
+/// calls fail with `FabricError::NoSuchEndpoint`; calls that have begun go on.
 #[derive(derive_more::Debug)]
 #[must_use = "dropping a registration ends it"]
 #[debug("Registration({})", self.registered.name)]

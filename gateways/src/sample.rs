@@ -14,7 +14,7 @@ use serde::{
     forward_to_deserialize_any,
 };
 
-/// A function that draws random numbers.
+/// A function that returns a random 64-bit number at each call.
 pub type Draw<'a> = &'a mut dyn FnMut() -> u64;
 
 /// Deeper values are cut short.
@@ -40,12 +40,13 @@ const TEXTS: &[&str] = &[
     "é\u{10ffff}\0\n",
 ];
 
-/// Makes up a message of call `C` and encodes it as the wire does; `None` if the type refused all tries (16).
+/// Makes up a message of call `C` and encodes it as the wire does, for tests; `None` if the type refused all 16 tries.
 pub fn message<C: Call>(draw: Draw<'_>) -> Option<Vec<u8>> {
     codec::encode(&value::<C>(draw)?).ok()
 }
 
-/// Makes up a value from the numbers that `draw` returns; `None` if the type refused all tries (16).
+/// Makes up a value of any type from the random numbers that `draw` returns, for tests; `None` if the type refused all
+/// 16 tries.
 pub fn value<T: DeserializeOwned>(draw: Draw<'_>) -> Option<T> {
     (0..TRIES).find_map(|attempt| {
         let (mut parts, careful) = (0, attempt % 2 == 0);

@@ -16,12 +16,14 @@ use std::{
     sync::OnceLock,
 };
 
-/// A trace and the span that a call is part of; all zero if the call is part of none.
+/// The user's request on whose behalf a call or a thread works, for the log: a trace and a span in it. All zero if
+/// there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, Serialize, Deserialize)]
 pub struct TraceContext {
     /// Id of the trace, drawn at random where the request came in, or taken from its `traceparent` header; 0: no trace.
     pub trace: u128,
-    /// Id of the span that the request came with, or was given at its entry; 0 if this is no trace.
+    /// Id of the span (a step within the trace) that the request came with, or was given at its entry; 0 if this is no
+    /// trace.
     pub span: u64,
 }
 
@@ -33,7 +35,7 @@ thread_local! {
 static OF_PROCESS: OnceLock<TraceContext> = OnceLock::new();
 
 impl TraceContext {
-    /// No trace: the value that stands for it, which is also the default.
+    /// The value for no trace, all zero; also the default.
     pub const NONE: Self = Self { trace: 0, span: 0 };
 
     /// Returns a new trace with one span, both drawn at random from the platform.
@@ -46,7 +48,7 @@ impl TraceContext {
         self.trace == 0
     }
 
-    /// Returns this trace, or `other` if this is none.
+    /// Returns this trace, or the result of `other` if this is none; `other` is called only then.
     #[must_use]
     pub fn or_else(self, other: impl FnOnce() -> Self) -> Self {
         if self.is_none() { other() } else { self }
@@ -86,7 +88,7 @@ impl TraceContext {
         Entered { before, of_thread: PhantomData }
     }
 
-    /// Runs a future in this trace, on whatever thread it is polled.
+    /// Runs a future in this trace: while it is polled, this is the current trace of the polling thread.
     pub async fn carry<F: Future>(self, future: F) -> F::Output {
         let mut future = pin!(future);
         poll_fn(|cx| {
@@ -96,8 +98,8 @@ impl TraceContext {
         .await
     }
 
-    /// Makes this the trace of all work of the process that has none of its own. Only the first trace counts. For child
-    /// processes that run one job.
+    /// Makes this the trace of all work of the process that has none of its own. Only the first call with a trace
+    /// counts; no trace changes nothing. For child processes that run one job.
     pub fn enter_process(self) {
         if !self.is_none() {
             // A later trace is one of another request for the same job.
@@ -113,7 +115,8 @@ impl fmt::Display for TraceContext {
     }
 }
 
-/// Restores the trace that was current before, when dropped.
+/// The guard that [`TraceContext::enter`] returns. When dropped, it makes the trace current again that was current
+/// before; it stays on its thread.
 #[derive(Debug)]
 #[must_use = "the trace is left when this is dropped"]
 pub struct Entered {

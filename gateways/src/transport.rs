@@ -27,7 +27,8 @@ use tokio_util::sync::CancellationToken;
 /// Pause after the system refused to hand over a connection (out of descriptors, for one).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// A handle to the stream that `RpcService::adopt` was given. Clones name the same stream; dropping them leaves it open.
+/// A handle to the stream to a peer that `RpcService::adopt` was given. Clones name the same stream; dropping them
+/// leaves it open.
 #[derive(Debug, Clone)]
 pub struct PeerHandle {
     ended: CancellationToken,
@@ -41,7 +42,8 @@ impl PeerHandle {
     pub async fn closed(&self) {
         self.ended.cancelled().await;
     }
-    /// Closes the stream. Calls to the peer that are under way fail with `FabricError::Unreachable`, later ones too.
+    /// Closes the stream and returns at once. Calls to the peer that are under way fail with
+    /// `FabricError::Unreachable`, later ones too.
     pub fn close(&self) {
         self.close.cancel();
     }

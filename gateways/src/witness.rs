@@ -5,7 +5,7 @@ use crate::address::NodeAddress;
 use model::LeaderSession;
 use std::{fmt, time::Duration};
 
-/// Something that the fabric of one process has just done.
+/// Something that the fabric (the RPC service) of one process has just done, as it is shown to a [`Witness`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FabricFact<'a> {
     /// An endpoint answers under this name and session from now on.
@@ -15,7 +15,7 @@ pub enum FabricFact<'a> {
         /// Session that the endpoint is served under.
         session: LeaderSession,
     },
-    /// The endpoint is not served any more.
+    /// The endpoint is not served any more: its registration was dropped.
     Withdrawn {
         /// Name of the endpoint within its process.
         endpoint: &'a str,
@@ -31,7 +31,8 @@ pub enum FabricFact<'a> {
         /// Session that the caller meant.
         meant_for: LeaderSession,
     },
-    /// A call was answered `Fenced` instead: nothing changed.
+    /// A call was answered with `Fenced` instead of being handed to the endpoint's actor, because it was meant for
+    /// another session: nothing changed.
     Fenced {
         /// The endpoint's name.
         endpoint: &'a str,
@@ -64,7 +65,8 @@ pub enum FabricFact<'a> {
     },
 }
 
-/// Sees every [`FabricFact`] of a process, as it happens and in its order.
+/// Observes every [`FabricFact`] of a process, as it happens and in its order, for the simulation. It must neither wait
+/// nor call back.
 pub trait Witness: Send + Sync + fmt::Debug {
     /// Called once for each fact, on the thread where it happens.
     fn sees(&self, fact: FabricFact<'_>);
