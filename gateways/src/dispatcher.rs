@@ -14,7 +14,8 @@ use std::collections::BTreeMap;
 use thiserror::Error;
 
 gateway! {
-    /// The gateway of the Dispatcher: clients submit, cancel and ask about jobs, take savepoints, and end the cluster.
+    /// The gateway (group of calls) of the Dispatcher, the component that accepts a cluster's jobs: clients submit,
+    /// cancel and ask about jobs, take savepoints, and end the cluster.
     pub struct DispatcherGateway = "dispatcher", fenced by DispatcherId;
     SubmitJob => JobId, SubmitError;
     SubmitProgram => JobId, SubmitError;
@@ -33,27 +34,29 @@ gateway! {
     ShutDownCluster => (), crate::Never;
 }
 
-/// Client → Dispatcher: submits a job whose graph exists already. Answered with the job's id when the graph is stored; the
-/// job then runs, even if the caller has gone. A refusal is a `SubmitError`; the id of a known job is refused
-/// (`DuplicateRunning`, `DuplicateTerminated`), so a repeated call starts no second job.
+/// Client → Dispatcher: submits a job as a graph that the client has built itself. Answered with the job's id when the
+/// graph is stored; the job then runs, even if the caller has gone. A refusal is a `SubmitError`; the id of a known job
+/// is refused (`DuplicateRunning`, `DuplicateTerminated`), so a repeated call starts no second job.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SubmitJob {
     /// The graph; its program must be in the BlobServer under its hash.
     pub graph: JobGraph,
 }
 
-/// Client or REST → Dispatcher: submits a program. A child process of the JobManager builds the graph (at most 150 s),
-/// which is then submitted like [`SubmitJob`]'s; answered with the job's id. The child becomes the job's JobManager-side
-/// program host. The job runs even if the caller has gone. A failed build is refused with `SubmitError::Build`,
-/// `SubmitError::Usage` or `SubmitError::NoRoom`.
+/// Client or REST → Dispatcher: submits a program (an executable and its arguments). A child process of the JobManager
+/// builds the graph (at most 150 s), which is then submitted like [`SubmitJob`]'s; answered with the job's id. The
+/// child becomes the job's JobManager-side program host, which runs its coordinators. The job runs even if the caller
+/// has gone. A failed build is refused with `SubmitError::Build`, `SubmitError::Usage` or `SubmitError::NoRoom`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SubmitProgram {
-    /// The program, which must be in the BlobServer under its hash, and its inputs. Its `once`, the values that the program
-    /// computes once for all processes, is empty: the build fills it.
+    /// The executable, which must be in the BlobServer under its hash, and its inputs (arguments, environment). Its
+    /// `once`, the values that the program computes once for all processes, is empty: the build fills it.
     pub program: model::ProgramRef,
-    /// Job id given by the client; `None`: the Dispatcher draws one.
+    /// Id that the job gets, drawn by the client; `None`: the Dispatcher draws one, and a repeated call starts a second
+    /// job.
     pub job_id: Option<JobId>,
-    /// Default parallelism of this job, at least 1; `None`: `parallelism.default` of `options`, or else of the cluster.
+    /// Default parallelism of this job (number of subtasks of operators that set none), at least 1; `None`:
+    /// `parallelism.default` of `options`, or else of the cluster.
     pub parallelism: Option<u32>,
     /// `-D` options of this job, by key; they override the cluster's.
     pub options: BTreeMap<String, String>,
@@ -90,13 +93,14 @@ pub enum SubmitError {
         /// State in which the job ended.
         status: JobStatus,
     },
-    /// Some vertices have resource specs and the listed ones have none; either all have them or none.
+    /// Some vertices of the graph declare the resources that they need and the listed ones do not; either all do or
+    /// none.
     #[error("some vertices have resource specs, these do not: {}", vertices.join(", "))]
     PartialResources {
         /// Names of the vertices concerned.
         vertices: Vec<String>,
     },
-    /// The cluster runs one job or one program only, and the submitted one is another.
+    /// The cluster was started for one job or one program (it is no session cluster), and the submitted one is another.
     #[error("this cluster runs one application and takes no further jobs ({mode} mode)")]
     SingleJob {
         /// Mode of the cluster: `application` or `per-job`.
@@ -119,7 +123,7 @@ pub enum SubmitError {
     /// The graph is malformed, or an option of the job is invalid; the text says how.
     #[error("the job graph is invalid: {0}")]
     InvalidGraph(String),
-    /// The job can't start from the savepoint that it names.
+    /// The job can't start from the savepoint that it names; the text says why. It was not stored and does not run.
     #[error("the job can't start from its savepoint: {0}")]
     Restore(String),
     /// The program or the graph could not be stored; the text says why.
@@ -139,9 +143,9 @@ pub struct CancelJob {
     pub job_id: JobId,
 }
 
-/// Client or REST → Dispatcher: the client that is attached to a job lives. The first beat binds the job to its client: the
-/// Dispatcher cancels it when no beat comes in time. Errors: [`JobError::NotFound`]; [`JobError::Terminated`] if the job
-/// has ended.
+/// Client or REST → Dispatcher: a sign of life of the client that is attached to a job (waits for its end). The first
+/// beat binds the job to its client: the Dispatcher cancels it when no further beat comes within `timeout_ms`. Errors:
+/// [`JobError::NotFound`]; [`JobError::Terminated`] if the job has ended.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ClientHeartbeat {
     /// Job that the client is attached to; [`JobError::NotFound`] if it is not known.
@@ -151,23 +155,25 @@ pub struct ClientHeartbeat {
     pub timeout_ms: u64,
 }
 
-/// Client or REST → Dispatcher: begins a savepoint, a stop or a checkpoint of a running job. Answered as soon as the
-/// operation is known under its id, by which [`RequestSavepoint`] asks how it goes; a repeated call with the same id begins
-/// nothing. Errors: `JobError::NotFound`; `JobError::Terminated` if the job has ended; `JobError::Unavailable` while it is
-/// being stored or recovered. A savepoint that fails later shows only in `OperationState::Failed`.
+/// Client or REST → Dispatcher: begins a savepoint, a stop (a savepoint with which the job ends) or a checkpoint of a
+/// running job. Answered as soon as the operation is known under its id, by which [`RequestSavepoint`] asks how it
+/// goes; a repeated call with the same id begins nothing. Errors: `JobError::NotFound`; `JobError::Terminated` if the
+/// job has ended; `JobError::Unavailable` while it is being stored or recovered. A savepoint that fails later shows
+/// only in `OperationState::Failed`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TriggerSavepoint {
-    /// Job to take the savepoint of.
+    /// Job of which the savepoint is taken.
     pub job_id: JobId,
     /// The id of the operation, drawn by the client; one that is known already begins nothing new.
     pub trigger_id: TriggerId,
-    /// A savepoint, a stop, or a checkpoint of the job's own beside the periodic ones.
+    /// Kind of the operation: a savepoint, after which the job goes on; a stop, which ends the job with a savepoint; or
+    /// a checkpoint for the job's own recovery beside the periodic ones.
     pub kind: CheckpointKind,
     /// The directory in which the savepoint's folder is made, a URI or an absolute path; `None`:
     /// `execution.checkpointing.savepoint-dir`. A checkpoint ignores it.
     pub directory: Option<String>,
-    /// True if the job is cancelled when the savepoint is complete; without effect on a stop, which ends the job
-    /// anyway.
+    /// True if the job is cancelled once the savepoint is complete; a savepoint that fails cancels nothing. Without
+    /// effect on a stop, which ends the job anyway.
     pub cancel: bool,
 }
 
@@ -205,8 +211,8 @@ pub enum OperationState {
     Failed(FailureCause),
 }
 
-/// No operation of this id is known: it was never triggered here, the Dispatcher's leadership has changed since, or many others have
-/// ended since.
+/// No operation of this id is known here: it was never triggered, the Dispatcher's leadership has changed since, or 256
+/// others have ended since.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 #[error(
     "no operation with trigger id {0} is known here; it is forgotten when the JobManager changes"
@@ -233,14 +239,15 @@ pub struct RequestJobResult {
     pub wait_ms: u64,
 }
 
-/// The result of a job that has ended, or its present state.
+/// The result of a job that has ended, or the present state of one that has not: the answer to [`RequestJobResult`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobResult {
     /// Job that the result belongs to.
     pub job_id: JobId,
     /// Name of the job; not unique.
     pub name: String,
-    /// Globally terminal, or the present state of a job that has not ended.
+    /// State of the job: a globally terminal one (finished, failed or cancelled) if it has ended, otherwise the present
+    /// one.
     pub status: JobStatus,
     /// Reason of the job's failure; `None` unless the job has failed for good.
     pub cause: Option<FailureCause>,
@@ -248,9 +255,9 @@ pub struct JobResult {
     pub runtime_ms: u64,
 }
 
-/// REST → Dispatcher: asks for everything about one job that REST shows: from its JobMaster, or from the archive if it has
-/// ended. Errors: [`JobError::NotFound`]; [`JobError::Unavailable`] while no JobMaster answers; [`JobError::DetailsGone`]
-/// if only the result is left.
+/// REST → Dispatcher: asks for everything about one job that REST shows: from its JobMaster, or from the stored details
+/// if it has ended. Errors: [`JobError::NotFound`]; [`JobError::Unavailable`] while no JobMaster answers;
+/// [`JobError::DetailsGone`] if only the result of the ended job is left.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestJobDetails {
     /// Job whose details are asked for.
@@ -266,15 +273,15 @@ pub struct RequestJobCheckpoints {
     pub job_id: JobId,
 }
 
-/// REST → Dispatcher: asks for all jobs, running and archived. A JobMaster that does not answer within 2 s shows as
-/// `Initializing`. Changes nothing.
+/// REST → Dispatcher: asks for all jobs: those that run, are being stored, or have ended and are remembered. A job
+/// whose JobMaster does not answer within 2 s shows as `Initializing`. Changes nothing.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestJobsOverview {}
 
 /// The jobs that the Dispatcher knows, and the numbers of those that it has forgotten: the answer to `RequestJobsOverview`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct JobsOverview {
-    /// The jobs that run, and those that have ended and are still remembered.
+    /// The jobs that run or are being stored, and those that have ended and are still remembered.
     pub jobs: Vec<JobSummary>,
     /// Number of ended jobs that this leader has forgotten (`jobstore.max-capacity`, `jobstore.expiration-time`), by the
     /// state in which they ended.
@@ -288,7 +295,7 @@ pub struct JobSummary {
     pub job_id: JobId,
     /// Name of the job; not unique.
     pub name: String,
-    /// State of the job; `Initializing` if its JobMaster has not answered.
+    /// State of the job; `Initializing` if the job is being stored or its JobMaster has not answered.
     pub status: JobStatus,
     /// Time of the job's submission, in Unix milliseconds.
     pub start_ms: u64,
@@ -300,36 +307,39 @@ pub struct JobSummary {
     pub tasks: BTreeMap<model::ExecutionState, u32>,
 }
 
-/// Client or REST → Dispatcher: sends a request to a coordinator of a job, which is named by its operator; answered with
-/// the coordinator's answer. The job must run, or have finished while its program host still serves the results that it
-/// collected; each request keeps that host longer. A job that has ended otherwise is refused with
-/// `CoordinationError::Failed`, one without a JobMaster with `CoordinationError::Unavailable`.
+/// Client or REST → Dispatcher: sends a request to an operator's coordinator, the part of the operator that runs once
+/// per job, on the JobManager; answered with the coordinator's answer. The job must run, or have finished while its
+/// program host still serves the results that it collected; each request keeps that host longer. A job that has ended
+/// otherwise is refused with `CoordinationError::Failed`, one without a JobMaster with
+/// `CoordinationError::Unavailable`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DeliverCoordinationRequest {
     /// Job that the coordinator belongs to; [`CoordinationError::NoSuchJob`] if it is not known.
     pub job_id: JobId,
-    /// The operator that the coordinator belongs to; [`CoordinationError::NoSuchOperator`] if it has none.
+    /// Operator whose coordinator gets the request; [`CoordinationError::NoSuchOperator`] if it has none.
     pub operator: OperatorId,
     /// Request in the operator's own encoding; the runtime does not read it.
     #[serde(with = "serde_bytes")]
     pub request: Vec<u8>,
 }
 
-/// Client or REST → Dispatcher: shuts the cluster down: no job is accepted any more, running ones are cancelled, and the
-/// cluster ends when they have ended, after 30 s at the latest. Answered at once, before anything has ended.
+/// Client or REST → Dispatcher: shuts the cluster down: no job is accepted any more, running ones are cancelled, and
+/// the cluster's processes end when the jobs have ended, after 30 s at the latest. Answered at once, before anything
+/// has ended.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ShutDownCluster {}
 
-/// The reason why a call about a job has no answer; nothing has changed.
+/// The reason why a call about a job was refused; the call has changed nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum JobError {
-    /// The job is neither running nor archived.
+    /// The Dispatcher knows no such job: it neither runs nor is remembered as ended.
     #[error("job {job} is not known here")]
     NotFound {
         /// Id of the job.
         job: JobId,
     },
-    /// The job is known, but its JobMaster does not answer (it starts, or the leader changes): ask again.
+    /// The job is known, but its JobMaster does not answer (the job is being started or recovered, or the leader
+    /// changes): ask again.
     #[error("the JobMaster of job {job} is not available yet")]
     Unavailable {
         /// Id of the job.

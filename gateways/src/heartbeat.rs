@@ -13,29 +13,30 @@ use model::{
 use serde::{Deserialize, Serialize};
 
 gateway! {
-    /// The gateway of a process's heartbeat service, through which the actors of two processes notice each other's
-    /// loss.
+    /// The gateway of a process's heartbeat service, which sends and answers beats for the process's actors, so that
+    /// the actors of two processes (a JobMaster and a TaskExecutor, for example) notice each other's loss.
     pub struct HeartbeatGateway = "heartbeat", fenced by ProcessSession;
     Beat => BeatReply, Never;
 }
 
-/// One beat from the side that watches to the side that is watched; its reply is the other's beat. Sent at each
-/// `heartbeat.interval`.
+/// One sign of life from the actor that watches to the actor that is watched, sent for each pair once per
+/// `heartbeat.interval`. The reply is the other side's sign of life, so one call serves both.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Beat {
     /// Party that sends the beat.
     pub from: Party,
-    /// Party that the beat is for; if it does not live there in this session, the answer is "not known".
+    /// Party that the beat is for. If no such actor lives here, or it expects no beats of `from`, the reply says that
+    /// the pair is not known ([`BeatReply::known`]).
     pub to: Party,
-    /// Milliseconds since the actor that `from` names last finished a turn; from it the peer tells a stuck actor from a
-    /// living one.
+    /// Milliseconds since the actor that `from` names last finished a turn (the handling of a message or timer); from
+    /// it the peer tells a stuck actor from a living one.
     pub turn_age_ms: u64,
     /// Version of the newest payload of the actor that `from` names, and the payload itself unless the peer has that
     /// version already.
     pub newest: Newest,
 }
 
-/// The newest payload of one side of a pair, as it travels with a beat or its reply.
+/// The newest payload (report) of one side of a pair of watching actors, as it travels with a beat or its reply.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Newest {
     /// The payload's version. It rises with every payload that a process publishes; 0 means that nothing was published.
@@ -60,24 +61,26 @@ impl Newest {
     }
 }
 
-/// Reply to one beat: the beat of the side that is watched.
+/// Reply to one beat: the sign of life of the actor that is watched.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BeatReply {
     /// True if the party that the beat names as `to` lives here and expects beats of its sender. False: this side knows no
     /// such pair (any more). A sender that was answered before then counts its peer as lost, and the two have to register
     /// with each other again.
     pub known: bool,
-    /// Milliseconds since the asked actor last finished a turn; from it the watching side tells a stuck actor from a living
-    /// one.
+    /// Milliseconds since the asked actor last finished a turn (the handling of a message or timer); from it the
+    /// watching side tells a stuck actor from a living one.
     pub turn_age_ms: u64,
     /// Version of the asked actor's newest payload, and the payload itself unless the asking actor has that version already.
     pub newest: Newest,
 }
 
-/// One side of a pair of actors that watch each other, named so that an earlier incarnation or leadership is another party.
+/// One side of a pair of actors that watch each other, named so that an earlier registration or leadership of the same
+/// component is another party.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Party {
-    /// A TaskExecutor in one incarnation, so that an earlier registration of its process is another party.
+    /// A TaskExecutor in one incarnation (registration at the ResourceManager), so that an earlier registration of its
+    /// process is another party.
     TaskExecutor {
         /// Process of the TaskExecutor.
         resource_id: ResourceId,

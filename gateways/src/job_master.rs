@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 gateway! {
-    /// The gateway of a JobMaster: TaskExecutors register, offer slots and report tasks; the Dispatcher cancels, asks
-    /// and takes savepoints.
+    /// The gateway of a JobMaster, the leader of one job: TaskExecutors register, offer slots and report tasks; the
+    /// Dispatcher cancels, asks and takes savepoints; the ResourceManager reports shortages.
     pub struct JobMasterGateway = "job_master", fenced by JobMasterId;
     RegisterTaskManager => TaskManagerAccepted, RegistrationRefused;
     OfferSlots => Vec<AllocationId>, JobMasterError;
@@ -39,19 +39,20 @@ gateway! {
     RequestCheckpoints => CheckpointReport, crate::Never;
 }
 
-/// TaskExecutor → JobMaster: registers a TaskExecutor that has slots for this job. The JobMaster watches the TaskExecutor
-/// by heartbeats from then on. The call may be repeated. Another incarnation of the same TaskExecutor replaces the former
-/// one, whose slots are lost and whose tasks fail. Refused with `RegistrationRefused` once the job has ended at this
-/// JobMaster.
+/// TaskExecutor → JobMaster: registers a TaskExecutor that has slots for this job, before it offers them. The JobMaster
+/// watches the TaskExecutor by heartbeats from then on. The call may be repeated. Another incarnation of the same
+/// TaskExecutor (a later registration at the ResourceManager) replaces the former one, whose slots are lost and whose
+/// tasks fail. Refused with `RegistrationRefused` once the job has ended at this JobMaster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegisterTaskManager {
     /// Process of the TaskExecutor that registers.
     pub resource_id: ResourceId,
-    /// Incarnation of the TaskExecutor, as the ResourceManager knows it.
+    /// Incarnation of the TaskExecutor: the id that the ResourceManager gave to its latest registration.
     pub instance_id: InstanceId,
     /// Address of the TaskExecutor's endpoint.
     pub address: EndpointAddress,
-    /// Session of the TaskExecutor's process, by which calls to the TaskExecutor are fenced.
+    /// Session (one run) of the TaskExecutor's process, which calls to the TaskExecutor must name; others are refused
+    /// as fenced.
     pub session: model::ProcessSession,
     /// Address of the heartbeat endpoint of the TaskExecutor's process.
     pub heartbeat: EndpointAddress,
@@ -78,37 +79,41 @@ pub struct RegistrationRefused {
     pub retry: bool,
 }
 
-/// TaskExecutor → JobMaster: offers slots for the job. The answer names the allocations of the accepted ones, into which
-/// the JobMaster deploys tasks from now on; the TaskExecutor frees the rest. Refused with [`JobMasterError::NotRegistered`]
-/// if the TaskExecutor is not registered in this incarnation.
+/// TaskExecutor → JobMaster: offers slots that were allocated to the job. The answer names the allocations of the
+/// accepted slots, into which the JobMaster deploys tasks from now on; the TaskExecutor frees the rest. Refused with
+/// [`JobMasterError::NotRegistered`] if the TaskExecutor is not registered in this incarnation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OfferSlots {
     /// Process of the TaskExecutor that offers the slots.
     pub resource_id: ResourceId,
-    /// Incarnation in which the TaskExecutor registered at this JobMaster.
+    /// Incarnation (registration at the ResourceManager) in which the TaskExecutor registered at this JobMaster;
+    /// another one is refused.
     pub instance_id: InstanceId,
     /// Slots that are offered, each with its allocation; offering an accepted one again is answered the same.
     pub slots: Vec<SlotOffer>,
-    /// Address at which the job's program host on that TaskExecutor exchanges records.
+    /// Address at which the job's program host on that TaskExecutor (the process that runs the tasks) exchanges records
+    /// with other hosts.
     pub data_address: NodeAddress,
 }
 
-/// TaskExecutor → JobMaster: reports states of tasks, in the order in which they happened; a failed one makes its region
-/// fail over. Answered with the attempts that the JobMaster does not know and that have not ended: the TaskExecutor ends
-/// them. A repeated report changes nothing. Refused with [`JobMasterError::NotRegistered`] from another incarnation.
+/// TaskExecutor → JobMaster: reports states of tasks, in the order in which they happened; a failed one makes its
+/// region (the tasks that restart together) fail over. Answered with the attempts that the JobMaster does not know and
+/// that have not ended: the TaskExecutor ends them. A repeated report changes nothing. Refused with
+/// [`JobMasterError::NotRegistered`] from another incarnation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UpdateTaskStates {
     /// Process of the TaskExecutor that runs the tasks.
     pub resource_id: ResourceId,
-    /// Incarnation in which the TaskExecutor registered at this JobMaster.
+    /// Incarnation (registration at the ResourceManager) in which the TaskExecutor registered at this JobMaster;
+    /// another one is refused.
     pub instance_id: InstanceId,
     /// States of tasks, in the order in which the tasks entered them.
     pub updates: Vec<TaskStateUpdate>,
 }
 
-/// TaskExecutor → JobMaster: a slot is lost although its TaskExecutor lives: its program host died or could not be started.
-/// Tasks in the slot have failed. Refused with [`JobMasterError::NotRegistered`] if the TaskExecutor is not registered
-/// here.
+/// TaskExecutor → JobMaster: a slot is lost although its TaskExecutor lives: its program host (the process that runs
+/// the job's tasks) died or could not be started. The JobMaster fails the tasks in the slot and asks for another one.
+/// Refused with [`JobMasterError::NotRegistered`] if the TaskExecutor is not registered here.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FailSlot {
     /// Process of the TaskExecutor that has the slot.
@@ -120,19 +125,20 @@ pub struct FailSlot {
     /// For an accepted slot that the job does not hold any more the report is late and changes
     /// nothing.
     pub accepted: bool,
-    /// Reason why the slot is lost; the failure of the tasks in it.
+    /// Reason why the slot is lost; the tasks in it fail with it.
     pub cause: FailureCause,
 }
 
-/// TaskExecutor → JobMaster: the TaskExecutor leaves; the JobMaster drops it, and the tasks that ran there have failed.
-/// Ignored if it is not registered in this incarnation.
+/// TaskExecutor → JobMaster: the TaskExecutor leaves. The JobMaster drops it with its slots, and fails the tasks that
+/// ran there. Ignored if it is not registered in this incarnation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisconnectTaskManager {
     /// Process of the TaskExecutor that leaves.
     pub resource_id: ResourceId,
-    /// Incarnation that leaves; another one than the registered one changes nothing.
+    /// Incarnation (registration at the ResourceManager) that leaves; another one than the registered one changes
+    /// nothing.
     pub instance_id: InstanceId,
-    /// Reason why the TaskExecutor leaves; the failure of the tasks there.
+    /// Reason why the TaskExecutor leaves; the tasks there fail with it.
     pub cause: FailureCause,
 }
 
@@ -146,8 +152,9 @@ pub struct DisconnectResourceManager {
     pub reason: String,
 }
 
-/// ResourceManager → JobMaster: the declared requirements can't be met: regions that wait for slots fail, unless the job
-/// can make progress with the slots it has. Ignored from any other than the connected ResourceManager.
+/// ResourceManager → JobMaster: the slots that the job has declared can't be provided. Regions (tasks that are deployed
+/// together) that lack slots fail with this message, unless the job can make progress with the slots it has. Ignored
+/// from any other than the connected ResourceManager.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NotifyNotEnoughResources {
     /// The shortage, for people, such as "needs 8 slots of …, 4 registered, 0 free", with the driver's last error if there
@@ -155,18 +162,20 @@ pub struct NotifyNotEnoughResources {
     pub message: String,
 }
 
-/// ResourceManager → JobMaster: asks for slots that the job holds and can't use yet: with them another job could run. The
-/// JobMaster has their TaskExecutors free them. Ignored from any other than the connected ResourceManager.
+/// ResourceManager → JobMaster: asks the job to yield slots that it holds and can't use yet, because another job could
+/// run with them. The JobMaster has their TaskExecutors free them; if it holds too few, it frees slots of regions as
+/// they finish. Ignored from any other than the connected ResourceManager.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GiveWay {
-    /// Number of slots to yield, by the profile that they must fulfil; the JobMaster may yield fewer.
+    /// Number of slots to yield, by the profile (amounts of resources) that each must have at least; the JobMaster may
+    /// yield fewer.
     pub slots: Vec<ResourceRequirement>,
 }
 
 /// TaskExecutor → JobMaster: carries an event of a task's operator (a request for a split, for one) to the operator's
-/// coordinator; answered with the coordinator's answer. Refused with [`CoordinationError::StaleAttempt`] if the attempt is
-/// not current, `CoordinationError::NoSuchOperator` without such a coordinator, and `CoordinationError::Unavailable` while
-/// the coordinators are not up; nothing was passed on then.
+/// coordinator, its part that runs once per job; answered with the coordinator's answer. Refused with
+/// [`CoordinationError::StaleAttempt`] if the attempt is not current, `CoordinationError::NoSuchOperator` without such
+/// a coordinator, and `CoordinationError::Unavailable` while the coordinators are not up; nothing was passed on then.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperatorEvent {
     /// Execution attempt that sends the event.
@@ -178,9 +187,9 @@ pub struct OperatorEvent {
     pub event: Vec<u8>,
 }
 
-/// Dispatcher → JobMaster: carries a client's request to an operator's coordinator; answered with the coordinator's answer.
-/// Refused with `CoordinationError::NoSuchOperator` without such a coordinator, and `CoordinationError::Unavailable` while
-/// the coordinators are not up.
+/// Dispatcher → JobMaster: carries a client's request to an operator's coordinator, the operator's part that runs once
+/// per job; answered with the coordinator's answer. Refused with `CoordinationError::NoSuchOperator` without such a
+/// coordinator, and `CoordinationError::Unavailable` while the coordinators are not up.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CoordinationRequest {
     /// Operator whose coordinator gets the request.
@@ -190,7 +199,7 @@ pub struct CoordinationRequest {
     pub request: Vec<u8>,
 }
 
-/// The reason why an event or request has no answer of the operator's coordinator.
+/// The reason why an event or request was not answered by the operator's coordinator.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum CoordinationError {
     /// No job of that id is known to the Dispatcher.
@@ -219,27 +228,29 @@ pub enum CoordinationError {
     Failed(String),
 }
 
-/// Program host → JobMaster: a coordinator of the JobManager-side host has failed outside of a call. The region that the
-/// coordinator belongs to fails over. A report about an earlier start changes nothing, so the call may be repeated.
+/// Program host → JobMaster: a coordinator (an operator's part that runs once per job, in the JobManager-side host) has
+/// failed outside of a call. The region that it belongs to, the tasks that restart together, fails over. A report about
+/// an earlier start changes nothing, so the call may be repeated.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CoordinatorFailed {
     /// The number of the start that the coordinator belongs to
     /// ([`StartCoordinators::round`](crate::program_host::StartCoordinators::round)).
     pub round: u64,
-    /// Reason of the coordinator's failure, which becomes the job's.
+    /// Reason of the coordinator's failure, with which the region fails.
     pub cause: FailureCause,
 }
 
 /// TaskExecutor → JobMaster: a task has completed its part of a checkpoint, or says why it can't, which aborts the
-/// checkpoint. The call may be repeated. An answer about a checkpoint that is not in progress changes nothing; the objects
-/// of its part are deleted.
+/// checkpoint. The call may be repeated. An answer about a checkpoint that is not in progress changes nothing; the
+/// stored objects that it names are deleted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointAnswer {
     /// The execution attempt whose task answers; the answer of a superseded one is ignored.
     pub attempt: ExecutionAttemptId,
     /// The number of the checkpoint that the barrier named.
     pub checkpoint: u64,
-    /// `Ok`: the handles of the task's state. `Err`: the reason why the task has none, as text; the checkpoint then fails.
+    /// `Ok`: the handles of the state that the task has stored. `Err`: the reason why the task has none, as text; the
+    /// checkpoint then fails.
     pub answer: Result<SubtaskSnapshot, String>,
 }
 
@@ -253,7 +264,8 @@ pub struct Cancel {}
 /// another savepoint. Refused with `SavepointError`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TakeSavepoint {
-    /// A savepoint, a stop, or a checkpoint of the job's own beside the periodic ones.
+    /// Kind of the operation: a savepoint, after which the job goes on; a stop, which ends the job with a savepoint; or
+    /// a checkpoint for the job's own recovery beside the periodic ones.
     pub kind: CheckpointKind,
     /// The directory in which the savepoint's folder is made; `None`: `execution.checkpointing.savepoint-dir`. A checkpoint ignores
     /// it.
@@ -271,7 +283,8 @@ pub enum SavepointError {
     /// The directory can't be opened, or is a relative path; nothing was begun.
     #[error("{0}")]
     Directory(String),
-    /// The job takes no savepoint now; nothing was begun.
+    /// The job takes no savepoint now (it does not run, is about to finish, has no checkpoints, or too many savepoints
+    /// wait); nothing was begun.
     #[error("{0}")]
     Refused(String),
     /// The savepoint was begun and has failed.
@@ -279,11 +292,13 @@ pub enum SavepointError {
     Failed(String),
 }
 
-/// Dispatcher → JobMaster: asks for the job's state. Changes nothing.
+/// Dispatcher or the job's runner → JobMaster: asks for the job's state; the runner learns by it that the JobMaster
+/// lives. Changes nothing.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestStatus {}
 
-/// Dispatcher → JobMaster: asks for the job's line in the list of jobs. Changes nothing.
+/// Dispatcher → JobMaster: asks for the job's line in the list of jobs (name, state, times, number of subtasks by
+/// state). Changes nothing.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestSummary {}
 
@@ -298,7 +313,8 @@ pub struct RequestCheckpoints {}
 /// The reason why the JobMaster refuses a call from a TaskExecutor.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum JobMasterError {
-    /// The TaskExecutor is not registered in this incarnation: it must register again.
+    /// The TaskExecutor is not registered in this incarnation (registration at the ResourceManager): it must register
+    /// again.
     #[error("TaskExecutor {resource_id} is not registered in this incarnation")]
     NotRegistered {
         /// Process of the TaskExecutor.
