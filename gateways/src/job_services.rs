@@ -8,26 +8,27 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 gateway! {
-    /// The gateway of a JobManagerRunner, called by the Dispatcher and the job's JobMaster. Each job has one, at its
-    /// Dispatcher.
+    /// The gateway of a JobManagerRunner, which runs the JobMaster of one job in the Dispatcher's process and delivers
+    /// the job's end. Called by the Dispatcher and the job's JobMaster.
     pub struct JobManagerRunnerGateway = "job_manager_runner", fenced by DispatcherId;
     RequestJobMaster => Option<JobMasterAddress>, Never;
     JobReachedTerminalState => (), Never;
 }
 
 gateway! {
-    /// The gateway of a TaskExecutor's JobLeaderService, which finds JobMasters and registers there; its TaskExecutor
-    /// calls it.
+    /// The gateway of a TaskExecutor's JobLeaderService, which finds the JobMasters of the TaskExecutor's jobs and
+    /// registers the TaskExecutor there; its TaskExecutor calls it.
     pub struct JobLeaderServiceGateway = "job_leader_service", fenced by ProcessSession;
     FollowJobs => u64, Never;
 }
 
-/// TaskExecutor → its JobLeaderService: the jobs to follow. The answer is the number of the fact that is expected next
-/// (see [`crate::delivery`]).
+/// TaskExecutor → its JobLeaderService: carries facts (messages that must arrive exactly once and in order) about the
+/// jobs to follow. The answer is the number of the fact that is expected next (see [`crate::delivery`]).
 pub type FollowJobs = Facts<JobLeaderFact>;
 
 facts! {
-    /// The facts that the JobLeaderService receives from its TaskExecutor, in order.
+    /// The facts (messages that must arrive exactly once and in order) that the JobLeaderService receives from its
+    /// TaskExecutor.
     pub enum JobLeaderFact {
         WatchJob,
         ForgetJob,
@@ -36,8 +37,9 @@ facts! {
 }
 
 gateway! {
-    /// The gateway of a process's keeper of program hosts (ProgramHosts), which starts, finds, watches and ends the hosts
-    /// of jobs in that process. Called by the TaskExecutor, or on a JobManager by the Dispatcher and JobMasters.
+    /// The gateway of a process's keeper of program hosts (ProgramHosts), which starts, finds, watches and ends the
+    /// hosts of jobs in that process; a host is the process that runs a job's program. Called by the TaskExecutor, or
+    /// on a JobManager by the Dispatcher and JobMasters.
     pub struct ProgramHostsGateway = "program_hosts", fenced by ProcessSession;
     BuildInHost => BuiltInHost, BuildError;
     LaunchHost => HostAddress, BuildError;
@@ -62,11 +64,12 @@ pub struct JobMasterAddress {
     pub job_master_id: JobMasterId,
 }
 
-/// JobMaster → its runner: the job has reached a globally terminal state; the runner hands the details to the Dispatcher,
-/// which archives them. A repeated report changes nothing. The JobMaster repeats the call until it is answered.
+/// JobMaster → its runner: the job has finished, failed for good or been cancelled; the runner hands the details to the
+/// Dispatcher, which archives them. A repeated report changes nothing. The JobMaster repeats the call until it is
+/// answered.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct JobReachedTerminalState {
-    /// Leadership of the JobMaster that reports. The runner ignores a session that does not lead any more.
+    /// Leadership of the JobMaster that reports; a report of one that does not lead any more is ignored.
     pub job_master_id: JobMasterId,
     /// All details of the job at its end.
     pub details: Box<crate::job_master::JobDetails>,
@@ -74,10 +77,11 @@ pub struct JobReachedTerminalState {
     pub status: JobStatus,
 }
 
-/// TaskExecutor → JobLeaderService: begins to follow a job. The service registers the TaskExecutor at the job's JobMaster,
-/// and again at each new one. It reports each registration, the end of that JobMaster's leadership, and a refusal for good.
-/// For a job that is followed already, the message replaces the TaskExecutor's incarnation, which counts from the next
-/// registration on, and the leader, if the session of `hint` is newer.
+/// TaskExecutor → JobLeaderService: begins to follow a job. The service registers the TaskExecutor at the job's
+/// JobMaster, and again at each new one. It reports each registration, the end of that JobMaster's leadership, and a
+/// refusal for good. For a job that is followed already, the message replaces the TaskExecutor's incarnation (its
+/// registration at the ResourceManager), which counts from the next registration at a JobMaster on, and the leader, if
+/// the session of `hint` is newer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct WatchJob {
     /// Job to follow.
@@ -85,8 +89,8 @@ pub struct WatchJob {
     /// The JobMaster as the ResourceManager's slot request named it. The service registers there until the leader retrieval
     /// names a leader; after that only if this one's session is newer. `None`: only the retrieval counts.
     pub hint: Option<LeaderInformation>,
-    /// Incarnation of the TaskExecutor, drawn by the ResourceManager, under which the service registers it at JobMasters
-    /// from now on.
+    /// Incarnation of the TaskExecutor (the id that the ResourceManager gave to its latest registration), under which
+    /// the service registers it at JobMasters from now on.
     pub instance_id: model::InstanceId,
 }
 
@@ -107,11 +111,11 @@ pub struct Reconnect {
     pub job_id: JobId,
 }
 
-/// Dispatcher → ProgramHosts: starts a child process on the JobManager that runs the program's `build`; answered with the
-/// graph. Waits for a place among the hosts for at most four fifths of the time until the call's deadline, and at most 120
-/// s for the build; refused with [`BuildError::NoRoom`] if no place is free in time, or at once if 256 builds wait. With
-/// `keep` the child stays for the job's coordinators, in case the job gets its slots at once; it is ended when another
-/// build needs its place, or after 10 s.
+/// Dispatcher → ProgramHosts: starts a child process on the JobManager that runs the program's `build`; answered with
+/// the graph. Waits for a place among the hosts (`jobmanager.program-hosts.max`) for at most four fifths of the time
+/// until the call's deadline, and at most 120 s for the build; refused with [`BuildError::NoRoom`] if no place is free
+/// in time, or at once if 256 builds wait. With `keep` the child stays for the job's coordinators, in case the job gets
+/// its slots at once; it is ended when another build needs its place, or after 10 s.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BuildInHost {
     /// The program and its inputs: arguments, environment and once-computed values.
@@ -134,10 +138,11 @@ pub struct BuiltInHost {
     pub graph: JobGraph,
 }
 
-/// TaskExecutor or JobMaster → ProgramHosts: provides the job's program host of this process: the existing one, or a new
-/// one, after the former has ended. Answered when the host's gateway answers. Refused with [`BuildError::NoRoom`] if no
-/// place is free in time (10 s on a JobManager, 120 s on a TaskManager), and with `BuildError::Process` if the host could
-/// not be started or was released meanwhile.
+/// TaskExecutor or JobMaster → ProgramHosts: provides the job's program host of this process: the existing one, or a
+/// new one, after the former has ended. Answered when the host's gateway answers. Refused with [`BuildError::NoRoom`]
+/// if no place is free in time (10 s on a JobManager; on a TaskManager, 120 s for the end of the job's former host),
+/// with `BuildError::Invalid` if the program is not in the BlobServer any more, and with `BuildError::Process` if the
+/// host could not be started or was released meanwhile.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LaunchHost {
     /// Job that the host serves.
@@ -151,7 +156,7 @@ pub struct LaunchHost {
 pub struct HostAddress {
     /// Address of the host's `ProgramHostGateway`.
     pub address: EndpointAddress,
-    /// Session of the host's process, by which calls to the host are fenced.
+    /// Session (one run) of the host's process, which calls to the host must name; others are refused as fenced.
     pub session: ProcessSession,
     /// Process id of the host; `None` if it runs inside this process.
     pub pid: Option<u32>,
@@ -166,8 +171,8 @@ pub struct FindHost {
 }
 
 /// TaskExecutor or JobMaster → ProgramHosts: waits until the host of a job has ended; answered with the way in which it
-/// ended, or with `None` if it has not after `wait_ms`. If the job's host is unknown, or of another session, the one that
-/// is meant counts as ended by itself, and the answer comes at once. Ends no host.
+/// ended, or with `None` if it has not after `wait_ms`. If the job has another host here, or none, the one that is
+/// meant counts as ended by itself, and the answer comes at once. Ends no host.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct AwaitHostExit {
     /// Job whose host is watched.
@@ -178,7 +183,7 @@ pub struct AwaitHostExit {
     pub wait_ms: u64,
 }
 
-/// The end of a program host, and whether it was asked for.
+/// The end of a program host: how it ended, and whether that was asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostExit {
     /// The way in which the host ended, as text for users: "exit code 101", "killed by SIGKILL",
@@ -188,9 +193,10 @@ pub struct HostExit {
     pub released: bool,
 }
 
-/// Dispatcher → ProgramHosts: says that the job has finished, and that its host goes on to serve the results that the job
-/// collected; repeated at each request for them. The host keeps its place for at least 5 s after each call. After that it
-/// may be ended when its place is needed; the host whose latest `ServeCollected` is the oldest is ended first.
+/// Dispatcher → ProgramHosts: says that the job has finished, and that its host goes on to serve the results that the
+/// job collected for its client; repeated at each request for them. The host keeps its place for at least 5 s after
+/// each call. After that it may be ended when its place is needed; the host whose latest `ServeCollected` is the oldest
+/// is ended first.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ServeCollected {
     /// Job that has finished, whose host keeps its results.

@@ -11,15 +11,16 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 gateway! {
-    /// The gateway of a JobManager's election service; served only inside its own process.
+    /// The gateway of a JobManager's election service, which grants leaderships to the components of its process and
+    /// publishes their addresses; served only inside its own process.
     pub struct LeaderElectionGateway = "leader_election", fenced by ProcessSession;
     ConfirmLeadership => (), NotLeader;
 }
 
 gateway! {
     /// The gateway of a process's leader retrieval service, which answers who leads a component. It is always served
-    /// under `ProcessSession::default()` (all zero), and callers name that one, because they can't know another one
-    /// yet.
+    /// under `ProcessSession::default()` (all zero), and callers name that session, because they can't know the
+    /// process's own one yet.
     pub struct LeaderRetrievalGateway = "leader_retrieval", fenced by ProcessSession;
     RequestLeader => Option<LeaderInformation>, Never;
 }
@@ -35,7 +36,7 @@ pub enum Component {
     /// The component that tracks TaskExecutors and requests workers.
     #[display("resource_manager")]
     ResourceManager,
-    /// The component that serves REST.
+    /// The component that serves the REST API.
     #[display("rest")]
     RestEndpoint,
     /// The JobMaster of the job with this id.
@@ -54,9 +55,9 @@ pub struct LeaderInformation {
     pub address: EndpointAddress,
 }
 
-/// Component → its process's election service: the component answers under a granted session. The election publishes its
-/// address, so that retrievals name it, if the session still leads; otherwise it refuses with [`NotLeader`] and publishes
-/// nothing. May be repeated.
+/// Component → its process's election service: confirms that the component answers under the session (leadership) that
+/// it was granted. If the session still leads, the election publishes the address, so that retrievals name it;
+/// otherwise it refuses with [`NotLeader`] and publishes nothing. May be repeated.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ConfirmLeadership {
     /// Component that confirms.

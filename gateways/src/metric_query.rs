@@ -11,8 +11,8 @@ gateway! {
     QueryMetrics => Vec<MetricValue>, Never;
 }
 
-/// REST → a process's MetricQueryService: asks for the present values of all metrics of the process whose names start with
-/// a prefix (empty: all). An unknown prefix gives an empty answer. Changes nothing.
+/// REST → a process's MetricQueryService: asks for the present values of all metrics of the process whose names start
+/// with `prefix` (empty: all). A prefix that no name has gives an empty answer. Changes nothing.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct QueryMetrics {
     /// Prefix that each metric's name must have, such as `jobmanager.`.

@@ -19,9 +19,9 @@ use std::{
 use thiserror::Error;
 
 gateway! {
-    /// The gateway of a program host: on a TaskManager it runs the tasks of one job, on a JobManager it builds the graph
-    /// and runs the coordinators. Called by its TaskExecutor, by the ProgramHosts that started it and, on a JobManager, by
-    /// the JobMaster.
+    /// The gateway of a program host, the process that runs a job's program: on a TaskManager it runs the tasks of one
+    /// job, on a JobManager it builds the graph and runs the coordinators. Called by its TaskExecutor, by the
+    /// ProgramHosts that started it and, on a JobManager, by the JobMaster.
     pub struct ProgramHostGateway = "program_host", fenced by ProcessSession;
     BuildGraph => JobGraph, BuildError;
     StartHost => HostStarted, BuildError;
@@ -41,12 +41,12 @@ gateway! {
     EndHost => (), Never;
 }
 
-/// ProgramHosts (JobManager side), `flott info` → program host: runs the program's `build`; answered with its graph, or
-/// with a [`BuildError`]. Runs no task.
+/// ProgramHosts (the JobManager's keeper of program hosts) or `flott info` → program host: runs the program's `build`;
+/// answered with its graph, or with a [`BuildError`]. Runs no task.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BuildGraph {
-    /// The program and its inputs. Where `once` is empty, `env.once` is evaluated and its values come
-    /// back in the graph.
+    /// The program and its inputs (arguments, environment). If its `once` (values that are computed once for all
+    /// processes) is empty, `env.once` is evaluated here and its values come back in the graph.
     pub program: ProgramRef,
     /// The id that the graph gets; it has no influence on the graph's shape.
     pub job_id: JobId,
@@ -65,7 +65,8 @@ pub enum BuildError {
     /// The program's `build` returned an error or panicked; the text says how.
     #[error("the program's build failed: {0}")]
     Program(String),
-    /// The graph that was rebuilt here has another fingerprint than the submitted one; the text names the first difference.
+    /// The graph that the program builds here has another fingerprint than the submitted one (for example because
+    /// `build` is not deterministic); the text names the first difference.
     #[error(
         "the program built another graph here than where it was submitted: {0} (it may depend only on its arguments, declared environment variables and env.once)"
     )]
@@ -78,10 +79,11 @@ pub enum BuildError {
         /// True if help or the version was asked for: no failure.
         help: bool,
     },
-    /// The request can't be met: bad paths or options, or no such registered job. The text says which.
+    /// The request can't be met: bad paths or options, no such registered job, a host that serves another job, or a
+    /// program that is gone. The text says which.
     #[error("{0}")]
     Invalid(String),
-    /// The program's process could not be started, or died before it answered.
+    /// The program's process could not be started, did not answer in time, or died before it answered.
     #[error("the program's process failed: {0}")]
     Process(String),
     /// There is no room for another process now: no place among the JobManager's program hosts, or too few descriptors,
@@ -90,10 +92,10 @@ pub enum BuildError {
     NoRoom(String),
 }
 
-/// TaskExecutor → its program host: the host prepares for tasks: binds its data port and divides its memory. Answered with
-/// the data address. Refused with [`BuildError`] if no port of `data_ports` can be bound, the host serves another job, or
-/// an earlier call is still being carried out. A repeated call for the same job only changes the host's share of the
-/// memory.
+/// TaskExecutor → its program host: the host prepares for tasks: binds its data port and divides its memory. Answered
+/// with the data address. Refused with [`BuildError`] if no port of `data_ports` can be bound, the host serves another
+/// job, or an earlier call is still being carried out. A repeated call for the same job only changes the host's share
+/// of the memory, because the number of its slots has changed.
 #[derive(Clone, Serialize, Deserialize, derive_more::Debug)]
 pub struct StartHost {
     /// Job that the host serves; a host never serves a second one.
@@ -113,18 +115,19 @@ pub struct StartHost {
     pub data_host: String,
     /// Ports to try for the data port, in order: 0 (any), a number, a list or a range.
     pub data_ports: String,
-    /// Address of the parent's `TaskExecutorGateway`, to which the host reports.
+    /// Address of the `TaskExecutorGateway` of the parent, the TaskExecutor that started the host, to which the host
+    /// reports.
     pub parent: EndpointAddress,
-    /// Session of the parent's process, by which calls to it are fenced.
+    /// Session (one run) of the parent's process, which calls to the parent must name; others are refused as fenced.
     pub parent_session: ProcessSession,
-    /// Exchange memory of this host in bytes: the part of its slots.
+    /// Memory for the exchange of records in this host, in bytes: the part of its slots in the TaskManager's.
     pub network_memory: MemorySize,
-    /// Managed memory of this host in bytes: the part of its slots.
+    /// Managed memory (for the state of operators) of this host, in bytes: the part of its slots in the TaskManager's.
     pub managed_memory: MemorySize,
     /// Memory of user code in this host in bytes, the part of its slots; `None`: the host does not limit it.
     pub task_memory: Option<MemorySize>,
-    /// `heartbeat.timeout` in milliseconds; a host that has not heard its parent for 0.6 of it exits (0: in process,
-    /// never).
+    /// `heartbeat.timeout` in milliseconds; a host that has not heard its parent for 0.6 of it exits. 0, for a host
+    /// inside its parent's process: it never exits for this reason.
     pub heartbeat_timeout_ms: u64,
     /// Directory for temporary files of the host's tasks.
     pub tmp_dir: String,
@@ -139,14 +142,15 @@ pub struct HostStarted {
     pub data_address: NodeAddress,
 }
 
-/// TaskExecutor → program host: starts tasks. Answered with those that can't run, each with the reason; the others report
-/// their states (`ReportTaskStates`). An attempt that is here already is not started again. [`DeployError::Host`] before
-/// [`StartHost`] has been answered, for another job, and if the host lacks the graph.
+/// TaskExecutor → program host: starts tasks. Answered with those that can't run, each with the reason; the others
+/// report their states (`ReportTaskStates`). An attempt that is here already is not started again. The whole call is
+/// refused with [`DeployError::Host`] before [`StartHost`] has been answered, for another job, and if the host lacks
+/// the graph.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DeployToHost {
     /// The deployment that the JobMaster sent, without the tasks that the TaskExecutor refused.
     pub deployment: DeployTasks,
-    /// The devices of each slot that has any, by the slot's allocation.
+    /// The devices (GPUs, for example) of each slot that has any, by the slot's allocation.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub devices: BTreeMap<AllocationId, Devices>,
 }
@@ -159,16 +163,16 @@ pub struct CancelOnHost {
     pub attempts: Vec<ExecutionAttemptId>,
 }
 
-/// TaskExecutor → program host: a slot was given back; tasks that still run in it are asked to stop and report their ends.
-/// Answered at once. The host itself goes on.
+/// TaskExecutor → program host: a slot was given back; tasks that still run in it are asked to stop and report their
+/// ends. Answered at once, before they have ended. The host itself goes on.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReleaseSlot {
     /// Allocation of the slot that was returned.
     pub allocation_id: AllocationId,
 }
 
-/// TaskExecutor → program host: has tasks with sources send the barrier of a checkpoint. Answered once the tasks have been
-/// told; each answers later through `ForwardCheckpointAnswer`.
+/// TaskExecutor → program host: has tasks with sources send the barrier of a checkpoint. Answered once the tasks have
+/// been notified; each answers later through `ForwardCheckpointAnswer`. Without tasks here it does nothing.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TriggerOnHost {
     /// The attempts of tasks with sources, which send the barrier; those that run here no more are skipped.
@@ -177,7 +181,8 @@ pub struct TriggerOnHost {
     pub barrier: CheckpointBarrier,
 }
 
-/// TaskExecutor → program host: tells tasks how a checkpoint has ended; sinks commit with a complete one.
+/// TaskExecutor → program host: tells tasks how a checkpoint has ended; sinks commit with a complete one. Answered at
+/// once, before the tasks have acted.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NotifyOnHost {
     /// Attempts whose tasks are notified; those that run here no more are skipped.
@@ -188,17 +193,18 @@ pub struct NotifyOnHost {
     pub complete: bool,
 }
 
-/// JobMaster → program host: asks every coordinator for its snapshot of a checkpoint, on the JobManager side. Answered with
-/// the snapshots by operator, in the operators' own encodings, when all are there. One failure fails the call;
-/// `CoordinationError::Unavailable` if no coordinators were started here.
+/// JobMaster → program host: asks every coordinator (an operator's part that runs once per job, here on the JobManager)
+/// for its snapshot of a checkpoint. Answered with the snapshots by operator, in the operators' own encodings, when all
+/// are there. One failure fails the call; `CoordinationError::Unavailable` if no coordinators were started here.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SnapshotCoordinators {
     /// The number of the checkpoint that the snapshots are for.
     pub checkpoint: u64,
 }
 
-/// JobMaster → program host: tells the coordinators (JobManager side) that a checkpoint has ended. Answered once they have
-/// been told, not when they have acted; `CoordinationError::Unavailable` if none were started here.
+/// JobMaster → program host: tells the coordinators (the operators' parts that run once per job, here on the
+/// JobManager) that a checkpoint has ended. Answered once they have been told, not when they have acted;
+/// `CoordinationError::Unavailable` if none were started here.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CoordinatorsCheckpointEnded {
     /// The number of the checkpoint that has ended.
@@ -207,9 +213,10 @@ pub struct CoordinatorsCheckpointEnded {
     pub complete: bool,
 }
 
-/// JobMaster → program host: starts the coordinators of some operators anew for an execution graph (JobManager side).
-/// Former coordinators of these operators are dropped, and all that another JobMaster started. Answered once all have
-/// started; [`BuildError::Differs`] if this host rebuilds another graph, and then none runs.
+/// JobMaster → program host: starts the coordinators of some operators anew (the operators' parts that run once per
+/// job, here on the JobManager). Former coordinators of these operators are dropped, and all that another JobMaster
+/// started. Answered once all have started; [`BuildError::Differs`] if this host rebuilds another graph, and then none
+/// runs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct StartCoordinators {
     /// The graph whose coordinators run. If this host has not built it (the job or the fingerprint differs), the host runs
@@ -233,10 +240,10 @@ pub struct StartCoordinators {
     pub options: BTreeMap<String, String>,
 }
 
-/// JobMaster → program host: carries an operator's event to its coordinator (JobManager side); answered with the
-/// coordinator's answer, in the operator's own encoding. Errors: `CoordinationError::NoSuchOperator`,
-/// `CoordinationError::Failed` if the coordinator fails on it, `CoordinationError::Unavailable` if none is started or too
-/// many requests wait.
+/// JobMaster → program host: carries a task's event to its operator's coordinator (the operator's part that runs once
+/// per job, here on the JobManager); answered with the coordinator's answer, in the operator's own encoding. Errors:
+/// `CoordinationError::NoSuchOperator`, `CoordinationError::Failed` if the coordinator fails on it,
+/// `CoordinationError::Unavailable` if none is started or too many requests wait.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HandleOperatorEvent {
     /// Execution attempt that sends the event.
@@ -248,9 +255,10 @@ pub struct HandleOperatorEvent {
     pub event: Vec<u8>,
 }
 
-/// JobMaster → program host: carries a client's request to a coordinator (JobManager side); answered with the coordinator's
-/// answer, in the operator's own encoding. After a job has finished, the Dispatcher sends requests for collected results
-/// itself. Errors: those of `HandleOperatorEvent`.
+/// JobMaster → program host: carries a client's request to an operator's coordinator (the operator's part that runs
+/// once per job, here on the JobManager); answered with the coordinator's answer, in the operator's own encoding. After
+/// a job has finished, the Dispatcher sends requests for collected results itself. Errors: those of
+/// `HandleOperatorEvent`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HandleCoordinationRequest {
     /// Operator whose coordinator gets the request.
@@ -260,9 +268,10 @@ pub struct HandleCoordinationRequest {
     pub request: Vec<u8>,
 }
 
-/// JobMaster → program host: tells the coordinators (JobManager side) that the job has ended; if it has finished, they
-/// publish their results (a collector completes its result), otherwise they drop them. Answered once all have, at once
-/// without coordinators. An error with `finished` means that the job has not finished: it fails over.
+/// JobMaster → program host: tells the coordinators (the operators' parts that run once per job, here on the
+/// JobManager) that the job has ended; if it has finished, they publish their results (a collector completes its
+/// result), otherwise they drop them. Answered once all have, at once without coordinators. An error with `finished`
+/// means that the job has not finished: it fails over.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct JobEnded {
     /// True if the job finished, false if it failed or was cancelled.
@@ -286,7 +295,7 @@ pub struct ProgramDescription {
     pub jobs: Vec<String>,
 }
 
-/// Parent process → program host: the host is to cancel its tasks, and to end when they have ended, or after a time limit.
-/// Answered at once, before anything has ended.
+/// Parent process → program host: the host is to cancel its tasks, and to end when they have ended, after 15 s at the
+/// latest. Answered at once, before anything has ended.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct EndHost {}
