@@ -10,8 +10,9 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 gateway! {
-    /// The gateway of the ResourceManager: TaskExecutors and JobMasters register, jobs declare their requirements, and
-    /// REST lists TaskManagers and blocks nodes.
+    /// The gateway of the ResourceManager, which knows the cluster's TaskExecutors and has slots given to jobs:
+    /// TaskExecutors and JobMasters register, jobs declare their requirements, and REST lists TaskManagers and blocks
+    /// nodes.
     pub struct ResourceManagerGateway = "resource_manager", fenced by ResourceManagerId;
     RegisterTaskExecutor => TaskExecutorAccepted, RegistrationRefused;
     SendSlotReport => (), RegistrationRefused;
@@ -31,35 +32,36 @@ gateway! {
     AskToGiveWay => (), crate::Never;
 }
 
-/// TaskExecutor → ResourceManager: registers a TaskExecutor; an earlier incarnation of its process is dropped. Its slots
-/// are used only after its [`SendSlotReport`]. The ResourceManager watches it by heartbeats from then on. Refused if an
-/// active ResourceManager neither requested nor recovered this worker; `retry` then tells whether registering again may
-/// help.
+/// TaskExecutor → ResourceManager: registers a TaskExecutor; an earlier registration (incarnation) of its process is
+/// dropped. Its slots are used only after its [`SendSlotReport`]. The ResourceManager watches it by heartbeats from
+/// then on. Refused by a ResourceManager that requests its workers itself (YARN, Kubernetes) if it neither requested
+/// nor recovered this one; `retry` then tells whether registering again may help.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RegisterTaskExecutor {
     /// Process of the TaskExecutor that registers.
     pub resource_id: ResourceId,
     /// Address of the TaskExecutor's endpoint.
     pub address: EndpointAddress,
-    /// Session of the TaskExecutor's process, by which calls to the TaskExecutor are fenced.
+    /// Session (one run) of the TaskExecutor's process, which calls to the TaskExecutor must name; others are refused
+    /// as fenced.
     pub session: model::ProcessSession,
     /// Address of the heartbeat endpoint of the TaskExecutor's process.
     pub heartbeat: EndpointAddress,
     /// Host name of the node that the TaskManager runs on; [`BlockNode`] names nodes by it.
     pub host: String,
-    /// Resources of the TaskExecutor, which its slots share equally; their number is part of it.
+    /// Resources of the whole TaskExecutor, which its slots share equally; the number of slots is part of it.
     pub spec: WorkerResourceSpec,
     /// Process id of the TaskManager on its machine, shown to users.
     pub pid: u32,
-    /// Process memory of the TaskManager (`taskmanager.memory.process.size`).
+    /// Memory of the whole TaskManager process in bytes (`taskmanager.memory.process.size`), shown to users.
     pub process_memory: model::MemorySize,
     /// Facts about the machine and the rest of the process's memory, shown to users.
     #[serde(default)]
     pub facts: model::TaskManagerFacts,
 }
 
-/// Answer of a ResourceManager to an accepted registration of a TaskExecutor. Everything that the two exchange from then on
-/// names the incarnation that the registration made.
+/// Answer of a ResourceManager to an accepted registration of a TaskExecutor. The registration makes a new incarnation
+/// of the TaskExecutor, which both name in all later messages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskExecutorAccepted {
     /// Incarnation of the TaskExecutor; new with every registration. Both sides name it in what follows, so that messages
@@ -69,30 +71,34 @@ pub struct TaskExecutorAccepted {
     pub resource_id: ResourceId,
     /// Address of the heartbeat endpoint of the ResourceManager's process.
     pub heartbeat: EndpointAddress,
-    /// Address of the BlobServer, from which programs are fetched.
+    /// Address of the BlobServer, from which the TaskExecutor fetches the programs of jobs.
     pub blob_server: EndpointAddress,
-    /// Session of the process, by which calls to the BlobServer are fenced.
+    /// Session (one run) of the BlobServer's process, which calls to the BlobServer must name; others are refused as
+    /// fenced.
     pub blob_session: model::ProcessSession,
 }
 
-/// TaskExecutor → ResourceManager: reports all slots of a TaskExecutor; the first report after its registration makes them
-/// available to jobs, later ones correct the SlotManager's view. Refused (`retry` is true) if the TaskExecutor is not
-/// registered in this incarnation: it must register again.
+/// TaskExecutor → ResourceManager: reports all slots of a TaskExecutor; the first report after its registration makes
+/// them available to jobs, later ones correct the SlotManager's view. Refused (`retry` is true) if the TaskExecutor is
+/// not registered in this incarnation (under this registration): it must register again.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SendSlotReport {
     /// Process of the TaskExecutor that reports.
     pub resource_id: ResourceId,
-    /// Incarnation that the TaskExecutor's last registration was answered with; with an earlier one the report is refused.
+    /// Incarnation: the id with which the TaskExecutor's last registration was answered; with an earlier one the report
+    /// is refused.
     pub instance_id: InstanceId,
     /// All slots of the TaskExecutor, and the job and allocation that hold each.
     pub report: SlotReport,
 }
 
-/// TaskExecutor → ResourceManager: a slot became free. Ignored if the incarnation is not the current one, or the slot is
-/// held under another allocation by now.
+/// TaskExecutor → ResourceManager: a slot became free, because its job gave it back or its allocation ended otherwise;
+/// jobs may get it now. Ignored if the incarnation is not the current one, or the slot is held under another allocation
+/// by now.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NotifySlotAvailable {
-    /// Incarnation of the slot's TaskExecutor, by which a late message is recognised.
+    /// Incarnation (registration at this ResourceManager) of the slot's TaskExecutor; a message of an earlier one is
+    /// late and ignored.
     pub instance_id: InstanceId,
     /// The slot that became free.
     pub slot_id: SlotId,
@@ -100,15 +106,16 @@ pub struct NotifySlotAvailable {
     pub allocation_id: AllocationId,
 }
 
-/// TaskExecutor → ResourceManager: the TaskManager stops, so its registration and its slots are dropped at once, not only
-/// when heartbeats time out. Jobs lack these slots from then on; the JobMasters are told by the TaskExecutor itself. A
-/// worker of the external resource system is not released by this: it may register again until it ends. Ignored if the
-/// incarnation is not registered.
+/// TaskExecutor → ResourceManager: the TaskManager stops, so its registration and its slots are dropped at once, not
+/// only when heartbeats time out. Jobs lack these slots from then on; the JobMasters are told by the TaskExecutor
+/// itself. If an external resource system (YARN, Kubernetes) runs the TaskManager, this does not release it there: it
+/// may register again until it ends. Ignored if the incarnation is not registered.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisconnectTaskExecutor {
     /// Process of the TaskExecutor that leaves; the ResourceManager goes by `instance_id` alone.
     pub resource_id: ResourceId,
-    /// Incarnation of the TaskExecutor that leaves; an earlier one than the registered one changes nothing.
+    /// Incarnation (registration at this ResourceManager) of the TaskExecutor that leaves; an earlier one than the
+    /// registered one changes nothing.
     pub instance_id: InstanceId,
     /// Reason why the TaskExecutor leaves, for the log.
     pub cause: FailureCause,
@@ -129,11 +136,12 @@ pub struct RegisterJobMaster {
     pub address: EndpointAddress,
     /// Address of the heartbeat endpoint of the JobMaster's process.
     pub heartbeat: EndpointAddress,
-    /// Session of the JobMaster's process, by which calls to its heartbeat endpoint are fenced.
+    /// Session (one run) of the JobMaster's process, which calls to its heartbeat endpoint must name; others are
+    /// refused as fenced.
     pub heartbeat_session: model::ProcessSession,
 }
 
-/// Answer to an accepted registration of a JobMaster.
+/// Answer of a ResourceManager to an accepted registration of a JobMaster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobMasterAccepted {
     /// Resource id of the ResourceManager's process.
@@ -143,8 +151,8 @@ pub struct JobMasterAccepted {
 }
 
 /// JobMaster → ResourceManager: declares all slots that a job needs, replacing its last declaration. Answered when the
-/// declaration is taken; slots are offered later by TaskExecutors, and a shortage comes as `NotifyNotEnoughResources`. May
-/// be repeated. Refused (`retry` is true) if this JobMaster is not registered.
+/// declaration is taken, before any slot is there; slots are offered later by TaskExecutors, and a shortage comes as
+/// `NotifyNotEnoughResources`. May be repeated. Refused (`retry` is true) if this JobMaster is not registered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeclareRequiredResources {
     /// Job that needs the slots.
@@ -154,18 +162,18 @@ pub struct DeclareRequiredResources {
     pub job_master_id: JobMasterId,
     /// Address of the JobMaster to which TaskExecutors offer the slots.
     pub target: EndpointAddress,
-    /// Name of the job, for messages.
+    /// Name of the job, for messages and logs; not unique.
     pub job_name: String,
     /// The program that a TaskExecutor's host of this job runs; a TaskExecutor fetches it with the job's first slot.
     /// `None`: the TaskManager is the program itself (embedded mode).
     pub program: Option<BlobKey>,
-    /// All slots that are needed, held ones among them; empty: none is needed any more.
+    /// Numbers of slots that are needed by profile, held ones included; empty: none is needed any more.
     pub requirements: Vec<ResourceRequirement>,
 }
 
 /// JobMaster → ResourceManager: the JobMaster leaves, so its requirements are dropped. If the job has ended, it is
-/// forgotten and its slots are freed; otherwise they are kept for the next JobMaster, at most `resourcemanager.job.timeout`
-/// long. Ignored if this JobMaster is not registered.
+/// forgotten and its slots are freed; otherwise its slots are kept for the next JobMaster, at most
+/// `resourcemanager.job.timeout` long. Ignored if this JobMaster is not registered.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisconnectJobMaster {
     /// Job that the JobMaster led.
@@ -181,14 +189,15 @@ pub struct DisconnectJobMaster {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestTaskManagers {}
 
-/// Summary of one TaskExecutor, for REST.
+/// Summary of one registered TaskExecutor, an entry of the answer to `RequestTaskManagers`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskManagerSummary {
     /// Process of the TaskExecutor.
     pub resource_id: ResourceId,
     /// Address of the TaskExecutor's endpoint.
     pub address: EndpointAddress,
-    /// Session of the TaskExecutor's process, by which calls to the TaskExecutor are fenced.
+    /// Session (one run) of the TaskExecutor's process, which calls to the TaskExecutor must name; others are refused
+    /// as fenced.
     pub session: model::ProcessSession,
     /// Host name of the TaskExecutor's node.
     pub host: String,
@@ -196,7 +205,7 @@ pub struct TaskManagerSummary {
     pub pid: u32,
     /// Resources of the TaskExecutor, which its slots share.
     pub spec: WorkerResourceSpec,
-    /// Process memory of the TaskManager (`taskmanager.memory.process.size`).
+    /// Memory of the whole TaskManager process in bytes (`taskmanager.memory.process.size`).
     pub process_memory: model::MemorySize,
     /// Facts about the machine and the rest of the process's memory, shown to users.
     #[serde(default)]
@@ -204,7 +213,7 @@ pub struct TaskManagerSummary {
     /// Number of free slots, those on a blocked node included; 0 until the SlotManager knows the TaskExecutor by its first
     /// report.
     pub free_slots: u32,
-    /// Allocated slots: the job and the resources of each.
+    /// One entry for each allocated slot: the job that holds it, and the slot's resources.
     pub allocated: Vec<(JobId, ResourceProfile)>,
     /// Milliseconds since the ResourceManager last heard a heartbeat from the TaskExecutor.
     pub last_heartbeat_age_ms: u64,
@@ -216,23 +225,24 @@ pub struct TaskManagerSummary {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestResourceOverview {}
 
-/// Sums of slots and resources over all TaskExecutors.
+/// Sums of slots and TaskExecutors over all registered TaskExecutors that have sent their first slot report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ResourceOverview {
-    /// Number of registered TaskExecutors.
+    /// Number of registered TaskExecutors that have reported their slots.
     pub task_managers: u32,
     /// Number of slots of all registered TaskExecutors.
     pub slots: u32,
-    /// Number of slots that are free.
+    /// Number of slots that are free, those on blocked nodes included.
     pub free_slots: u32,
     /// Number of TaskExecutors on blocked nodes.
     pub blocked_task_managers: u32,
-    /// Number of free slots on blocked nodes; no job gets them.
+    /// Number of free slots on blocked nodes, which no job gets; they are part of `free_slots`.
     pub blocked_free_slots: u32,
 }
 
-/// REST → ResourceManager: blocks a node: its TaskManagers get no new slots, and no worker is started there. Slots in use
-/// stay. An existing block of the node that ends later stays too. The answer is the block that holds from now on.
+/// REST → ResourceManager: blocks a node for a time: its TaskManagers get no new slots, and no TaskManager is started
+/// there. Slots in use stay. An existing block of the node that ends later stays too. The answer is the block that
+/// holds from now on.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BlockNode {
     /// The node's host name, as its TaskManagers register with it.
@@ -243,7 +253,7 @@ pub struct BlockNode {
     pub cause: String,
 }
 
-/// A node that gets no new slots and workers for a time.
+/// A node on which, for a time, no slots are given to jobs and no TaskManagers are started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockedNode {
     /// The node's host name.
@@ -256,7 +266,7 @@ pub struct BlockedNode {
     pub task_managers: u32,
 }
 
-/// The reason why a node cannot be blocked.
+/// The reason why a node cannot be blocked; nothing has changed.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum BlockNodeError {
     /// The name, which is the value (cut to 255 characters), is empty or longer than 255 bytes.
@@ -267,22 +277,23 @@ pub enum BlockNodeError {
     TooMany(u64),
 }
 
-/// REST → ResourceManager: unblocks a node and forgets that workers failed to start there, so that jobs and workers get
-/// places on it again. The answer is true if the node was blocked; if not, it is false and no error.
+/// REST → ResourceManager: ends the block of a node, and forgets that TaskManagers failed to start there, so that jobs
+/// and TaskManagers get places on it again. The answer is true if the node was blocked; if not, it is false and no
+/// error.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct UnblockNode {
     /// The node's host name, exactly as it was blocked.
     pub host: String,
 }
 
-/// REST → ResourceManager: asks for all blocked nodes, which are listed by name. Nodes that are only avoided after failed
-/// starts are not among them.
+/// REST → ResourceManager: asks for all blocked nodes; the answer lists them by name. Nodes that are only avoided for a
+/// time, because TaskManagers failed to start there, are not among them.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestBlockedNodes {}
 
 /// JobManager's process → its ResourceManager: deregisters the application, which has ended, at the external resource
-/// system; without one, tells all TaskManagers to end. Takes up to `resourcemanager.deregister.timeout`, in which failed
-/// attempts are repeated.
+/// system (YARN, Kubernetes); without one, tells all TaskManagers to end. Takes up to
+/// `resourcemanager.deregister.timeout`, in which failed attempts are repeated; then it fails with [`DeregisterError`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DeregisterApplication {
     /// Outcome of the application, as its users see it in the external resource system.
@@ -291,8 +302,8 @@ pub struct DeregisterApplication {
     pub diagnostics: Option<String>,
 }
 
-/// The application could not be deregistered: the external resource system still considers it running, and may start it
-/// a second time.
+/// The application could not be deregistered in time: the external resource system (YARN, Kubernetes) still considers
+/// it running, and may start it a second time.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 #[error(
     "the application was not unregistered within {within_ms} ms, in {attempts} attempts: {cause}"
@@ -315,24 +326,25 @@ pub enum ApplicationStatus {
     Failed,
     /// The job of the application was cancelled.
     Canceled,
-    /// The outcome is not known.
+    /// The outcome of the application is not known.
     Unknown,
 }
 
-/// SlotManager → its ResourceManager: its decisions. The answer is the number of the fact that is expected next (see
-/// [`crate::delivery`]).
+/// SlotManager → its ResourceManager: carries the SlotManager's decisions as facts (messages that must arrive exactly
+/// once and in order). The answer is the number of the fact that is expected next (see [`crate::delivery`]).
 pub type TakeFacts = Facts<ResourceManagerFact>;
 
 facts! {
-    /// The facts that the ResourceManager receives from its SlotManager, in order.
+    /// The facts (messages that must arrive exactly once and in order) that the ResourceManager receives from its
+    /// SlotManager.
     pub enum ResourceManagerFact {
         DeclareNeededWorkers,
         ReleaseIdleWorker,
     }
 }
 
-/// SlotManager → its ResourceManager: declares the workers that are missing beyond the known ones, in whole amounts. It
-/// replaces the last declaration.
+/// SlotManager → its ResourceManager: declares how many workers (TaskManagers of an external resource system) are
+/// missing beyond the known ones: the whole number, not a difference to the last declaration, which it replaces.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeclareNeededWorkers {
     /// Number of additions and removals of workers that the SlotManager had processed before this declaration. If the
@@ -343,9 +355,10 @@ pub struct DeclareNeededWorkers {
     pub missing: Vec<(WorkerResourceSpec, u32)>,
 }
 
-/// SlotManager → its ResourceManager: this worker has been idle for `resourcemanager.taskmanager-timeout`. The
-/// ResourceManager closes its registration, tells the process to end, and has the driver release the worker. Does nothing
-/// if the incarnation is not registered any more.
+/// SlotManager → its ResourceManager: this worker (TaskManager) has been idle for
+/// `resourcemanager.taskmanager-timeout`. The ResourceManager closes its registration, tells the process to end, and
+/// has the driver of the external resource system release it. Does nothing if the incarnation is not registered any
+/// more.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReleaseIdleWorker {
     /// Incarnation of the idle TaskExecutor, as its registration at the ResourceManager was answered; if the TaskExecutor
@@ -353,9 +366,9 @@ pub struct ReleaseIdleWorker {
     pub instance_id: InstanceId,
 }
 
-/// SlotManager → its ResourceManager: a job's requirements can't be met. The ResourceManager adds the driver's last error
-/// and tells the job's JobMaster (`NotifyNotEnoughResources`); it ignores the message if that JobMaster is not registered
-/// any more. Repeated every few seconds while the shortage lasts.
+/// SlotManager → its ResourceManager: a job's requirements can't be met. The ResourceManager adds the last error of the
+/// external resource system and tells the job's JobMaster (`NotifyNotEnoughResources`); it ignores the message if that
+/// JobMaster is not registered any more. Repeated every few seconds while the shortage lasts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportLackOfSlots {
     /// Job whose requirements cannot be met.
@@ -375,6 +388,6 @@ pub struct AskToGiveWay {
     pub job_id: JobId,
     /// Leadership of the JobMaster that is asked.
     pub job_master_id: JobMasterId,
-    /// Number of slots to yield, by the profile that they must fulfil.
+    /// Number of slots to yield, by the profile (amounts of resources) that each must have at least.
     pub slots: Vec<ResourceRequirement>,
 }

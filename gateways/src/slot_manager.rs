@@ -11,19 +11,20 @@ use model::{
 use serde::{Deserialize, Serialize};
 
 gateway! {
-    /// The gateway of the SlotManager, which matches requirements with slots; only its ResourceManager calls it, inside
-    /// one process.
+    /// The gateway of the SlotManager, which matches the slots that jobs require with those of TaskExecutors; only its
+    /// ResourceManager calls it, inside one process.
     pub struct SlotManagerGateway = "slot_manager", fenced by SlotManagerId;
     TakeFacts => u64, Never;
     RequestSlotOverview => SlotOverview, Never;
 }
 
-/// ResourceManager → its SlotManager: what the SlotManager has to know, in order. The answer is the number of the fact that
-/// is expected next (see `crate::delivery`).
+/// ResourceManager → its SlotManager: carries facts (messages that must arrive exactly once and in order) about
+/// TaskExecutors, slots and jobs. The answer is the number of the fact that is expected next (see `crate::delivery`).
 pub type TakeFacts = Facts<SlotManagerFact>;
 
 facts! {
-    /// The facts that the SlotManager receives from its ResourceManager, in order.
+    /// The facts (messages that must arrive exactly once and in order) that the SlotManager receives from its
+    /// ResourceManager.
     pub enum SlotManagerFact {
         AddTaskExecutor,
         RemoveTaskExecutor,
@@ -36,21 +37,23 @@ facts! {
     }
 }
 
-/// ResourceManager → SlotManager: a TaskExecutor has registered and sent its first slot report. Its free slots are given to
-/// jobs from now on; an earlier incarnation of its process is removed.
+/// ResourceManager → SlotManager: a TaskExecutor has registered and sent its first slot report. Its free slots are
+/// given to jobs from now on. An earlier incarnation (registration) of its process is removed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct AddTaskExecutor {
     /// Process of the TaskExecutor that was added.
     pub resource_id: ResourceId,
-    /// Incarnation of this registration, which later facts about the TaskExecutor name.
+    /// Incarnation: the id of this registration, by which later facts name the TaskExecutor.
     pub instance_id: InstanceId,
     /// Address of the TaskExecutor, to which slot requests go.
     pub address: EndpointAddress,
-    /// Session of the TaskExecutor's process, by which calls to the TaskExecutor are fenced.
+    /// Session (one run) of the TaskExecutor's process, which calls to the TaskExecutor must name; others are refused
+    /// as fenced.
     pub session: ProcessSession,
     /// Host name of the node; [`BlockHosts`] names nodes by it.
     pub host: String,
-    /// Resources of the TaskExecutor; for a worker that was requested, those that were requested.
+    /// Resources of the whole TaskExecutor; for one that the ResourceManager requested from a resource system, those
+    /// that it requested.
     pub spec: WorkerResourceSpec,
     /// The first report: the TaskExecutor's slots and who holds them.
     pub report: SlotReport,
@@ -60,26 +63,28 @@ pub struct AddTaskExecutor {
 /// which jobs that held them lack from now on.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RemoveTaskExecutor {
-    /// Incarnation of the TaskExecutor that is removed; an unknown one changes nothing.
+    /// Incarnation (registration at the ResourceManager) of the TaskExecutor that is removed; an unknown one changes
+    /// nothing.
     pub instance_id: InstanceId,
 }
 
-/// ResourceManager → SlotManager: passes on a TaskExecutor's full slot report from a heartbeat; the SlotManager corrects
-/// its view by it, except where a newer answer of the TaskExecutor overrides the report. Slots held for removed jobs are
-/// freed.
+/// ResourceManager → SlotManager: passes on a TaskExecutor's full slot report from a heartbeat. The SlotManager
+/// corrects its view by it, except for slots about which the TaskExecutor has answered a slot request only recently:
+/// there the answer counts. Slots that are held for removed jobs are freed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReportSlots {
-    /// Incarnation of the TaskExecutor that reports; an unknown one changes nothing.
+    /// Incarnation (registration at the ResourceManager) of the TaskExecutor that reports; an unknown one changes
+    /// nothing.
     pub instance_id: InstanceId,
     /// All slots of the TaskExecutor and who holds them.
     pub report: SlotReport,
 }
 
-/// ResourceManager → SlotManager: a TaskExecutor has freed a slot. Ignored if the slot is held under another allocation by
-/// now.
+/// ResourceManager → SlotManager: a TaskExecutor has freed a slot, which may be given to a job now. Ignored if the slot
+/// is held under another allocation by now.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FreeSlot {
-    /// Incarnation of the slot's TaskExecutor.
+    /// Incarnation (registration at the ResourceManager) of the slot's TaskExecutor.
     pub instance_id: InstanceId,
     /// The slot that became free.
     pub slot_id: SlotId,
@@ -87,8 +92,8 @@ pub struct FreeSlot {
     pub allocation_id: AllocationId,
 }
 
-/// ResourceManager → SlotManager: declares all slots that a job needs, replacing its last declaration. One of an earlier
-/// JobMaster that arrives late changes nothing.
+/// ResourceManager → SlotManager: declares all slots that a job needs, replacing its last declaration; the SlotManager
+/// then requests free slots for it. A declaration of an earlier JobMaster that arrives late changes nothing.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ProcessRequirements {
     /// Job that needs the slots.
@@ -101,8 +106,8 @@ pub struct ProcessRequirements {
     pub job_name: String,
     /// Program that TaskExecutors fetch for the job's host; `None`: the TaskManager is the program itself.
     pub program: Option<BlobKey>,
-    /// Requirements in whole amounts, held slots among them; they replace the last ones. Empty: none is needed any
-    /// more.
+    /// Whole numbers of slots that the job needs by profile, held ones included; they replace the last ones. Empty:
+    /// none is needed any more.
     pub requirements: Vec<ResourceRequirement>,
 }
 
@@ -122,11 +127,12 @@ pub struct BlockHosts {
     pub hosts: Vec<String>,
 }
 
-/// ResourceManager → SlotManager: the complete list of workers that the external resource system can never provide; it
-/// replaces the last one. Jobs that wait for them are notified at once instead of after `slot.request.timeout`.
+/// ResourceManager → SlotManager: the complete list of TaskManagers that the external resource system (YARN,
+/// Kubernetes) can never provide; it replaces the last one. Jobs that wait for them are notified at once instead of
+/// after `slot.request.timeout`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RefuseWorkers {
-    /// The specs of the workers that can never be provided, each with the reason; empty: all can.
+    /// Resources of the TaskManagers that can never be provided, each with the reason; empty: all can.
     pub specs: Vec<(WorkerResourceSpec, String)>,
 }
 
@@ -135,7 +141,7 @@ pub struct RefuseWorkers {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestSlotOverview {}
 
-/// The SlotManager's view of workers and slots: the answer to `RequestSlotOverview`.
+/// The SlotManager's view of TaskExecutors and slots: the answer to `RequestSlotOverview`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SlotOverview {
     /// Sums of slots and workers over all TaskExecutors.
@@ -144,6 +150,6 @@ pub struct SlotOverview {
     pub workers: Vec<WorkerSlots>,
 }
 
-/// A TaskExecutor's incarnation, the number of its free slots, and its allocated slots: the job and the resources of
-/// each.
+/// A TaskExecutor's incarnation (registration at the ResourceManager), the number of its free slots, and one entry for
+/// each allocated slot: the job that holds it, and the slot's resources.
 pub type WorkerSlots = (InstanceId, u32, Vec<(JobId, ResourceProfile)>);

@@ -14,8 +14,9 @@ use std::sync::Arc;
 use thiserror::Error;
 
 gateway! {
-    /// The gateway of a TaskExecutor. Calls of a JobMaster or ResourceManager carry that caller's
-    /// session (`Remote::with_session`); it is compared with the connected one.
+    /// The gateway of a TaskExecutor, which gives its slots to jobs and has program hosts run their tasks. Calls of a
+    /// JobMaster or ResourceManager carry that caller's session (`Remote::with_session`); it is compared with the
+    /// session of the one that this TaskExecutor is registered at.
     pub struct TaskExecutorGateway = "task_executor", fenced by ProcessSession;
     RequestSlot => (), SlotRequestError;
     FreeSlot => (), SlotRequestError;
@@ -33,9 +34,10 @@ gateway! {
 }
 
 /// ResourceManager → TaskExecutor: gives a slot to a job. Answered when the slot is allocated; the TaskExecutor then
-/// connects to the job's JobMaster, starts the job's program host and offers the slot. Refused with a [`SlotRequestError`],
-/// and nothing is allocated, if the caller is not the connected ResourceManager or the slot cannot be given. A repeated
-/// request with the same allocation is answered as before and allocates nothing.
+/// connects to the job's JobMaster, starts the job's program host (the process that runs its tasks) and offers the
+/// slot. Refused with a [`SlotRequestError`], and nothing is allocated, if the caller is not the connected
+/// ResourceManager or the slot cannot be given. A repeated request with the same allocation is answered as before and
+/// allocates nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestSlot {
     /// Slot that is requested; one of another TaskExecutor is refused with [`SlotRequestError::NoSuchSlot`].
@@ -44,15 +46,16 @@ pub struct RequestSlot {
     pub job_id: JobId,
     /// Id of the allocation that the request establishes; the JobMaster is offered the slot under it.
     pub allocation_id: AllocationId,
-    /// Profile that the slot must fulfil, otherwise [`SlotRequestError::Unsuitable`].
+    /// Amounts of resources that the slot must have at least, otherwise [`SlotRequestError::Unsuitable`].
     pub profile: ResourceProfile,
     /// Address of the job's JobMaster, to which the slot is offered.
     pub job_master: EndpointAddress,
-    /// Leadership of the job's JobMaster; an earlier one than the TaskExecutor knows does not replace it.
+    /// Leadership of the job's JobMaster. If the TaskExecutor knows a later one, it keeps that one and its address.
     pub job_master_id: JobMasterId,
     /// The leadership of the ResourceManager that asks; it must be the connected one.
     pub resource_manager_id: ResourceManagerId,
-    /// The program of the job's host; `None`: the TaskManager is the program itself.
+    /// Program that the job's host runs, fetched with the job's first slot; `None`: the TaskManager is the program
+    /// itself.
     pub program: Option<BlobKey>,
 }
 
@@ -69,7 +72,8 @@ pub enum SlotRequestError {
         /// Allocation that has the slot.
         allocation_id: AllocationId,
     },
-    /// This TaskExecutor has no such slot or allocation.
+    /// This TaskExecutor has no such slot, or no slot is allocated under this allocation; the text is the slot or the
+    /// allocation.
     #[error("there is no slot {0} here")]
     NoSuchSlot(String),
     /// The caller is not the ResourceManager that this TaskExecutor is registered at.
@@ -79,7 +83,7 @@ pub enum SlotRequestError {
     /// ResourceManager.
     #[error("the caller is not the JobMaster this TaskExecutor is connected to")]
     NotMyJobMaster,
-    /// The slot does not fulfil the profile, or the allocation has another slot; the text says which.
+    /// The slot has fewer resources than the profile asks for, or the allocation has another slot; the text says which.
     #[error("the slot can't be given: {0}")]
     Unsuitable(String),
 }
@@ -96,24 +100,24 @@ pub struct FreeSlot {
     pub cause: String,
 }
 
-/// JobMaster → TaskExecutor: deploys tasks of one region on one TaskExecutor: the graph, one shared table per edge, the
-/// tasks. Answered with the tasks that were refused, each with the reason; the others report their states. An error means
-/// that no task was started.
+/// JobMaster → TaskExecutor: deploys the tasks of one region (tasks that start and restart together) that run on this
+/// TaskExecutor. The TaskExecutor has the job's program host start them. Answered with the tasks that were refused,
+/// each with the reason; the others report their states. An error means that none of the tasks runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DeployTasks {
     /// Job that the tasks belong to.
     pub job_id: JobId,
     /// Leadership of the job's JobMaster; another than the connected one is refused with [`DeployError::OtherJobMaster`].
     pub job_master_id: JobMasterId,
-    /// The graph; `None` where this TaskExecutor's host was sent it with an earlier deployment under the
-    /// same JobMaster.
+    /// The job's graph; `None` if this JobMaster has sent it to this TaskExecutor's host with an earlier deployment.
     pub graph: Option<Arc<JobGraph>>,
-    /// The places of each input's producers: one table per (TaskExecutor, edge), shared by all
-    /// tasks that are deployed in the same turn.
+    /// The places of the subtasks that produce the tasks' inputs: one table for each input edge, shared by all tasks of
+    /// this TaskExecutor that are deployed in the same turn.
     pub producers: Vec<Arc<EdgeProducers>>,
     /// Tasks to start, all of one job; each goes into the slot of its allocation.
     pub tasks: Vec<TaskDeployment>,
-    /// The URI of the checkpoint directory; `None`: state goes with the acknowledgement.
+    /// The URI of the directory in which tasks store their state at checkpoints; `None`: a task sends its state within
+    /// its answer to the checkpoint.
     #[serde(default)]
     pub checkpoint_dir: Option<String>,
     /// True if tasks wait, after the end of their data, for a final checkpoint before they finish, so that their sinks
@@ -122,30 +126,32 @@ pub struct DeployTasks {
     pub ends_with_checkpoint: bool,
 }
 
-/// The places of the subtasks that produce one edge's records.
+/// The places of the subtasks that produce one edge's records, by which consumers find their inputs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EdgeProducers {
     /// Edge that the table belongs to.
     pub edge: EdgeId,
     /// Vertex that produces the records.
     pub vertex: JobVertexId,
-    /// Data addresses (`host:port`) of the program hosts that the producers run in, each once.
+    /// Data addresses (`host:port`) of the program hosts in which the producing subtasks run, each address once.
     pub addresses: Vec<crate::NodeAddress>,
-    /// Per producing subtask: attempt number and index into `addresses`; `u32::MAX` for one that has no
-    /// place yet and that no consumer of this deployment reads from (forward edges).
+    /// For each producing subtask, by its index: attempt number and index into `addresses`; `u32::MAX` for one that has
+    /// no place yet and that no consumer of this deployment reads from (forward edges).
     pub subtasks: Vec<(u32, u32)>,
 }
 
-/// The data by which one task is started.
+/// The data by which one task is started: one execution attempt of a subtask.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskDeployment {
     /// Execution attempt that is started: vertex, subtask and attempt number.
     pub attempt: ExecutionAttemptId,
     /// Allocation of the slot that the attempt runs in; [`DeployError::NoSuchAllocation`] if the job has no such slot here.
     pub allocation_id: AllocationId,
-    /// The state of each operator to restore, in the order of the former subtasks; empty: the task starts without state.
+    /// Handles of the state to restore, by operator, those of one operator in the order of the former subtasks; empty:
+    /// the task starts without state.
     pub restore: Vec<(OperatorId, Vec<StateHandle>)>,
-    /// True if the subtask had reached the end of its data in the checkpoint that it is restored from.
+    /// True if the subtask had reached the end of its data in the checkpoint that it is restored from: it then
+    /// processes nothing more.
     #[serde(default)]
     pub ended: bool,
 }
@@ -159,7 +165,8 @@ pub enum DeployError {
         /// Job that the message concerns.
         job: JobId,
     },
-    /// This TaskExecutor is connected to another JobMaster of that job, or the caller names none.
+    /// This TaskExecutor is connected to another JobMaster of that job, or the call does not carry its caller's
+    /// session.
     #[error("the caller is not the JobMaster that this TaskExecutor is connected to")]
     OtherJobMaster,
     /// The allocation that the task names is not a slot of that job here.
@@ -170,13 +177,13 @@ pub enum DeployError {
         /// Job that the message concerns.
         job: JobId,
     },
-    /// The program host refused or has ended.
+    /// The job's program host (the process that runs its tasks) refused, is not up, or has ended; the text says which.
     #[error("the program host could not take the task: {0}")]
     Host(String),
 }
 
-/// JobMaster → TaskExecutor: cancels attempts. Answered at once; their final states come later as `UpdateTaskStates`.
-/// Ignored, with the same answer, unless it comes from the connected JobMaster.
+/// JobMaster → TaskExecutor: cancels execution attempts. Answered at once, before they have ended; their final states
+/// come later as `UpdateTaskStates`. Ignored, with the same answer, unless it comes from the connected JobMaster.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CancelTasks {
     /// Job that the attempts belong to.
@@ -185,13 +192,14 @@ pub struct CancelTasks {
     pub attempts: Vec<ExecutionAttemptId>,
 }
 
-/// JobMaster → TaskExecutor → program host: has tasks with sources send the barrier of a checkpoint. Answered at once; the
-/// tasks answer later by `CheckpointAnswer`. Ignored, with the same answer, unless it comes from the connected JobMaster.
+/// JobMaster → TaskExecutor → program host: begins a checkpoint at tasks with sources, which send its barrier
+/// downstream. Answered at once; the tasks answer later by `CheckpointAnswer`. Ignored, with the same answer, unless it
+/// comes from the connected JobMaster.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TriggerCheckpoint {
     /// Job that takes the checkpoint.
     pub job_id: JobId,
-    /// The attempts of tasks with sources, which send the barrier.
+    /// The attempts of tasks with sources, which send the barrier; those that run here no more are skipped.
     pub attempts: Vec<ExecutionAttemptId>,
     /// Barrier that the sources are to send.
     pub barrier: CheckpointBarrier,
@@ -211,20 +219,21 @@ pub struct NotifyCheckpoint {
     pub complete: bool,
 }
 
-/// Program host → TaskExecutor → JobMaster: a task has completed its part of a checkpoint, or says why it can't. Answered
-/// when the JobMaster has taken the answer, otherwise refused with a `CheckpointAnswerError`. May be repeated.
+/// Program host → TaskExecutor → JobMaster: a task has completed its part of a checkpoint, or says why it can't.
+/// Answered when the JobMaster has taken the answer, otherwise refused with a `CheckpointAnswerError`. The call may be
+/// repeated.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ForwardCheckpointAnswer {
     /// Job of the task; a host may answer for its own job only, otherwise the answer is refused as stale.
     pub job_id: JobId,
-    /// Answer of the task to the barrier.
+    /// Answer of the task to the checkpoint's barrier, which is passed on as it is.
     pub answer: CheckpointAnswer,
 }
 
-/// The reason why an answer did not reach the JobMaster.
+/// The reason why a task's answer about a checkpoint did not reach the JobMaster.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum CheckpointAnswerError {
-    /// The task does not run here any more: its answer is not needed.
+    /// The task does not run here any more, or the host is another job's: the answer is not needed.
     #[error("attempt {attempt} is not current")]
     StaleAttempt {
         /// Execution attempt that the message concerns.
@@ -235,9 +244,9 @@ pub enum CheckpointAnswerError {
     Unavailable(String),
 }
 
-/// JobMaster → TaskExecutor: the JobMaster ends the connection. The TaskExecutor ends the job's tasks, registers again at
-/// the job's present leader, and frees slots that stay without a JobMaster for `taskmanager.slot.timeout`. Ignored from
-/// another than the connected JobMaster.
+/// JobMaster → TaskExecutor: the JobMaster ends the connection. The TaskExecutor ends the job's tasks, registers again
+/// at the job's present leader, and frees the job's slots if no JobMaster has accepted them within
+/// `taskmanager.slot.timeout`. Ignored from another than the connected JobMaster.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisconnectJobMaster {
     /// Job that the JobMaster led.
@@ -262,7 +271,8 @@ pub struct DisconnectResourceManager {
 }
 
 /// Program host → TaskExecutor: reports the states of tasks. The TaskExecutor passes new states on to the JobMaster,
-/// repeatedly until it confirms them; counts and metrics go along with heartbeats. Ignored if the host is another job's.
+/// repeatedly until it confirms them; counts and metrics go along with heartbeats. Ignored if the host belongs to
+/// another job than `job_id`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReportTaskStates {
     /// Job that the tasks belong to.
@@ -271,10 +281,10 @@ pub struct ReportTaskStates {
     pub updates: Vec<TaskStateUpdate>,
 }
 
-/// Program host → TaskExecutor → JobMaster: carries an operator's event to its coordinator; answered with the coordinator's
-/// answer, in the operator's own encoding. Refused with a `CoordinationError`: `StaleAttempt` if the attempt does not run
-/// here, `Unavailable` if no JobMaster is connected or the connected one does not answer, otherwise with the JobMaster's
-/// own refusal.
+/// Program host → TaskExecutor → JobMaster: carries a task's event to its operator's coordinator (the operator's part
+/// that runs once per job, on the JobManager); answered with the coordinator's answer, in the operator's own encoding.
+/// Refused with a `CoordinationError`: `StaleAttempt` if the attempt does not run here, `Unavailable` if no JobMaster
+/// is connected or the connected one does not answer, otherwise with the JobMaster's own refusal.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ForwardOperatorEvent {
     /// Job that the operator belongs to.
@@ -304,8 +314,8 @@ pub struct LogFile {
     pub modified_ms: u64,
 }
 
-/// REST → TaskExecutor: reads a part of a log file of the TaskManager's process or one of its program hosts. The answer has
-/// fewer than `max` bytes at the file's end, and none behind it.
+/// REST → TaskExecutor: reads a part of a log file of the TaskManager's process or one of its program hosts. The answer
+/// has fewer than `max` bytes at the file's end, and none behind it. Refused with [`LogError`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReadLog {
     /// Name of the file in the TaskManager's log folder, as [`RequestLogs`] lists it. A name with a folder in it, of no
@@ -317,13 +327,13 @@ pub struct ReadLog {
     pub max: u64,
 }
 
-/// The reason why a TaskExecutor gives no log.
+/// The reason why a TaskExecutor gives no list of log files, or no part of one.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum LogError {
     /// There is no such regular file in the log folder, or the name has a folder in it or is another process's.
     #[error("there is no log file '{0}' here")]
     NoSuchFile(String),
-    /// The file could not be read.
+    /// The log folder or the file could not be read; the text is the error.
     #[error("log file could not be read: {0}")]
     Io(String),
 }
