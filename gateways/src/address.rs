@@ -33,7 +33,7 @@ impl NodeAddress {
         }
     }
 
-    /// Returns the address as text.
+    /// Returns the address as the text that it was made from, such as `host:port`.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -74,7 +74,7 @@ pub struct HasBlob {
     pub hash: ContentHash,
 }
 
-/// Reads a part of a blob; answered with its bytes, fewer than `max` at the blob's end. Restarts the blob's expiry time; a
+/// Reads a part of a blob; answered with its bytes, fewer than `max` at the blob's end. Puts off the blob's expiry; a
 /// transient blob that was read to its end expires within a minute. [`BlobError::NotFound`] if the blob is missing,
 /// [`BlobError::Busy`] if too many calls wait.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -92,7 +92,7 @@ pub struct ReadBlob {
 /// be repeated.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DeleteJobBlobs {
-    /// Job whose blobs are deleted; it is no error if it has none.
+    /// Job whose blobs are deleted; a job without blobs is no error.
     pub job: JobId,
 }
 
@@ -115,8 +115,8 @@ pub enum BlobError {
     /// [`CHUNK_BYTES_MAX`] bytes.
     #[error("no such upload, or the chunk does not follow the last one")]
     BadChunk,
-    /// Too many uploads or calls wait for the store, or the last chunk of this upload is still being written: try
-    /// again.
+    /// Too many uploads are open, too many calls wait for the store, or the last chunk of this upload is still being
+    /// written: try again.
     #[error("the blob server is busy: too many uploads or calls wait for its store")]
     Busy,
     /// The disk of the blob store is full; nothing was stored.

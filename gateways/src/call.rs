@@ -155,7 +155,8 @@ pub enum Principal {
     /// A process that knows the cluster secret; it may make every call.
     #[display("a process of the cluster")]
     Cluster,
-    /// A program host of one job; it may call only endpoints that are served for that job.
+    /// A program host (process that runs one job's program); it may call only endpoints that are served for that job
+    /// ([`RpcService::serve_for_job`](crate::RpcService::serve_for_job)).
     #[display("a program host of job {job}")]
     Host {
         /// Job that the host belongs to.
@@ -163,7 +164,7 @@ pub enum Principal {
     },
 }
 
-/// The moment at which a caller stops waiting, on this process's monotonic clock.
+/// The moment at which a caller stops waiting for an answer, on this process's monotonic clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Deadline {
     at: Instant,

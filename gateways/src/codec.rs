@@ -21,18 +21,18 @@ pub(crate) fn encode_into<T: Serialize>(
 /// Encodes a value as MessagePack with named fields.
 ///
 /// # Errors
-/// [`FabricError::Malformed`] if the value can't be serialised.
+/// Returns [`FabricError::Malformed`] if the value can't be serialised.
 pub fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, FabricError> {
     let mut out = Vec::with_capacity(128);
     encode_into(&mut out, std::any::type_name::<T>(), value)?;
     Ok(out)
 }
 
-/// Decodes a value from MessagePack. Unknown fields and bytes after its end are ignored. `what`
-/// names the value in errors.
+/// Decodes a value from MessagePack. Unknown fields and bytes after its end are ignored. `what` names the value in
+/// errors.
 ///
 /// # Errors
-/// [`FabricError::Malformed`] if the bytes are not such a value, or nested deeper than 128 levels.
+/// Returns [`FabricError::Malformed`] if the bytes are not such a value, or nested deeper than 128 levels.
 pub fn decode<T: DeserializeOwned>(what: impl Display, bytes: &[u8]) -> Result<T, FabricError> {
     let mut decoder = rmp_serde::Deserializer::from_read_ref(bytes);
     // Nesting is bounded so that hostile bytes can't exhaust the stack.

@@ -87,7 +87,7 @@ impl<F: Clone> Outbox<F> {
     /// [`Outbox::next_call`]. False: the fact goes with a later call.
     ///
     /// # Errors
-    /// [`BrokenPair::Full`] if `KEPT_MAX` facts are unacknowledged; the fact was not added.
+    /// Returns [`BrokenPair::Full`] if `KEPT_MAX` facts are unacknowledged; the fact was not added.
     pub fn push(&mut self, fact: F) -> Result<bool, BrokenPair> {
         if self.kept.len() >= KEPT_MAX {
             return Err(BrokenPair::Full);
@@ -96,19 +96,20 @@ impl<F: Clone> Outbox<F> {
         Ok(!std::mem::replace(&mut self.under_way, true))
     }
 
-    /// Returns the facts of the next call: the oldest kept ones, at most 256. Returns `None` if everything is
-    /// acknowledged; no call is pending then.
+    /// Returns the facts of the next call: the oldest kept ones, at most 256; the call counts as under way from now on.
+    /// Returns `None` if everything is acknowledged; no call is under way then. The caller asks again after each
+    /// answer.
     pub fn next_call(&mut self) -> Option<Facts<F>> {
         self.under_way = !self.kept.is_empty();
         let facts = self.kept.iter().take(BATCH_MAX).cloned().collect();
         self.under_way.then_some(Facts { first: self.first, facts })
     }
 
-    /// Applies the receiver's answer: drops every fact below `expected`, because the receiver has it.
+    /// Applies the receiver's answer to a call: drops every fact below `expected`, because the receiver has it.
     ///
     /// # Errors
-    /// [`BrokenPair::OutOfStep`] if `expected` is below the oldest kept fact, or above the number after the newest one;
-    /// nothing changes.
+    /// Returns [`BrokenPair::OutOfStep`] if `expected` is below the oldest kept fact, or above the number after the
+    /// newest one; nothing changes.
     pub fn acknowledged(&mut self, expected: u64) -> Result<(), BrokenPair> {
         let end = self.first + self.kept.len() as u64;
         let taken = expected.checked_sub(self.first).and_then(|taken| usize::try_from(taken).ok());

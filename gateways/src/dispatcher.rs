@@ -39,7 +39,7 @@ gateway! {
 /// is refused (`DuplicateRunning`, `DuplicateTerminated`), so a repeated call starts no second job.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SubmitJob {
-    /// The graph; its program must be in the BlobServer under its hash.
+    /// The job's graph; the executable of its program must be in the BlobServer under its hash.
     pub graph: JobGraph,
 }
 
@@ -62,9 +62,9 @@ pub struct SubmitProgram {
     pub options: BTreeMap<String, String>,
 }
 
-/// REST → Dispatcher: builds the graph of a program in a child process of its own and returns it; runs no job and keeps
-/// nothing. Only in session clusters: others refuse with [`SubmitError::SingleJob`]. A failed build is refused like
-/// `SubmitProgram`'s.
+/// REST → Dispatcher: builds the graph of a program in a child process of its own and returns it, to show it to users;
+/// runs no job and keeps nothing. Only in session clusters: others refuse with [`SubmitError::SingleJob`]. A failed
+/// build is refused like `SubmitProgram`'s.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PlanProgram {
     /// The program and its inputs, as in [`SubmitProgram::program`].
@@ -112,7 +112,8 @@ pub enum SubmitError {
     /// There is no room now for the process that builds the program's graph. The same request may succeed later.
     #[error("the program cannot be built into a job now: {0}")]
     NoRoom(String),
-    /// The program refuses its arguments, or was asked for help; `text` is what the program itself says.
+    /// The program refuses its arguments, or was asked for help; `text` is what the program itself says. No graph was
+    /// built.
     #[error("{text}")]
     Usage {
         /// Text to print: the program's help or complaint.
@@ -134,9 +135,9 @@ pub enum SubmitError {
     ShuttingDown,
 }
 
-/// Client or REST → Dispatcher: cancels a job. The answer means that its JobMaster was asked to cancel it, not that it has
-/// ended. Errors: [`JobError::Terminated`] if the job has ended; `JobError::Unavailable` if no JobMaster answers in time.
-/// May be repeated.
+/// Client or REST → Dispatcher: cancels a job. The answer means that its JobMaster was asked to cancel it, not that it
+/// has ended. Errors: [`JobError::Terminated`] if the job has ended; `JobError::Unavailable` if no JobMaster answers in
+/// time (the job may be cancelled all the same). May be repeated.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CancelJob {
     /// Job to cancel; [`JobError::NotFound`] if it is not known.
@@ -182,7 +183,7 @@ pub struct TriggerSavepoint {
 /// `OperationUnknown`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestSavepoint {
-    /// The job that the savepoint was triggered for; `None` for a disposal.
+    /// The job that the savepoint was triggered for; `None` if the operation is a disposal.
     pub job_id: Option<JobId>,
     /// The id of the operation that is asked about; [`OperationUnknown`] if none of that id is known for the job.
     pub trigger_id: TriggerId,
@@ -199,7 +200,7 @@ pub struct DisposeSavepoint {
     pub path: String,
 }
 
-/// The state of an operation on savepoints, as [`RequestSavepoint`] is answered.
+/// The state of an operation on savepoints (their taking or disposal), as [`RequestSavepoint`] is answered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OperationState {
     /// The operation has not ended yet; ask again.
@@ -220,8 +221,8 @@ pub enum OperationState {
 pub struct OperationUnknown(pub TriggerId);
 
 /// Client or REST → Dispatcher: asks for the state of a job, running or ended. A job whose graph is being stored is
-/// `Initializing`. Errors: [`JobError::NotFound`] if the job is neither running nor remembered; `JobError::Unavailable`
-/// while no JobMaster answers or the job is being recovered.
+/// `Initializing`; one whose graph is still being built is not known. Errors: [`JobError::NotFound`] if the job is
+/// neither running nor remembered; `JobError::Unavailable` while no JobMaster answers or the job is being recovered.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestJobStatus {
     /// Job whose state is asked for.
@@ -235,7 +236,8 @@ pub struct RequestJobStatus {
 pub struct RequestJobResult {
     /// Job whose result is asked for.
     pub job_id: JobId,
-    /// Milliseconds to wait for the end; 0 answers at once, more than five minutes count as five.
+    /// Maximum time to wait for the job's end, in milliseconds; 0 answers at once, more than five minutes count as
+    /// five.
     pub wait_ms: u64,
 }
 
@@ -288,7 +290,7 @@ pub struct JobsOverview {
     pub forgotten: BTreeMap<JobStatus, u64>,
 }
 
-/// One line of the list of jobs, running or ended.
+/// One line of the list of jobs: a job's id, name, state, times and number of subtasks; running or ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobSummary {
     /// Id of the job in this line.
@@ -329,7 +331,8 @@ pub struct DeliverCoordinationRequest {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ShutDownCluster {}
 
-/// The reason why a call about a job was refused; the call has changed nothing.
+/// The reason why a call about a job was refused. The call has changed nothing, except that after
+/// [`Unavailable`](Self::Unavailable) the JobMaster may have carried it out and only its answer was lost.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum JobError {
     /// The Dispatcher knows no such job: it neither runs nor is remembered as ended.

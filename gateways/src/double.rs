@@ -62,7 +62,7 @@ impl<S: Unpin + 'static> Double<S> {
         self
     }
 
-    /// Adds every call `C` to `calls` and answers it with `Ok(())` at once.
+    /// Adds every call `C` to `calls` and answers it with `Ok(())` at once. Replaces an earlier answer to `C`.
     #[must_use]
     pub fn records<C: Call<Reply = ()> + Clone>(self, calls: &Calls<C>) -> Self {
         let calls = calls.clone();

@@ -30,7 +30,7 @@ pub enum FabricError {
         /// Reason as text for people.
         why: String,
     },
-    /// The endpoint's leader session is another one than the caller meant: the leader has changed, or the caller is late.
+    /// The endpoint is in another leader session than the caller meant: the leader has changed, or the caller is late.
     /// Nothing was executed.
     #[error("fenced: the call was meant for session {yours}, the endpoint is in session {current}")]
     Fenced {
@@ -82,7 +82,7 @@ pub enum FabricError {
         /// Name of the endpoint within its process.
         endpoint: String,
     },
-    /// The endpoint exists but does not answer this call. Nothing was executed.
+    /// The endpoint exists but does not answer this call, because its gateway has no such call. Nothing was executed.
     #[error("endpoint {endpoint} does not answer {call}")]
     NoSuchCall {
         /// Name of the endpoint within its process.

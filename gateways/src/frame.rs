@@ -32,8 +32,8 @@ pub enum Kind {
     Reply = 2,
     /// The answer to an [`Kind::Ask`] that the callee's handler refused: its typed error, encoded.
     Refused = 3,
-    /// The answer to an [`Kind::Ask`] that the callee could not take: an encoded
-    /// [`FabricError`](crate::FabricError).
+    /// The answer to an [`Kind::Ask`] that the handler did not answer (its endpoint is missing, its deadline passed, or
+    /// it panicked, for example): an encoded [`FabricError`](crate::FabricError).
     Fault = 4,
     /// The next part of the body of an earlier request or answer that was too long (over 256 KiB) for one frame.
     Chunk = 5,
@@ -41,7 +41,7 @@ pub enum Kind {
     Ping = 6,
     /// Answers a ping on the same connection.
     Pong = 7,
-    /// The sender is shutting down and will close the connection.
+    /// The sender is shutting down and will close the connection; it takes no more calls.
     Goodbye = 8,
 }
 
@@ -66,7 +66,7 @@ impl Kind {
 pub struct AskHeader<'a> {
     /// Number of the call's type, [`crate::Call::ID`]; an endpoint without it refuses the call.
     pub call: u32,
-    /// Time until the caller's deadline; whole microseconds on the wire.
+    /// Time until the caller's deadline as it was sent; whole microseconds on the wire, so that no clocks are compared.
     pub remaining: Duration,
     /// Trace that the call is part of.
     pub trace: TraceContext,

@@ -23,7 +23,7 @@ gateway! {
 /// `heartbeat.interval`. The reply is the other side's sign of life, so one call serves both.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Beat {
-    /// Party that sends the beat.
+    /// Party that sends the beat: the actor that watches.
     pub from: Party,
     /// Party that the beat is for. If no such actor lives here, or it expects no beats of `from`, the reply says that
     /// the pair is not known ([`BeatReply::known`]).
@@ -103,7 +103,7 @@ pub enum Party {
     },
 }
 
-/// The payload of a beat: the report of the sending actor to the other side.
+/// The payload of a beat: the report that the sending actor has published for the other side.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub enum BeatPayload {
     /// The beat carries no report, because its sender has published none.

@@ -45,7 +45,7 @@ gateway! {
 /// tasks fail. Refused with `RegistrationRefused` once the job has ended at this JobMaster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegisterTaskManager {
-    /// Process of the TaskExecutor that registers.
+    /// Resource id of the TaskExecutor that registers: the id of its process.
     pub resource_id: ResourceId,
     /// Incarnation of the TaskExecutor: the id that the ResourceManager gave to its latest registration.
     pub instance_id: InstanceId,
@@ -60,7 +60,8 @@ pub struct RegisterTaskManager {
     pub host: String,
 }
 
-/// Answer of a JobMaster to an accepted registration.
+/// Answer of a JobMaster to an accepted registration of a TaskExecutor: names the JobMaster's process and its heartbeat
+/// endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskManagerAccepted {
     /// Resource id of the JobMaster's process.
@@ -69,13 +70,14 @@ pub struct TaskManagerAccepted {
     pub heartbeat: EndpointAddress,
 }
 
-/// A JobMaster or ResourceManager has refused a registration, or a call of somebody who is not registered; nothing changed.
+/// A JobMaster or ResourceManager has refused a registration, or a call of a component that is not registered; nothing
+/// changed.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 #[error("{reason}")]
 pub struct RegistrationRefused {
     /// Reason of the refusal as text for users.
     pub reason: String,
-    /// True if registering again may help; false: do not ask again.
+    /// True if registering again may help. False: the refusal is for good, and the caller must not ask again.
     pub retry: bool,
 }
 
@@ -84,12 +86,13 @@ pub struct RegistrationRefused {
 /// [`JobMasterError::NotRegistered`] if the TaskExecutor is not registered in this incarnation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OfferSlots {
-    /// Process of the TaskExecutor that offers the slots.
+    /// Resource id of the TaskExecutor that offers the slots: the id of its process.
     pub resource_id: ResourceId,
     /// Incarnation (registration at the ResourceManager) in which the TaskExecutor registered at this JobMaster;
     /// another one is refused.
     pub instance_id: InstanceId,
-    /// Slots that are offered, each with its allocation; offering an accepted one again is answered the same.
+    /// Slots that are offered, each with its allocation (the id under which the ResourceManager gave it to the job);
+    /// offering an accepted one again is answered the same.
     pub slots: Vec<SlotOffer>,
     /// Address at which the job's program host on that TaskExecutor (the process that runs the tasks) exchanges records
     /// with other hosts.
@@ -102,7 +105,7 @@ pub struct OfferSlots {
 /// [`JobMasterError::NotRegistered`] from another incarnation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UpdateTaskStates {
-    /// Process of the TaskExecutor that runs the tasks.
+    /// Resource id of the TaskExecutor that runs the tasks: the id of its process.
     pub resource_id: ResourceId,
     /// Incarnation (registration at the ResourceManager) in which the TaskExecutor registered at this JobMaster;
     /// another one is refused.
@@ -116,14 +119,13 @@ pub struct UpdateTaskStates {
 /// Refused with [`JobMasterError::NotRegistered`] if the TaskExecutor is not registered here.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FailSlot {
-    /// Process of the TaskExecutor that has the slot.
+    /// Resource id of the TaskExecutor that has the slot: the id of its process.
     pub resource_id: ResourceId,
-    /// Allocation of the slot that is lost.
+    /// Allocation of the slot that is lost: the id under which the job got it.
     pub allocation_id: AllocationId,
-    /// True if the TaskExecutor knows that the JobMaster accepted the slot. A slot whose host could
-    /// not be started was never offered: then the regions that wait for slots fail with the cause.
-    /// For an accepted slot that the job does not hold any more the report is late and changes
-    /// nothing.
+    /// True if the TaskExecutor knows that the JobMaster accepted the slot. A slot whose host could not be started was
+    /// never offered: then the regions (tasks that start together) that wait for slots fail with the cause. For an
+    /// accepted slot that the job does not hold any more the report is late and changes nothing.
     pub accepted: bool,
     /// Reason why the slot is lost; the tasks in it fail with it.
     pub cause: FailureCause,
@@ -133,7 +135,7 @@ pub struct FailSlot {
 /// ran there. Ignored if it is not registered in this incarnation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisconnectTaskManager {
-    /// Process of the TaskExecutor that leaves.
+    /// Resource id of the TaskExecutor that leaves: the id of its process.
     pub resource_id: ResourceId,
     /// Incarnation (registration at the ResourceManager) that leaves; another one than the registered one changes
     /// nothing.
@@ -143,7 +145,7 @@ pub struct DisconnectTaskManager {
 }
 
 /// ResourceManager → JobMaster: the ResourceManager ends the connection; the JobMaster registers again at the present
-/// leader and keeps its slots. Ignored if it is registered at another one.
+/// leader and keeps its slots. Ignored if the JobMaster is registered at another one.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisconnectResourceManager {
     /// Leadership of the ResourceManager that ends the connection.
@@ -157,8 +159,8 @@ pub struct DisconnectResourceManager {
 /// from any other than the connected ResourceManager.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NotifyNotEnoughResources {
-    /// The shortage, for people, such as "needs 8 slots of …, 4 registered, 0 free", with the driver's last error if there
-    /// was one; it becomes the text of the failure.
+    /// The shortage, for people, such as "needs 8 slots of …, 4 registered, 0 free", with the last error of the
+    /// external resource system if there was one; it becomes the text of the failure.
     pub message: String,
 }
 
@@ -175,10 +177,11 @@ pub struct GiveWay {
 /// TaskExecutor → JobMaster: carries an event of a task's operator (a request for a split, for one) to the operator's
 /// coordinator, its part that runs once per job; answered with the coordinator's answer. Refused with
 /// [`CoordinationError::StaleAttempt`] if the attempt is not current, `CoordinationError::NoSuchOperator` without such
-/// a coordinator, and `CoordinationError::Unavailable` while the coordinators are not up; nothing was passed on then.
+/// a coordinator, and `CoordinationError::Unavailable` while the coordinators are not up or if their host does not
+/// answer; only in the last case the event may have been handled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperatorEvent {
-    /// Execution attempt that sends the event.
+    /// Execution attempt (one try of a subtask) that sends the event.
     pub attempt: ExecutionAttemptId,
     /// Operator whose coordinator gets the event.
     pub operator: OperatorId,
@@ -189,7 +192,8 @@ pub struct OperatorEvent {
 
 /// Dispatcher → JobMaster: carries a client's request to an operator's coordinator, the operator's part that runs once
 /// per job; answered with the coordinator's answer. Refused with `CoordinationError::NoSuchOperator` without such a
-/// coordinator, and `CoordinationError::Unavailable` while the coordinators are not up.
+/// coordinator, and `CoordinationError::Unavailable` while the coordinators are not up or if their host does not
+/// answer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CoordinationRequest {
     /// Operator whose coordinator gets the request.
@@ -214,10 +218,11 @@ pub enum CoordinationError {
         /// Id of the operator.
         operator: OperatorId,
     },
-    /// The JobMaster or the coordinator is not up yet, or being restarted: ask again.
+    /// The JobMaster or the coordinator is not up yet, is being restarted, or has not answered (it may have handled the
+    /// request): ask again. The text says which.
     #[error("the coordinator is not available: {0}")]
     Unavailable(String),
-    /// The attempt that asks is superseded or unknown, so its event was not passed on.
+    /// The attempt that sends the event is superseded or unknown, so the event was not passed on.
     #[error("attempt {attempt} is not current")]
     StaleAttempt {
         /// Execution attempt that the message concerns.
@@ -234,7 +239,8 @@ pub enum CoordinationError {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CoordinatorFailed {
     /// The number of the start that the coordinator belongs to
-    /// ([`StartCoordinators::round`](crate::program_host::StartCoordinators::round)).
+    /// ([`StartCoordinators::round`](crate::program_host::StartCoordinators::round)); a report about another start than
+    /// the last one of its region is ignored.
     pub round: u64,
     /// Reason of the coordinator's failure, with which the region fails.
     pub cause: FailureCause,
@@ -245,7 +251,7 @@ pub struct CoordinatorFailed {
 /// stored objects that it names are deleted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointAnswer {
-    /// The execution attempt whose task answers; the answer of a superseded one is ignored.
+    /// The execution attempt (one try of a subtask) whose task answers; the answer of a superseded one is ignored.
     pub attempt: ExecutionAttemptId,
     /// The number of the checkpoint that the barrier named.
     pub checkpoint: u64,
@@ -254,8 +260,9 @@ pub struct CheckpointAnswer {
     pub answer: Result<SubtaskSnapshot, String>,
 }
 
-/// Dispatcher → JobMaster: cancels the job. The answer means that the JobMaster has taken the request, not that the job has
-/// ended. A job that is ending already is not changed; one that is publishing its results is cancelled only if that fails.
+/// Dispatcher → JobMaster: cancels the job. The answer means that the JobMaster has taken the request, not that the job
+/// has ended. A job that is ending already is not changed; one whose coordinators are publishing its results is
+/// cancelled only if that fails.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Cancel {}
 
@@ -272,10 +279,11 @@ pub struct TakeSavepoint {
     pub directory: Option<String>,
 }
 
-/// The reason why a savepoint was not taken.
+/// The reason why a savepoint was refused or has failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum SavepointError {
-    /// The request names no directory, nor does the configuration.
+    /// The request names no directory, nor does the configuration (`execution.checkpointing.savepoint-dir`); nothing
+    /// was begun.
     #[error(
         "no directory for the savepoint is given; name one in the request, or set execution.checkpointing.savepoint-dir"
     )]
@@ -287,7 +295,7 @@ pub enum SavepointError {
     /// wait); nothing was begun.
     #[error("{0}")]
     Refused(String),
-    /// The savepoint was begun and has failed.
+    /// The savepoint was begun and has failed; the text says why.
     #[error("{0}")]
     Failed(String),
 }

@@ -107,7 +107,7 @@ pub struct ForgetJob {
 /// a JobMaster of the job.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Reconnect {
-    /// Job whose JobMaster the connection was lost to.
+    /// Job to whose JobMaster the connection was lost.
     pub job_id: JobId,
 }
 
@@ -125,13 +125,14 @@ pub struct BuildInHost {
     /// Default parallelism of the job, at least 1: that of the submission, or else `parallelism.default` of the job's or
     /// the cluster's options.
     pub parallelism: u32,
-    /// The job's own options, which shape the graph.
+    /// The job's own options (`-D`), which override the cluster's and may change the graph.
     pub options: BTreeMap<String, String>,
     /// True if the child is kept for the job's coordinators; otherwise, and after a failed build, it is ended.
     pub keep: bool,
 }
 
-/// The answer to [`BuildInHost`]. With `keep` the child that built the graph stays for a while.
+/// The answer to [`BuildInHost`]. With `keep` the child that built the graph stays for a while, at most 10 s unless the
+/// job's coordinators are started in it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BuiltInHost {
     /// Graph that the program built.
@@ -151,7 +152,7 @@ pub struct LaunchHost {
     pub program: Option<model::BlobKey>,
 }
 
-/// The address of a running program host.
+/// The address of a running program host, by which its gateway is made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostAddress {
     /// Address of the host's `ProgramHostGateway`.
@@ -177,7 +178,8 @@ pub struct FindHost {
 pub struct AwaitHostExit {
     /// Job whose host is watched.
     pub job_id: JobId,
-    /// Session of the host that is meant, as its `HostAddress` named it.
+    /// Session (run) of the host that is meant, as its `HostAddress` named it, so that a later host of the job is not
+    /// meant.
     pub session: ProcessSession,
     /// Maximum time to wait, in milliseconds; more than 60,000 count as that.
     pub wait_ms: u64,
@@ -203,8 +205,9 @@ pub struct ServeCollected {
     pub job_id: JobId,
 }
 
-/// Dispatcher, JobMaster or TaskExecutor → ProgramHosts: ends the host of a job, and withdraws requests for one, which are
-/// refused. Answered when the host has ended; at once if there is none.
+/// Dispatcher, JobMaster or TaskExecutor → ProgramHosts: ends the host of a job, and withdraws requests for one that
+/// still wait ([`LaunchHost`]), which fail with `BuildError::Process`. Answered when the host has ended; at once if
+/// there is none.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReleaseHost {
     /// Job whose host is ended.

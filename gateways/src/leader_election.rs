@@ -33,7 +33,7 @@ pub enum Component {
     /// The component that accepts jobs and starts their JobMasters.
     #[display("dispatcher")]
     Dispatcher,
-    /// The component that tracks TaskExecutors and requests workers.
+    /// The component that tracks TaskExecutors and requests TaskManagers from an external resource system.
     #[display("resource_manager")]
     ResourceManager,
     /// The component that serves the REST API.

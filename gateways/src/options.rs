@@ -31,8 +31,9 @@ pub struct RpcOptions {
     /// Maximum number of unanswered calls of one endpoint, queued ones among them; further ones are refused as overloaded.
     /// 131,072 by default.
     pub in_flight_max: u64,
-    /// Bytes of memory for bodies over 256 KiB while their parts arrive, on all connections together; 256 MiB by default.
-    /// A body that does not fit is written to a file in `body_folder` meanwhile, so bodies may be of any size.
+    /// Bytes of memory for bodies over 256 KiB while their parts arrive, on all connections together; 256 MiB by
+    /// default. A body that does not fit is written to a file in `body_folder` meanwhile, so bodies may be of any size;
+    /// while 64 are in files, further ones are refused as overloaded.
     pub body_memory: usize,
     /// Folder for bodies that do not fit into `body_memory`; made when one comes. The system's temporary folder by default.
     pub body_folder: PathBuf,
@@ -68,9 +69,11 @@ pub struct RpcOptions {
     /// [`Lane::Io`] by default, which shares its thread with [`Lane::Heartbeat`], so a beat passes through one thread
     /// that nothing else can delay.
     pub io_lane: Lane,
-    /// Witness of the calls that are let in and kept out; `None` outside of the simulation.
+    /// Witness that is shown which endpoints are served, which calls are let in or kept out, and how calls to other
+    /// processes end; `None` outside of the simulation.
     pub witness: Option<Arc<dyn Witness>>,
-    /// Holds calls and answers back where no order is promised; `None` outside of the simulation.
+    /// Decides for how long calls and answers are held back where no order is promised; `None` outside of the
+    /// simulation.
     pub disorder: Option<Arc<dyn Disorder>>,
     /// True if endpoints wrongly take calls for other sessions: a broken rule that the simulation must find. Only with
     /// the feature `mutants`.

@@ -155,11 +155,11 @@ pub struct DeployToHost {
     pub devices: BTreeMap<AllocationId, Devices>,
 }
 
-/// TaskExecutor → program host: asks tasks to stop. Answered at once; each task reports when it has ended. Unknown attempts
-/// are skipped.
+/// TaskExecutor → program host: asks tasks to stop. Answered at once; each task reports when it has ended. Attempts
+/// that do not run here are skipped.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CancelOnHost {
-    /// Execution attempts to cancel.
+    /// Execution attempts (tries of subtasks) to cancel.
     pub attempts: Vec<ExecutionAttemptId>,
 }
 
@@ -167,7 +167,7 @@ pub struct CancelOnHost {
 /// ends. Answered at once, before they have ended. The host itself goes on.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReleaseSlot {
-    /// Allocation of the slot that was returned.
+    /// Allocation of the slot that was returned: the id under which the job had it.
     pub allocation_id: AllocationId,
 }
 
@@ -175,9 +175,10 @@ pub struct ReleaseSlot {
 /// been notified; each answers later through `ForwardCheckpointAnswer`. Without tasks here it does nothing.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TriggerOnHost {
-    /// The attempts of tasks with sources, which send the barrier; those that run here no more are skipped.
+    /// The attempts (tries of subtasks) of tasks with sources, which send the barrier; those that run here no more are
+    /// skipped.
     pub attempts: Vec<ExecutionAttemptId>,
-    /// Barrier that the sources are to send.
+    /// Barrier that the sources are to send: the checkpoint's number and how the sources go on after it.
     pub barrier: CheckpointBarrier,
 }
 
@@ -185,7 +186,7 @@ pub struct TriggerOnHost {
 /// once, before the tasks have acted.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NotifyOnHost {
-    /// Attempts whose tasks are notified; those that run here no more are skipped.
+    /// Attempts (tries of subtasks) whose tasks are notified; those that run here no more are skipped.
     pub attempts: Vec<ExecutionAttemptId>,
     /// The number of the checkpoint that has ended.
     pub checkpoint: u64,
@@ -222,7 +223,8 @@ pub struct StartCoordinators {
     /// The graph whose coordinators run. If this host has not built it (the job or the fingerprint differs), the host runs
     /// the program's `build` again and compares the fingerprints; another one is refused with [`BuildError::Differs`].
     pub graph: Arc<JobGraph>,
-    /// The job's JobMaster: a coordinator that fails outside a call is reported to it (`CoordinatorFailed`).
+    /// Address of the job's JobMaster, to which a coordinator that fails outside a call is reported
+    /// (`CoordinatorFailed`).
     pub job_master: EndpointAddress,
     /// Leadership of the job's JobMaster; when it differs from the last one's, all earlier coordinators are dropped.
     pub job_master_id: JobMasterId,
@@ -246,7 +248,7 @@ pub struct StartCoordinators {
 /// `CoordinationError::Unavailable` if none is started or too many requests wait.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HandleOperatorEvent {
-    /// Execution attempt that sends the event.
+    /// Execution attempt (one try of a subtask) that sends the event.
     pub attempt: ExecutionAttemptId,
     /// Operator whose coordinator gets the event.
     pub operator: OperatorId,
@@ -288,7 +290,7 @@ pub struct ParentAlive {}
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DescribeProgram {}
 
-/// A program as far as it is known before any of its jobs is built.
+/// The part of a program that is known before any of its jobs is built: the answer to `DescribeProgram`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ProgramDescription {
     /// Names of the program's registered jobs, in the order of their registration.

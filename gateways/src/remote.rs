@@ -90,7 +90,7 @@ impl<G: Gateway> Remote<G> {
     /// the future gives the call up; it may be executed all the same.
     ///
     /// # Errors
-    /// The handler's refusal, or a failure of the fabric;
+    /// Returns the handler's refusal, or a failure of the fabric;
     /// [`FabricError::may_have_run`](crate::FabricError::may_have_run) says whether the call may have been executed.
     pub async fn ask<C: Call<Gateway = G>>(
         &self,

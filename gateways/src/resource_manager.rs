@@ -38,7 +38,7 @@ gateway! {
 /// nor recovered this one; `retry` then tells whether registering again may help.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RegisterTaskExecutor {
-    /// Process of the TaskExecutor that registers.
+    /// Resource id of the TaskExecutor that registers: the id of its process.
     pub resource_id: ResourceId,
     /// Address of the TaskExecutor's endpoint.
     pub address: EndpointAddress,
@@ -55,7 +55,7 @@ pub struct RegisterTaskExecutor {
     pub pid: u32,
     /// Memory of the whole TaskManager process in bytes (`taskmanager.memory.process.size`), shown to users.
     pub process_memory: model::MemorySize,
-    /// Facts about the machine and the rest of the process's memory, shown to users.
+    /// Facts about the machine and the rest of the process's memory, shown to users; no decision depends on them.
     #[serde(default)]
     pub facts: model::TaskManagerFacts,
 }
@@ -83,7 +83,7 @@ pub struct TaskExecutorAccepted {
 /// not registered in this incarnation (under this registration): it must register again.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SendSlotReport {
-    /// Process of the TaskExecutor that reports.
+    /// Resource id of the TaskExecutor that reports: the id of its process.
     pub resource_id: ResourceId,
     /// Incarnation: the id with which the TaskExecutor's last registration was answered; with an earlier one the report
     /// is refused.
@@ -102,7 +102,8 @@ pub struct NotifySlotAvailable {
     pub instance_id: InstanceId,
     /// The slot that became free.
     pub slot_id: SlotId,
-    /// The allocation that ended; if the slot is held under another one by now, the message is late and ignored.
+    /// The allocation that ended, which is the id under which a job had the slot; if the slot is held under another one
+    /// by now, the message is late and ignored.
     pub allocation_id: AllocationId,
 }
 
@@ -112,7 +113,8 @@ pub struct NotifySlotAvailable {
 /// may register again until it ends. Ignored if the incarnation is not registered.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisconnectTaskExecutor {
-    /// Process of the TaskExecutor that leaves; the ResourceManager goes by `instance_id` alone.
+    /// Resource id of the TaskExecutor that leaves (the id of its process); not used, because `instance_id` alone tells
+    /// which registration is meant.
     pub resource_id: ResourceId,
     /// Incarnation (registration at this ResourceManager) of the TaskExecutor that leaves; an earlier one than the
     /// registered one changes nothing.
@@ -121,9 +123,9 @@ pub struct DisconnectTaskExecutor {
     pub cause: FailureCause,
 }
 
-/// JobMaster → ResourceManager: registers a JobMaster, which the ResourceManager watches by heartbeats from then on. The
-/// ResourceManager checks with its own retrieval that it leads (waiting up to 1 s for the job's first leader), and refuses
-/// it otherwise; asking again may help.
+/// JobMaster → ResourceManager: registers a JobMaster, which the ResourceManager watches by heartbeats from then on.
+/// The ResourceManager looks up who leads the job (waiting up to 1 s for the job's first leader), and refuses a
+/// JobMaster that does not; asking again may help.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegisterJobMaster {
     /// Job that the JobMaster leads.
@@ -157,10 +159,10 @@ pub struct JobMasterAccepted {
 pub struct DeclareRequiredResources {
     /// Job that needs the slots.
     pub job_id: JobId,
-    /// Leadership of the JobMaster that declares; with another than the registered one the declaration is refused and
+    /// Leadership of the JobMaster that declares; if it is not the registered one, the declaration is refused and
     /// changes nothing.
     pub job_master_id: JobMasterId,
-    /// Address of the JobMaster to which TaskExecutors offer the slots.
+    /// Address of the JobMaster, to which TaskExecutors offer the slots.
     pub target: EndpointAddress,
     /// Name of the job, for messages and logs; not unique.
     pub job_name: String,
@@ -192,7 +194,7 @@ pub struct RequestTaskManagers {}
 /// Summary of one registered TaskExecutor, an entry of the answer to `RequestTaskManagers`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskManagerSummary {
-    /// Process of the TaskExecutor.
+    /// Resource id of the TaskExecutor: the id of its process.
     pub resource_id: ResourceId,
     /// Address of the TaskExecutor's endpoint.
     pub address: EndpointAddress,
@@ -203,7 +205,7 @@ pub struct TaskManagerSummary {
     pub host: String,
     /// Process id of the TaskManager on its machine.
     pub pid: u32,
-    /// Resources of the TaskExecutor, which its slots share.
+    /// Resources of the whole TaskExecutor, which its slots share equally.
     pub spec: WorkerResourceSpec,
     /// Memory of the whole TaskManager process in bytes (`taskmanager.memory.process.size`).
     pub process_memory: model::MemorySize,
@@ -230,11 +232,11 @@ pub struct RequestResourceOverview {}
 pub struct ResourceOverview {
     /// Number of registered TaskExecutors that have reported their slots.
     pub task_managers: u32,
-    /// Number of slots of all registered TaskExecutors.
+    /// Number of all slots of these TaskExecutors, free or allocated.
     pub slots: u32,
     /// Number of slots that are free, those on blocked nodes included.
     pub free_slots: u32,
-    /// Number of TaskExecutors on blocked nodes.
+    /// Number of these TaskExecutors that are on blocked nodes.
     pub blocked_task_managers: u32,
     /// Number of free slots on blocked nodes, which no job gets; they are part of `free_slots`.
     pub blocked_free_slots: u32,
@@ -245,7 +247,8 @@ pub struct ResourceOverview {
 /// holds from now on.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BlockNode {
-    /// The node's host name, as its TaskManagers register with it.
+    /// The node's host name, as its TaskManagers register with it; if it is empty or longer than 255 bytes, the call is
+    /// refused with [`BlockNodeError::InvalidName`].
     pub host: String,
     /// Duration of the block in milliseconds, from the arrival of the request on.
     pub for_ms: u64,
@@ -347,11 +350,12 @@ facts! {
 /// missing beyond the known ones: the whole number, not a difference to the last declaration, which it replaces.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeclareNeededWorkers {
-    /// Number of additions and removals of workers that the SlotManager had processed before this declaration. If the
-    /// ResourceManager has reported more by then, it ignores the declaration, because the SlotManager will declare again.
+    /// Number of additions and removals of TaskManagers that the SlotManager had processed before this declaration. If
+    /// the ResourceManager has reported more by then, it ignores the declaration, because the SlotManager will declare
+    /// again.
     pub seen: u64,
-    /// Number of missing workers by spec, beyond those that the SlotManager knows; empty: none is missing, so pending
-    /// requests are cancelled.
+    /// Number of missing workers by their resources, beyond those that the SlotManager knows; empty: none is missing,
+    /// so pending requests are cancelled.
     pub missing: Vec<(WorkerResourceSpec, u32)>,
 }
 

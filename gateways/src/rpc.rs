@@ -37,7 +37,7 @@ use tokio_util::sync::CancellationToken;
 /// The reason why an [`RpcService`] could not be started.
 #[derive(Debug, Error)]
 pub enum RpcStartError {
-    /// None of the ports could be bound.
+    /// None of the configured ports could be bound; nothing was started.
     #[error("no port of {ports} can be bound on {host}: {why}")]
     Bind {
         /// Local host name or address that was to be bound.
@@ -173,7 +173,7 @@ impl RpcService {
     /// Binds the first free port of the options, or makes a service without a port, and begins to accept connections.
     ///
     /// # Errors
-    /// [`RpcStartError::Bind`] if no port can be bound.
+    /// Returns [`RpcStartError::Bind`] if no port can be bound.
     pub async fn start(platform: Platform, options: RpcOptions) -> Result<Self, RpcStartError> {
         // On the lane that accepts: the socket belongs to that lane's reactor.
         let bound = (platform.clone(), options.clone());
@@ -205,8 +205,8 @@ impl RpcService {
         Ok(Self(inner))
     }
 
-    /// Returns the address by which peers reach this process: the advertised host and the bound port; `local:<n>`
-    /// without a port.
+    /// Returns the address by which peers reach this process: the advertised host and the bound port; `local:<n>` if
+    /// the service has no port.
     pub fn node(&self) -> &NodeAddress {
         &self.0.node
     }
@@ -239,15 +239,16 @@ impl RpcService {
         self.0.connection_count()
     }
 
-    /// Returns the number of other processes that are known: connected, being connected, or recently failed.
+    /// Returns the number of other processes that are known: connected, being connected, or recently failed; for tests.
     #[cfg(feature = "testing")]
     pub fn known_peers(&self) -> usize {
         self.0.peers.len()
     }
 
-    /// Talks to a peer over a stream that a common parent (or this process itself) gave to both: nothing is proved,
-    /// `principal` is taken for granted. Returns at once. Calls to `peer` go this way, and the peer may call what its
-    /// principal may. Calls wait until both sides have compared their versions. A stream that ends is not replaced.
+    /// Talks to a peer over a stream that a common parent process (or this process itself) gave to both: nothing is
+    /// proved, `principal` is the identity that the peer is taken to have. Returns at once. Calls to `peer` go this
+    /// way, and the peer may call what its principal may. Calls wait until both sides have compared their versions. A
+    /// stream that ends is not replaced.
     pub fn adopt(&self, peer: NodeAddress, stream: BoxStream, principal: Principal) -> PeerHandle {
         self.0.adopt(peer, stream, principal)
     }

@@ -41,7 +41,7 @@ facts! {
 /// given to jobs from now on. An earlier incarnation (registration) of its process is removed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct AddTaskExecutor {
-    /// Process of the TaskExecutor that was added.
+    /// Resource id of the TaskExecutor that was added: the id of its process.
     pub resource_id: ResourceId,
     /// Incarnation: the id of this registration, by which later facts name the TaskExecutor.
     pub instance_id: InstanceId,
@@ -88,7 +88,8 @@ pub struct FreeSlot {
     pub instance_id: InstanceId,
     /// The slot that became free.
     pub slot_id: SlotId,
-    /// The allocation that ended; the slot stays held if another allocation has it by now.
+    /// The allocation that ended, which is the id under which a job had the slot; the slot stays held if another
+    /// allocation has it by now.
     pub allocation_id: AllocationId,
 }
 
@@ -98,7 +99,7 @@ pub struct FreeSlot {
 pub struct ProcessRequirements {
     /// Job that needs the slots.
     pub job_id: JobId,
-    /// Leadership of the JobMaster that declared; slot requests pass it on to TaskExecutors.
+    /// Leadership of the JobMaster that declared; slot requests to TaskExecutors name it.
     pub job_master_id: JobMasterId,
     /// Address of the JobMaster to which TaskExecutors offer the slots.
     pub target: EndpointAddress,
@@ -144,9 +145,9 @@ pub struct RequestSlotOverview {}
 /// The SlotManager's view of TaskExecutors and slots: the answer to `RequestSlotOverview`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SlotOverview {
-    /// Sums of slots and workers over all TaskExecutors.
+    /// Sums of slots and TaskExecutors over all TaskExecutors.
     pub totals: ResourceOverview,
-    /// Each TaskExecutor's number of free slots, and its allocated slots by job.
+    /// For each TaskExecutor the number of its free slots, and its allocated slots with their jobs.
     pub workers: Vec<WorkerSlots>,
 }
 

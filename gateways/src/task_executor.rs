@@ -44,7 +44,8 @@ pub struct RequestSlot {
     pub slot_id: SlotId,
     /// Job that the slot is for.
     pub job_id: JobId,
-    /// Id of the allocation that the request establishes; the JobMaster is offered the slot under it.
+    /// Id of the allocation that the request establishes, drawn by the caller; the JobMaster is offered the slot under
+    /// it.
     pub allocation_id: AllocationId,
     /// Amounts of resources that the slot must have at least, otherwise [`SlotRequestError::Unsuitable`].
     pub profile: ResourceProfile,
@@ -62,7 +63,7 @@ pub struct RequestSlot {
 /// The reason why a TaskExecutor does not give or free a slot; nothing has changed.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum SlotRequestError {
-    /// The slot is allocated to another job or allocation, which the caller learns by this.
+    /// The slot is allocated to another job or allocation, which the fields name, so that the caller corrects its view.
     #[error("slot {slot} is allocated to job {job} already")]
     Occupied {
         /// Slot that the call is about.
@@ -94,7 +95,8 @@ pub enum SlotRequestError {
 /// ResourceManager.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FreeSlot {
-    /// Allocation of the slot that is freed; [`SlotRequestError::NoSuchSlot`] if no slot has it.
+    /// Allocation of the slot that is freed, which is the id under which the job has it;
+    /// [`SlotRequestError::NoSuchSlot`] if no slot has it.
     pub allocation_id: AllocationId,
     /// Reason as text, for the log.
     pub cause: String,
@@ -120,8 +122,8 @@ pub struct DeployTasks {
     /// its answer to the checkpoint.
     #[serde(default)]
     pub checkpoint_dir: Option<String>,
-    /// True if tasks wait, after the end of their data, for a final checkpoint before they finish, so that their sinks
-    /// commit.
+    /// True if tasks, after the end of their data, wait for a final checkpoint before they finish, so that their sinks
+    /// commit the last output with it.
     #[serde(default)]
     pub ends_with_checkpoint: bool,
 }
@@ -135,8 +137,8 @@ pub struct EdgeProducers {
     pub vertex: JobVertexId,
     /// Data addresses (`host:port`) of the program hosts in which the producing subtasks run, each address once.
     pub addresses: Vec<crate::NodeAddress>,
-    /// For each producing subtask, by its index: attempt number and index into `addresses`; `u32::MAX` for one that has
-    /// no place yet and that no consumer of this deployment reads from (forward edges).
+    /// For each producing subtask, by its index: its attempt number, and the index of its host in `addresses`, which is
+    /// `u32::MAX` for one that has no place yet and that no consumer of this deployment reads from (forward edges).
     pub subtasks: Vec<(u32, u32)>,
 }
 
@@ -145,7 +147,8 @@ pub struct EdgeProducers {
 pub struct TaskDeployment {
     /// Execution attempt that is started: vertex, subtask and attempt number.
     pub attempt: ExecutionAttemptId,
-    /// Allocation of the slot that the attempt runs in; [`DeployError::NoSuchAllocation`] if the job has no such slot here.
+    /// Allocation of the slot that the attempt runs in, which is the id under which the job has the slot;
+    /// [`DeployError::NoSuchAllocation`] if the job has no such slot here.
     pub allocation_id: AllocationId,
     /// Handles of the state to restore, by operator, those of one operator in the order of the former subtasks; empty:
     /// the task starts without state.
@@ -188,7 +191,7 @@ pub enum DeployError {
 pub struct CancelTasks {
     /// Job that the attempts belong to.
     pub job_id: JobId,
-    /// Execution attempts to cancel; unknown ones and ended ones are skipped.
+    /// Execution attempts (tries of subtasks) to cancel; unknown ones and ended ones are skipped.
     pub attempts: Vec<ExecutionAttemptId>,
 }
 
@@ -199,9 +202,10 @@ pub struct CancelTasks {
 pub struct TriggerCheckpoint {
     /// Job that takes the checkpoint.
     pub job_id: JobId,
-    /// The attempts of tasks with sources, which send the barrier; those that run here no more are skipped.
+    /// The attempts (tries of subtasks) of tasks with sources, which send the barrier; those that run here no more are
+    /// skipped.
     pub attempts: Vec<ExecutionAttemptId>,
-    /// Barrier that the sources are to send.
+    /// Barrier that the sources are to send: the checkpoint's number and how the sources go on after it.
     pub barrier: CheckpointBarrier,
 }
 
@@ -211,7 +215,7 @@ pub struct TriggerCheckpoint {
 pub struct NotifyCheckpoint {
     /// Job that the checkpoint belongs to.
     pub job_id: JobId,
-    /// Attempts whose tasks are notified; those that run here no more are skipped.
+    /// Attempts (tries of subtasks) whose tasks are notified; those that run here no more are skipped.
     pub attempts: Vec<ExecutionAttemptId>,
     /// The number of the checkpoint that has ended.
     pub checkpoint: u64,
@@ -230,7 +234,7 @@ pub struct ForwardCheckpointAnswer {
     pub answer: CheckpointAnswer,
 }
 
-/// The reason why a task's answer about a checkpoint did not reach the JobMaster.
+/// The reason why a task's answer about a checkpoint is not known to have reached the JobMaster.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum CheckpointAnswerError {
     /// The task does not run here any more, or the host is another job's: the answer is not needed.
@@ -239,7 +243,7 @@ pub enum CheckpointAnswerError {
         /// Execution attempt that the message concerns.
         attempt: ExecutionAttemptId,
     },
-    /// No JobMaster is connected, or it does not answer: try again.
+    /// No JobMaster is connected, or it has not answered (it may have taken the answer): try again.
     #[error("the JobMaster is not available: {0}")]
     Unavailable(String),
 }
@@ -289,7 +293,8 @@ pub struct ReportTaskStates {
 pub struct ForwardOperatorEvent {
     /// Job that the operator belongs to.
     pub job_id: JobId,
-    /// Execution attempt that sends the event; [`CoordinationError::StaleAttempt`] unless it runs here.
+    /// Execution attempt (one try of a subtask) that sends the event; [`CoordinationError::StaleAttempt`] unless it
+    /// runs here.
     pub attempt: ExecutionAttemptId,
     /// Operator whose coordinator gets the event.
     pub operator: OperatorId,

@@ -37,8 +37,8 @@ pub struct PeerHandle {
 
 impl PeerHandle {
     /// Waits until the stream has ended: the peer closed it, died, did not introduce itself in time
-    /// (`RpcOptions::handshake_timeout`), or speaks another version, or this process closed it. Returns at once if it has
-    /// ended already.
+    /// (`RpcOptions::handshake_timeout`) or speaks another version, or this process closed it. Returns at once if the
+    /// stream has ended already.
     pub async fn closed(&self) {
         self.ended.cancelled().await;
     }

@@ -43,8 +43,8 @@ pub enum FabricFact<'a> {
         /// Session that is served.
         current: LeaderSession,
     },
-    /// An endpoint answered a call with `Overloaded`: its mailbox or its number of pending calls has reached the limit.
-    /// Nothing changed.
+    /// An endpoint answered a call with `Overloaded`: its mailbox or its number of unanswered calls has reached the
+    /// limit (`RpcOptions::mailbox_max`, `in_flight_max`). Nothing changed.
     Overloaded {
         /// The endpoint's name.
         endpoint: &'a str,
