@@ -64,8 +64,9 @@ impl BuiltJob {
         self.codecs.get(&edge).cloned()
     }
 
-    /// Returns the first difference between this graph ("here") and another one of the same program ("there"), in words; `None` if their
-    /// fingerprints are equal.
+    /// Returns in words the first difference between this job's graph ("here" in the text) and `other`, another graph of the same program
+    /// ("there"); `None` if their fingerprints are equal. A program host that rebuilds a submitted job refuses to run it if there is a
+    /// difference.
     pub fn difference_from(&self, other: &JobGraph) -> Option<String> {
         super::difference(&self.graph, other)
     }
