@@ -46,12 +46,13 @@ pub enum WireError {
     Malformed(u8),
 }
 
-/// One frame of a data connection.
+/// One frame (message) of the data connection between two task processes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Frame<'a> {
-    /// Asks producers for the elements that they send to a consumer, and so opens a link. From consumer to producer.
+    /// Asks producers for the elements that they send to a consumer, and so opens a link: the channels from the producers of one process
+    /// to one consuming subtask. From consumer to producer.
     Request(Request),
-    /// Refuses a request; the consumer's task fails. From producer to consumer.
+    /// Refuses a request, for instance because a producer runs as a later attempt; the consumer's task fails. From producer to consumer.
     Refused {
         /// Link of the request.
         link: u32,
@@ -73,7 +74,7 @@ pub enum Frame<'a> {
         /// The bytes of the element or part.
         payload: &'a [u8],
     },
-    /// Announces elements that wait for credit. From producer to consumer.
+    /// Announces elements that wait for credit, the consumer's permission to send more bytes. From producer to consumer.
     Backlog {
         /// Link of the request.
         link: u32,
@@ -84,7 +85,7 @@ pub enum Frame<'a> {
         /// Position of the end of the last element that is announced with it.
         backlog: u64,
     },
-    /// Raises a producer's limit. From consumer to producer.
+    /// Raises the limit in bytes up to which one producer may send to the consumer. From consumer to producer.
     Credit {
         /// Link of the request.
         link: u32,
@@ -93,7 +94,7 @@ pub enum Frame<'a> {
         /// Number of bytes by which the limit rises.
         bytes: u64,
     },
-    /// Closes a link because its consumer has ended. From consumer to producer.
+    /// Closes a link because its consumer has finished, was stopped or failed. From consumer to producer.
     Release {
         /// Link of the request.
         link: u32,
@@ -115,7 +116,7 @@ pub enum Frame<'a> {
 pub struct Request {
     /// Number of the link, chosen by the consumer's side; unique among its requests on the connection.
     pub link: u32,
-    /// Id of the execution graph.
+    /// Id of the execution graph, one deployment of the job, to which the subtasks belong.
     pub graph: u64,
     /// Id of the edge in the job graph.
     pub edge: u32,
@@ -125,7 +126,8 @@ pub struct Request {
     pub attempt: u32,
     /// Time in milliseconds for which producers that have not started are waited for; 0 means for ever.
     pub wait_ms: u32,
-    /// The producing subtasks, each with the attempt that the consumer expects.
+    /// The producing subtasks: for each its subtask index, and the number of the attempt that the consumer expects. Other frames of the
+    /// link name a producer by its index in this list.
     pub producers: Vec<(u32, u32)>,
 }
 

@@ -31,7 +31,7 @@ pub struct BuildInputs {
     pub program_hash: ContentHash,
     /// File name of the executable, recorded in the graph and shown in help texts.
     pub program_name: String,
-    /// Size of the executable in bytes.
+    /// Size of the executable in bytes, recorded in the graph.
     pub program_size: u64,
 }
 
@@ -107,16 +107,17 @@ pub(crate) fn asks_for_help(args: &[String]) -> bool {
     args.iter().take_while(|arg| *arg != "--").any(|arg| arg == "--help" || arg == "-h")
 }
 
-/// Creates the subtasks of one vertex. The program's graph has one for each vertex.
+/// Creates the subtasks of one vertex, which is a chain of operators. A built job has one factory for each of its vertices.
 pub trait SubtaskFactory: Send {
-    /// Creates the subtask of a context, with clones of the user's functions. Called on the task's thread; runs user code.
+    /// Creates the subtask that `context` describes, with clones of the user's functions; it is not opened yet. Called on the task's
+    /// thread; runs user code.
     ///
     /// # Errors
-    /// [`TaskError::Deployment`] if the context does not match the vertex, or the error of user code.
+    /// Fails with [`TaskError::Deployment`] if the context does not match the vertex, and with the error of user code.
     fn subtask(&mut self, context: SubtaskContext) -> Result<Box<dyn Subtask>, TaskError>;
 }
 
-/// Creates the coordinator of one operator.
+/// Creates the coordinator of one operator. A built job has one factory for each operator that needs a coordinator.
 pub trait CoordinatorFactory: Send {
     /// Creates a coordinator, which has no effect until [`Coordinator::start`] is called.
     fn coordinator(&mut self, context: CoordinatorContext) -> Box<dyn Coordinator>;

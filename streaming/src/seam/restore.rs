@@ -5,7 +5,7 @@ use super::TaskError;
 use std::vec;
 
 /// The snapshots that one operator is restored from: one per subtask that wrote one, or several for state in parts. An iterator that
-/// reads each snapshot when it is asked for, and so may block.
+/// reads each snapshot when it is asked for, and so may block; an error item must fail the task.
 #[derive(derive_more::Debug)]
 #[debug("Restore({})", if self.is_empty { "nothing" } else { "snapshots" })]
 pub struct Restore {
