@@ -218,7 +218,8 @@ pub fn frame_len(prefix: [u8; 4]) -> Result<usize, WireError> {
 /// length field included; `None` if the frame is incomplete.
 ///
 /// # Errors
-/// [`WireError::Length`] for a length out of bounds, [`WireError::Kind`] for an unknown kind, [`WireError::Malformed`] for wrong fields.
+/// Fails with [`WireError::Length`] for a length out of bounds, [`WireError::Kind`] for an unknown kind, [`WireError::Malformed`] for
+/// wrong fields.
 pub fn decode(bytes: &[u8]) -> Result<Option<(Frame<'_>, usize)>, WireError> {
     let Some((prefix, rest)) = bytes.split_first_chunk::<4>() else {
         return Ok(None);
@@ -233,8 +234,8 @@ pub fn decode(bytes: &[u8]) -> Result<Option<(Frame<'_>, usize)>, WireError> {
 /// Decodes a frame without its length field: a kind byte and fields.
 ///
 /// # Errors
-/// [`WireError::Length`] if there are no bytes, [`WireError::Kind`] for an unknown kind, [`WireError::Malformed`] if the fields are too
-/// short, too long or not text.
+/// Fails with [`WireError::Length`] if there are no bytes, [`WireError::Kind`] for an unknown kind, [`WireError::Malformed`] if the
+/// fields are too short, too long or not text.
 pub fn decode_body(body: &[u8]) -> Result<Frame<'_>, WireError> {
     let (kind, fields) = body.split_first().ok_or(WireError::Length(0))?;
     let mut fields = Fields { bytes: fields, kind: *kind };

@@ -31,7 +31,8 @@ impl BuiltJob {
     /// of the vertex is being created.
     ///
     /// # Errors
-    /// [`TaskError::Deployment`] if the job has no such vertex or the context does not fit the vertex; an error of user code.
+    /// Fails with [`TaskError::Deployment`] if the job has no such vertex or the context does not fit the vertex, and with an error of user
+    /// code.
     pub fn subtask(
         &self,
         vertex: JobVertexId,
@@ -47,7 +48,7 @@ impl BuiltJob {
     /// Creates the coordinator of an operator; it is not started yet.
     ///
     /// # Errors
-    /// [`TaskError::Deployment`] if the job has no such operator, or the operator has no coordinator.
+    /// Fails with [`TaskError::Deployment`] if the job has no such operator, or the operator has no coordinator.
     pub fn coordinator(
         &self,
         operator: OperatorId,

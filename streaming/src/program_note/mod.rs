@@ -118,8 +118,8 @@ pub const OURS: ProgramNote = ProgramNote {
 /// Reads a program's note from its file and checks that the program can run here. Does not execute the program.
 ///
 /// # Errors
-/// [`NotAProgram::Io`] if the file cannot be opened, [`NotAProgram::NotElf`] or [`NotAProgram::NoNote`] if it is not a Flott program,
-/// [`NotAProgram::OtherArchitecture`] or [`NotAProgram::OtherProtocol`] if it is one for other machines or clusters.
+/// Fails with [`NotAProgram::Io`] if the file cannot be opened, [`NotAProgram::NotElf`] or [`NotAProgram::NoNote`] if it is not a Flott
+/// program, [`NotAProgram::OtherArchitecture`] or [`NotAProgram::OtherProtocol`] if it is one for other machines or clusters.
 pub fn read(path: &Path) -> Result<ProgramNote, NotAProgram> {
     let not_elf =
         |why: object::Error| NotAProgram::NotElf { path: path.into(), why: why.to_string() };

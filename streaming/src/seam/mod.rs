@@ -82,7 +82,7 @@ impl StreamEvent {
     /// Decodes an event that [`StreamEvent::encode`] wrote.
     ///
     /// # Errors
-    /// [`CodecError`] if the bytes are not exactly one event.
+    /// Fails with [`CodecError`] if the bytes are not exactly one event.
     pub fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
         fn flag(byte: u8) -> Result<bool, CodecError> {
             match byte {
@@ -154,7 +154,7 @@ impl ErasedBatch {
     /// Returns the records if they are of type `T`; drops the watermark then.
     ///
     /// # Errors
-    /// The batch itself, with its watermark, if its records are of another type.
+    /// Returns the batch itself, with its watermark, if its records are of another type.
     pub fn downcast<T: Send + 'static>(self) -> Result<Batch<T>, Self> {
         let Self { batch, len, spare, watermark } = self;
         match batch.downcast::<Batch<T>>() {
@@ -182,17 +182,17 @@ pub trait EdgeCodec: Send + Sync {
     /// Appends the encoded batch to `out`: its records, their event times, and the watermark after them.
     ///
     /// # Errors
-    /// [`CodecError`] if the records are of another type than the edge's, or a value cannot be encoded.
+    /// Fails with [`CodecError`] if the records are of another type than the edge's, or a value cannot be encoded.
     fn encode(&self, batch: &ErasedBatch, out: &mut Vec<u8>) -> Result<(), CodecError>;
     /// Decodes a batch that [`EdgeCodec::encode`] wrote. Never panics, and allocates memory only in proportion to the bytes.
     ///
     /// # Errors
-    /// [`CodecError`] if the bytes are not exactly one batch.
+    /// Fails with [`CodecError`] if the bytes are not exactly one batch.
     fn decode(&self, bytes: &[u8]) -> Result<ErasedBatch, CodecError>;
     /// Copies a batch and its watermark, for a broadcast inside a process.
     ///
     /// # Errors
-    /// [`CodecError`] if the records are of another type than the edge's.
+    /// Fails with [`CodecError`] if the records are of another type than the edge's.
     fn duplicate(&self, batch: &ErasedBatch) -> Result<ErasedBatch, CodecError>;
     /// Returns the number of bytes that a batch counts for in the network budget: the sizes in memory of its records and their event
     /// times; 0 if the records are of another type.
@@ -207,8 +207,8 @@ pub trait OutputPort: Send {
     /// Sends one element to the consumer of a channel. The order within a channel is kept.
     ///
     /// # Errors
-    /// The element itself if the channel takes none now: the consumer is not there yet, or has too much waiting. The task is woken when
-    /// the channel may take one. The element also comes back if it cannot be encoded; the task has failed then.
+    /// Returns the element itself if the channel takes none now: the consumer is not there yet, or has too much waiting. The task is
+    /// woken when the channel may take one. The element also comes back if it cannot be encoded; the task has failed then.
     fn try_send(&mut self, channel: usize, element: Element) -> Result<(), Element>;
     /// Returns true if every channel that refused an element takes one again. If false, the task is woken when that may have changed.
     fn writable(&mut self) -> bool;
@@ -474,12 +474,12 @@ pub trait Subtask: Send {
     /// Opens the operators: restores their state and calls the user's `open`. Called once, before the first step.
     ///
     /// # Errors
-    /// [`TaskError`] if user code fails or state cannot be restored; the subtask is disposed of then.
+    /// Fails with [`TaskError`] if user code fails or state cannot be restored; the subtask is disposed of then.
     fn open(&mut self) -> Result<(), TaskError>;
     /// Processes about `budget` records, or fewer if the context's [`Interrupt`] is raised, and returns when the next step is due.
     ///
     /// # Errors
-    /// [`TaskError`] if the task has failed; only [`Subtask::dispose`] is called then.
+    /// Fails with the error that the task fails with, mostly one of user code; only [`Subtask::dispose`] is called then.
     fn step(&mut self, budget: usize) -> Result<Progress, TaskError>;
     /// Delivers one piece of mail. Called between steps, in the order of arrival.
     ///

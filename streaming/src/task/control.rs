@@ -144,7 +144,7 @@ impl TaskControl {
     }
 
     /// Cancels the task as [`TaskControl::cancel`] does, because its JobMaster asked for it, which cancels all connected tasks together.
-    /// Only after this call the subtask gets [`Mail::Cancel`](crate::Mail::Cancel) before it is disposed of.
+    /// Only after this call does the subtask get [`Mail::Cancel`](crate::Mail::Cancel) before it is disposed of.
     pub fn cancel_by_job_master(self: &Arc<Self>) {
         self.cancelled_by_job_master.store(true, Ordering::Release);
         self.cancel();

@@ -51,7 +51,7 @@ impl Mailbox {
     /// Posts mail that is not the reply of an upcall, and wakes or interrupts the task. Never blocks.
     ///
     /// # Errors
-    /// [`MailboxFull`] if [`MAIL_MAX`] (1,024) mails wait already; the mail is dropped.
+    /// Fails with [`MailboxFull`] if [`MAIL_MAX`] (1,024) mails wait already; the mail is dropped.
     pub fn post(&self, mail: Mail) -> Result<(), MailboxFull> {
         {
             let mut state = lock(&self.state);

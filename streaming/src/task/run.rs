@@ -32,7 +32,7 @@ pub type MakeSubtask = Box<dyn FnOnce() -> Result<Box<dyn Subtask>, TaskError> +
 /// once the thread is started. The task's states, the last one included, are reported to the observer of `control`.
 ///
 /// # Errors
-/// The system's error if it cannot create another thread; the task has then ended as FAILED with the kind `NoThread`.
+/// Returns the system's error if it cannot create another thread; the task has then ended as FAILED with the kind `NoThread`.
 pub fn start(
     control: Arc<TaskControl>,
     mailbox: Arc<Mailbox>,
