@@ -91,7 +91,7 @@ impl Assembly {
         })
     }
 
-    /// Returns the values that all operators of the subtask share.
+    /// Returns the values that all operators of the subtask share, such as its index, its options, its counters and its upcalls.
     pub fn shared(&self) -> &Arc<ChainShared> {
         &self.shared
     }

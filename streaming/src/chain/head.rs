@@ -13,12 +13,12 @@ use crate::{
 use model::NodeId;
 use std::{any::type_name, collections::VecDeque, sync::Arc};
 
-/// A barrier that has passed through the whole chain.
+/// A barrier that all operators of a chain have handled. The task acknowledges its checkpoint when the snapshots are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PassedBarrier {
-    /// The barrier that the task received or was sent.
+    /// The barrier, which came through the inputs or, at a source, by a trigger.
     pub barrier: Barrier,
-    /// True if the end of input had passed before it.
+    /// True if the end of input had passed through the chain before the barrier.
     pub ended: bool,
 }
 
@@ -44,7 +44,7 @@ pub trait Head: Send {
     /// Ends the data of a source at its present position: nothing more is read, and the final watermark and the end of input follow what
     /// was read. Does nothing if the data has ended already, and for heads that read inputs.
     fn drain(&mut self) {}
-    /// Hands mail to the operator `to` of the chain; drops mail for others.
+    /// Hands mail (the reply to an upcall, or a timer) to the operator `to` of the chain; drops mail for others.
     ///
     /// # Errors
     /// Fails with [`TaskError`] if the head or an operator fails; the task fails with it.

@@ -47,7 +47,8 @@ pub struct HashByKey<S> {
 }
 
 impl<S> HashByKey<S> {
-    /// Creates the partitioner for `channels` subtasks of an operator with `max_parallelism` key groups.
+    /// Creates the partitioner for `channels` subtasks of an operator with `max_parallelism` key groups. `selector` returns a record's
+    /// key.
     pub fn new(selector: S, channels: usize, max_parallelism: u32) -> Self {
         let parallelism = u32::try_from(channels).unwrap_or(u32::MAX);
         let channels = (0..max_parallelism)

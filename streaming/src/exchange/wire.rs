@@ -54,49 +54,50 @@ pub enum Frame<'a> {
     Request(Request),
     /// Refuses a request, for instance because a producer runs as a later attempt; the consumer's task fails. From producer to consumer.
     Refused {
-        /// Link of the request.
+        /// Number of the link, which its request has chosen.
         link: u32,
         /// The reason, as text for users.
         why: &'a str,
     },
     /// Carries an element, or a part of one. From producer to consumer.
     Data {
-        /// Link of the request.
+        /// Number of the link, which its request has chosen.
         link: u32,
-        /// The producer's index in the request.
+        /// The producer's index in the request's list of producers.
         index: u32,
         /// A combination of [`FLAG_EVENT`] and [`FLAG_MORE`].
         flags: u8,
-        /// Position of the end of the next element, if it waits for credit; 0 if none does.
+        /// Position at which the next element ends, if it waits for credit; 0 if none does. A position counts the bytes of the channel's
+        /// elements from the first one on, with 32 more for each.
         next: u64,
-        /// Position of the end of the last element that is announced with it; 0 if none is.
+        /// Position at which the last element ends that is announced together with the next one; 0 if none is.
         backlog: u64,
-        /// The bytes of the element or part.
+        /// The encoded bytes of the element, or of this part of it.
         payload: &'a [u8],
     },
     /// Announces elements that wait for credit, the consumer's permission to send more bytes. From producer to consumer.
     Backlog {
-        /// Link of the request.
+        /// Number of the link, which its request has chosen.
         link: u32,
-        /// The producer's index in the request.
+        /// The producer's index in the request's list of producers.
         index: u32,
-        /// Position of the end of the first waiting element.
+        /// Position (bytes of the channel's elements from the first one on, 32 more for each) at which the first waiting element ends.
         next: u64,
-        /// Position of the end of the last element that is announced with it.
+        /// Position at which the last element ends that is announced together with the first one.
         backlog: u64,
     },
     /// Raises the limit in bytes up to which one producer may send to the consumer. From consumer to producer.
     Credit {
-        /// Link of the request.
+        /// Number of the link, which its request has chosen.
         link: u32,
-        /// The producer's index in the request.
+        /// The producer's index in the request's list of producers.
         index: u32,
         /// Number of bytes by which the limit rises.
         bytes: u64,
     },
     /// Closes a link because its consumer has finished, was stopped or failed. From consumer to producer.
     Release {
-        /// Link of the request.
+        /// Number of the link, which its request has chosen.
         link: u32,
         /// True if the consumer finished: its producers drop what they still send to it. False if it was stopped or failed: they wait
         /// until they are stopped.
@@ -104,7 +105,7 @@ pub enum Frame<'a> {
     },
     /// Limits how many records wait for a consumer, so that the consumer takes them within its target time. From consumer to producer.
     Share {
-        /// Link of the request.
+        /// Number of the link, which its request has chosen.
         link: u32,
         /// Number of records of each producer that may wait, in all places together; `u32::MAX` means no limit.
         records: u32,
@@ -114,7 +115,8 @@ pub enum Frame<'a> {
 /// A consumer's request for the output of producers in another process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// Number of the link, chosen by the consumer's side; unique among its requests on the connection.
+    /// Number of the link that the request opens, chosen by the consumer's side; unique among its requests on the connection. All other
+    /// frames about this request carry it.
     pub link: u32,
     /// Id of the execution graph, one deployment of the job, to which the subtasks belong.
     pub graph: u64,

@@ -63,7 +63,7 @@ pub struct MemoryUsage<K> {
     pub tasks: Vec<TaskUsage<K>>,
 }
 
-/// The memory at the moment when a limit was exceeded, in bytes. Displays as the end of an error's text.
+/// The memory of a host at the moment when its limit was exceeded, in bytes. Displays as the end of an error's text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OverLimit {
     /// Bytes of user code's memory: without the exchange, managed state, and up to 16 MiB that the host itself needs.

@@ -5,16 +5,17 @@ use model::{ContentHash, JobId};
 use std::collections::BTreeMap;
 use thiserror::Error;
 
-/// The inputs of a program's build. Equal inputs must give equal graphs in every process, because every process rebuilds the graph.
+/// The inputs of a program's build, which makes the graph and the code of one job. Equal inputs must give equal graphs in every process,
+/// because every process rebuilds the graph.
 #[derive(Debug, Clone)]
 pub struct BuildInputs {
     /// Command-line arguments, without the program's name.
     pub args: Vec<String>,
-    /// Values of the environment variables that the program reads by `Environment::var`. `None` in the first build: the values
-    /// come from this process's environment and are recorded in the graph.
+    /// Values of the environment variables that the program reads by `Environment::var`. `None` in the first build: the values come from
+    /// this process's environment and are recorded in the graph. `Some` in later builds: other variables count as not set.
     pub env: Option<BTreeMap<String, String>>,
-    /// Encoded values of `Environment::once`, by name. `None` in the first build: the expressions are evaluated and their values
-    /// recorded in the graph.
+    /// Encoded values, by name, of the expressions that the program evaluates only once by `Environment::once`. `None` in the first build:
+    /// the expressions are evaluated and their values recorded in the graph.
     pub once: Option<BTreeMap<String, Vec<u8>>>,
     /// Name of the job to build, which must be given if the program has several; `None` if it has one.
     pub job: Option<String>,

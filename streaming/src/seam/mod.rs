@@ -243,7 +243,7 @@ pub enum Polled {
 pub trait InputPort: Send {
     /// Returns the number of channels, numbered from 0: one per producing subtask that this consumer is connected with.
     fn channels(&self) -> usize;
-    /// Takes the next element that has arrived, of any channel that is not paused; no channel starves.
+    /// Takes the next element of the channels that are not paused; no channel starves. Fails the task if bytes can't be decoded.
     fn poll(&mut self) -> Polled;
     /// Pauses a channel (`true`): its elements stay in the port until it is resumed (`false`). Used to align checkpoint barriers.
     fn pause(&mut self, channel: usize, paused: bool);
@@ -254,14 +254,14 @@ pub trait InputPort: Send {
 pub enum Mail {
     /// The answer to an upcall, a call of the task to its host.
     Reply {
-        /// Ticket of the upcall.
+        /// The number that the task gave the upcall, by which it recognises the reply.
         ticket: u64,
         /// The answer's bytes, or the reason why there is none.
         result: Result<Vec<u8>, String>,
     },
     /// A timer set by [`TaskUpcalls::wake_at`] is due.
     Timer {
-        /// Ticket of the upcall.
+        /// The number that the task gave the timer, by which it recognises the timer.
         ticket: u64,
     },
     /// Ends the data of a source at its current position. Sent to sources only, before the trigger of a stop that drains the job.
@@ -454,7 +454,7 @@ pub struct SubtaskContext {
     pub tmp_dir: PathBuf,
     /// Options by key: the TaskManager's for the data plane (`s3.`, `task.` and others), overridden by the job's.
     pub options: Arc<BTreeMap<String, String>>,
-    /// The devices of the subtask's slot.
+    /// The devices of the subtask's slot: by the resource's name, a range of device indices on the TaskManager.
     pub devices: Arc<Devices>,
     /// The snapshots to restore from, by operator: those passed to [`TaskUpcalls::acknowledge`], possibly by several subtasks.
     pub restore: BTreeMap<OperatorId, Restore>,

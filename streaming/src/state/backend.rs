@@ -87,9 +87,9 @@ pub struct Fetch {
 /// memory, or if it is known to have none.
 #[derive(Debug)]
 pub enum Place<T, F> {
-    /// The key has state.
+    /// The key has state; the place gives access to it.
     Taken(T),
-    /// The key has no state.
+    /// The key has no state; the place takes one.
     Free(F),
 }
 
@@ -231,7 +231,8 @@ pub trait StateBackend<K: Key, V: Kept>: Send + 'static {
         false
     }
 
-    /// Returns true while so many chunks of a snapshot wait for their storage that no more records should change the state.
+    /// Returns true while so many chunks of a snapshot wait for their storage that no more records should change the state. False by
+    /// default.
     fn waits_for_storage(&self) -> bool {
         false
     }

@@ -99,9 +99,9 @@ pub trait StateField: Sized + Send + 'static {
 pub trait Kept: Sized + Send + 'static {
     /// Returns true if the value is empty, so that the backend can remove the key.
     fn holds_nothing(&self) -> bool;
-    /// Appends all rows of the value to `rows`.
+    /// Appends all rows (encoded entries of fields) of the value to `rows`; the value is not changed.
     fn write(&self, rows: &mut RowWriter);
-    /// Returns the state that consists of all rows of one key.
+    /// Returns the value that consists of all rows of one key, which `rows` gives.
     ///
     /// # Errors
     /// Fails with [`CodecError`] if the bytes are not rows of this type.
@@ -167,7 +167,7 @@ impl Row<'_> {
     }
 }
 
-/// Collects the rows of one key; reused for the next key after [`RowWriter::finish`].
+/// Collects the rows of one key, which are the encoded entries of its state; reused for the next key after [`RowWriter::finish`].
 #[derive(Debug, Default)]
 pub struct RowWriter {
     rows: usize,
@@ -194,7 +194,7 @@ impl RowWriter {
     }
 }
 
-/// Writes the rows of one field of a key; made by [`RowWriter::fields`].
+/// Writes the rows (encoded entries) of one field of a key's state; made by [`RowWriter::fields`].
 #[derive(Debug)]
 pub struct FieldRows<'r> {
     field: u32,
@@ -211,7 +211,7 @@ impl FieldRows<'_> {
     }
 }
 
-/// Reads the rows of one key, and leaves out those of fields that no longer exist.
+/// Reads the rows of one key, the encoded entries of its state, and leaves out those of fields that no longer exist.
 #[derive(Debug)]
 pub struct RowReader<'r, 'a> {
     left: usize,
@@ -222,8 +222,8 @@ pub struct RowReader<'r, 'a> {
 }
 
 impl<'r, 'a> RowReader<'r, 'a> {
-    /// Returns a reader at the beginning of one key's state. `fields` is indexed by a field's number in the input and
-    /// contains its present number, `None` if the field no longer exists.
+    /// Returns a reader at the beginning of one key's rows, whose count it reads from `input`. `fields` is indexed by a field's number in
+    /// the input and contains its present number, `None` if the field no longer exists.
     ///
     /// # Errors
     /// Fails with [`CodecError`] if the input does not begin with a count that it can hold.

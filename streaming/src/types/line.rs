@@ -3,8 +3,8 @@
 use super::Record;
 use std::io::Write;
 
-/// A record that can be written as one line. The parts of a tuple are separated by tabs, bytes are written as they are, and
-/// `None` is an empty text.
+/// A record that can be written as one line of text, as the sinks of text files and of printed results do. The parts of a tuple are
+/// separated by tabs, bytes are written as they are, and `None` is an empty text.
 ///
 /// ```
 /// use streaming::types::ToLine;
