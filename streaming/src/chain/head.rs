@@ -83,7 +83,7 @@ pub trait Head: Send {
     fn passed_barriers(&mut self) -> Vec<PassedBarrier>;
     /// Returns true while a sink of the chain commits results that a complete checkpoint contains. The task must not finish then.
     fn is_committing(&self) -> bool;
-    /// Closes the operators after the end of input has passed through the chain.
+    /// Closes the operators, which calls the user's `close`, after the end of input has passed through the chain.
     ///
     /// # Errors
     /// Fails with [`TaskError`] if the head or an operator fails; the task fails with it.

@@ -118,7 +118,7 @@ pub struct InputEdge {
     pub edge: EdgeId,
     /// The distribution of records: `Forward` connects subtasks of the same index, all others connect all with all.
     pub ship: ShipStrategy,
-    /// The producers and their places.
+    /// The producing subtasks: their attempts and addresses.
     pub producers: Producers,
     /// The codec for batches of the edge's records.
     pub codec: Arc<dyn EdgeCodec>,

@@ -32,8 +32,8 @@ impl MemoryBudget {
         })
     }
 
-    /// Takes `more` bytes for a party that holds `held`, if `held + more` is at most what is free. Returns true if it took them; false,
-    /// with no effect, otherwise.
+    /// Takes `more` bytes for a party that holds `held`, if `held + more` is at most what is free, so that something is left for others.
+    /// Returns true if it took them; false, with no effect, otherwise.
     pub fn try_take_share(&self, held: u64, more: u64) -> bool {
         self.used
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |used| {

@@ -14,8 +14,8 @@ pub struct Restore {
 }
 
 impl Restore {
-    /// Makes an iterator over snapshots that are read while `snapshots` is iterated. An error item fails the task. `is_empty` must be
-    /// true if there are none.
+    /// Makes an iterator over the items of `snapshots`, which reads each snapshot when its item is asked for. An error item fails the
+    /// task. `is_empty` must be true if there are none.
     pub fn new(
         snapshots: impl Iterator<Item = Result<Vec<u8>, TaskError>> + Send + 'static,
         is_empty: bool,

@@ -27,8 +27,8 @@ pub trait TaskUpcalls: Send + Sync {
     fn wake_at(&self, after: Duration, ticket: u64);
     /// Hands a chunk of an operator's snapshot to the host, which stores it while the operator writes the next ones. The host may store
     /// chunks in any order and join several. A chunk's memory is used again when the host drops the chunk. While eight chunks are not
-    /// dropped yet, the operator writes only what changing records force it to; if a sixteenth of its state waits as well, it takes no
-    /// more records.
+    /// dropped yet, the operator writes only what changing records force it to; if a sixteenth of its state (at most 64 MiB) waits as
+    /// well, it takes no more records.
     ///
     /// # Errors
     /// Returns the chunk itself if the host does not store chunks one by one, as by default; this and all later chunks go with the

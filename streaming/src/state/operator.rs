@@ -50,7 +50,7 @@ const VERSION: u8 = 1;
 )]
 pub trait OperatorState: State {
     /// Returns the state of the subtask that `share` names, at a restore. `parts` are the states of all subtasks from before the restore,
-    /// in the order of their indices; their number may be another one.
+    /// in the order of their indices; the parallelism may have been another one then.
     fn redistribute(parts: Vec<Self>, share: Share) -> Self;
 }
 
@@ -62,7 +62,7 @@ pub trait OperatorState: State {
 )]
 pub trait OperatorStateField: StateField {
     /// Returns the field of the subtask that `share` names, at a restore. `parts` are the fields of all subtasks from before the restore,
-    /// in the order of their indices; their number may be another one.
+    /// in the order of their indices; the parallelism may have been another one then.
     fn redistribute(parts: Vec<Self>, share: Share) -> Self;
 }
 

@@ -143,8 +143,9 @@ impl TaskControl {
         self.stop_now();
     }
 
-    /// Cancels the task as [`TaskControl::cancel`] does, because its JobMaster asked for it, which cancels all connected tasks together.
-    /// Only after this call does the subtask get [`Mail::Cancel`](crate::Mail::Cancel) before it is disposed of.
+    /// Cancels the task as [`TaskControl::cancel`] does, because its JobMaster asked for it. The JobMaster cancels the tasks that work
+    /// with this one too, and no longer acts on their failures. Only after this call does the subtask get
+    /// [`Mail::Cancel`](crate::Mail::Cancel) before it is disposed of.
     pub fn cancel_by_job_master(self: &Arc<Self>) {
         self.cancelled_by_job_master.store(true, Ordering::Release);
         self.cancel();
