@@ -263,7 +263,7 @@ impl<T> Batch<T> {
     /// `Ok(false)` or an error. The records that `each` was called with are gone; the others stay in the batch.
     ///
     /// # Errors
-    /// The first error of `each`. The record of that call is gone, those behind it stay.
+    /// Returns the first error of `each`. The record of that call is gone, those behind it stay.
     #[inline(always)]
     pub fn try_each_while<E>(
         &mut self,
@@ -312,7 +312,7 @@ impl<T> Batch<T> {
     /// `state`.
     ///
     /// # Errors
-    /// The first error of `each`; the records behind it stay too.
+    /// Returns the first error of `each`; the records behind it stay too.
     #[inline(always)]
     pub(crate) fn try_each_ahead<S, A, E>(
         &mut self,

@@ -4,10 +4,10 @@
 use crate::seam::{Barrier, StreamEvent};
 use std::collections::BTreeSet;
 
-/// An action that the head has to take because of an event.
+/// An action that a chain's head, the reader of its inputs, has to take because of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// The event passes through the chain.
+    /// Hand the event to the chain's operators, after what was handed to them before.
     Emit(StreamEvent),
     /// No element may be taken from the channel with this number until [`Step::Resume`].
     Pause(usize),
@@ -34,7 +34,8 @@ impl Channel {
     }
 }
 
-/// The state of all channels of a chain's head.
+/// Merges the control events of the input channels of a chain (watermarks, idleness, barriers, ends) into those that pass through the
+/// chain. It only decides: its caller, the chain's head, pauses the channels.
 ///
 /// Watermarks follow Flink's `StatusWatermarkValve`: the smallest watermark of the *aligned* channels passes. A channel
 /// that was idle and is active again is aligned when its watermark reaches the last one that passed; until then it does
@@ -88,9 +89,10 @@ impl Alignment {
         self.ended == self.channels.len()
     }
 
-    /// Takes an event of a channel and returns the steps that follow from it, in order: a barrier that was waited for
-    /// precedes the end of input, and a watermark precedes the idleness that let it pass. Events of a channel that has
-    /// ended are ignored, except barriers if they come after the end.
+    /// Takes an event of a channel and returns the steps that follow from it, in order: a barrier that was waited for precedes the end of
+    /// input, and a watermark precedes the idleness that let it pass. Events of a channel that has ended are ignored, except barriers if
+    /// they come after the end, and those of a channel that does not exist. The barrier of a newer checkpoint ends the wait for an older
+    /// one.
     pub fn event(&mut self, channel: usize, event: StreamEvent) -> Vec<Step> {
         let Some(state) = self.channels.get_mut(channel) else { return Vec::new() };
         match event {

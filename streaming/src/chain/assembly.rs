@@ -19,23 +19,24 @@ pub struct NodeInfo {
     pub name: String,
 }
 
-/// The data of a chain from the job graph.
+/// The data of a chain (the operators of one vertex) from the job graph; the same for all subtasks of the vertex.
 #[derive(Debug, Clone)]
 pub struct ChainInfo {
     /// The job's id.
     pub job_id: JobId,
     /// The chain's name, which is its vertex's name.
     pub name: String,
-    /// The operators in the chain.
+    /// The chain's operators, by their nodes in the job graph.
     pub nodes: BTreeMap<NodeId, NodeInfo>,
-    /// The number of inputs.
+    /// The number of the vertex's inputs; each may read several edges.
     pub inputs: usize,
-    /// The index of each output, by producing node, consuming node and the number of the consumer's read (one node can read another
-    /// twice).
+    /// The index of each output among the subtask's output ports, by producing node, consuming node and the number of the consumer's read
+    /// (one node can read another twice).
     pub outputs: BTreeMap<(NodeId, NodeId, usize), usize>,
 }
 
-/// The parts of a subtask's chain that have not been built in yet. Methods named `take_…` hand a part out once.
+/// The parts from which the chain of one subtask is built: ports, and contexts and snapshots of the operators. Methods named `take_…`
+/// hand a part out once.
 pub struct Assembly {
     info: Arc<ChainInfo>,
     shared: Arc<ChainShared>,
@@ -48,7 +49,7 @@ impl Assembly {
     /// Takes the parts of a subtask from its context.
     ///
     /// # Errors
-    /// [`TaskError::Deployment`] if the numbers of inputs and outputs differ from those in the graph.
+    /// Fails with [`TaskError::Deployment`] if the numbers of inputs and outputs differ from those in the graph.
     pub fn new(info: Arc<ChainInfo>, context: SubtaskContext) -> Result<Self, TaskError> {
         let given = (context.inputs.len(), context.outputs.len());
         if given != (info.inputs, info.outputs.len()) || context.output_key_groups.len() != given.1
@@ -90,7 +91,7 @@ impl Assembly {
         })
     }
 
-    /// Returns the values that all operators of the subtask share.
+    /// Returns the values that all operators of the subtask share, such as its index, its options, its counters and its upcalls.
     pub fn shared(&self) -> &Arc<ChainShared> {
         &self.shared
     }
@@ -104,7 +105,7 @@ impl Assembly {
     /// the same operator returns a context without snapshots.
     ///
     /// # Errors
-    /// [`TaskError::Deployment`] if the chain has no such operator.
+    /// Fails with [`TaskError::Deployment`] if the chain has no such operator.
     pub fn operator_context(&mut self, node: NodeId) -> Result<OperatorContext, TaskError> {
         let info = self.info.nodes.get(&node).ok_or_else(|| {
             TaskError::Deployment(format!("'{}' has no operator {}", self.info.name, node.0))
@@ -118,13 +119,13 @@ impl Assembly {
         })
     }
 
-    /// Removes and returns all inputs, in order; none in a second call.
+    /// Removes and returns all input ports, in the order of the inputs' numbers; none in a second call.
     pub fn take_inputs(&mut self) -> Vec<Box<dyn InputPort>> {
         std::mem::take(&mut self.inputs)
     }
 
-    /// Removes and returns the output of an edge, with the number of the consumer's key groups; `None` if the consumer is in this chain
-    /// or the output was taken before.
+    /// Removes and returns the output port of the edge from the operator `from` to the operator `to`, which reads it as its read number
+    /// `read`, with the number of the consumer's key groups; `None` if the consumer is in this chain or the port was taken before.
     pub fn take_output(
         &mut self,
         from: NodeId,

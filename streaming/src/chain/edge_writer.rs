@@ -41,7 +41,7 @@ enum Left<T> {
 }
 
 /// The end of a chain that sends records and events on one edge. While a channel refuses an element, the writer keeps what comes and is
-/// full.
+/// full: the chain then takes no more input.
 pub struct EdgeWriter<T> {
     port: Box<dyn OutputPort>,
     partitioner: Box<dyn Partitioner<T>>,

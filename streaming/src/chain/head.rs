@@ -13,12 +13,12 @@ use crate::{
 use model::NodeId;
 use std::{any::type_name, collections::VecDeque, sync::Arc};
 
-/// A barrier that has passed through the whole chain.
+/// A barrier that all operators of a chain have handled. The task acknowledges its checkpoint when the snapshots are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PassedBarrier {
-    /// The barrier that the task received or was sent.
+    /// The barrier, which came through the inputs or, at a source, by a trigger.
     pub barrier: Barrier,
-    /// True if the end of input had passed before it.
+    /// True if the end of input had passed through the chain before the barrier.
     pub ended: bool,
 }
 
@@ -28,65 +28,65 @@ pub trait Head: Send {
     /// Opens the operators, last one first, then the head itself.
     ///
     /// # Errors
-    /// [`TaskError`] if an operator or the head cannot be opened.
+    /// Fails with [`TaskError`] if an operator or the head cannot be opened.
     fn open(&mut self) -> Result<(), TaskError>;
     /// Processes about `budget` records, or fewer if the step is interrupted, and returns when the next step is due.
     /// [`Progress::Finished`] means that the end of input has passed through the chain.
     ///
     /// # Errors
-    /// [`TaskError`] if the task has failed.
+    /// Fails with [`TaskError`] if the head or an operator fails; the task fails with it.
     fn step(&mut self, budget: usize) -> Result<Progress, TaskError>;
     /// Starts a checkpoint if the head is a source; does nothing otherwise, because barriers come through the inputs.
     ///
     /// # Errors
-    /// [`TaskError`] if the task has failed.
+    /// Fails with [`TaskError`] if the head or an operator fails; the task fails with it.
     fn trigger(&mut self, barrier: Barrier) -> Result<(), TaskError>;
-    /// Ends the data of a source here: the final watermark and the end of input follow what was read. Does nothing for other heads,
-    /// and at the end of the data.
+    /// Ends the data of a source at its present position: nothing more is read, and the final watermark and the end of input follow what
+    /// was read. Does nothing if the data has ended already, and for heads that read inputs.
     fn drain(&mut self) {}
-    /// Hands mail to the operator `to` of the chain; drops mail for others.
+    /// Hands mail (the reply to an upcall, or a timer) to the operator `to` of the chain; drops mail for others.
     ///
     /// # Errors
-    /// [`TaskError`] if the task has failed.
+    /// Fails with [`TaskError`] if the head or an operator fails; the task fails with it.
     fn deliver(&mut self, to: NodeId, mail: OperatorMail) -> Result<(), TaskError>;
     /// Tells the head and all operators that a checkpoint is complete in the whole job.
     ///
     /// # Errors
-    /// [`TaskError`] if the task has failed.
+    /// Fails with [`TaskError`] if the head or an operator fails; the task fails with it.
     fn notify_complete(&mut self, checkpoint: u64) -> Result<(), TaskError>;
-    /// Sends the batches that wait at the end of the chain: full ones, and with `partial` the others too. Returns true
-    /// if nothing waits any more.
+    /// Sends the batches that wait at the end of the chain: those that an output has refused, and, if all of these were taken and
+    /// `partial` is true, also those that are not full yet. Returns true if no refused batch is left.
     ///
     /// # Errors
-    /// [`TaskError`] if the task has failed.
+    /// Fails with [`TaskError`] if the head or an operator fails; the task fails with it.
     fn flush(&mut self, partial: bool) -> Result<bool, TaskError>;
     /// Returns true if an output or a sink of the chain takes no more records for now.
     fn full(&self) -> bool;
     /// Continues with records that are left in the chain because a step was interrupted.
     ///
     /// # Errors
-    /// [`TaskError`] if the task has failed.
+    /// Fails with [`TaskError`] if the head or an operator fails; the task fails with it.
     fn resume(&mut self) -> Result<(), TaskError>;
     /// Returns true if records are left in the chain because a step was interrupted.
     fn is_interrupted(&self) -> bool;
-    /// Returns the earliest checkpoint for which an operator still writes its snapshot; `None` if no operator writes.
+    /// Returns the smallest id of the checkpoints for which an operator still writes its snapshot; `None` if no operator writes.
     fn writes(&self) -> Option<u64>;
-    /// Writes a slice of the snapshots that operators have begun.
+    /// Writes a part of the snapshots that operators have begun, as much as `slice` allows. Full chunks go to the host.
     ///
     /// # Errors
-    /// [`TaskError`] if the task has failed.
+    /// Fails with [`TaskError`], for instance if a value cannot be encoded.
     fn write_snapshots(&mut self, slice: &mut Slice<'_>) -> Result<(), TaskError>;
-    /// Makes operators drop the snapshots that they still write for an aborted checkpoint. Operators that cannot go on writing, see
-    /// [`Head::writes`].
+    /// Makes operators drop the snapshots that they still write for an aborted checkpoint. An operator that cannot drop its snapshot goes
+    /// on writing it, and still counts for [`Head::writes`].
     fn abort_snapshots(&mut self, checkpoint: u64);
     /// Removes and returns the barriers that have passed through the whole chain since the last call.
     fn passed_barriers(&mut self) -> Vec<PassedBarrier>;
     /// Returns true while a sink of the chain commits results that a complete checkpoint contains. The task must not finish then.
     fn is_committing(&self) -> bool;
-    /// Closes the operators after the end of input has passed through the chain.
+    /// Closes the operators, which calls the user's `close`, after the end of input has passed through the chain.
     ///
     /// # Errors
-    /// [`TaskError`] if the task has failed.
+    /// Fails with [`TaskError`] if the head or an operator fails; the task fails with it.
     fn close(&mut self) -> Result<(), TaskError>;
     /// Releases the resources of a task that was cancelled or has failed. Called instead of `close`, or after a `close` that failed;
     /// operators that were closed already are left alone.

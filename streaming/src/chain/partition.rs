@@ -16,7 +16,7 @@ pub trait Partitioner<T>: Send {
     /// channel whose buffer reached `limit` records in this call to `ready`, once. Records of one channel keep their order.
     ///
     /// # Errors
-    /// [`TaskError::User`] if the program's function selects a channel that does not exist.
+    /// Fails with [`TaskError::User`] if the program's function selects a channel that does not exist.
     fn partition(
         &mut self,
         batch: &mut Batch<T>,
@@ -47,7 +47,8 @@ pub struct HashByKey<S> {
 }
 
 impl<S> HashByKey<S> {
-    /// Creates the partitioner for `channels` subtasks of an operator with `max_parallelism` key groups.
+    /// Creates the partitioner for `channels` subtasks of an operator with `max_parallelism` key groups. `selector` returns a record's
+    /// key.
     pub fn new(selector: S, channels: usize, max_parallelism: u32) -> Self {
         let parallelism = u32::try_from(channels).unwrap_or(u32::MAX);
         let channels = (0..max_parallelism)
@@ -93,7 +94,8 @@ impl<T: Send, S: KeySelector<T>> Partitioner<T> for HashByKey<S> {
     }
 }
 
-/// A partitioner that sends an equal run of the records of every batch to each channel, in turn.
+/// A partitioner that distributes the records of every batch evenly, in runs: each run goes to the next channel in
+/// turn.
 #[derive(Debug)]
 pub struct RoundRobin<T> {
     next: usize,

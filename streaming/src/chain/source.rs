@@ -36,7 +36,8 @@ const POLL_AGAIN: Duration = Duration::from_secs(20);
 /// The snapshot of a source's subtask: its splits, each with its watermark (milliseconds since 1970).
 type Snapshot<S> = Vec<(S, i64)>;
 
-/// The head of a chain with a source: its reader, the messages to its enumerator, and the rest of the chain.
+/// The head of a chain with a source: drives the source's reader, and carries messages between the reader and its enumerator, which
+/// assigns the splits (parts of the input) to the subtasks.
 pub struct SourceHead<R: SourceReader> {
     reader: R,
     out: ReaderOutput<R::Record>,

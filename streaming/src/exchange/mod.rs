@@ -70,7 +70,7 @@ use std::{
 use tokio::runtime::Handle;
 use wire::{Frame, Request};
 
-/// The options of an exchange, of one task process.
+/// The options of an exchange, the transport of batches between subtasks; there is one exchange per task process.
 #[derive(Debug, Clone)]
 pub struct ExchangeOptions {
     /// The network budget: bytes that may wait in the exchange of the process, of all tasks together. Default 64 MiB. The exchange may
@@ -84,8 +84,8 @@ pub struct ExchangeOptions {
     /// Maximum time for which a remote consumer waits for producers that are not deployed yet; then its task fails with
     /// `DataRequestRefused`. Zero: for ever. Default 300 s.
     pub producer_timeout: Duration,
-    /// Time within which a consumer should take what waits for it, by the rate at which it takes elements: its channels hold no more
-    /// records than that, at least one element each. `None`: no such bound. Default 1 s.
+    /// Bound in time on what waits for a consumer: its channels hold no more records than it takes within this time at its measured rate,
+    /// but at least one element each. `None`: no such bound. Default 1 s.
     pub debloat_target: Option<Duration>,
 }
 
@@ -101,7 +101,8 @@ impl Default for ExchangeOptions {
     }
 }
 
-/// The places of an edge's producers, for [`InputEdge`]. There is one table per edge, which all consumers in the process share.
+/// The producing subtasks of an edge, with their attempts and the addresses of their processes, for [`InputEdge`]. There is one table per
+/// edge, which all consumers in the process share.
 #[derive(Debug, Clone)]
 pub struct Producers {
     /// The distinct data addresses, `host:port`, of the producers' processes.
@@ -117,7 +118,7 @@ pub struct InputEdge {
     pub edge: EdgeId,
     /// The distribution of records: `Forward` connects subtasks of the same index, all others connect all with all.
     pub ship: ShipStrategy,
-    /// The producers and their places.
+    /// The producing subtasks: their attempts and addresses.
     pub producers: Producers,
     /// The codec for batches of the edge's records.
     pub codec: Arc<dyn EdgeCodec>,
@@ -130,7 +131,7 @@ pub struct OutputEdge {
     pub edge: EdgeId,
     /// The distribution of records: `Forward` connects subtasks of the same index, all others connect all with all.
     pub ship: ShipStrategy,
-    /// Number of consuming subtasks.
+    /// Number of consuming subtasks; not used on a forward edge.
     pub consumers: u32,
     /// The codec for batches of the edge's records.
     pub codec: Arc<dyn EdgeCodec>,
@@ -199,8 +200,8 @@ impl Exchange {
         &self.shared.memory
     }
 
-    /// Ends an execution graph: drops the tables of its edges, and refuses later requests of its consumers in other processes. The last
-    /// 64 ended graphs are remembered for that.
+    /// Ends an execution graph (one deployment of the job, given by its id): drops the tables of its edges, and refuses later requests of
+    /// its consumers in other processes. The last 64 ended graphs are remembered for that.
     pub fn retire(&self, graph: u64) {
         lock(&self.shared.hubs).retire(graph);
     }

@@ -69,7 +69,7 @@ impl DataPort {
     /// the runtime that will serve the port.
     ///
     /// # Errors
-    /// [`DataPortError::Bind`] if none of the ports can be bound, or `ports` is empty.
+    /// Fails with [`DataPortError::Bind`] if none of the ports can be bound, or `ports` is empty.
     pub async fn bind(
         platform: &Platform,
         bind_host: &str,

@@ -46,56 +46,58 @@ pub enum WireError {
     Malformed(u8),
 }
 
-/// One frame of a data connection.
+/// One frame (message) of the data connection between two task processes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Frame<'a> {
-    /// Asks producers for the elements that they send to a consumer, and so opens a link. From consumer to producer.
+    /// Asks producers for the elements that they send to a consumer, and so opens a link: the channels from the producers of one process
+    /// to one consuming subtask. From consumer to producer.
     Request(Request),
-    /// Refuses a request; the consumer's task fails. From producer to consumer.
+    /// Refuses a request, for instance because a producer runs as a later attempt; the consumer's task fails. From producer to consumer.
     Refused {
-        /// Link of the request.
+        /// Number of the link, which its request has chosen.
         link: u32,
         /// The reason, as text for users.
         why: &'a str,
     },
     /// Carries an element, or a part of one. From producer to consumer.
     Data {
-        /// Link of the request.
+        /// Number of the link, which its request has chosen.
         link: u32,
-        /// The producer's index in the request.
+        /// The producer's index in the request's list of producers.
         index: u32,
         /// A combination of [`FLAG_EVENT`] and [`FLAG_MORE`].
         flags: u8,
-        /// Position of the end of the next element, if it waits for credit; 0 if none does.
+        /// Position at which the next element ends, if it waits for credit; 0 if none does. A position counts the bytes of the channel's
+        /// elements from the first one on, with 32 more for each.
         next: u64,
-        /// Position of the end of the last element that is announced with it; 0 if none is.
+        /// Position at which the last element ends that is announced together with the next one; 0 if none is.
         backlog: u64,
-        /// The bytes of the element or part.
+        /// The encoded bytes of the element, or of this part of it.
         payload: &'a [u8],
     },
-    /// Announces elements that wait for credit. From producer to consumer.
+    /// Announces elements that wait for credit, the consumer's permission to send more bytes. From producer to consumer.
     Backlog {
-        /// Link of the request.
+        /// Number of the link, which its request has chosen.
         link: u32,
-        /// The producer's index in the request.
+        /// The producer's index in the request's list of producers.
         index: u32,
-        /// Position of the end of the first waiting element.
+        /// Position (bytes of the channel's elements from the first one on, 32 more for each) at which the first waiting element ends.
         next: u64,
-        /// Position of the end of the last element that is announced with it.
+        /// Position at which the last element ends that is announced together with the first one.
         backlog: u64,
     },
-    /// Raises a producer's limit. From consumer to producer.
+    /// Raises the limit in bytes up to which one producer may send to the consumer. From consumer to producer.
     Credit {
-        /// Link of the request.
+        /// Number of the link, which its request has chosen.
         link: u32,
-        /// The producer's index in the request.
+        /// The producer's index in the request's list of producers.
         index: u32,
         /// Number of bytes by which the limit rises.
         bytes: u64,
     },
-    /// Closes a link because its consumer has ended. From consumer to producer.
+    /// Closes a link because its consumer has finished, was stopped or failed. From consumer to producer.
     Release {
-        /// Link of the request.
+        /// Number of the link, which its request has chosen.
         link: u32,
         /// True if the consumer finished: its producers drop what they still send to it. False if it was stopped or failed: they wait
         /// until they are stopped.
@@ -103,7 +105,7 @@ pub enum Frame<'a> {
     },
     /// Limits how many records wait for a consumer, so that the consumer takes them within its target time. From consumer to producer.
     Share {
-        /// Link of the request.
+        /// Number of the link, which its request has chosen.
         link: u32,
         /// Number of records of each producer that may wait, in all places together; `u32::MAX` means no limit.
         records: u32,
@@ -113,9 +115,10 @@ pub enum Frame<'a> {
 /// A consumer's request for the output of producers in another process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// Number of the link, chosen by the consumer's side; unique among its requests on the connection.
+    /// Number of the link that the request opens, chosen by the consumer's side; unique among its requests on the connection. All other
+    /// frames about this request carry it.
     pub link: u32,
-    /// Id of the execution graph.
+    /// Id of the execution graph, one deployment of the job, to which the subtasks belong.
     pub graph: u64,
     /// Id of the edge in the job graph.
     pub edge: u32,
@@ -125,7 +128,8 @@ pub struct Request {
     pub attempt: u32,
     /// Time in milliseconds for which producers that have not started are waited for; 0 means for ever.
     pub wait_ms: u32,
-    /// The producing subtasks, each with the attempt that the consumer expects.
+    /// The producing subtasks: for each its subtask index, and the number of the attempt that the consumer expects. Other frames of the
+    /// link name a producer by its index in this list.
     pub producers: Vec<(u32, u32)>,
 }
 
@@ -216,7 +220,8 @@ pub fn frame_len(prefix: [u8; 4]) -> Result<usize, WireError> {
 /// length field included; `None` if the frame is incomplete.
 ///
 /// # Errors
-/// [`WireError::Length`] for a length out of bounds, [`WireError::Kind`] for an unknown kind, [`WireError::Malformed`] for wrong fields.
+/// Fails with [`WireError::Length`] for a length out of bounds, [`WireError::Kind`] for an unknown kind, [`WireError::Malformed`] for
+/// wrong fields.
 pub fn decode(bytes: &[u8]) -> Result<Option<(Frame<'_>, usize)>, WireError> {
     let Some((prefix, rest)) = bytes.split_first_chunk::<4>() else {
         return Ok(None);
@@ -231,8 +236,8 @@ pub fn decode(bytes: &[u8]) -> Result<Option<(Frame<'_>, usize)>, WireError> {
 /// Decodes a frame without its length field: a kind byte and fields.
 ///
 /// # Errors
-/// [`WireError::Length`] if there are no bytes, [`WireError::Kind`] for an unknown kind, [`WireError::Malformed`] if the fields are too
-/// short, too long or not text.
+/// Fails with [`WireError::Length`] if there are no bytes, [`WireError::Kind`] for an unknown kind, [`WireError::Malformed`] if the
+/// fields are too short, too long or not text.
 pub fn decode_body(body: &[u8]) -> Result<Frame<'_>, WireError> {
     let (kind, fields) = body.split_first().ok_or(WireError::Length(0))?;
     let mut fields = Fields { bytes: fields, kind: *kind };

@@ -31,7 +31,8 @@ impl BuiltJob {
     /// of the vertex is being created.
     ///
     /// # Errors
-    /// [`TaskError::Deployment`] if the job has no such vertex or the context does not fit the vertex; an error of user code.
+    /// Fails with [`TaskError::Deployment`] if the job has no such vertex or the context does not fit the vertex, and with an error of user
+    /// code.
     pub fn subtask(
         &self,
         vertex: JobVertexId,
@@ -47,7 +48,7 @@ impl BuiltJob {
     /// Creates the coordinator of an operator; it is not started yet.
     ///
     /// # Errors
-    /// [`TaskError::Deployment`] if the job has no such operator, or the operator has no coordinator.
+    /// Fails with [`TaskError::Deployment`] if the job has no such operator, or the operator has no coordinator.
     pub fn coordinator(
         &self,
         operator: OperatorId,
@@ -64,8 +65,9 @@ impl BuiltJob {
         self.codecs.get(&edge).cloned()
     }
 
-    /// Returns the first difference between this graph ("here") and another one of the same program ("there"), in words; `None` if their
-    /// fingerprints are equal.
+    /// Returns in words the first difference between this job's graph ("here" in the text) and `other`, another graph of the same program
+    /// ("there"); `None` if their fingerprints are equal. A program host that rebuilds a submitted job refuses to run it if there is a
+    /// difference.
     pub fn difference_from(&self, other: &JobGraph) -> Option<String> {
         super::difference(&self.graph, other)
     }

@@ -8,8 +8,8 @@ pub use built::BuiltJob;
 
 use model::{JobGraph, graph::GraphNode};
 
-/// Returns the first difference between two graphs of one program, in words, where "here" is `ours` and "there" is `theirs`; `None` if
-/// their fingerprints are equal. Parallelisms are not compared.
+/// Returns in words the first difference between two graphs of one program: `ours` is "here" in the text, `theirs` is "there". `None` if
+/// their fingerprints are equal. Parallelisms are not compared. The text explains why a rebuilt job is refused.
 pub fn difference(ours: &JobGraph, theirs: &JobGraph) -> Option<String> {
     if ours.fingerprint == theirs.fingerprint {
         return None;

@@ -212,8 +212,8 @@ pub fn take_over(bytes: u64) {
     moved(i64::try_from(bytes).unwrap_or(i64::MAX));
 }
 
-/// Adds what the calling thread has counted to its account, and to the total of the process: before its account is read
-/// exactly. The end of a thread does this by itself.
+/// Adds what the calling thread has counted since it last did so to its account and to the total of the process, so that these are exact
+/// for this thread. Threads do this by themselves from [`CHUNK`] bytes on, and at their end.
 pub fn settle() {
     settle_pending();
     settle_moved();
@@ -225,8 +225,9 @@ pub fn total() -> u64 {
     u64::try_from(TOTAL.load(Ordering::Relaxed)).unwrap_or(0)
 }
 
-/// Makes the calling thread the watcher for the rest of the process: it is unparked whenever a thread that allocates finds the total at
-/// or above the limit of [`set_alarm`]. Returns true if it is now; false, with no effect, if a watcher was set before.
+/// Makes the calling thread the watcher for the rest of the process: it is unparked whenever a thread that has allocated another
+/// [`CHUNK`] finds the total at or above that of [`set_alarm`]. Returns true if the thread is the watcher now; false, with no effect, if
+/// a watcher was set before.
 pub fn watch_alarm() -> bool {
     WATCHER.set(std::thread::current()).is_ok()
 }
@@ -276,7 +277,8 @@ impl Drop for Account {
     }
 }
 
-/// The time in which a thread counts for an account, from [`Account::enter`]. Cannot leave its thread.
+/// Marks the time in which a thread counts for an account, from [`Account::enter`]: when it is dropped, the thread counts for no task
+/// again. Cannot leave its thread.
 #[derive(Debug)]
 pub struct Entered<'a> {
     _account: PhantomData<&'a Account>,

@@ -19,7 +19,7 @@ const RUNTIME: u64 = 16 << 20;
 const STEP_PART: u64 = 64;
 const STEP_BYTES: std::ops::RangeInclusive<u64> = 1 << 20..=16 << 20;
 
-/// The memory that the tasks of a host may hold, in bytes.
+/// The memory that the tasks of a program host may hold, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryLimits {
     /// Maximum bytes of user code's memory: the host's part of `taskmanager.memory.task.size`.
@@ -42,11 +42,11 @@ pub enum Stage {
 /// The memory of one task, for [`MemoryUsage`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskUsage<K> {
-    /// The name of the task.
+    /// Identifies the task in the [`Verdict`].
     pub key: K,
-    /// Bytes in the task's account; may be negative.
+    /// Bytes in the task's account: allocated and received, less freed and given away; may be negative.
     pub held: i64,
-    /// Bytes of those that are in the tables of the task's state.
+    /// Bytes in the tables of the task's state, a part of `held`.
     pub state: u64,
     /// The point that the task has reached on its way to its end.
     pub stage: Stage,
@@ -57,16 +57,16 @@ pub struct TaskUsage<K> {
 pub struct MemoryUsage<K> {
     /// Bytes that are counted for the host: those of its tasks, of its threads without a task, and of batches between tasks.
     pub total: u64,
-    /// Bytes of those that count as memory of the exchange, and not as user code's.
+    /// Bytes of `total` that count as memory of the exchange, and not as user code's.
     pub network: u64,
     /// The tasks that have not ended.
     pub tasks: Vec<TaskUsage<K>>,
 }
 
-/// The memory at the moment when a limit was exceeded, in bytes. Displays as the end of an error's text.
+/// The memory of a host at the moment when its limit was exceeded, in bytes. Displays as the end of an error's text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OverLimit {
-    /// Bytes of user code's memory.
+    /// Bytes of user code's memory: without the exchange, managed state, and up to 16 MiB that the host itself needs.
     pub used: u64,
     /// The limit of `used`, in bytes.
     pub limit: u64,
@@ -87,12 +87,12 @@ impl fmt::Display for OverLimit {
     }
 }
 
-/// The consequence of a look at the memory, which the caller carries out.
+/// The consequence of a look at the memory of a program host, which the caller carries out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict<K> {
     /// Nothing is to be done.
     Fine,
-    /// This task must be failed. It is expected to return from its code within a second.
+    /// This task, which holds the most, must be failed; it is expected to return from its code within a second.
     Fail {
         /// The task with the largest account.
         task: K,
@@ -108,7 +108,8 @@ pub enum Verdict<K> {
     },
 }
 
-/// The decisions about one host's memory. It keeps since when the limit is exceeded and which task was told to fail.
+/// Decides when a task of a program host, or the host itself, must end for its memory. It remembers since when the limit is exceeded and
+/// which task was told to fail.
 #[derive(Debug)]
 pub struct MemoryLimit<K> {
     limits: MemoryLimits,
@@ -131,10 +132,10 @@ impl<K: Clone + PartialEq> MemoryLimit<K> {
 
     /// Decides what follows from the memory `usage` at `now`, a monotonic time that must not go back.
     ///
-    /// Over the limit, the task with the largest account fails. While that task, or another that was told to stop, is on its
-    /// way out, no further task fails, because what it holds will be free soon. The host ends if the failed task does not
-    /// return from its code within a second, if the limit is exceeded by an eighth (at least 32 MiB) meanwhile, or if so
-    /// much is held outside of tasks for a second that no task's failure would help.
+    /// Over the limit, the task with the largest account fails, after 250 ms if tasks have state. While that task, or another that was
+    /// told to stop, is on its way out, no further task fails, because what it holds will be free soon. The host ends if the failed task
+    /// does not return from its code within a second, if the limit is exceeded for a second and so much is held outside of tasks that no
+    /// task's failure would help, or at once if the limit is exceeded by an eighth (at least 32 MiB).
     pub fn look(&mut self, now: Duration, usage: &MemoryUsage<K>) -> Verdict<K> {
         if let Some((failing, _)) = &self.failing
             && !usage.tasks.iter().any(|task| task.key == *failing)
@@ -189,8 +190,8 @@ impl<K: Clone + PartialEq> MemoryLimit<K> {
         }
     }
 
-    /// Returns the total, in bytes, from which the next look is due, whatever the time is: the limit, or a 64th of it (1 to 16 MiB) above
-    /// `total`.
+    /// Returns the total of the process, in bytes, from which the next look is due, whatever the time is: the limit, or a 64th of it (1
+    /// to 16 MiB) above `total`, whichever is more.
     pub fn next_alarm(&self, total: u64) -> u64 {
         let limit = self.limits.task;
         let step = (limit / STEP_PART).clamp(*STEP_BYTES.start(), *STEP_BYTES.end());

@@ -10,11 +10,11 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-/// An amount of memory, in bytes, that several parties share, such as the channels of a process.
+/// An amount of memory, in bytes, that several parties share, such as the channels of a process. It only counts; no memory is allocated.
 ///
-/// One rule limits a party's share: the party may hold at most as much as is then free. So a greedy party gets at most half of
-/// the budget. Of 1200 bytes the first one takes 600, the second one 300 of the other 600; a party that comes later still finds
-/// 300 free. No party is registered or counted.
+/// One rule limits a party's share: the party may take more if it would then hold at most as much as is free before. So a greedy party
+/// that takes small pieces gets at most half of the budget. Of 1200 bytes the first one takes 600, the second one 300 of the other 600; a
+/// party that comes later still finds 300 free. No party is registered or counted.
 #[derive(Debug)]
 pub struct MemoryBudget {
     limit: AtomicU64,
@@ -32,8 +32,8 @@ impl MemoryBudget {
         })
     }
 
-    /// Takes `more` bytes for a party that holds `held`, if `held + more` is at most what is free. Returns true if it took them; false,
-    /// with no effect, otherwise.
+    /// Takes `more` bytes for a party that holds `held`, if `held + more` is at most what is free, so that something is left for others.
+    /// Returns true if it took them; false, with no effect, otherwise.
     pub fn try_take_share(&self, held: u64, more: u64) -> bool {
         self.used
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |used| {

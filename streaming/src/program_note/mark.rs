@@ -7,7 +7,8 @@ use super::{NOTE_BYTES, OURS, note};
 #[unsafe(link_section = ".flott.note")]
 static NOTE: [u8; NOTE_BYTES] = note(OURS);
 
-/// Marks the executable that contains this call as a Flott program, by linking the note into it. Does nothing at run time.
+/// Marks the executable that contains this call as a Flott program, by linking the note into it (`ProgramNote`: protocol version and
+/// features, which a cluster reads from the file). Does nothing at run time.
 pub fn mark() {
     // Keeps the optimiser from removing the note.
     std::hint::black_box(&NOTE);

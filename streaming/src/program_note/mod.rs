@@ -26,7 +26,7 @@ const SECTION: &str = ".flott.note";
 /// Size of the note in bytes.
 const NOTE_BYTES: usize = 32;
 
-/// The content of a program's note, which its executable file contains.
+/// The content of the note in a program's executable file, by which a cluster recognises Flott programs without running them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProgramNote {
     /// Major protocol version.
@@ -43,7 +43,7 @@ pub const ON_YARN: u32 = 1;
 /// The reason why a file is not a program that can run here.
 #[derive(Debug, Error)]
 pub enum NotAProgram {
-    /// The file cannot be read.
+    /// The file cannot be opened.
     #[error("cannot read {path}: {why}")]
     Io {
         /// Path of the file.
@@ -51,7 +51,7 @@ pub enum NotAProgram {
         /// The system's error.
         why: io::Error,
     },
-    /// The file is not an ELF executable, or is a damaged one.
+    /// The file is not an ELF executable, or is a damaged one, or cannot be read to its end.
     #[error("{path} is not a Flott program: it is no ELF executable ({why})")]
     NotElf {
         /// Path of the file.
@@ -59,7 +59,7 @@ pub enum NotAProgram {
         /// The mistake in its format.
         why: String,
     },
-    /// The file is an ELF executable without the note.
+    /// The file is an ELF executable without a readable note, so not a Flott program.
     #[error("{path} is not a Flott program: it does not carry the note that #[flott::main] leaves")]
     NoNote {
         /// Path of the file.
@@ -118,8 +118,8 @@ pub const OURS: ProgramNote = ProgramNote {
 /// Reads a program's note from its file and checks that the program can run here. Does not execute the program.
 ///
 /// # Errors
-/// [`NotAProgram::Io`] if the file cannot be opened, [`NotAProgram::NotElf`] or [`NotAProgram::NoNote`] if it is not a Flott program,
-/// [`NotAProgram::OtherArchitecture`] or [`NotAProgram::OtherProtocol`] if it is one for other machines or clusters.
+/// Fails with [`NotAProgram::Io`] if the file cannot be opened, [`NotAProgram::NotElf`] or [`NotAProgram::NoNote`] if it is not a Flott
+/// program, [`NotAProgram::OtherArchitecture`] or [`NotAProgram::OtherProtocol`] if it is one for other machines or clusters.
 pub fn read(path: &Path) -> Result<ProgramNote, NotAProgram> {
     let not_elf =
         |why: object::Error| NotAProgram::NotElf { path: path.into(), why: why.to_string() };

@@ -5,16 +5,17 @@ use model::{ContentHash, JobId};
 use std::collections::BTreeMap;
 use thiserror::Error;
 
-/// The inputs of a program's build. Equal inputs must give equal graphs in every process, because every process rebuilds the graph.
+/// The inputs of a program's build, which makes the graph and the code of one job. Equal inputs must give equal graphs in every process,
+/// because every process rebuilds the graph.
 #[derive(Debug, Clone)]
 pub struct BuildInputs {
     /// Command-line arguments, without the program's name.
     pub args: Vec<String>,
-    /// Values of the environment variables that the program reads by `Environment::var`. `None` in the first build: the values
-    /// come from this process's environment and are recorded in the graph.
+    /// Values of the environment variables that the program reads by `Environment::var`. `None` in the first build: the values come from
+    /// this process's environment and are recorded in the graph. `Some` in later builds: other variables count as not set.
     pub env: Option<BTreeMap<String, String>>,
-    /// Encoded values of `Environment::once`, by name. `None` in the first build: the expressions are evaluated and their values
-    /// recorded in the graph.
+    /// Encoded values, by name, of the expressions that the program evaluates only once by `Environment::once`. `None` in the first build:
+    /// the expressions are evaluated and their values recorded in the graph.
     pub once: Option<BTreeMap<String, Vec<u8>>>,
     /// Name of the job to build, which must be given if the program has several; `None` if it has one.
     pub job: Option<String>,
@@ -31,7 +32,7 @@ pub struct BuildInputs {
     pub program_hash: ContentHash,
     /// File name of the executable, recorded in the graph and shown in help texts.
     pub program_name: String,
-    /// Size of the executable in bytes.
+    /// Size of the executable in bytes, recorded in the graph.
     pub program_size: u64,
 }
 
@@ -107,16 +108,17 @@ pub(crate) fn asks_for_help(args: &[String]) -> bool {
     args.iter().take_while(|arg| *arg != "--").any(|arg| arg == "--help" || arg == "-h")
 }
 
-/// Creates the subtasks of one vertex. The program's graph has one for each vertex.
+/// Creates the subtasks of one vertex, which is a chain of operators. A built job has one factory for each of its vertices.
 pub trait SubtaskFactory: Send {
-    /// Creates the subtask of a context, with clones of the user's functions. Called on the task's thread; runs user code.
+    /// Creates the subtask that `context` describes, with clones of the user's functions; it is not opened yet. Called on the task's
+    /// thread; runs user code.
     ///
     /// # Errors
-    /// [`TaskError::Deployment`] if the context does not match the vertex, or the error of user code.
+    /// Fails with [`TaskError::Deployment`] if the context does not match the vertex, and with the error of user code.
     fn subtask(&mut self, context: SubtaskContext) -> Result<Box<dyn Subtask>, TaskError>;
 }
 
-/// Creates the coordinator of one operator.
+/// Creates the coordinator of one operator. A built job has one factory for each operator that needs a coordinator.
 pub trait CoordinatorFactory: Send {
     /// Creates a coordinator, which has no effect until [`Coordinator::start`] is called.
     fn coordinator(&mut self, context: CoordinatorContext) -> Box<dyn Coordinator>;

@@ -3,7 +3,7 @@
 use model::{ExecutionAttemptId, JobId, OperatorId};
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
-/// The values that a coordinator is created with.
+/// The values that a coordinator, the part of an operator that runs once per job, is created with.
 #[derive(Debug, Clone)]
 pub struct CoordinatorContext {
     /// Id of the coordinator's job.
@@ -12,9 +12,9 @@ pub struct CoordinatorContext {
     pub operator: OperatorId,
     /// Parallelism of the operator's vertex, from the submitted graph.
     pub parallelism: u32,
-    /// An existing folder for the coordinator's temporary files.
+    /// An existing folder for temporary files, which all coordinators of the job share.
     pub tmp_dir: PathBuf,
-    /// Options of the job, by key, over those of the cluster that begin with `s3.`.
+    /// Options by key: those of the cluster that begin with `s3.`, and those of the job, which take precedence.
     pub options: Arc<BTreeMap<String, String>>,
     /// The callback that reports a failure of the coordinator that occurs outside a call.
     pub on_failure: OnFailure,
@@ -31,7 +31,7 @@ impl OnFailure {
     pub fn new(report: impl Fn(String) + Send + Sync + 'static) -> Self {
         Self(Arc::new(report))
     }
-    /// Reports a failure with its cause, as text; returns at once.
+    /// Reports a failure with its cause, as text, on the calling thread. The host's callback only queues the report and returns at once.
     pub fn report(&self, why: String) {
         (self.0)(why);
     }
@@ -68,13 +68,14 @@ impl EventReply {
 /// When a subtask of the operator fails, or a subtask that is connected to it, all of these restart together, and the coordinator is
 /// created and started anew from the same checkpoint. A coordinator so never outlives the attempts that it serves.
 pub trait Coordinator: Send {
-    /// Starts the coordinator. Called before every other method; `restore` is the answer to [`Coordinator::snapshot`] of the
-    /// checkpoint that the job continues from, `None` if there is none.
+    /// Starts the coordinator. Called before every other method; `restore` is the answer to [`Coordinator::snapshot`] of the checkpoint
+    /// that the job continues from, `None` if there is none.
     ///
     /// # Errors
-    /// Returns the reason why it cannot start, for instance an absent file; the job fails with it.
+    /// Returns the reason why it cannot start, for instance an absent file; the job then fails with it, without a restart.
     fn start(&mut self, restore: Option<Vec<u8>>) -> Result<(), String>;
-    /// Handles an event of a subtask and returns the answer. Called by the default [`Coordinator::answer_event`].
+    /// Handles an event of a subtask and returns the answer. Called by the default [`Coordinator::answer_event`]; refuses every event by
+    /// default.
     ///
     /// # Errors
     /// Returns the reason; the task that sent the event fails with it.
@@ -96,21 +97,24 @@ pub trait Coordinator: Send {
     fn snapshot(&mut self, _checkpoint: u64, reply: EventReply) {
         reply.send(Ok(Vec::new()));
     }
-    /// Records that a checkpoint has ended: `_complete` is true if it is complete everywhere, false if it was aborted.
+    /// Takes the report that a checkpoint has ended: `_complete` is true if it is complete in the whole job, false if it was aborted.
+    /// Does nothing by default.
     ///
     /// # Errors
-    /// Returns the reason; the job is restarted or fails with it.
+    /// Returns the reason why the coordinator cannot go on; the job is restarted or fails with it, as its restart strategy says.
     fn checkpoint_ended(&mut self, _checkpoint: u64, _complete: bool) -> Result<(), String> {
         Ok(())
     }
     /// Handles a client's request, such as a fetch of results, and returns the answer.
     ///
     /// # Errors
-    /// The reason, as text, which the client gets.
+    /// Returns the reason, as text, which the client gets; the job goes on.
     fn handle_request(&mut self, request: &[u8]) -> Result<Vec<u8>, String>;
-    /// Ends the coordinator's work for the job, whose tasks have all finished if `finished` is true. May be called again.
+    /// Ends the coordinator's work: with `finished` all tasks of the job have finished, and its results must become final; otherwise the
+    /// job ends without them. May be called again.
     ///
     /// # Errors
-    /// Returns the reason why the work could not be completed; the job does not finish then.
+    /// Returns the reason why the work could not be completed. If `finished` is true, the job is not FINISHED then: it is restarted or
+    /// fails with the reason, as its restart strategy says.
     fn job_ended(&mut self, finished: bool) -> Result<(), String>;
 }

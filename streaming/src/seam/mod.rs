@@ -42,7 +42,7 @@ pub struct Barrier {
     /// True if the task ends after this checkpoint: it is the job's final one, or the savepoint of a stop. After such a barrier no
     /// channel delivers anything but, once the checkpoint is complete, its end.
     pub last: bool,
-    /// True for a savepoint: what it holds must stay usable whatever becomes of the job.
+    /// True for a savepoint: what it refers to, such as a sink's prepared output, must stay usable after the end of the job.
     pub savepoint: bool,
 }
 
@@ -55,7 +55,7 @@ pub enum StreamEvent {
     Idle(bool),
     /// A checkpoint barrier.
     Barrier(Barrier),
-    /// The end of the channel: nothing follows.
+    /// The end of the channel's data: no record follows, at most barriers up to that of the job's final checkpoint.
     EndOfInput,
 }
 
@@ -82,7 +82,7 @@ impl StreamEvent {
     /// Decodes an event that [`StreamEvent::encode`] wrote.
     ///
     /// # Errors
-    /// [`CodecError`] if the bytes are not exactly one event.
+    /// Fails with [`CodecError`] if the bytes are not exactly one event.
     pub fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
         fn flag(byte: u8) -> Result<bool, CodecError> {
             match byte {
@@ -154,7 +154,7 @@ impl ErasedBatch {
     /// Returns the records if they are of type `T`; drops the watermark then.
     ///
     /// # Errors
-    /// The batch itself, with its watermark, if its records are of another type.
+    /// Returns the batch itself, with its watermark, if its records are of another type.
     pub fn downcast<T: Send + 'static>(self) -> Result<Batch<T>, Self> {
         let Self { batch, len, spare, watermark } = self;
         match batch.downcast::<Batch<T>>() {
@@ -177,22 +177,22 @@ pub enum Element {
     Event(StreamEvent),
 }
 
-/// The operations of the exchange that depend on an edge's record type.
+/// The operations on an edge's batches for which the exchange, the transport between subtasks, has to know the record type.
 pub trait EdgeCodec: Send + Sync {
     /// Appends the encoded batch to `out`: its records, their event times, and the watermark after them.
     ///
     /// # Errors
-    /// [`CodecError`] if the records are of another type than the edge's, or a value cannot be encoded.
+    /// Fails with [`CodecError`] if the records are of another type than the edge's, or a value cannot be encoded.
     fn encode(&self, batch: &ErasedBatch, out: &mut Vec<u8>) -> Result<(), CodecError>;
     /// Decodes a batch that [`EdgeCodec::encode`] wrote. Never panics, and allocates memory only in proportion to the bytes.
     ///
     /// # Errors
-    /// [`CodecError`] if the bytes are not exactly one batch.
+    /// Fails with [`CodecError`] if the bytes are not exactly one batch.
     fn decode(&self, bytes: &[u8]) -> Result<ErasedBatch, CodecError>;
     /// Copies a batch and its watermark, for a broadcast inside a process.
     ///
     /// # Errors
-    /// [`CodecError`] if the records are of another type than the edge's.
+    /// Fails with [`CodecError`] if the records are of another type than the edge's.
     fn duplicate(&self, batch: &ErasedBatch) -> Result<ErasedBatch, CodecError>;
     /// Returns the number of bytes that a batch counts for in the network budget: the sizes in memory of its records and their event
     /// times; 0 if the records are of another type.
@@ -207,18 +207,18 @@ pub trait OutputPort: Send {
     /// Sends one element to the consumer of a channel. The order within a channel is kept.
     ///
     /// # Errors
-    /// The element itself if the channel takes none now: the consumer is not there yet, or has too much waiting. The task is woken when
-    /// the channel may take one. The element also comes back if it cannot be encoded; the task has failed then.
+    /// Returns the element itself if the channel takes none now: the consumer is not there yet, or has too much waiting. The task is
+    /// woken when the channel may take one. The element also comes back if it cannot be encoded; the task has failed then.
     fn try_send(&mut self, channel: usize, element: Element) -> Result<(), Element>;
     /// Returns true if every channel that refused an element takes one again. If false, the task is woken when that may have changed.
     fn writable(&mut self) -> bool;
-    /// Returns the maximum number of records of a batch for that channel, at least 1, so that what waits for its consumer does not take
-    /// the consumer too long; `None` if the consumer is not there yet. The number follows the consumer's rate; `usize::MAX` means no
-    /// limit.
+    /// Returns how many records the caller should put into a batch for that channel at most, at least 1, so that the consumer does not
+    /// need too long for what waits for it; `None` if the consumer is not there yet. The number follows the consumer's rate;
+    /// `usize::MAX`, as by default, means no limit.
     fn batch_records(&self, _channel: usize) -> Option<usize> {
         Some(usize::MAX)
     }
-    /// Sets the number of bytes that the producer holds unsent, in total; they count as memory of the exchange. Does nothing by default.
+    /// Sets the bytes that the producer holds unsent, in total; they count in the network budget. Does nothing by default.
     fn hold(&mut self, _bytes: u64) {}
 }
 
@@ -241,27 +241,27 @@ pub enum Polled {
 
 /// The consuming side of an input in one subtask. Its methods are called on the task's thread and never block.
 pub trait InputPort: Send {
-    /// Returns the number of channels: one per producing subtask that the consumer is connected with.
+    /// Returns the number of channels, numbered from 0: one per producing subtask that this consumer is connected with.
     fn channels(&self) -> usize;
-    /// Takes the next element that has arrived, of any channel that is not paused; no channel starves.
+    /// Takes the next element of the channels that are not paused; no channel starves. Fails the task if bytes can't be decoded.
     fn poll(&mut self) -> Polled;
-    /// Pauses a channel (`true`), so that its elements stay in the port until it is resumed (`false`): barrier alignment.
+    /// Pauses a channel (`true`): its elements stay in the port until it is resumed (`false`). Used to align checkpoint barriers.
     fn pause(&mut self, channel: usize, paused: bool);
 }
 
 /// A message to a task from outside its inputs. The task's thread delivers mail to [`Subtask::deliver`] between two steps.
 #[derive(Debug)]
 pub enum Mail {
-    /// The answer to an upcall.
+    /// The answer to an upcall, a call of the task to its host.
     Reply {
-        /// Ticket of the upcall.
+        /// The number that the task gave the upcall, by which it recognises the reply.
         ticket: u64,
         /// The answer's bytes, or the reason why there is none.
         result: Result<Vec<u8>, String>,
     },
     /// A timer set by [`TaskUpcalls::wake_at`] is due.
     Timer {
-        /// Ticket of the upcall.
+        /// The number that the task gave the timer, by which it recognises the timer.
         ticket: u64,
     },
     /// Ends the data of a source at its current position. Sent to sources only, before the trigger of a stop that drains the job.
@@ -401,12 +401,12 @@ impl TaskError {
     }
 }
 
-/// The counters of one subtask, for REST. The exchange adds bytes, the chain adds records.
+/// The counters of one subtask, which its host reports for REST. The exchange adds bytes, the chain adds records.
 #[derive(Debug, Default)]
 pub struct TaskCounters {
     /// Records taken from inputs; 0 for a source.
     pub records_in: AtomicU64,
-    /// Records sent to outputs, counted once per output.
+    /// Records sent to outputs, counted once per output edge, also where an edge broadcasts them.
     pub records_out: AtomicU64,
     /// Bytes taken from inputs: encoded size, or an estimate for batches handed over inside the process.
     pub bytes_in: AtomicU64,
@@ -414,7 +414,7 @@ pub struct TaskCounters {
     pub bytes_out: AtomicU64,
     /// The newest watermark sent, in milliseconds since 1970, as the bits of an `i64`; 0 if there is none yet.
     pub watermark_ms: AtomicU64,
-    /// True once all data was read and has left the task.
+    /// True once all data was read and has left the task. The final checkpoint begins when all sources have reported this.
     pub end_of_data: AtomicBool,
     /// Bytes of memory that the tables and timers of the task's state take; updated a few times a second.
     pub state_bytes: AtomicU64,
@@ -446,15 +446,15 @@ pub struct SubtaskContext {
     pub inputs: Vec<Box<dyn InputPort>>,
     /// Output ports, indexed by `JobEdge::output`.
     pub outputs: Vec<Box<dyn OutputPort>>,
-    /// Number of key groups of each output's consumer, from the submitted graph.
+    /// Number of key groups of each output's consumer, indexed like `outputs`; from the submitted graph.
     pub output_key_groups: Vec<u32>,
     /// The task's calls to its host.
     pub upcalls: Arc<dyn TaskUpcalls>,
-    /// An existing folder for temporary files.
+    /// An existing folder for temporary files, which all tasks of the program host share.
     pub tmp_dir: PathBuf,
-    /// Options of the job, by key.
+    /// Options by key: the TaskManager's for the data plane (`s3.`, `task.` and others), overridden by the job's.
     pub options: Arc<BTreeMap<String, String>>,
-    /// The devices of the subtask's slot.
+    /// The devices of the subtask's slot: by the resource's name, a range of device indices on the TaskManager.
     pub devices: Arc<Devices>,
     /// The snapshots to restore from, by operator: those passed to [`TaskUpcalls::acknowledge`], possibly by several subtasks.
     pub restore: BTreeMap<OperatorId, Restore>,
@@ -474,12 +474,12 @@ pub trait Subtask: Send {
     /// Opens the operators: restores their state and calls the user's `open`. Called once, before the first step.
     ///
     /// # Errors
-    /// [`TaskError`] if user code fails or state cannot be restored; the subtask is disposed of then.
+    /// Fails with [`TaskError`] if user code fails or state cannot be restored; the subtask is disposed of then.
     fn open(&mut self) -> Result<(), TaskError>;
     /// Processes about `budget` records, or fewer if the context's [`Interrupt`] is raised, and returns when the next step is due.
     ///
     /// # Errors
-    /// [`TaskError`] if the task has failed; only [`Subtask::dispose`] is called then.
+    /// Fails with the error that the task fails with, mostly one of user code; only [`Subtask::dispose`] is called then.
     fn step(&mut self, budget: usize) -> Result<Progress, TaskError>;
     /// Delivers one piece of mail. Called between steps, in the order of arrival.
     ///

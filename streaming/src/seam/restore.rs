@@ -5,7 +5,7 @@ use super::TaskError;
 use std::vec;
 
 /// The snapshots that one operator is restored from: one per subtask that wrote one, or several for state in parts. An iterator that
-/// reads each snapshot when it is asked for, and so may block.
+/// reads each snapshot when it is asked for, and so may block; an error item must fail the task.
 #[derive(derive_more::Debug)]
 #[debug("Restore({})", if self.is_empty { "nothing" } else { "snapshots" })]
 pub struct Restore {
@@ -14,8 +14,8 @@ pub struct Restore {
 }
 
 impl Restore {
-    /// Makes an iterator over snapshots that are read while `snapshots` is iterated. An error item fails the task. `is_empty` must be
-    /// true if there are none.
+    /// Makes an iterator over the items of `snapshots`, which reads each snapshot when its item is asked for. An error item fails the
+    /// task. `is_empty` must be true if there are none.
     pub fn new(
         snapshots: impl Iterator<Item = Result<Vec<u8>, TaskError>> + Send + 'static,
         is_empty: bool,

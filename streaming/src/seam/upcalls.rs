@@ -13,23 +13,25 @@ pub trait TaskUpcalls: Send + Sync {
     /// Sends an event to the operator's coordinator. The answer, or the reason why there is none, comes as [`Mail::Reply`] with `ticket`.
     /// A task's events arrive in order: each is sent after the answer to the one before.
     fn operator_event(&self, operator: OperatorId, event: Vec<u8>, ticket: u64);
-    /// Sends an event like [`TaskUpcalls::operator_event`], but out of order: it may overtake others, be overtaken or arrive twice.
-    /// Its answer may come late, and no other event waits for it.
+    /// Sends an event like [`TaskUpcalls::operator_event`], but out of order: it may overtake others, be overtaken or arrive twice. Its
+    /// answer may come late, and no other event waits for it. By default the same as [`TaskUpcalls::operator_event`].
     fn operator_poll(&self, operator: OperatorId, event: Vec<u8>, ticket: u64) {
         self.operator_event(operator, event, ticket);
     }
-    /// Runs I/O on the process's tokio runtime. The result comes as [`Mail::Reply`] with `ticket`; the I/O is aborted when the task ends.
+    /// Runs the future `work`, some I/O, on the process's tokio runtime. Its result comes as [`Mail::Reply`] with `ticket`, an error also
+    /// if it panics; the I/O is aborted when the task ends.
     fn spawn_io(&self, work: BoxFuture<'static, Result<Vec<u8>, String>>, ticket: u64);
     /// Returns the time of the machine's clock in milliseconds since 1970.
     fn now_unix_ms(&self) -> u64;
-    /// Sends [`Mail::Timer`] with `ticket` once the duration `after` has passed. The call cannot be taken back.
+    /// Sends [`Mail::Timer`] with `ticket` once the duration `after` has passed. A timer cannot be removed.
     fn wake_at(&self, after: Duration, ticket: u64);
-    /// Hands a chunk of an operator's snapshot to the host while the snapshot is being written. Chunks may be stored in any order and
-    /// joined at will. The chunk's memory is used again when it is dropped; the operator writes no more than it must while eight chunks
-    /// are not dropped yet, and takes no more records if a sixteenth of its state waits as well.
+    /// Hands a chunk of an operator's snapshot to the host, which stores it while the operator writes the next ones. The host may store
+    /// chunks in any order and join several. A chunk's memory is used again when the host drops the chunk. While eight chunks are not
+    /// dropped yet, the operator writes only what changing records force it to; if a sixteenth of its state (at most 64 MiB) waits as
+    /// well, it takes no more records.
     ///
     /// # Errors
-    /// The chunk itself if the host does not store chunks one by one, as by default; this and all later chunks go with the
+    /// Returns the chunk itself if the host does not store chunks one by one, as by default; this and all later chunks go with the
     /// acknowledgement.
     fn store_chunk(
         &self,
@@ -39,19 +41,20 @@ pub trait TaskUpcalls: Send + Sync {
     ) -> Result<(), StateChunk> {
         Err(chunk)
     }
-    /// Drops or deletes what [`TaskUpcalls::store_chunk`] has taken for a checkpoint that was aborted; no acknowledgement of it follows.
-    /// Does nothing by default.
+    /// Makes the host drop or delete the chunks that [`TaskUpcalls::store_chunk`] has taken for a checkpoint that was aborted; the task
+    /// does not acknowledge it. Does nothing by default.
     fn give_up(&self, _checkpoint: u64) {}
     /// Returns true if the task has been woken since it last waited: input, room in an output or mail may be there. False by default.
     fn is_woken(&self) -> bool {
         false
     }
-    /// Makes the task's next wait end at once. The host may send [`Mail::Timer`] with this ticket to do so.
+    /// Makes the task's next wait end at once, so that the task is stepped although nothing came. By default sets a timer without delay,
+    /// so that [`Mail::Timer`] with `ticket` comes; other hosts may send no mail.
     fn step_again(&self, ticket: u64) {
         self.wake_at(Duration::ZERO, ticket);
     }
-    /// Reports that this subtask has completed its part of a checkpoint. The host stores the snapshot and tells the JobMaster, which may
-    /// still abort the checkpoint.
+    /// Reports that this subtask has completed its part of a checkpoint. The host stores the snapshot in the background and tells the
+    /// JobMaster, which may still abort the checkpoint.
     fn acknowledge(&self, checkpoint: u64, snapshot: TaskSnapshot);
 }
 
@@ -60,7 +63,7 @@ pub trait TaskUpcalls: Send + Sync {
 pub struct StateChunk {
     /// The key groups that the chunk's entries may have, ascending; `None`: any that the subtask owns.
     pub groups: Option<Vec<u32>>,
-    /// The encoded entries; never empty.
+    /// The encoded entries; never empty. Each chunk is a whole snapshot, which can be restored alone.
     pub bytes: Bytes,
 }
 

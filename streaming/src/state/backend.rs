@@ -35,7 +35,7 @@ pub enum StateError {
         /// The end of the subtask's key groups, exclusive.
         end: u32,
     },
-    /// The state of a key was used although the key was not admitted, or not fetched yet.
+    /// The state of a key was used although the key was not announced by [`StateBackend::admit`], or is still being read from storage.
     #[error("the state of a key of group {group} is used before it was fetched")]
     NotResident {
         /// The key's group.
@@ -52,7 +52,7 @@ pub enum StateError {
         /// The storage's error.
         why: String,
     },
-    /// A snapshot contains a state of the same name with another kind or other types.
+    /// A snapshot contains a state of the same name with another kind or other types than the program declares.
     #[error(
         "state '{name}' was written as {written}, the program declares it as {declared}: give the changed state another name, or restore with the program that wrote it"
     )]
@@ -74,8 +74,8 @@ pub enum StateError {
     },
 }
 
-/// A read that a backend has requested. The caller runs the future outside of the task's thread and passes its result
-/// with the ticket to [`StateBackend::arrived`].
+/// A read of keys from the backend's storage, which the backend wants to have done. The caller runs the future outside of the task's
+/// thread and passes its result with the ticket to [`StateBackend::arrived`].
 pub struct Fetch {
     /// Identifies the read among those of this backend that are under way.
     pub ticket: u32,
@@ -83,12 +83,13 @@ pub struct Fetch {
     pub read: BoxFuture<'static, Result<Vec<u8>, String>>,
 }
 
-/// The place of a resident key in the backend: taken when the key has state, free when it has none.
+/// The place of a resident key in the backend: taken when the key has state, free when it has none. A key is resident if its state is in
+/// memory, or if it is known to have none.
 #[derive(Debug)]
 pub enum Place<T, F> {
-    /// The key has state.
+    /// The key has state; the place gives access to it.
     Taken(T),
-    /// The key has no state.
+    /// The key has no state; the place takes one.
     Free(F),
 }
 
@@ -100,7 +101,7 @@ pub trait Taken<K, V> {
     fn remove(self);
 }
 
-/// The place of a resident key that has no state; borrowed from the backend.
+/// The place of a resident key (its state needs no read from storage) that has no state; borrowed from the backend.
 pub trait Free<K, V> {
     /// Stores a key and its state here; a snapshot that is being written leaves them out. The key must equal the one that the place was
     /// looked up for.
@@ -131,16 +132,16 @@ pub trait StateBackend<K: Key, V: Kept>: Send + 'static {
     /// one.
     ///
     /// # Errors
-    /// [`StateError::NotOwned`] if this subtask does not own the key's group, [`StateError::NotResident`] if the key
-    /// was not admitted or is still being fetched.
+    /// Fails with [`StateError::NotOwned`] if this subtask does not own the key's group, [`StateError::NotResident`] if the key was not
+    /// admitted or is still being fetched.
     fn place(
         &mut self,
         at: KeyAddress,
         same: impl FnMut(&K) -> bool,
     ) -> Result<Place<Self::Taken<'_>, Self::Free<'_>>, StateError>;
 
-    /// Returns true if the state is larger than the processor's caches, so that the caller should call
-    /// [`StateBackend::fetch_ahead`] for the keys of the next batch. Called once before each batch.
+    /// Returns true if the state is larger than the processor's caches, so that the caller should call [`StateBackend::fetch_ahead`] for
+    /// the keys of the next batch. Called once before each batch. False by default.
     fn reads_ahead(&mut self) -> bool {
         false
     }
@@ -149,22 +150,24 @@ pub trait StateBackend<K: Key, V: Kept>: Send + 'static {
     /// without other effects.
     fn fetch_ahead(&self, _at: KeyAddress) {}
 
-    /// Returns true and pins the key until the next [`StateBackend::release`] if the key is resident. Otherwise returns
-    /// false, and [`StateBackend::fetch`] will include the key unless a read of it is under way.
+    /// Announces that a record's key will be used. If the key is resident, returns true and pins it: it stays in memory until the next
+    /// [`StateBackend::release`]. Otherwise returns false: the caller keeps the record back, and the next [`StateBackend::fetch`]
+    /// includes the key, unless a read of it is under way. By default every key is resident.
     fn admit(&mut self, _at: KeyAddress, _key: &K) -> bool {
         true
     }
 
-    /// Returns the reads for the keys that were not resident when they were admitted since the last call. The caller
-    /// runs them concurrently.
+    /// Returns the reads for the keys that were not resident when they were announced by [`StateBackend::admit`] since the last call. The
+    /// caller runs them concurrently. None by default.
     fn fetch(&mut self) -> Vec<Fetch> {
         Vec::new()
     }
 
-    /// Takes the result of a read: makes its keys resident, pins them, and appends them to `keys`.
+    /// Takes the result of the read with that ticket: makes its keys resident, pins them until the next [`StateBackend::release`], and
+    /// appends them to `keys`, so that the caller processes their records that it kept back.
     ///
     /// # Errors
-    /// [`StateError::Fetch`] if the read failed, [`StateError::Codec`] if it returned other bytes than were written.
+    /// Fails with [`StateError::Fetch`] if the read failed, with [`StateError::Codec`] if it returned other bytes than were written.
     fn arrived(
         &mut self,
         _ticket: u32,
@@ -174,21 +177,21 @@ pub trait StateBackend<K: Key, V: Kept>: Send + 'static {
         Ok(())
     }
 
-    /// Removes all pins. The backend may write keys that are not pinned to its storage and drop them from memory.
+    /// Removes all pins, at the end of a batch. The backend may write keys that are not pinned to its storage and drop them from memory.
     fn release(&mut self) {}
 
     /// Stores a key and its state from a snapshot; replaces the state if the key has one. The caller has checked that
     /// this subtask owns the key's group.
     ///
     /// # Errors
-    /// The backend's error if it cannot store the entry.
+    /// Fails with the backend's error if it cannot store the entry.
     fn restore(&mut self, at: KeyAddress, key: K, state: V) -> Result<(), StateError>;
 
     /// Stores a key and a part of its state from a snapshot, as [`StateBackend::restore`] does; if the key has state, `join` adds the
     /// part to it.
     ///
     /// # Errors
-    /// The backend's error if it cannot read or store the entry.
+    /// Fails with the backend's error if it cannot read or store the entry.
     fn restore_joined(
         &mut self,
         at: KeyAddress,
@@ -197,17 +200,17 @@ pub trait StateBackend<K: Key, V: Kept>: Send + 'static {
         join: fn(&mut V, V),
     ) -> Result<(), StateError>;
 
-    /// Calls `each` with every key of a group and its state, in no particular order. Called between two batches, while
-    /// nothing is parked.
+    /// Calls `each` with every key of a group and its state, in no particular order. Called between two batches, while no record waits
+    /// for a read.
     ///
     /// # Errors
-    /// The backend's error if it cannot read the entries.
+    /// Fails with the backend's error if it cannot read the entries.
     fn for_each(&mut self, group: u32, each: &mut dyn FnMut(&K, &V)) -> Result<(), StateError>;
 
-    /// Begins a snapshot of the present state that is written while records change it. Returns true if the backend does so: its
-    /// caller then calls [`StateBackend::write_snapshot`] until the snapshot is complete, before the next one begins. Returns
-    /// false and does nothing if the backend cannot. `first` is what the first chunk begins with, up to its first entry, and `head`
-    /// what the others begin with: every chunk is a snapshot of its own.
+    /// Begins a snapshot of the present state that is written while records change it. Returns true if the backend does so: its caller
+    /// then calls [`StateBackend::write_snapshot`] until the snapshot is complete, before the next one begins. Returns false and does
+    /// nothing, as by default, if the backend cannot: the caller then writes the snapshot at once. The first chunk begins with the bytes
+    /// `first`, the others with `head`, so that every chunk is a snapshot of its own; the entries follow.
     fn begin_snapshot(&mut self, _first: &[u8], _head: &[u8]) -> bool {
         false
     }
@@ -217,18 +220,19 @@ pub trait StateBackend<K: Key, V: Kept>: Send + 'static {
     /// other.
     ///
     /// # Errors
-    /// [`StateError::Codec`] if a value cannot be encoded.
+    /// Fails with [`StateError::Codec`] if a value cannot be encoded.
     fn write_snapshot(&mut self, _slice: &mut Slice<'_>) -> Result<bool, StateError> {
         Ok(true)
     }
 
-    /// Drops the snapshot that was begun and is not complete: later changes of the state write nothing for it. Returns false, and does
-    /// nothing, if the backend has to write it to its end.
+    /// Drops the snapshot that was begun and is not complete: later changes of the state write nothing for it. Returns true if it was
+    /// dropped; false, with no effect, if the backend has to write it to its end, as by default.
     fn abort_snapshot(&mut self) -> bool {
         false
     }
 
-    /// Returns true while so many chunks of a snapshot wait for their storage that no more records should change the state.
+    /// Returns true while so many chunks of a snapshot wait for their storage that no more records should change the state. False by
+    /// default.
     fn waits_for_storage(&self) -> bool {
         false
     }
@@ -237,6 +241,6 @@ pub trait StateBackend<K: Key, V: Kept>: Send + 'static {
     /// the backend without having all entries in memory twice.
     ///
     /// # Errors
-    /// The backend's error if it cannot read the entries.
+    /// Fails with the backend's error if it cannot read the entries.
     fn take_part(&mut self) -> Result<Option<Vec<(K, V)>>, StateError>;
 }

@@ -160,7 +160,7 @@ impl<'a> Slice<'a> {
         self.waits = true;
     }
 
-    /// Returns true if the work cannot go on until the host has stored a chunk.
+    /// Returns true if the work ended because too many chunks wait for the host to store them: it can go on when one is stored.
     pub fn waits(&self) -> bool {
         self.waits
     }

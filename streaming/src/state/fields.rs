@@ -26,14 +26,14 @@ impl<V: FlottType> ListState<V> {
     /// Returns the values in the order in which they were appended.
     ///
     /// # Errors
-    /// The backend's error if it cannot read them; never in memory.
+    /// Fails with the backend's error if it cannot read the values; never with the in-memory backend.
     pub fn get(&mut self) -> Result<&[V], StateError> {
         Ok(&self.values)
     }
     /// Returns the values in the order in which they were appended, and leaves the list empty.
     ///
     /// # Errors
-    /// The backend's error if it cannot read them; never in memory.
+    /// Fails with the backend's error if it cannot read the values; never with the in-memory backend.
     pub fn take(&mut self) -> Result<Vec<V>, StateError> {
         Ok(std::mem::take(&mut self.values))
     }
@@ -78,8 +78,8 @@ impl<V: FlottType> StateField for ListState<V> {
     }
 }
 
-/// A map that belongs to a key, ordered by the names of its entries. Checkpoints contain all entries. A backend can read and write each
-/// entry by itself.
+/// A map from names (the map's own keys) to values that belongs to one key of the stream, in the order of the names. Checkpoints contain
+/// all entries. A backend can read and write each entry by itself.
 pub struct MapState<N, V> {
     entries: BTreeMap<N, V>,
 }
@@ -88,22 +88,21 @@ impl<N: FlottType + Ord, V: FlottType> MapState<N, V> {
     /// Returns the value under a name; `None` if there is none.
     ///
     /// # Errors
-    /// The backend's error if it cannot read the entry; never in memory.
+    /// Fails with the backend's error if it cannot read the entry; never with the in-memory backend.
     pub fn get(&mut self, name: &N) -> Result<Option<&V>, StateError> {
         Ok(self.entries.get(name))
     }
     /// Returns the value under a name, which the caller may change in place; `None` if there is none.
     ///
     /// # Errors
-    /// The backend's error if it cannot read the entry; never in memory.
+    /// Fails with the backend's error if it cannot read the entry; never with the in-memory backend.
     pub fn get_mut(&mut self, name: &N) -> Result<Option<&mut V>, StateError> {
         Ok(self.entries.get_mut(name))
     }
-    /// Returns the value under a name, which the caller may change in place. If there is none, the result of `make` is
-    /// inserted first.
+    /// Returns the value under a name, which the caller may change in place. If there is none, the result of `make` is inserted first.
     ///
     /// # Errors
-    /// The backend's error if it cannot read the entry; never in memory.
+    /// Fails with the backend's error if it cannot read the entry; never with the in-memory backend.
     pub fn get_or_insert_with(
         &mut self,
         name: N,
@@ -122,14 +121,14 @@ impl<N: FlottType + Ord, V: FlottType> MapState<N, V> {
     /// Removes the value under a name and returns it; `None` if there is none.
     ///
     /// # Errors
-    /// The backend's error if it cannot read the entry; never in memory.
+    /// Fails with the backend's error if it cannot read the entry; never with the in-memory backend.
     pub fn take(&mut self, name: &N) -> Result<Option<V>, StateError> {
         Ok(self.entries.remove(name))
     }
     /// Calls `each` with every entry, in the order of the names. A backend may read the entries page by page.
     ///
     /// # Errors
-    /// The backend's error if it cannot read an entry; never in memory.
+    /// Fails with the backend's error if it cannot read an entry; never with the in-memory backend.
     pub fn for_each(&mut self, each: impl FnMut((&N, &V))) -> Result<(), StateError> {
         self.entries.iter().for_each(each);
         Ok(())

@@ -32,7 +32,7 @@ pub fn key_group(hash: u64, max_parallelism: u32) -> u32 {
 }
 
 /// Returns the index, from 0, of the subtask that owns a key group: `group * parallelism / max_parallelism`, rounded down. `group` must
-/// be less than `max_parallelism` (0 counts as 1).
+/// be less than `max_parallelism`, or the result means nothing. A `max_parallelism` of 0 counts as 1.
 #[inline]
 pub fn channel_of_group(group: u32, max_parallelism: u32, parallelism: u32) -> u32 {
     let channel = u64::from(group) * u64::from(parallelism) / u64::from(max_parallelism.max(1));
@@ -59,7 +59,7 @@ pub struct KeyGroups {
 }
 
 impl KeyGroups {
-    /// Returns the groups that a subtask owns: those for which [`channel_of_group`] returns its index.
+    /// Returns the key groups that the subtask with this index, from 0, owns: those for which [`channel_of_group`] returns the index.
     pub fn of_subtask(subtask: u32, parallelism: u32, max_parallelism: u32) -> Self {
         let owned = owned_key_groups(subtask, parallelism, max_parallelism);
         Self { owned, max_parallelism }

@@ -49,20 +49,20 @@ const VERSION: u8 = 1;
     note = "add `#[derive(OperatorState)]` to a struct whose fields are `ListState<V>` or `UnionListState<V>`"
 )]
 pub trait OperatorState: State {
-    /// Returns the state of the subtask that `share` names. `parts` are the states of all former subtasks, in the order of
-    /// their indices.
+    /// Returns the state of the subtask that `share` names, at a restore. `parts` are the states of all subtasks from before the restore,
+    /// in the order of their indices; the parallelism may have been another one then.
     fn redistribute(parts: Vec<Self>, share: Share) -> Self;
 }
 
-/// A type that a field of an [`OperatorState`] can have.
+/// A type that a field of an [`OperatorState`] can have: one that can be given to another number of subtasks at a restore.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be a field of operator state",
     label = "cannot be dealt out to subtasks",
     note = "there are `ListState<V>`, whose values are dealt out, and `UnionListState<V>`, of which every subtask gets all values"
 )]
 pub trait OperatorStateField: StateField {
-    /// Returns the field of the subtask that `share` names. `parts` are the fields of all former subtasks, in the order of
-    /// their indices.
+    /// Returns the field of the subtask that `share` names, at a restore. `parts` are the fields of all subtasks from before the restore,
+    /// in the order of their indices; the parallelism may have been another one then.
     fn redistribute(parts: Vec<Self>, share: Share) -> Self;
 }
 
@@ -149,7 +149,7 @@ impl<V: FlottType> OperatorStateField for UnionListState<V> {
 /// Returns the snapshot of a subtask's state: a version byte, the declared fields and the values.
 ///
 /// # Errors
-/// [`StateError::Codec`] if a value cannot be encoded.
+/// Fails with [`StateError::Codec`] if a value cannot be encoded.
 pub fn write_operator_state<S: OperatorState>(state: &S) -> Result<Vec<u8>, StateError> {
     let mut out = vec![VERSION];
     write_fields(&S::declare(), &mut out);
@@ -164,8 +164,7 @@ pub fn write_operator_state<S: OperatorState>(state: &S) -> Result<Vec<u8>, Stat
 /// in the order of their indices. A field that the program no longer declares is dropped.
 ///
 /// # Errors
-/// [`StateError::Codec`] if the bytes are not such a snapshot, [`StateError::Schema`] if a field has another kind or
-/// type now.
+/// Fails with [`StateError::Codec`] if the bytes are not such a snapshot, [`StateError::Schema`] if a field has another kind or type now.
 pub fn read_operator_state<S: OperatorState>(
     snapshots: &[Vec<u8>],
     share: Share,

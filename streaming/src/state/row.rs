@@ -50,16 +50,16 @@ pub trait State: Sized + Send + 'static {
     fn empty() -> Self;
     /// Returns true if every field is empty: the key is then removed and takes no memory.
     fn holds_nothing(&self) -> bool;
-    /// Appends the rows of all fields to `rows`; the state is not changed.
+    /// Appends the rows (encoded entries) of all fields to `rows`; the state is not changed.
     fn write(&self, rows: &mut RowWriter);
     /// Adds a row to the field with that number. Called once for each row, in the order in which they were written.
     ///
     /// # Errors
-    /// [`CodecError`] if there is no such field or the bytes are not a row of it.
+    /// Fails with [`CodecError`] if there is no such field or the bytes are not a row of it.
     fn read(&mut self, field: usize, row: Row<'_>) -> Result<(), CodecError>;
 }
 
-/// A type that a field in a struct of state can have.
+/// A type that a field in a struct of state can have: it says how the field is written as rows, its encoded entries, and read again.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be a field of a struct of state",
     label = "not a kind of state",
@@ -80,7 +80,7 @@ pub trait StateField: Sized + Send + 'static {
     /// Adds one of the field's rows. Called once for each row, in the order in which they were written.
     ///
     /// # Errors
-    /// [`CodecError`] if the bytes are not a row of this field.
+    /// Fails with [`CodecError`] if the bytes are not a row of this field.
     fn read(&mut self, row: Row<'_>) -> Result<(), CodecError>;
 
     /// Returns the declaration of a field of this type with that name, for the job graph; its time to live is unset.
@@ -99,12 +99,12 @@ pub trait StateField: Sized + Send + 'static {
 pub trait Kept: Sized + Send + 'static {
     /// Returns true if the value is empty, so that the backend can remove the key.
     fn holds_nothing(&self) -> bool;
-    /// Appends all rows of the value to `rows`.
+    /// Appends all rows (encoded entries of fields) of the value to `rows`; the value is not changed.
     fn write(&self, rows: &mut RowWriter);
-    /// Returns the state that consists of all rows of one key.
+    /// Returns the value that consists of all rows of one key, which `rows` gives.
     ///
     /// # Errors
-    /// [`CodecError`] if the bytes are not rows of this type.
+    /// Fails with [`CodecError`] if the bytes are not rows of this type.
     fn read(rows: &mut RowReader<'_, '_>) -> Result<Self, CodecError>;
 }
 
@@ -124,7 +124,7 @@ impl<S: State> Kept for S {
     }
 }
 
-/// The value of a fold: a key has it from its first record on, so it is never empty.
+/// The value of a fold, which sums a key's records up in one value: a key has it from its first record on, so it is never empty.
 #[derive(Debug)]
 pub struct Single<V>(pub V);
 
@@ -141,7 +141,8 @@ impl<V: FlottType> Kept for Single<V> {
     }
 }
 
-/// One encoded row of a field: its entry, which distinguishes the rows of the field, and its value.
+/// One encoded row of a field of state: its entry, which distinguishes the rows of the field (a name in a map, an index in a list), and
+/// its value.
 #[derive(Debug)]
 pub struct Row<'a> {
     entry: &'a [u8],
@@ -149,23 +150,24 @@ pub struct Row<'a> {
 }
 
 impl Row<'_> {
-    /// Returns the decoded entry.
+    /// Returns the decoded entry, which is a map's name or the index of a list's value.
     ///
     /// # Errors
-    /// [`CodecError`] if the bytes are not exactly one value of type `N`.
+    /// Fails with [`CodecError`] if the bytes are not exactly one value of type `N`, also for a field of a single value, whose entry is
+    /// empty.
     pub fn entry<N: FlottType>(&self) -> Result<N, CodecError> {
         crate::types::decode_one(self.entry)
     }
     /// Returns the decoded value.
     ///
     /// # Errors
-    /// [`CodecError`] if the bytes are not exactly one value of type `V`.
+    /// Fails with [`CodecError`] if the bytes are not exactly one value of type `V`.
     pub fn value<V: FlottType>(&self) -> Result<V, CodecError> {
         crate::types::decode_one(self.value)
     }
 }
 
-/// Collects the rows of one key; reused for the next key after [`RowWriter::finish`].
+/// Collects the rows of one key, which are the encoded entries of its state; reused for the next key after [`RowWriter::finish`].
 #[derive(Debug, Default)]
 pub struct RowWriter {
     rows: usize,
@@ -174,7 +176,7 @@ pub struct RowWriter {
 }
 
 impl RowWriter {
-    /// Returns a writer for the rows of the field with that number.
+    /// Returns a writer for the rows of the field with that number, its index in [`State::declare`].
     pub fn fields(&mut self, field: u32) -> FieldRows<'_> {
         FieldRows { field, rows: self }
     }
@@ -192,7 +194,7 @@ impl RowWriter {
     }
 }
 
-/// Writes the rows of one field of a key; made by [`RowWriter::fields`].
+/// Writes the rows (encoded entries) of one field of a key's state; made by [`RowWriter::fields`].
 #[derive(Debug)]
 pub struct FieldRows<'r> {
     field: u32,
@@ -200,7 +202,7 @@ pub struct FieldRows<'r> {
 }
 
 impl FieldRows<'_> {
-    /// Adds a row. `entry` and `value` append their bytes to the buffer that they are called with.
+    /// Adds a row. `entry` and `value` are called once each and append their bytes to the buffer that they get.
     pub fn row(&mut self, entry: impl FnOnce(&mut Vec<u8>), value: impl FnOnce(&mut Vec<u8>)) {
         self.rows.rows += 1;
         write_varint(u64::from(self.field), &mut self.rows.bytes);
@@ -209,7 +211,7 @@ impl FieldRows<'_> {
     }
 }
 
-/// Reads the rows of one key, and leaves out those of fields that no longer exist.
+/// Reads the rows of one key, the encoded entries of its state, and leaves out those of fields that no longer exist.
 #[derive(Debug)]
 pub struct RowReader<'r, 'a> {
     left: usize,
@@ -220,18 +222,18 @@ pub struct RowReader<'r, 'a> {
 }
 
 impl<'r, 'a> RowReader<'r, 'a> {
-    /// Returns a reader at the beginning of one key's state. `fields` is indexed by a field's number in the input and
-    /// contains its present number, `None` if the field no longer exists.
+    /// Returns a reader at the beginning of one key's rows, whose count it reads from `input`. `fields` is indexed by a field's number in
+    /// the input and contains its present number, `None` if the field no longer exists.
     ///
     /// # Errors
-    /// [`CodecError`] if the input does not begin with a count that it can hold.
+    /// Fails with [`CodecError`] if the input does not begin with a count that it can hold.
     pub fn new(input: &'r mut Reader<'a>, fields: &'r [Option<usize>]) -> Result<Self, CodecError> {
         Ok(Self { left: input.count()?, input, fields })
     }
     /// Returns the next row of a field that still exists, with the field's present number; `None` after the last row.
     ///
     /// # Errors
-    /// [`CodecError`] if the bytes are not a row of a declared field.
+    /// Fails with [`CodecError`] if the bytes are not a row of a declared field.
     #[expect(clippy::should_implement_trait, reason = "an iterator of results goes on after one")]
     pub fn next(&mut self) -> Result<Option<(usize, Row<'a>)>, CodecError> {
         while self.left > 0 {
@@ -254,7 +256,7 @@ impl<'r, 'a> RowReader<'r, 'a> {
 /// Returns for each `written` field the index of the `declared` field with the same name; `None` if there is none.
 ///
 /// # Errors
-/// [`StateError::Schema`] if a field has another kind or other types now.
+/// Fails with [`StateError::Schema`] if a field has another kind or other types now.
 pub(super) fn matching(
     written: &[StateDeclaration],
     declared: &[StateDeclaration],

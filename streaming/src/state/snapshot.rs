@@ -24,11 +24,11 @@ const IN_GROUPS: u8 = 2;
 /// The byte after the last entry.
 pub(crate) const END: u8 = 0;
 
-/// Returns a snapshot of all state in a backend, group by group. `fields` are the fields that the backend's values
-/// have.
+/// Returns a snapshot of the backend's state of all key groups that `groups` owns, group by group. `fields` are the fields that the
+/// backend's values have.
 ///
 /// # Errors
-/// The backend's error if it cannot read its entries, [`StateError::Codec`] if a value cannot be encoded.
+/// Fails with the backend's error if it cannot read its entries, with [`StateError::Codec`] if a value cannot be encoded.
 pub fn write_snapshot<K: Key, V: Kept>(
     backend: &mut impl StateBackend<K, V>,
     groups: &KeyGroups,
@@ -71,7 +71,7 @@ pub(super) fn write_entry<K: Key>(
 /// passed over. `fields` are the fields that the backend's values have. After an error the backend may hold a part of the state.
 ///
 /// # Errors
-/// [`StateError::Codec`] if the bytes are not a snapshot, [`StateError::KeySchema`] or [`StateError::Schema`] if it was
+/// Fails with [`StateError::Codec`] if the bytes are not a snapshot, [`StateError::KeySchema`] or [`StateError::Schema`] if it was
 /// written for another type of key or state, or the backend's error.
 pub fn read_snapshot<K: Key, V: Kept>(
     bytes: &[u8],

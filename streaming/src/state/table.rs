@@ -134,11 +134,11 @@ impl<K, V> Table<K, V> {
 }
 
 impl<K: Key, V> Table<K, V> {
-    /// Returns the place of a key, occupied or vacant. Must not be used to change entries while a snapshot is being written. `same` is
-    /// called with stored keys whose hashes may be equal and returns true for the wanted one.
+    /// Returns the place of a key, occupied or vacant. Must not be used to change entries while a snapshot is being written, which would
+    /// then miss the old values. `same` is called with stored keys whose hashes may be equal and returns true for the wanted one.
     ///
     /// # Errors
-    /// [`StateError::NotOwned`] if this subtask does not own the key's group.
+    /// Fails with [`StateError::NotOwned`] if this subtask does not own the key's group.
     #[inline]
     pub fn entry(
         &mut self,
@@ -250,7 +250,7 @@ impl<K: Key, V> Table<K, V> {
 /// The place of a key in a table.
 pub(crate) type PlaceInTable<'a, K, V> = Place<OccupiedEntry<'a, (K, V)>, Vacant<'a, K, V>>;
 
-/// The place of a key that has no state in a [`Table`].
+/// The place of a key that has no state in a [`Table`]; inserting there stores the key.
 #[derive(Debug)]
 pub struct Vacant<'a, K, V> {
     entry: VacantEntry<'a, (K, V)>,

@@ -16,18 +16,19 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
-/// The observer of the states of all tasks of a host.
+/// Receives the states of all tasks of one program host. The host implements it and reports the states to its TaskManager.
 pub trait TaskObserver: Send + Sync {
-    /// Takes the report that an attempt has entered a state, in order per task; RUNNING may be reported again for newer counters. `cause`
-    /// is set for FAILED. Called with the task's state locked, so it may only queue the report and must not call the task's state
-    /// methods.
+    /// Takes the report that the attempt of `task` has entered `state`; the reports of one task come in order. RUNNING may be reported
+    /// again, so that the receiver reads newer counters. `cause` is set for FAILED only. Called with the task's state locked: the method
+    /// may only queue the report, and would deadlock if it called a method of `task` that reads or changes the state.
     fn changed(&self, task: &TaskControl, state: ExecutionState, cause: Option<FailureCause>);
-    /// Takes the report that a task was asked to stop, once per task. The task must end within `task.cancellation.timeout`, and the
-    /// observer ends its host otherwise.
+    /// Takes the report that a task was cancelled or failed from outside, once per task. If the task has not ended within
+    /// `task.cancellation.timeout`, the observer must end the program host.
     fn stopping(&self, task: &Arc<TaskControl>);
 }
 
-/// The handle of one execution attempt: its state, counters and wake-up signal. Every thread may use it.
+/// The handle by which other threads see and stop one execution attempt (one try of a subtask): its state, counters and wake-up signal.
+/// Every thread may use it.
 pub struct TaskControl {
     attempt: ExecutionAttemptId,
     name: String,
@@ -105,16 +106,18 @@ impl TaskControl {
     pub fn is_stopping(&self) -> bool {
         self.stop.load(Ordering::Acquire)
     }
-    /// Returns true if the task has done all its work, which decides whether its ports close as finished or as aborted.
+    /// Returns true once the task has done all its work and its subtask is closed. Input ports that are dropped from then on close as
+    /// finished, so that producers drop what they still send; before, they close as aborted, and producers wait until they are stopped
+    /// too.
     pub fn has_succeeded(&self) -> bool {
         self.succeeded.load(Ordering::Acquire)
     }
 
-    /// Returns the account of the memory that the task holds.
+    /// Returns the account in which the program's allocator counts the bytes of memory that the task holds.
     pub fn memory(&self) -> &Account {
         &self.memory
     }
-    /// Returns the point that the task has reached on its way to its end.
+    /// Returns whether the task works, was told to stop, or has returned from its code; the memory limit asks for this.
     pub fn stage(&self) -> Stage {
         if self.returned.load(Ordering::Acquire) {
             Stage::Returned
@@ -125,8 +128,9 @@ impl TaskControl {
         }
     }
 
-    /// Cancels the task: it becomes CANCELING and ends as CANCELED. Returns at once; interrupts the running step. Does nothing if the
-    /// task has ended or is CANCELING already.
+    /// Cancels the task: it becomes CANCELING at once, also if it was failed from outside before, and CANCELED when its code has
+    /// returned. Returns at once; interrupts the running step and reports to the observer. Does nothing if the task has ended or is
+    /// CANCELING already.
     pub fn cancel(self: &Arc<Self>) {
         {
             let mut state = lock(&self.state);
@@ -139,8 +143,9 @@ impl TaskControl {
         self.stop_now();
     }
 
-    /// Cancels the task as [`TaskControl::cancel`] does, on behalf of its JobMaster, which no longer acts on failures of the tasks that
-    /// work with this one. The subtask gets [`Mail::Cancel`](crate::Mail::Cancel) before it is disposed of.
+    /// Cancels the task as [`TaskControl::cancel`] does, because its JobMaster asked for it. The JobMaster cancels the tasks that work
+    /// with this one too, and no longer acts on their failures. Only after this call does the subtask get
+    /// [`Mail::Cancel`](crate::Mail::Cancel) before it is disposed of.
     pub fn cancel_by_job_master(self: &Arc<Self>) {
         self.cancelled_by_job_master.store(true, Ordering::Release);
         self.cancel();
@@ -151,8 +156,9 @@ impl TaskControl {
         self.cancelled_by_job_master.load(Ordering::Acquire)
     }
 
-    /// Fails the task from outside, for instance because a connection is lost: it stops and ends as FAILED with `cause`. Returns at once;
-    /// interrupts the running step. Does nothing if the task has ended, is CANCELING, or was failed before.
+    /// Fails the task from outside, for instance because a connection is lost: it stops and ends as FAILED with `cause`, or as CANCELED
+    /// if it is cancelled before its end. Returns at once; interrupts the running step. Does nothing if the task has ended, is CANCELING,
+    /// or was failed before.
     pub fn fail(self: &Arc<Self>, cause: FailureCause) {
         {
             let mut state = lock(&self.state);
@@ -181,7 +187,8 @@ impl TaskControl {
     }
 
     /// Interrupts a step that has lasted since the last call, so that it ends after its current record and the task looks at its timers
-    /// and sends partly filled batches. Also gives the wake-ups that the task owes. The host calls this every 50 ms.
+    /// and sends partly filled batches. Also wakes the receivers of the task's output whose wake-ups the task has put off. The host calls
+    /// this every 50 ms.
     pub fn end_long_step(&self) {
         let steps = self.steps.load(Ordering::Relaxed);
         if self.steps_seen.swap(steps, Ordering::Relaxed) == steps {
@@ -253,8 +260,8 @@ impl TaskControl {
     }
 }
 
-/// Returns the cause of a task's failure that is reported to users and to the restart strategy. Its kind is [`TaskError::kind`], but
-/// `UserError` also for a panic.
+/// Returns the cause with which a task that ended with `error` is reported as FAILED, to users and to the restart strategy. Its kind is
+/// [`TaskError::kind`], but `UserError` also for a panic; its message is the error's text.
 pub fn failure_of(error: &TaskError) -> FailureCause {
     // The restart strategy does not distinguish a panic of user code from an error.
     let kind = match error {

@@ -13,12 +13,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Maximum number of mails that [`Mailbox::post`] queues. Replies are bounded by [`UPCALLS_MAX`] instead, timers are not bounded.
+/// Number of waiting mails, replies included, from which on [`Mailbox::post`] refuses more. Replies and timers are taken beyond it;
+/// [`UPCALLS_MAX`] bounds the replies, nothing bounds the timers.
 pub const MAIL_MAX: usize = 1024;
-/// Maximum number of upcalls of one task that have no reply yet.
+/// Maximum number of upcalls (calls of a task to its host) of one task that have no reply yet.
 pub const UPCALLS_MAX: usize = 4096;
 
-/// The mailbox of one task. Every thread may post; the task's own thread takes.
+/// The queue of one task's mail: triggers, notifications, replies of its host and timers, which the task takes between two steps. Every
+/// thread may post; only the task's own thread takes.
 #[derive(Debug, Default)]
 pub struct Mailbox {
     signal: TaskSignal,
@@ -49,7 +51,7 @@ impl Mailbox {
     /// Posts mail that is not the reply of an upcall, and wakes or interrupts the task. Never blocks.
     ///
     /// # Errors
-    /// [`MailboxFull`] if [`MAIL_MAX`] (1,024) mails wait already; the mail is dropped.
+    /// Fails with [`MailboxFull`] if [`MAIL_MAX`] (1,024) mails wait already; the mail is dropped.
     pub fn post(&self, mail: Mail) -> Result<(), MailboxFull> {
         {
             let mut state = lock(&self.state);
@@ -63,10 +65,11 @@ impl Mailbox {
         Ok(())
     }
 
-    /// Counts an upcall whose reply will be posted by [`Mailbox::reply`].
+    /// Counts an upcall (a call of the task to its host) whose reply will be posted by [`Mailbox::reply`]. Called before the upcall is
+    /// made.
     ///
     /// # Errors
-    /// [`MailboxFull`] if [`UPCALLS_MAX`] (4,096) upcalls have no reply yet; nothing is counted.
+    /// Returns [`MailboxFull`] if [`UPCALLS_MAX`] (4,096) upcalls have no reply yet; nothing is counted, and the upcall must not be made.
     pub fn begin_upcall(&self) -> Result<(), MailboxFull> {
         self.outstanding
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| {
@@ -76,7 +79,8 @@ impl Mailbox {
             .map_err(|_| MailboxFull)
     }
 
-    /// Posts the reply of an upcall that [`Mailbox::begin_upcall`] counted, and wakes or interrupts the task.
+    /// Posts [`Mail::Reply`] with `ticket` and `result` for an upcall that [`Mailbox::begin_upcall`] counted, and wakes or interrupts the
+    /// task. Lowers the number of unanswered upcalls by one. Never fails, however full the mailbox is.
     pub fn reply(&self, ticket: u64, result: Result<Vec<u8>, String>) {
         let _ = self
             .outstanding
@@ -97,7 +101,7 @@ impl Mailbox {
     }
 
     /// Sets a timer: [`Mail::Timer`] with `ticket` is due once `after` has passed on the monotonic clock. A time beyond the clock's range
-    /// is never due. Wakes the task, unless the task's own thread calls.
+    /// is never due. A timer cannot be removed, and several may have one ticket. Wakes the task, unless the task's own thread calls.
     pub fn wake_at(&self, after: Duration, ticket: u64) {
         let Some(at) = now().checked_add(after) else {
             return; // The time is beyond the clock's range: the timer is never due.
@@ -121,7 +125,8 @@ impl Mailbox {
         &self.signal
     }
 
-    /// Removes and returns the next mail: posted mail and replies in order, then due timers. `None` if nothing is due. Never blocks.
+    /// Removes and returns the next mail: posted mail and replies in the order of posting, then timers that are due, the earliest first.
+    /// `None` if there is none. Never blocks.
     pub fn take(&self) -> Option<Mail> {
         if self.waiting.load(Ordering::Acquire) == 0 {
             return None;

@@ -17,7 +17,7 @@ thread_local! {
 /// previous hook.
 ///
 /// # Errors
-/// The panic's message and place, as `message (at file:line:column)`.
+/// Returns the panic's message and place, as `message (at file:line:column)`.
 pub fn catch<T>(run: impl FnOnce() -> T) -> Result<T, String> {
     remember_places();
     PLACE.with(|place| place.borrow_mut().take());

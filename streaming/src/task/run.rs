@@ -16,21 +16,23 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
-/// Number of records that a step processes before mail and cancellation are looked at, unless the step is interrupted earlier.
+/// The number of records that a task passes to [`Subtask::step`]: about so many are processed before mail and cancellation are looked at,
+/// unless the step is interrupted earlier.
 pub const STEP_RECORDS: usize = 4096;
 
 /// Number of steps after which a task that never parks gives the wake-ups that it owes. If steps are long, the host gives them
 /// earlier, by [`TaskControl::end_long_step`].
 const STEPS_PER_WAKE: u32 = 8;
 
-/// A function that creates the subtask, on the task's own thread: ports are opened and user functions cloned there.
+/// A function that creates the subtask: opens its ports and clones the program's functions. Called once, on the task's own thread;
+/// dropped without a call if the task was stopped before it began.
 pub type MakeSubtask = Box<dyn FnOnce() -> Result<Box<dyn Subtask>, TaskError> + Send>;
 
 /// Starts the thread of a task, which runs the task to its end: it creates, opens, steps, and closes or disposes of the subtask. Returns
 /// once the thread is started. The task's states, the last one included, are reported to the observer of `control`.
 ///
 /// # Errors
-/// The system's error if it cannot create another thread; the task has then ended as FAILED with the kind `NoThread`.
+/// Returns the system's error if it cannot create another thread; the task has then ended as FAILED with the kind `NoThread`.
 pub fn start(
     control: Arc<TaskControl>,
     mailbox: Arc<Mailbox>,

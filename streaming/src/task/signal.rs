@@ -56,7 +56,7 @@ impl TaskSignal {
         self.raise();
     }
 
-    /// Returns the flag that ends a running step.
+    /// Returns the flag that [`TaskSignal::interrupt`] raises, and at which a running step ends.
     pub fn interruption(&self) -> &Interrupt {
         &self.0.interrupt
     }

@@ -6,11 +6,11 @@ use std::{io, thread::JoinHandle};
 /// Stack size of a task's thread in bytes: 1 MiB. Only pages that are touched become resident.
 pub const STACK_BYTES: usize = 1 << 20;
 
-/// Starts a named thread with a stack of `stack_bytes`. Zero bytes in the name become spaces. At the end of `run` the thread adds its
-/// counted memory to the accounts.
+/// Starts a thread with that name and a stack of `stack_bytes`, which calls `run` once. Zero bytes in the name become spaces. When the
+/// thread ends, the program's allocator adds what it has counted of the thread to the memory accounts.
 ///
 /// # Errors
-/// The system's error if it cannot create another thread.
+/// Returns the system's error if it cannot create another thread.
 pub fn spawn(
     name: &str,
     stack_bytes: usize,

@@ -18,18 +18,19 @@ use std::{
 };
 use tokio::{runtime::Handle, task::AbortHandle};
 
-/// The connection of a host's tasks to the coordinators of their operators and to the JobMaster. No method blocks.
+/// Carries what the tasks of a program host send: events to the coordinators of their operators, and snapshots to the checkpoint storage
+/// and the JobMaster. The host implements it, [`Upcalls`] calls it. No method blocks.
 pub trait OperatorEvents: Send + Sync {
-    /// Sends an event to an operator's coordinator. The future's result is the answer, or the reason, as text, why there is none. The
-    /// next event of the same task is sent after the answer to this one.
+    /// Returns a future that sends an event to an operator's coordinator. Its result is the answer, or the reason, as text, why there is
+    /// none. A task's next event is sent only after this future has completed, so that events arrive in order.
     fn send(
         &self,
         from: ExecutionAttemptId,
         operator: OperatorId,
         event: Vec<u8>,
     ) -> BoxFuture<'static, Result<Vec<u8>, String>>;
-    /// Sends an event that may arrive twice or overtake others. The future's result is the answer, which may come late, or the reason why
-    /// there is none. By default the same as [`OperatorEvents::send`].
+    /// Returns a future that sends an event which may arrive twice or overtake others, and for which no other event waits. Its result is
+    /// the answer, which may come late, or the reason why there is none. By default the same as [`OperatorEvents::send`].
     fn poll(
         &self,
         from: ExecutionAttemptId,
@@ -38,10 +39,11 @@ pub trait OperatorEvents: Send + Sync {
     ) -> BoxFuture<'static, Result<Vec<u8>, String>> {
         self.send(from, operator, event)
     }
-    /// Takes a chunk of a snapshot as [`TaskUpcalls::store_chunk`] does.
+    /// Takes a chunk of an operator's snapshot for a checkpoint, to be stored while the task still writes the rest of the snapshot.
     ///
     /// # Errors
-    /// The chunk itself if chunks are not stored one by one, as by default.
+    /// Returns the chunk itself if chunks are not stored one by one, as by default: the task passes it to
+    /// [`OperatorEvents::acknowledge`].
     fn store_chunk(
         &self,
         _from: ExecutionAttemptId,
@@ -51,17 +53,19 @@ pub trait OperatorEvents: Send + Sync {
     ) -> Result<(), StateChunk> {
         Err(chunk)
     }
-    /// Drops what was taken of an attempt's part of an aborted checkpoint, as [`TaskUpcalls::give_up`] does. Does nothing by default.
+    /// Drops or deletes the chunks that [`OperatorEvents::store_chunk`] took from an attempt for a checkpoint that was aborted; the
+    /// attempt will not acknowledge it. Does nothing by default.
     fn give_up(&self, _from: ExecutionAttemptId, _checkpoint: u64) {}
-    /// Takes the report that an attempt has ended: nothing more comes from it, and what it began to store is dropped. Does nothing by
-    /// default.
+    /// Takes the report that an attempt has ended and sends nothing more; the chunks that it has handed over and not acknowledged are
+    /// dropped. Does nothing by default.
     fn ended(&self, _attempt: ExecutionAttemptId) {}
-    /// Reports that the attempt has completed its part of a checkpoint. Stores the snapshot and tells the JobMaster in the background.
+    /// Takes the attempt's complete part of a checkpoint. Stores the snapshot in the background, and then tells the JobMaster that it is
+    /// stored, or why it cannot be.
     fn acknowledge(&self, from: ExecutionAttemptId, checkpoint: u64, snapshot: TaskSnapshot);
 }
 
-/// The upcalls of one task. Dropping the last handle aborts the task's events and I/O that are under way, and reports the end of the
-/// attempt to [`OperatorEvents::ended`].
+/// The upcalls of one task: its calls to its program host, whose replies come by mail. Dropping the last handle aborts the task's events
+/// and I/O that are under way, and reports the end of the attempt to [`OperatorEvents::ended`].
 pub struct Upcalls {
     me: Weak<Self>,
     attempt: ExecutionAttemptId,

@@ -10,7 +10,8 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// A receiver that may sleep although work is waiting for it.
+/// A receiver of a task's output, such as the input of another task or a connection, that may sleep although work is waiting for it: the
+/// task puts its wake-up off to the end of a few steps.
 pub trait Sleeper: Send + Sync {
     /// Wakes the receiver if it sleeps and has work. Never blocks.
     fn wake(&self);

@@ -8,7 +8,8 @@ use crate::{
 };
 use std::{any::type_name, marker::PhantomData};
 
-/// The codec of an edge that carries records of type `T`: encodes whole batches by columns, with their event times and watermark.
+/// The [`EdgeCodec`] of a job edge whose records have type `T`: encodes whole batches by columns, with their event times and watermark,
+/// for the way to another process, and decodes them there.
 #[derive(derive_more::Debug)]
 #[debug("BatchCodec<{}>", type_name::<T>())]
 pub struct BatchCodec<T>(PhantomData<fn() -> T>);
@@ -93,8 +94,9 @@ pub(crate) fn weigh<T: FlottType>(records: &[T]) -> (usize, usize) {
         .fold((0, 0), |(sum, most), bytes| (sum + bytes, most.max(bytes)))
 }
 
-/// Returns the encoded value, of at least one byte. Does not fail: for a [`Serde`](super::Serde) value whose `Serialize` returns an
-/// error the bytes are incomplete.
+/// Returns the encoded value, of at least one byte. Has no error: if the value cannot be encoded (a [`Serde`](super::Serde) value whose
+/// `Serialize` returns an error, or a value nested too deeply), the bytes are incomplete, and the next batch or snapshot that this thread
+/// encodes fails with the error.
 ///
 /// ```
 /// use streaming::types::{CodecError, decode_one, encode_one, fingerprint, key_hash};

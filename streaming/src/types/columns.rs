@@ -97,13 +97,14 @@ impl Numbers<'_> {
     }
 }
 
-/// Appends the column of which variant of an enum each value is: of the variants' numbers.
+/// Appends a column with one number per enum value of a batch: the number of the value's variant. The code that `#[derive(FlottType)]`
+/// writes for enums calls it; [`read_variants`] reads the column.
 #[doc(hidden)]
 pub fn write_variants(variants: impl Iterator<Item = u64> + Clone, out: &mut Vec<u8>) {
     write_numbers(variants, 1, out);
 }
 
-/// Reads a column of `count` numbers that [`write_variants`] wrote.
+/// Reads a column of `count` variant numbers that [`write_variants`] wrote. Does not check that the enum has these variants.
 ///
 /// # Errors
 /// Fails when the bytes are not such a column.

@@ -15,7 +15,8 @@ fn fold(a: u64, b: u64) -> u64 {
     (product as u64) ^ ((product >> 64) as u64)
 }
 
-/// A fast 64-bit hash with fixed constants. It does not withstand keys that are chosen to collide.
+/// The hasher of stream keys, whose 64-bit hash decides the key group of a key and hence its subtask. It is fast and has fixed constants,
+/// so that every process gets the same hash. It does not withstand keys that are chosen to collide.
 #[derive(Debug, Clone)]
 pub struct KeyHasher {
     state: u64,
@@ -40,7 +41,7 @@ impl KeyHasher {
         self.state = fold(self.state ^ value, K1);
     }
 
-    /// Feeds bytes and their number, so that the boundaries between several calls matter.
+    /// Feeds bytes and their number: `ab` and then `c` give another hash than `a` and then `bc`.
     #[inline]
     pub fn write_bytes(&mut self, bytes: &[u8]) {
         let mut chunks = bytes.chunks_exact(16);

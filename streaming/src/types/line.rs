@@ -3,8 +3,8 @@
 use super::Record;
 use std::io::Write;
 
-/// A record that can be written as one line. The parts of a tuple are separated by tabs, bytes are written as they are, and
-/// `None` is an empty text.
+/// A record that can be written as one line of text, as the sinks of text files and of printed results do. The parts of a tuple are
+/// separated by tabs, bytes are written as they are, and `None` is an empty text.
 ///
 /// ```
 /// use streaming::types::ToLine;
@@ -90,7 +90,8 @@ tuples! {
     (A 0, B 1, C 2, D 3, E 4, F 5)
 }
 
-/// A record that the sources of lines make of each line: its bytes (`Vec<u8>`) or its text (`String`).
+/// A type of record that the sources of text lines can produce, one record from each line. Implemented for `Vec<u8>` (the line's bytes)
+/// and `String` (its text, which must be UTF-8).
 pub trait FromLine: Record {
     /// Reads a record from a line's bytes, without the line's end.
     ///

@@ -71,10 +71,11 @@ pub enum CodecError {
     /// Bytes are left over after the value; their number.
     #[error("{0} bytes are left over")]
     Trailing(usize),
-    /// Values are nested more deeply than [`Reader::MAX_DEPTH`].
+    /// Values are nested too deeply: decoded ones more than [`Reader::MAX_DEPTH`] (200) levels, encoded ones of a type that contains
+    /// itself more than 180.
     #[error("values are nested too deeply")]
     TooDeep,
-    /// A batch, or one record of it, is larger than a message to another process may be.
+    /// A batch, or one record alone, is larger in its encoded form than one message to another process may be (2 GiB).
     #[error(
         "{records} record(s) of together {bytes} bytes exceed the limit of {most} bytes for one message: split large records"
     )]
@@ -86,7 +87,7 @@ pub enum CodecError {
         /// The limit in bytes.
         most: usize,
     },
-    /// The batch does not hold records of the edge's type, which is named.
+    /// The batch holds records of another Rust type than the edge carries; the value is the name of the edge's type.
     #[error("the batch does not hold records of the edge's type, {0}")]
     OtherType(&'static str),
 }
@@ -133,8 +134,8 @@ pub trait FlottType: Sized + Send + 'static {
     /// Feeds the value to the hash of keys. Equal keys must feed the same, in every process and every version of the program: the hash
     /// decides which subtask a key belongs to.
     fn hash_key(&self, hasher: &mut KeyHasher);
-    /// Returns the estimated size in memory, in bytes, with what the value owns on the heap. It bounds how many records are in a batch.
-    /// By default only the size of the value itself.
+    /// Returns the estimated size in memory, in bytes, with what the value owns on the heap. The sizes of the records decide how many of
+    /// them go into one batch. By default `size_of::<Self>()`, which leaves out the heap.
     fn weight(&self) -> usize {
         size_of::<Self>()
     }
@@ -142,14 +143,15 @@ pub trait FlottType: Sized + Send + 'static {
     /// True if a value may contain another one of its type: `encode` then refuses values that are nested too deeply.
     #[doc(hidden)]
     const RECURSIVE: bool = false;
-    /// Appends values one after another; `u8` copies all at once.
+    /// Appends the encoded values one after another, without their number; `u8` copies all at once.
     #[doc(hidden)]
     fn encode_slice(values: &[Self], out: &mut Vec<u8>) {
         for value in values {
             value.encode(out);
         }
     }
-    /// Decodes `count` values that [`FlottType::encode_slice`] encoded.
+    /// Decodes `count` values that [`FlottType::encode_slice`] encoded. A `count` greater than the number of bytes left fails with
+    /// [`CodecError::Truncated`] before memory is reserved.
     #[doc(hidden)]
     fn decode_vec(count: usize, input: &mut Reader<'_>) -> Result<Vec<Self>, CodecError> {
         // Every value takes at least one byte, so a greater count is corrupt. The cap keeps a few bytes from reserving much.
@@ -162,7 +164,8 @@ pub trait FlottType: Sized + Send + 'static {
         }
         Ok(values)
     }
-    /// Appends the values of a batch; by columns for types where that is quicker than value by value.
+    /// Appends the encoded values, one of each record of a batch, without their number; by columns for types where that is quicker than
+    /// value by value.
     #[doc(hidden)]
     fn encode_column<'a, I>(values: I, out: &mut Vec<u8>)
     where
@@ -175,7 +178,8 @@ pub trait FlottType: Sized + Send + 'static {
     fn decode_column(count: usize, input: &mut Reader<'_>) -> Result<Vec<Self>, CodecError> {
         Self::decode_vec(count, input)
     }
-    /// Appends the lists of a batch, whose elements have this type; by columns for numbers.
+    /// Appends the lists of this element type, one of each record of a batch, without the number of lists: list by list, and for numbers
+    /// the lengths first and then all elements as one column.
     #[doc(hidden)]
     fn encode_lists<'a, I>(lists: I, out: &mut Vec<u8>)
     where
@@ -183,7 +187,7 @@ pub trait FlottType: Sized + Send + 'static {
     {
         lists.for_each(|list| list.encode(out));
     }
-    /// Decodes `count` lists that [`FlottType::encode_lists`] encoded.
+    /// Decodes `count` lists that [`FlottType::encode_lists`] encoded for the same element type.
     #[doc(hidden)]
     fn decode_lists(count: usize, input: &mut Reader<'_>) -> Result<Vec<Vec<Self>>, CodecError> {
         Vec::decode_vec(count, input)

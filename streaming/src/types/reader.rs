@@ -61,7 +61,8 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Maximum nesting of boxes, lists and maps. Decoding recurses, so deeper nesting could overflow the stack.
+    /// Maximum depth of [`Reader::nested`], that is of boxes, lists and maps inside each other. Decoding recurses, so deeper nesting
+    /// could overflow the stack.
     pub const MAX_DEPTH: u32 = 200;
 
     /// Creates a reader at the beginning of `bytes`.
@@ -157,10 +158,11 @@ impl<'a> Reader<'a> {
         str::from_utf8(self.take(len)?).map_err(|_| CodecError::Invalid { what: "UTF-8" })
     }
 
-    /// Calls `read` with a nesting depth that is one greater.
+    /// Calls `read` with this reader while its nesting depth is one greater, and returns the result. The decoders of boxes, lists and
+    /// maps use it, so that corrupt bytes cannot overflow the stack.
     ///
     /// # Errors
-    /// Fails at a depth of [`Reader::MAX_DEPTH`] without calling `read`, and with the error of `read`.
+    /// Fails with [`CodecError::TooDeep`] at a depth of [`Reader::MAX_DEPTH`] without calling `read`, and with the error of `read`.
     #[inline]
     pub fn nested<T>(
         &mut self,
@@ -175,10 +177,10 @@ impl<'a> Reader<'a> {
         value
     }
 
-    /// Checks that all bytes were read.
+    /// Checks that all bytes were read; the end of a decoder calls it.
     ///
     /// # Errors
-    /// Fails with the number of bytes that are left.
+    /// Fails with [`CodecError::Trailing`] and the number of bytes that are left.
     pub fn finish(self) -> Result<(), CodecError> {
         match self.remaining() {
             0 => Ok(()),

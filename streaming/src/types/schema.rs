@@ -4,7 +4,7 @@ use super::FlottType;
 use sha2::{Digest, Sha256};
 use std::any::TypeId;
 
-/// Collects the structure of a type as text: `Order{id:u64,items:list<Item{name:string,}>,}`.
+/// Collects the structure of a type as text, from which [`fingerprint`] is made: `Order{id:u64,items:list<Item{name:string,}>,}`.
 #[derive(Debug, Default)]
 pub struct Schema {
     text: String,
@@ -25,7 +25,8 @@ impl Schema {
         self.text.push_str(word);
     }
 
-    /// Adds a generic structure such as `map<string,u64>`: the name, then each part.
+    /// Appends a generic structure such as `map<string,u64>`: `name`, then between angle brackets what each function of `parts` appends,
+    /// separated by commas.
     pub fn generic(&mut self, name: &str, parts: &[fn(&mut Schema)]) {
         self.word(name);
         self.word("<");
@@ -38,7 +39,8 @@ impl Schema {
         self.word(">");
     }
 
-    /// Adds a named type with its body in braces; if type `T` is being described already, only its name.
+    /// Appends a named type: `name`, then in braces what `body` appends. If `T` is being described already, because it contains itself,
+    /// appends only `name` and does not call `body`.
     pub fn named<T: 'static>(&mut self, name: &str, body: impl FnOnce(&mut Self)) {
         self.word(name);
         let id = TypeId::of::<T>();
