@@ -359,9 +359,11 @@ impl Checkpoints {
         pending.parts.tasks.values().for_each(|part| self.discard_part(part));
     }
 
-    /// Aborts the checkpoint with this number, which counts as failed, because a subtask could not store its state. `now` is monotonic.
+    /// Aborts the checkpoint with this number, which counts as failed, because a subtask could not store its state. Ignored once all
+    /// subtasks have acknowledged: its pointer may be in the log already. `now` is monotonic.
     pub fn decline(&mut self, now: Duration, checkpoint: u64, why: String) {
-        if self.pending(checkpoint).is_some() {
+        let open = |p: &Pending| p.parts.checkpoint == checkpoint && !p.is_being_stored();
+        if self.pending.as_ref().is_some_and(open) {
             self.fail(now, why);
         }
     }
@@ -426,16 +428,13 @@ impl Checkpoints {
     /// Aborts the checkpoint in progress, as a failure, if its timeout has passed at `now` (monotonic) and it is not being
     /// stored.
     pub fn tick(&mut self, now: Duration) {
-        let late = |p: &Pending| !p.is_being_stored() && p.deadline <= now;
-        if self.pending.as_ref().is_some_and(late) {
-            let limit = self.config.timeout;
-            let missing = self.pending.as_ref().map_or(0, |pending| pending.waiting.len());
-            self.fail(
-                now,
-                format!(
-                    "it took longer than {limit:?} (execution.checkpointing.timeout); {missing} subtasks have not acknowledged"
-                ),
+        let late = |p: &&Pending| !p.is_being_stored() && p.deadline <= now;
+        if let Some(pending) = self.pending.as_ref().filter(late) {
+            let (limit, missing) = (self.config.timeout, pending.waiting.len());
+            let why = format!(
+                "it took longer than {limit:?} (execution.checkpointing.timeout); {missing} subtasks have not acknowledged"
             );
+            self.fail(now, why);
         }
     }
 

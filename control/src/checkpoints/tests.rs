@@ -222,6 +222,8 @@ fn a_pointer_that_is_being_written_outlives_the_tasks() {
     let stored = to_persist(c.take_steps());
     c.tasks_lost(at(0), "a task failed");
     assert!(c.is_persisting());
+    // Nor does a report that comes too late: the log may have the pointer already.
+    c.decline(at(0), 1, "the disk is full".into());
     assert_eq!(c.take_steps(), []);
     c.persisted(at(1), 1, Ok(stored));
     assert_eq!(c.take_steps()[0], finished(1, 0..1));
