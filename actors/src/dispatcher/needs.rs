@@ -26,10 +26,15 @@ impl Needs {
     }
 
     /// Returns a job that runs here, was started from the snapshot at `uri`, and has no complete checkpoint of its own: it reads
-    /// the snapshot, also after a failure. `None` if there is none.
-    pub(super) async fn restores_from(&self, reader: &StateReader, uri: &str) -> Option<JobId> {
+    /// the snapshot, also after a failure. `None` if there is none but perhaps `asking`, the job for which this is asked.
+    pub(super) async fn restores_from(
+        &self,
+        reader: &StateReader,
+        uri: &str,
+        asking: Option<JobId>,
+    ) -> Option<JobId> {
         let place = reader.place(uri).await;
-        for (job, from, log) in &self.restored {
+        for (job, from, log) in self.restored.iter().filter(|(job, ..)| Some(*job) != asking) {
             if reader.place(from).await != place {
                 continue;
             }

@@ -11,7 +11,7 @@ use model::{JobGraph, JobId};
 use platform::Platform;
 use std::time::Duration;
 use storage::checkpoints::CheckpointError;
-use storage::state_reader::StateReader;
+use storage::state_reader::{Snapshot, StateReader};
 
 /// Longest a snapshot's metadata may take to be read. It is a small object, and the client that submits the job waits; a remote
 /// store's own limits are shorter, but a network file system that hangs has none.
@@ -34,8 +34,9 @@ pub(super) async fn answered<T>(
 }
 
 /// Reads the savepoint that the job names, if it names one, and checks that the job can start from it. A job that would own
-/// the snapshot (`execution.state-recovery.claim-mode`: `CLAIM`) does not get a checkpoint of another job that `dispatcher` still
-/// runs: the first checkpoint of the new job would delete what the other one restores from.
+/// the snapshot (`execution.state-recovery.claim-mode`: `CLAIM`) gets neither a checkpoint of another job that `dispatcher` still
+/// runs, nor a snapshot that another job was started from and still needs: the first checkpoint of the new job would delete what
+/// the other one restores from.
 ///
 /// # Errors
 /// [`NotStored::Restore`] with every reason, one a line.
@@ -55,10 +56,8 @@ pub(super) async fn check(
              (--job-id, or with high availability high-availability.cluster-id)"
         )));
     }
-    if options.get(&state_recovery::CLAIM_MODE) == ClaimMode::Claim
-        && let Some(owner) = snapshot.checkpoint_of
-    {
-        check_claim(&path, owner, dispatcher).await?;
+    if options.get(&state_recovery::CLAIM_MODE) == ClaimMode::Claim {
+        check_claim((graph.job_id, &path), &snapshot, &reader, dispatcher).await?;
     }
     let checked = control::checkpoints::check(graph, &snapshot.metadata, allow_dropped);
     checked.map_err(|reasons| {
@@ -67,24 +66,40 @@ pub(super) async fn check(
     })
 }
 
-/// Refuses to give a checkpoint of the job `owner` to another job while `owner` may need it.
+/// Refuses to give a snapshot to `job`, which names it by `path`, while another job may need it.
 async fn check_claim(
-    path: &str,
-    owner: JobId,
+    (job, path): (JobId, &str),
+    snapshot: &Snapshot,
+    reader: &StateReader,
     dispatcher: &Addr<Dispatcher>,
 ) -> Result<(), NotStored> {
-    let refused = |why: &str| {
+    let refused = |what: &str, other: JobId| {
         NotStored::Restore(format!(
-            "{path} is a checkpoint of job {owner}, {why}: start from it with --claim-mode no_claim, or end job {owner} first"
+            "{path} {what}: start from it with --claim-mode no_claim, or end job {other} first"
         ))
     };
-    match needs(dispatcher).await {
-        None => Err(NotStored::Restore("the Dispatcher is shutting down".to_owned())),
-        Some(needs) if needs.runs(owner) => Err(refused("which still runs and needs it")),
-        Some(needs) if !needs.is_complete() => Err(refused(
-            "which may still run (the jobs of the JobManager before are still being read)",
-        )),
-        Some(_) => Ok(()),
+    let Some(needs) = needs(dispatcher).await else {
+        return Err(NotStored::Restore("the Dispatcher is shutting down".to_owned()));
+    };
+    if let Some(owner) = snapshot.checkpoint_of.filter(|owner| needs.runs(*owner)) {
+        let what = format!("is a checkpoint of job {owner}, which still runs and needs it");
+        return Err(refused(&what, owner));
+    }
+    if !needs.is_complete() {
+        return Err(NotStored::Restore(format!(
+            "a job may need {path}: the jobs of the JobManager before are still being read; start from it with \
+             --claim-mode no_claim, or try again when they are there"
+        )));
+    }
+    let restores = async { Ok(needs.restores_from(reader, &snapshot.uri, Some(job)).await) };
+    match answered(path, restores).await.map_err(NotStored::Restore)? {
+        None => Ok(()),
+        Some(other) => {
+            let what = format!(
+                "is what job {other} was started from and needs until a checkpoint of its own is complete"
+            );
+            Err(refused(&what, other))
+        }
     }
 }
 

@@ -84,7 +84,12 @@ impl Handler<Ask<DisposeSavepoint>> for Dispatcher {
                     "{path} is a checkpoint of job {job}, which runs and needs it"
                 )));
             }
-            let restores = async { Ok(needs.restores_from(&reader, &snapshot.uri).await) };
+            if !needs.is_complete() {
+                return Err(failed(&format!(
+                    "a job may need {path}: the jobs of the JobManager before are still being read; try again when they are there"
+                )));
+            }
+            let restores = async { Ok(needs.restores_from(&reader, &snapshot.uri, None).await) };
             if let Some(job) = answered(&path, restores).await.map_err(|why| failed(&why))? {
                 return Err(failed(&format!(
                     "job {job} was started from {path} and needs it until a checkpoint of its own is complete"

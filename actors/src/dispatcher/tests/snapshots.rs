@@ -78,6 +78,14 @@ async fn a_checkpoint_of_another_job_that_runs_is_not_claimed() {
     }
     assert_eq!(f.submit(started_from(2, &folder, "no_claim")).await, Ok(job(2)));
     f.finish(1).await;
+    match f.submit(started_from(3, &folder, "claim")).await {
+        Err(SubmitError::Restore(why)) => {
+            assert!(why.contains(&format!("what job {} was started from", job(2))), "{why}");
+            assert!(why.contains(&format!("or end job {} first", job(2))), "{why}");
+        }
+        other => panic!("{other:?}"),
+    }
+    f.finish(2).await;
     assert_eq!(f.submit(started_from(3, &folder, "claim")).await, Ok(job(3)));
 }
 
