@@ -133,7 +133,8 @@ where
                 taking.timing.queue.forget(at, &key);
             }
         }
-        let Some((window, kept)) = ended else { return Ok(()) };
+        // A session that had ended by `passed` was emitted before. Keys that were restored are looked at once for that moment.
+        let Some((window, kept)) = ended.filter(|_| moment > passed) else { return Ok(()) };
         taking.emit(key, window, kept)
     }
 }

@@ -190,6 +190,21 @@ fn a_shorter_lateness_does_not_fire_sessions_again_that_were_kept_for_a_longer_o
 }
 
 #[test]
+fn a_session_that_a_late_record_begins_right_after_a_restore_is_fired_once() {
+    let mut before = of_gap(|_| 10, 100);
+    before.batch(&[(1, 1, 0)]);
+    assert_eq!(before.event(StreamEvent::Watermark(29)).len(), 1);
+    // The lateness is shorter now, so the key is queued to be removed at the watermark, which is also the end of the new session.
+    let operator = EventTimeWindows::new(by_first(), fetching(|_| 10, 5, 1));
+    let mut after = Subtask::new(operator, (0, 1), &[before.snapshot()], false);
+    let mut fired = after.batch(&[(1, 2, 20)]);
+    while after.answer(0) {}
+    fired.append(&mut after.shown());
+    assert_eq!(fired, [((1, 20, 29, vec![2]), 29)]);
+    assert_eq!(after.fires(40), []);
+}
+
+#[test]
 fn sessions_move_between_a_backend_that_fetches_and_memory() {
     let fetching = || EventTimeWindows::new(by_first(), fetching(|_| 10, 5, 1));
     let in_memory = || EventTimeWindows::new(by_first(), core(|_| 10, 5));
