@@ -276,7 +276,7 @@ impl BlobStore for FileBlobs {
         let store = self.clone();
         self.call(move |folder| {
             let (path, file) = create_temporary(&folder.root)?;
-            let open = Some((Temporary { path }, file));
+            let open = Some((Temporary { path, root: folder.root.clone() }, file));
             Ok(Box::new(Incoming { store, open, hasher: Sha256::new(), written: 0 }) as Box<_>)
         })
     }

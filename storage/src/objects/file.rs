@@ -123,14 +123,9 @@ impl Folder {
         }
     }
 
-    /// Removes the empty folders above a deleted object.
-    fn remove_empty_folders(&self, path: &Path) {
-        for folder in path.ancestors().skip(1).take_while(|folder| **folder != *self.root) {
-            // The system refuses to remove a folder that is not empty; the folders above it are not empty either.
-            if fs::remove_dir(folder).is_err() {
-                return;
-            }
-        }
+    /// Returns the guard of a temporary file at `path`.
+    pub(super) fn temporary(&self, path: PathBuf) -> Temporary {
+        Temporary { path, root: self.root.clone() }
     }
 }
 
@@ -186,7 +181,7 @@ impl Folder {
                     Ok(()) | Err(StoreError::NotFound { .. }) => {}
                     Err(error) => return Err(error),
                 }
-                self.remove_empty_folders(&path);
+                remove_empty_folders(&self.root, &path);
                 Ok(true)
             }
             Err(e) if absent(&e) => Ok(false),
@@ -271,15 +266,29 @@ impl ObjectStore for FileObjects {
     }
 }
 
-/// A temporary file that is removed when this value is dropped; after a rename nothing is left to remove.
+/// A temporary file that is removed when this value is dropped, with the folders between it and `root` that are empty then: a
+/// checkpoint that was aborted leaves no folder. After a rename nothing is left to remove.
 #[derive(Debug)]
 pub(crate) struct Temporary {
     pub(crate) path: PathBuf,
+    pub(crate) root: PathBuf,
 }
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
+        if fs::remove_file(&self.path).is_ok() {
+            remove_empty_folders(&self.root, &self.path);
+        }
+    }
+}
+
+/// Removes the empty folders above a file that was removed, up to `root`, which stays.
+fn remove_empty_folders(root: &Path, path: &Path) {
+    for folder in path.ancestors().skip(1).take_while(|folder| *folder != root) {
+        // The system refuses to remove a folder that is not empty; the folders above it are not empty either.
+        if fs::remove_dir(folder).is_err() {
+            return;
+        }
     }
 }
 

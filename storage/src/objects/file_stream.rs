@@ -65,7 +65,7 @@ impl Written {
     pub(super) fn begin(folder: &Folder, name: &str) -> Result<Self, StoreError> {
         let target = folder.path(name)?;
         let (path, file) = folder.create_beside(&target)?;
-        let temporary = Temporary { path };
+        let temporary = folder.temporary(path);
         let begun = Self { target, temporary, file, checksum: crc32fast::Hasher::new(), bytes: 0 };
         // The header's place, until the length and the checksum are known.
         begun.done((&begun.file).write_all(&[0; HEADER_BYTES]))?;

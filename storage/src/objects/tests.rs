@@ -72,18 +72,19 @@ async fn a_named_pipe_in_place_of_an_object_is_refused_at_once() {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_given_up_leaves_no_file() {
+async fn a_stream_that_is_given_up_leaves_neither_file_nor_folder() {
     let dir = tempfile::tempdir().unwrap();
     let store = FileObjects::open(dir.path()).unwrap();
     let mut stream = store.begin("jobs/1").unwrap();
     stream.write("one".into()).await.unwrap();
-    let files = || modes(&dir.path().join("jobs")).len() - 1;
-    assert_eq!(files(), 1);
+    let folder = dir.path().join("jobs");
+    assert_eq!(modes(&folder).len() - 1, 1);
     drop(stream);
     // The file is removed by another thread.
-    while files() > 0 {
+    while folder.exists() {
         tokio::time::sleep(std::time::Duration::from_millis(1)).await;
     }
+    assert!(dir.path().exists());
 }
 
 #[tokio::test]
