@@ -15,10 +15,11 @@ use super::matching::{Slots, unmet_by};
 use model::{JobId, ResourceRequirement};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A job that waits for slots, with its shortage and the slots that it could yield.
+/// A job that waits for slots, with its shortage and the slots that it could yield (free for another job); an input of
+/// [`plan_yielding`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Waiting<'a> {
-    /// Id of the job that waits.
+    /// Id of the job that waits for slots.
     pub job_id: JobId,
     /// The job's place in the order of service; a job yields only to jobs with a smaller one.
     pub turn: Turn,
@@ -43,12 +44,14 @@ pub struct Turn {
     pub order: u64,
 }
 
-/// The decision which jobs yield slots; both sets are empty if none does.
+/// The decision which jobs yield (give up) slots and which jobs get them; both sets are empty if no job yields.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct YieldPlan {
-    /// The jobs that are to be asked to yield, with the numbers of slots of each profile; empty if none is.
+    /// The jobs that are to be asked to yield, each with the number of slots of each profile that it is to give up; empty if no
+    /// job yields.
     pub givers: BTreeMap<JobId, Vec<ResourceRequirement>>,
-    /// The jobs that will have all they need with these slots and the ones they hold; empty if none will.
+    /// The jobs that the slots are taken for: each will have all it needs with these slots and the ones it holds; empty if no
+    /// job yields.
     pub receivers: BTreeSet<JobId>,
 }
 
