@@ -89,8 +89,8 @@ pub enum Incompatible {
 }
 
 /// Checks that every state in a snapshot (a savepoint or checkpoint) has its place in a job: an operator with its id that
-/// declares it with the same types. `allow_dropped`: operators and states that the job does not have are no fault, and are left
-/// behind. Operators whose states are all optional are not checked.
+/// declares it as the same kind and with the same types. `allow_dropped`: operators and states that the job does not have are
+/// no fault, and are left behind. Operators whose states are all optional are not checked.
 ///
 /// # Errors
 ///

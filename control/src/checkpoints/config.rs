@@ -13,7 +13,8 @@ pub struct CheckpointConfig {
     /// The shortest time between the completion of a checkpoint or savepoint and the trigger of the next periodic checkpoint.
     pub min_pause: Duration,
     /// The number of failed checkpoints in a row that are tolerated; the next one fails the tasks, about which the restart
-    /// strategy decides. Savepoints and final checkpoints, which are tried again, do not fail the tasks.
+    /// strategy decides. A failed savepoint does not count (that of a stop fails the tasks at once), and a final checkpoint,
+    /// which is tried again, never fails them.
     pub tolerable_failures: u32,
     /// The number of complete checkpoints that are kept (at least 1); older ones are deleted.
     pub retained: usize,

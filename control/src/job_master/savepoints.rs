@@ -1,5 +1,6 @@
-//! Savepoints: checkpoints that a user asks for and owns. They are taken one at a time, and wait for a checkpoint that runs. A user
-//! can also ask for a checkpoint that is none, which the job keeps and replaces like its periodic ones. The savepoint of a stop ends the job: when it is complete its sinks commit, and all tasks finish.
+//! Savepoints: checkpoints that a user asks for and owns. They are taken one at a time, and wait for a checkpoint that runs. A
+//! user can also ask for a checkpoint that is no savepoint, which the job keeps and replaces like its periodic ones. The
+//! savepoint of a stop ends the job: when it is complete its sinks commit, and all tasks finish.
 //!
 //! A savepoint also waits for tasks that come up, but no longer than `execution.checkpointing.timeout` from its request: a task may
 //! never run, for instance because it restores from a store that hangs.
