@@ -43,7 +43,7 @@ pub enum CheckpointStep {
     /// Have the operator coordinators take their snapshots for the checkpoint with this number. The answer is given to
     /// [`Checkpoints::coordinators_answered`].
     SnapshotCoordinators(u64),
-    /// Give the barrier of the checkpoint with this number to the sources of the job.
+    /// Have the sources of the job send the barrier of the checkpoint with this number. Subtasks answer with acknowledgements.
     Trigger(u64),
     /// Store a savepoint, of which every part has arrived, in its folder. The outcome goes to [`Checkpoints::savepoint_stored`].
     StoreSavepoint(Parts),

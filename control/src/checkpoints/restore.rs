@@ -207,7 +207,7 @@ pub fn part_of(
     part
 }
 
-/// Iterates over the operators that have coordinator state in the checkpoint, with that state.
+/// Iterates over the operators whose coordinators have state in the checkpoint, with that state.
 pub fn coordinator_state(
     metadata: &CheckpointMetadata,
 ) -> impl Iterator<Item = (OperatorId, &StateHandle)> {

@@ -33,9 +33,9 @@ const RECORD_RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::fr
 pub enum Mode {
     /// The cluster runs any number of jobs and outlives them.
     Session,
-    /// The cluster runs its application's one job and ends with it.
+    /// The cluster was started with a program, builds the program's one job itself, and ends with it.
     Application,
-    /// The cluster runs the one job that it was started with and ends with it.
+    /// The cluster was started with the graph of one job, runs it, and ends with it.
     PerJob,
 }
 
@@ -96,7 +96,7 @@ pub enum JobPhase {
     Building,
     /// The graph is being stored. The job runs once [`JobTable::stored`] is called.
     Persisting,
-    /// The job has a runner, which starts and watches its JobMaster.
+    /// The job has a runner, the component that starts and watches its JobMaster.
     Running,
     /// The job has ended, and its end steps are being done.
     Ending,
@@ -112,7 +112,7 @@ pub enum EndStep {
     /// or [`JobTable::forget`] if another leader owns the job. Once the result is recorded, every later Dispatcher knows that
     /// the job has ended.
     RecordResult,
-    /// Delete the job's blobs, then call [`JobTable::step_done`].
+    /// Delete the job's blobs (files that were stored for it), then call [`JobTable::step_done`].
     DeleteBlobs,
     /// End the job's program host, once no client collects results from it, then call [`JobTable::step_done`].
     ReleaseHost,
@@ -234,7 +234,7 @@ impl JobTable {
     }
 
     /// Records that the graph of a job is stored, which makes it [`JobPhase::Running`]. Returns true if the caller has to start
-    /// the job; false, without a change, if the job is no longer [`JobPhase::Persisting`].
+    /// the job; false, without a change, if the job is not (or no longer) [`JobPhase::Persisting`].
     pub fn stored(&mut self, job: JobId) -> bool {
         match self.jobs.get_mut(&job) {
             Some(entry) if entry.phase == JobPhase::Persisting => {

@@ -28,7 +28,7 @@ pub struct TaskIndex(pub u32);
 /// another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Worker {
-    /// Process of the TaskExecutor, which stays the same when it registers again.
+    /// Resource id of the TaskExecutor's process, which stays the same when it registers again.
     pub resource_id: ResourceId,
     /// Id of the TaskExecutor's registration, which differs with each one at a ResourceManager.
     pub instance_id: InstanceId,

@@ -33,8 +33,8 @@ impl JobCore {
         self.ends_with_checkpoint() && self.config.mutation.keeps(Rule::FinalCheckpointAwaited)
     }
 
-    /// Makes the job continue from a complete checkpoint of its own. Must be called before [`JobCore::start`], for the newest
-    /// checkpoint that can be read; the numbers of new checkpoints continue after it.
+    /// Makes the job continue from a complete checkpoint of its own, after a change of the JobMaster. Must be called before
+    /// [`JobCore::start`], with the newest checkpoint that can be read; the numbers of new checkpoints continue after it.
     pub fn restore(&mut self, now: Now, restored: Arc<CheckpointMetadata>) {
         self.checkpoints.restore(now.unix_ms, restored, None);
     }
@@ -214,7 +214,8 @@ impl JobCore {
             || restores.into_iter().any(|state| self.exec.in_state(state) > 0)
     }
 
-    /// Returns the names of the objects of all complete checkpoints that the job keeps, their metadata objects included.
+    /// Returns the names of the objects (stored files) of all complete checkpoints that the job keeps, their metadata objects
+    /// included.
     pub fn kept_objects(&self) -> std::collections::BTreeSet<String> {
         self.checkpoints.kept_objects()
     }

@@ -33,7 +33,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The current time by both clocks, as the caller read them.
+/// The current time by two clocks, as the caller read them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Now {
     /// Monotonic time since an arbitrary start, the same for all calls of one core.
@@ -73,7 +73,7 @@ pub enum Command {
     Declare(Vec<ResourceRequirement>),
     /// Send tasks to a TaskExecutor to be started. Its answer is given to [`JobCore::deploy_answered`].
     Deploy(Deployment),
-    /// Ask a TaskExecutor to cancel attempts; it reports when they have ended.
+    /// Ask a TaskExecutor to cancel attempts; it reports through [`JobCore::update_tasks`] when they have ended.
     CancelTasks {
         /// TaskExecutor that the command goes to.
         worker: Arc<Worker>,
@@ -171,8 +171,8 @@ pub enum Command {
         /// The names of the objects that stay.
         keep: BTreeSet<String>,
     },
-    /// Have the coordinators publish their results, because every task has finished. The outcome is given to
-    /// [`JobCore::results_published`].
+    /// Have the coordinators publish their results (make them visible), because every task has finished. The outcome is given
+    /// to [`JobCore::results_published`].
     PublishResults {
         /// Number of this try; names it in the outcome.
         round: u64,

@@ -73,11 +73,12 @@ struct Waiting {
 }
 
 impl JobCore {
-    /// Asks for a savepoint, which begins at once or after the checkpoint in progress. The answer is
-    /// [`Command::SavepointEnded`] with the request's number. It fails if tasks that come up do not all run within
-    /// `execution.checkpointing.timeout`.
+    /// Asks for a savepoint, a stop with one, or a checkpoint, which begins at once or after those in progress. The answer is
+    /// [`Command::SavepointEnded`] with the request's number: complete, or failed, for instance because tasks that come up do
+    /// not all run within `execution.checkpointing.timeout`.
     ///
     /// # Errors
+    ///
     /// Returns [`SavepointRefused`] if the savepoint can't be taken now; then nothing has changed and no answer follows.
     pub fn take_savepoint(
         &mut self,

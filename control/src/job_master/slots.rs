@@ -32,8 +32,8 @@ impl JobCore {
         registration
     }
 
-    /// Returns the allocations of the slots that the job holds on the TaskExecutor with this resource id; empty if it is
-    /// not registered.
+    /// Returns the allocations of the slots that the job holds on the TaskExecutor with this resource id; empty if the
+    /// TaskExecutor is not registered.
     pub fn slots_on(&self, resource: &ResourceId) -> Vec<AllocationId> {
         self.pool.slots_on(resource).map(|(allocation, _)| allocation).collect()
     }

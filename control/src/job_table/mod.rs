@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Maximum number of state updates in one call to a JobMaster.
+/// Maximum number of state updates of tasks in one call to a JobMaster; more wait for the next call.
 pub const UPDATES_PER_CALL_MAX: usize = 2_000;
 const RETRY_FIRST: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(2);
@@ -26,7 +26,7 @@ const RETRY_MAX: Duration = Duration::from_secs(2);
 /// the reports that wait to be sent to the JobMaster.
 #[derive(Debug, Clone)]
 pub struct Job {
-    /// The program that the job's host runs; `None`: this process itself is the program.
+    /// The program that the job's host runs, by the key of its stored file; `None`: this process itself is the program.
     pub program: Option<BlobKey>,
     /// The state of the job's program host on this TaskExecutor.
     pub host: Host,
@@ -93,7 +93,7 @@ struct Task {
 /// A report to the JobMaster, which waits until the JobMaster has confirmed it and is repeated until then.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Report {
-    /// A task's new state.
+    /// The new state of a task, with its counts of records and bytes.
     State(TaskStateUpdate),
     /// A slot was lost, because its program host has ended or could not be started.
     SlotFailed {
@@ -111,7 +111,7 @@ pub enum Report {
 pub enum Batch {
     /// States of tasks, in the order in which they came about; at most [`UPDATES_PER_CALL_MAX`].
     States(Vec<TaskStateUpdate>),
-    /// The loss of one slot, which is a call of its own.
+    /// The loss of one slot, which goes in a call of its own.
     SlotFailed {
         /// Allocation of the slot concerned.
         allocation: AllocationId,
@@ -180,12 +180,12 @@ impl Job {
         self.tasks.insert(attempt, task);
     }
 
-    /// Removes a task that never started, without a report. Returns false if the task was not here.
+    /// Removes a task that never started, and reports nothing to the JobMaster. Returns false if the task was not here.
     pub fn remove_task(&mut self, attempt: ExecutionAttemptId) -> bool {
         self.tasks.remove(&attempt).is_some()
     }
 
-    /// Returns true if the attempt is here: it runs, or has ended and its end was not confirmed.
+    /// Returns true if the attempt is here: it runs, or has ended and the JobMaster has not confirmed its end.
     pub fn has_task(&self, attempt: ExecutionAttemptId) -> bool {
         self.tasks.contains_key(&attempt)
     }
@@ -264,8 +264,9 @@ impl Job {
         self.outbox.waiting.is_empty()
     }
 
-    /// Returns the reports of the next call to the JobMaster and marks them as under way; `None` if there are none, a call is
-    /// under way, or the pause after a failure is not over at `now` (monotonic).
+    /// Returns the reports of the next call to the JobMaster and marks them as under way, until [`Job::batch_confirmed`] or
+    /// [`Job::batch_failed`]; `None` if there are none, a call is under way, or the pause after a failure is not over at `now`
+    /// (monotonic).
     pub fn next_batch(&mut self, now: Duration) -> Option<Batch> {
         let outbox = &mut self.outbox;
         if outbox.under_way > 0 || outbox.retry_at.is_some_and(|at| now < at) {

@@ -98,8 +98,9 @@ impl HandOver {
         self.start_next();
     }
 
-    /// Records that leadership was revoked, and stops the session's process, or never starts it. [`Order::Revoked`] follows in
-    /// any case: when that process, or one of another session that is already being stopped, has ended, otherwise at once.
+    /// Records that leadership under `session` was revoked, and stops the session's process, or never starts it.
+    /// [`Order::Revoked`] follows in any case: when that process, or one of another session that is already being stopped, has
+    /// ended, otherwise at once.
     pub fn revoked(&mut self, session: LeaderSession) {
         if self.next.is_some_and(|next| next.session == session) {
             self.next = None;

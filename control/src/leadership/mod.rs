@@ -38,7 +38,7 @@ pub enum Command<C> {
         /// The session that is granted.
         session: LeaderSession,
     },
-    /// Tell the component that its leadership has ended; the caller reports with [`Leaderships::ended`] when the component has
+    /// Tell the component that its leadership has ended; the caller calls [`Leaderships::ended`] when everything of it has
     /// stopped.
     Revoke {
         /// The component that the session belongs to.
@@ -84,8 +84,8 @@ pub struct Leaderships<C> {
 }
 
 impl<C: Ord + Copy> Leaderships<C> {
-    /// Returns a state without a lease and without contenders. `seed` is a random number, drawn once, from which nonces are
-    /// derived. `mutation` is a rule that a simulation breaks on purpose.
+    /// Returns a state without a lease and without contenders. `seed` is a random number, drawn once, from which the sessions'
+    /// nonces (random parts) are derived. `mutation` is a rule that a simulation breaks on purpose.
     pub fn new(seed: u128, mutation: Mutation) -> Self {
         Self { lease: None, granted: 0, seed, mutation, contenders: BTreeMap::new() }
     }

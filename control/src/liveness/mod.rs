@@ -45,7 +45,8 @@ impl Limits {
 pub enum Role {
     /// Sends the beats, and declares the peer dead when no answer comes within the time-out.
     Watching,
-    /// Answers the beats, and ends its own work when no beat comes for [`Limits::fence_after`].
+    /// Answers the beats, ends its own work when no beat comes for [`Limits::fence_after`], and counts the peer as lost after
+    /// the time-out.
     Watched,
 }
 
@@ -73,7 +74,7 @@ pub enum Event {
 /// The consequence of an event or of the passing of time, which the caller carries out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nothing is to be done.
+    /// The caller has nothing to do.
     Fine,
     /// Watched side only, once per silence: end the work here, because the watching side may soon declare this process dead.
     Silent {
@@ -124,7 +125,7 @@ pub struct Liveness {
 }
 
 impl Liveness {
-    /// Starts a pair at `now` (monotonic); the peer counts as heard at that time.
+    /// Starts a pair of heartbeats at `now` (monotonic); the peer counts as heard at that time.
     pub fn new(role: Role, limits: Limits, now: Duration) -> Self {
         Self {
             role,

@@ -29,13 +29,13 @@ pub struct Bounds {
     pub max: usize,
     /// Maximum number of hosts that have built a graph and wait for their job's slots; beyond it the longest idle are ended.
     pub idle: usize,
-    /// Maximum time for which such a host waits for its job's slots; then it is ended.
+    /// Maximum time for which a host that has built a graph waits for its job's slots; then it is ended.
     pub idle_for: Duration,
     /// Maximum number of requests for builds that wait for a place; the newest beyond it are refused at once.
     pub waiting: usize,
 }
 
-/// The purpose for which a host is requested.
+/// The purpose for which a program host is requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// Building a job's graph; such a request may take every place.

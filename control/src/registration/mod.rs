@@ -124,8 +124,8 @@ impl<I: Copy + Eq> Registration<I> {
     }
 
     /// Records that a leader refused the registration; with `retry` another attempt follows after [`Pauses::refused`],
-    /// otherwise none until another leader comes. Returns false, and changes nothing, if that leader is not the one that
-    /// was asked last. `now` is monotonic.
+    /// otherwise none until another leader comes. Returns false, and changes nothing, if that leader is not the one that was
+    /// asked last or it has answered already. `now` is monotonic.
     pub fn refused(&mut self, now: Duration, by: I, retry: bool) -> bool {
         if self.state != State::Asking(by) {
             return false;

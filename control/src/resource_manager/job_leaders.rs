@@ -18,7 +18,7 @@ use thiserror::Error;
 pub struct NotLeading {
     /// The job that the JobMaster claims to lead.
     pub job_id: JobId,
-    /// The leadership that the refused JobMaster claims.
+    /// The leader session that the refused JobMaster claims.
     pub job_master_id: JobMasterId,
     /// The session that leads the job as far as the ResourceManager knows; `None` if none is known.
     pub leader: Option<LeaderSession>,

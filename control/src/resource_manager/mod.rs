@@ -38,7 +38,8 @@ pub enum Command {
         /// The spec of the worker.
         spec: WorkerResourceSpec,
     },
-    /// Tell the driver to cancel a request for a worker that is no longer needed; a worker may still come.
+    /// Tell the driver to cancel a request for a worker that is no longer needed; if the worker comes all the same, it is
+    /// released unless it is needed by then.
     CancelRequest {
         /// Number of the request for a worker.
         request: u64,
@@ -116,11 +117,11 @@ pub struct Registered {
     pub reported: bool,
 }
 
-/// The settings of a ResourceManager, fixed for its leadership.
+/// The settings of a ResourceManager, fixed for the life of its leadership.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The settings of the workers that a driver starts; `None` if the ResourceManager is passive: every TaskExecutor may
-    /// register.
+    /// The settings of the workers that a driver starts (in YARN or Kubernetes); `None` if there is no driver: every
+    /// TaskExecutor may register.
     pub pool: Option<PoolSettings>,
     /// Time that a job may be without a leader before it is removed (`resourcemanager.job.timeout`).
     pub job_timeout: Duration,
@@ -130,8 +131,9 @@ pub struct Settings {
     pub mutation: Mutation,
 }
 
-/// The state of one ResourceManager leadership: registrations, workers of the driver, leaders of jobs, blocked nodes. Calls
-/// nobody: each event returns the commands that follow.
+/// The state of one ResourceManager leadership: registrations of TaskExecutors and JobMasters, workers that its driver (the
+/// connection to YARN or Kubernetes) starts, leaders of jobs, blocked nodes. Calls nobody: each event returns the commands that
+/// follow.
 #[derive(Debug)]
 pub struct ResourceManager {
     registered: BTreeMap<ResourceId, Registered>,
@@ -169,7 +171,7 @@ impl ResourceManager {
         }
     }
 
-    /// Iterates over the registered TaskExecutors, by process.
+    /// Iterates over the registered TaskExecutors, by the resource ids of their processes.
     pub fn registered(&self) -> impl Iterator<Item = (&ResourceId, &Registered)> {
         self.registered.iter()
     }
@@ -201,8 +203,8 @@ impl ResourceManager {
         self.pool.as_ref().and_then(Pool::last_error)
     }
 
-    /// Returns the numbers of the requests for workers that have ended since the last call: they were cancelled, they failed,
-    /// or their worker has registered or is gone.
+    /// Returns the numbers of the requests for workers that have ended since the last call, for the records that simulations
+    /// check: they were cancelled, they failed, or their worker has registered or is gone.
     pub fn take_ended_requests(&mut self) -> Vec<u64> {
         self.pool.as_mut().map(Pool::take_ended).unwrap_or_default()
     }
@@ -368,8 +370,8 @@ impl ResourceManager {
         Ok((blocked, self.blocks_changed(now)))
     }
 
-    /// Ends the block of a node, and forgets that workers failed to start there. Returns `None` if the node was not blocked
-    /// (failed starts are forgotten all the same). `now` is monotonic.
+    /// Ends the block of a node, and forgets that workers failed to start there, so that workers are placed there again.
+    /// Returns `None` if the node was not blocked (failed starts are forgotten all the same). `now` is monotonic.
     pub fn unblock(&mut self, now: Duration, node: &str) -> Option<Vec<Command>> {
         self.nodes.unblock(node).then(|| self.blocks_changed(now))
     }

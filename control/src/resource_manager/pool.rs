@@ -18,7 +18,7 @@ const RATE_WINDOW: Duration = Duration::from_secs(60);
 /// The longest pause after failed starts, as a multiple of the first.
 const BACKOFF_MAX: u32 = 32;
 
-/// The settings of the workers that an active ResourceManager requests from its driver.
+/// The settings of the workers that a ResourceManager with a driver requests.
 #[derive(Debug, Clone)]
 pub struct PoolSettings {
     /// Pause after the first failure to start a worker, before missing ones are requested again
@@ -39,7 +39,7 @@ pub struct PoolSettings {
     pub worker: WorkerResourceSpec,
 }
 
-/// A worker that an earlier ResourceManager of the application has left running.
+/// A worker that an earlier ResourceManager of the application has left running, as the driver found it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecoveredWorker {
     /// Resource id of the worker's process, under which its TaskExecutor registers; not a process id of the system.
@@ -120,7 +120,8 @@ impl GivenUp {
     }
 }
 
-/// The workers of an active ResourceManager: requested, starting and registered, and the back-off after failed starts.
+/// The workers of a ResourceManager with a driver: requested, starting and registered ones, and the back-off after failed
+/// starts.
 #[derive(Debug)]
 pub struct Pool {
     settings: PoolSettings,

@@ -45,7 +45,7 @@ pub enum RestartSpec {
         /// Number of restarts since the last reset, after which a failure fails the job; `None`: no limit.
         attempts: Option<u32>,
     },
-    /// Restarts until more than `max` failures fall into one interval; that fails the job.
+    /// Restarts after the same delay, until more than `max` failures fall into one interval; that fails the job.
     FailureRate {
         /// Maximum number of failures within the interval that are restarted.
         max: u32,
@@ -125,7 +125,7 @@ pub struct RestartStrategy {
 }
 
 impl RestartStrategy {
-    /// Makes a strategy with no restart counted.
+    /// Makes a strategy for one job with no failure counted.
     pub fn new(policy: RestartPolicy) -> Self {
         Self { policy, granted: 0, recent: VecDeque::new(), last_failure: None }
     }

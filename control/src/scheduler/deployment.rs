@@ -37,8 +37,8 @@ pub struct TaskPlacement {
     /// The states that each operator is restored with, in the order of the subtasks of the checkpoint that wrote them; empty
     /// without a restore.
     pub restore: Vec<(OperatorId, Vec<StateHandle>)>,
-    /// True if the subtask had reached the end of its data in the checkpoint that it is restored from; it processes nothing
-    /// more.
+    /// True if the subtask had reached the end of its data in the checkpoint that it is restored from, so that it processes
+    /// nothing more.
     pub ended: bool,
 }
 
@@ -49,7 +49,7 @@ pub struct Deployment {
     pub worker: Arc<Worker>,
     /// The address (`host:port`) at which the job's program host on that TaskExecutor exchanges records.
     pub data_address: Arc<str>,
-    /// One table per input edge of the tasks' vertices, shared between deployments.
+    /// One table for each input edge of the tasks' vertices, with the places of the producers; shared between deployments.
     pub producers: Vec<Arc<ProducerTable>>,
     /// The tasks, in topological order.
     pub tasks: Vec<TaskPlacement>,

@@ -7,7 +7,8 @@ use crate::execution_graph::{ExecutionGraph, TaskIndex};
 use model::ShipStrategy;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A region's index in [`Regions`], from 0, in the order of the regions' first subtasks.
+/// A region's index in [`Regions`], from 0, in the order of the regions' first subtasks. A region is a set of subtasks that
+/// start together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RegionIndex(pub u32);
 
@@ -21,7 +22,7 @@ pub struct Region {
     pub coordinated: bool,
 }
 
-/// All regions of a job, in the order of their first subtask.
+/// All regions of a job (sets of subtasks that start together), in the order of their first subtask.
 #[derive(Debug, Clone)]
 pub struct Regions {
     regions: Vec<Region>,

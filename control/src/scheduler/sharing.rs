@@ -20,7 +20,7 @@ pub struct SlotGroup {
     /// The profile that each slot of the group must fulfil: the largest amount of each resource that one of its vertices asks
     /// for.
     pub profile: ResourceProfile,
-    /// Index of the group's first shared slot.
+    /// Index of the group's first shared slot in the whole [`SlotPlan`].
     pub first: u32,
     /// Number of the group's slots: the highest parallelism of its vertices.
     pub slots: u32,
@@ -39,7 +39,8 @@ pub struct SlotPlan {
 }
 
 impl SlotPlan {
-    /// Plans the shared slots of a job; groups are in the order of their names.
+    /// Plans the shared slots of a job: each group gets as many as the highest parallelism of its vertices. Groups are in the
+    /// order of their names.
     pub fn of(exec: &ExecutionGraph) -> Self {
         let graph = exec.graph();
         let mut by_name: BTreeMap<&str, Vec<usize>> = BTreeMap::new();

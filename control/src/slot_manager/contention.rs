@@ -21,11 +21,11 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Waiting<'a> {
     /// Id of the job that waits for slots.
     pub job_id: JobId,
-    /// The job's place in the order of service; a job yields only to jobs with a smaller one.
+    /// The job's place in the order of service; a job yields its slots only to jobs with a smaller one.
     pub turn: Turn,
     /// The requirements that the job's slots leave unfulfilled.
     pub lacking: &'a [ResourceRequirement],
-    /// The slots that the job holds and may yield, by profile.
+    /// Numbers of slots by profile that the job holds and may yield now; empty if it is not to be asked.
     pub held: Slots<'a>,
     /// True if the job has waited for slots longer than a grace time (0.5 s, or 15 s where workers are requested), so that
     /// other jobs are asked to yield to it. False: it may still get slots without that.
@@ -37,7 +37,7 @@ pub struct Waiting<'a> {
 /// waiting. Among equals the job that declared first comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Turn {
-    /// True if the job needs more than the free slots and those of waiting jobs, so that it has to wait for the end of a
+    /// True if the job needs more than the free slots and those of all waiting jobs, so that it has to wait for the end of a
     /// running job.
     pub exceeds: bool,
     /// The number of the job's first declaration; the job that declared first has the lowest.
@@ -55,9 +55,9 @@ pub struct YieldPlan {
     pub receivers: BTreeSet<JobId>,
 }
 
-/// Decides which waiting jobs yield slots so that others can run: for each job that is due, in the order of service, slots of
-/// later jobs are taken, of the last one first, if they meet its whole shortage; otherwise nothing is taken for it. Asks nobody
-/// itself.
+/// Decides which waiting jobs yield slots so that others can run. For each job that is due, in the order of service, slots of
+/// later jobs are taken, of the last one first, if they meet its whole shortage; otherwise nothing is taken for it. A job that
+/// yields gets nothing in the same plan. Only decides; the SlotManager asks the jobs.
 pub fn plan_yielding(mut waiting: Vec<Waiting<'_>>) -> YieldPlan {
     waiting.sort_by_key(|job| job.turn);
     let mut plan = YieldPlan::default();

@@ -4,7 +4,7 @@ use super::matching::Slots;
 use model::{ResourceProfile, ResourceRequirement};
 use std::collections::BTreeMap;
 
-/// The number of slots of each profile, and in total.
+/// Numbers of slots by profile (the resources that a slot offers), and their total.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Counts {
     of: BTreeMap<ResourceProfile, u32>,

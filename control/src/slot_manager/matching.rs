@@ -20,7 +20,7 @@ pub fn unmet<'a>(
 /// Number of slots for each profile, the resources that one slot offers.
 pub type Slots<'a> = BTreeMap<&'a ResourceProfile, u32>;
 
-/// Returns how many of these slots there are of each profile.
+/// Returns how many slots there are of each profile; each item of `slots` is the profile of one slot.
 pub fn count<'a>(slots: impl IntoIterator<Item = &'a ResourceProfile>) -> Slots<'a> {
     let mut by_profile = Slots::new();
     for profile in slots {

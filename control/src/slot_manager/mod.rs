@@ -179,9 +179,9 @@ impl SlotManager {
         }
     }
 
-    /// Handles a TaskExecutor's answer that it has allocated the requested slot. Ignored if the slot is no longer held
-    /// under that allocation. Returns [`Command::FreeSlot`] if the job was removed meanwhile, otherwise `None`. `now` is
-    /// monotonic.
+    /// Handles a TaskExecutor's answer that it has allocated the requested slot, which is the job's from now on. Ignored if the
+    /// slot is no longer held under that allocation. Returns [`Command::FreeSlot`] if the job was removed meanwhile, otherwise
+    /// `None`. `now` is monotonic.
     pub fn slot_granted(&mut self, now: Duration, request: &SlotRequest) -> Option<Command> {
         let SlotRequest { instance_id, index, job_id, allocation_id, .. } = *request;
         // A notice that the slot is free again may have arrived first.

@@ -52,7 +52,8 @@ pub struct Settings {
     pub mutation: Mutation,
 }
 
-/// A command for the caller, which talks to TaskExecutors and the ResourceManager.
+/// A command for the caller, from [`SlotManager::check`](super::SlotManager::check) and some events: a message to a
+/// TaskExecutor, a JobMaster or the ResourceManager.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
     /// Ask a TaskExecutor to allocate a slot to a job; the answer is given to `SlotManager::slot_granted` or
@@ -68,7 +69,8 @@ pub enum Command {
     },
     /// Tell a job's JobMaster that the job's requirements can't be met; repeated every 5 s while that lasts.
     TellLack(Lack),
-    /// Ask a job's JobMaster to yield slots that it holds and cannot use yet, so that another job can run with them.
+    /// Ask a job's JobMaster to yield (free) slots that the job holds and cannot use yet, because it waits for more, so that
+    /// another job can run with them.
     AskToGiveWay {
         /// The job that is asked.
         job_id: JobId,
@@ -93,7 +95,7 @@ pub enum Command {
     },
 }
 
-/// A request to a TaskExecutor that it allocate one of its slots to a job.
+/// A request to a TaskExecutor that it allocate one of its free slots to a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlotRequest {
     /// Id of the TaskExecutor that is asked, which it got at its present registration.
@@ -113,14 +115,14 @@ pub struct SlotRequest {
 pub struct Lack {
     /// The job with the shortage.
     pub job_id: JobId,
-    /// The leadership of the JobMaster that declared the requirements, and is told of the shortage.
+    /// The leader session of the JobMaster that declared the requirements, and is told of the shortage.
     pub job_master_id: JobMasterId,
     /// The shortage as text for users: "needs 8 slots of …, 4 registered, 0 free", and the numbers of slots that other jobs
     /// hold.
     pub message: String,
 }
 
-/// The reason why a requested slot was not allocated.
+/// The reason why a requested slot was not allocated, for [`SlotManager::slot_refused`](super::SlotManager::slot_refused).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
     /// The TaskExecutor answers that the slot is held by this other allocation; the SlotManager takes that over as the slot's

@@ -46,17 +46,17 @@ pub struct Slot {
     /// State of the slot: free, requested for a job and not answered yet, allocated to a job, or unknown until the next
     /// report.
     pub state: SlotState,
-    /// Time (monotonic) of the last request or answer about the slot. Reports that may be older than it are ignored for a
-    /// while.
+    /// Time (monotonic) of the last request or answer about the slot. Reports that arrive within
+    /// [`Settings::settle`](super::Settings::settle) after it are ignored, because they may have been made before.
     pub settled_at: Duration,
 }
 
 /// A TaskExecutor that has registered and sent its first slot report, from which [`Workers::add`] makes a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewWorker {
-    /// Incarnation of the TaskExecutor, drawn at its registration; names the worker from now on.
+    /// Id of the TaskExecutor's registration, drawn by the ResourceManager at each one; names the worker from now on.
     pub instance_id: InstanceId,
-    /// Process of the TaskExecutor, which stays the same when it registers again.
+    /// Resource id of the TaskExecutor's process, which stays the same when it registers again.
     pub resource_id: ResourceId,
     /// Host name of the worker's node, by which nodes are blocked.
     pub host: String,
@@ -69,7 +69,7 @@ pub struct NewWorker {
 /// One registered worker (TaskManager) with its slots.
 #[derive(Debug, Clone)]
 pub struct Worker {
-    /// Process of the TaskExecutor, which stays the same when it registers again.
+    /// Resource id of the TaskExecutor's process, which stays the same when it registers again.
     pub resource_id: ResourceId,
     /// Host name of the worker's node, by which nodes are blocked.
     pub host: String,
@@ -79,7 +79,7 @@ pub struct Worker {
     pub slots: BTreeMap<u32, Slot>,
     /// Time (monotonic) since when every slot is free; `None` if some slot is requested, held or in an unknown state.
     pub idle_since: Option<Duration>,
-    /// True if the worker is being released: none of its slots is given to a job any more.
+    /// True if the worker is being released (idle for too long): none of its slots is given to a job any more.
     pub releasing: bool,
     /// True if the worker's node is blocked: no new slots on it are given to jobs.
     pub blocked: bool,
@@ -141,7 +141,7 @@ impl Workers {
         }
     }
 
-    /// Iterates over all workers by incarnation.
+    /// Iterates over all workers, by the ids of their registrations.
     pub fn iter(&self) -> impl Iterator<Item = (&InstanceId, &Worker)> {
         self.all.iter()
     }
@@ -157,7 +157,7 @@ impl Workers {
         self.unknown
     }
 
-    /// Returns the worker of an incarnation; `None` if it is not registered.
+    /// Returns the worker with this registration's id; `None` if it is not registered.
     pub fn get(&self, instance_id: InstanceId) -> Option<&Worker> {
         self.all.get(&instance_id)
     }
@@ -188,7 +188,8 @@ impl Workers {
         hosts.flatten().filter_map(|instance| self.all.get(instance))
     }
 
-    /// Iterates over the slots that `job` holds, allocated or with a pending request: incarnation, slot index and slot.
+    /// Iterates over the slots that `job` holds, allocated or with a pending request: the worker's instance id, the slot's
+    /// index and the slot.
     pub fn held_by(&self, job: JobId) -> impl Iterator<Item = (InstanceId, u32, &Slot)> {
         self.holdings.slots_of(job).filter_map(|(instance, index)| {
             let slot = self.all.get(&instance)?.slots.get(&index)?;

@@ -63,7 +63,8 @@ pub enum Registration {
 /// a real slot of a TaskExecutor serves it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Accepted {
-    /// The offered allocations that the job holds now, including those that it held before.
+    /// The offered allocations whose slots the job holds now, including those that it held before; the TaskExecutor frees the
+    /// others.
     pub accepted: Vec<AllocationId>,
     /// Shared slots that one of the job's slots serves now and that none served before.
     pub served: Vec<SharedSlot>,
@@ -78,9 +79,9 @@ pub struct Accepted {
 pub enum Retired {
     /// The slot now serves this other shared slot.
     Serves(SharedSlot),
-    /// The slot was removed from the pool; the caller has to free it at its TaskExecutor.
+    /// The slot with this allocation was removed from the pool; the caller has to free it at this TaskExecutor.
     Free(Arc<Worker>, AllocationId),
-    /// No slot served the shared slot.
+    /// No slot served the shared slot, so there is nothing to free.
     Unserved,
 }
 
@@ -305,7 +306,8 @@ impl SlotPool {
         Some(slot.serves)
     }
 
-    /// Returns the TaskExecutor, allocation and data address of the slot that serves a shared slot; `None` if none does.
+    /// Returns the place that tasks of a shared slot are deployed to: the TaskExecutor and allocation of the slot that serves
+    /// it, and the address of the job's program host there; `None` if no slot serves it.
     pub fn placement(&self, slot: SharedSlot) -> Option<Placement> {
         let allocation = (*self.serving.get(slot.0 as usize)?)?;
         let held = self.held.get(&allocation)?;
@@ -452,7 +454,7 @@ impl SlotPool {
             .filter_map(|a| Some((*a, self.held.get(a)?.serves)))
     }
 
-    /// Returns true if the pool holds the slot of this allocation on that TaskExecutor.
+    /// Returns true if the pool holds the slot of this allocation on the TaskExecutor with this resource id.
     pub fn holds(&self, resource: &ResourceId, allocation: AllocationId) -> bool {
         self.workers.get(resource).is_some_and(|known| known.allocations.contains(&allocation))
     }

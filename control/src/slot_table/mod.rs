@@ -61,9 +61,9 @@ pub enum Phase {
 /// The result of a successful [`SlotTable::allocate`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Allocated {
-    /// The slot was free and is allocated now.
+    /// The slot was free and is allocated now, in phase [`Phase::Inactive`].
     New,
-    /// The slot had this allocation already: the request was repeated.
+    /// The slot had this allocation already, because the request was repeated; nothing has changed.
     Already,
 }
 
@@ -157,7 +157,7 @@ impl SlotTable {
         }
     }
 
-    /// Returns the job, phase and time of an allocation; `None` if no slot has this allocation.
+    /// Returns the allocation's record (job, phase and since when); `None` if no slot has this allocation.
     pub fn get(&self, allocation: AllocationId) -> Option<Held> {
         let at = *self.by_allocation.get(&allocation)?;
         self.slots.get(at)?.held
@@ -168,8 +168,8 @@ impl SlotTable {
         u32::try_from(*self.by_allocation.get(&allocation)?).ok()
     }
 
-    /// Sets the phase of an allocated slot, also to the one that it has; its time there starts at `now` (monotonic). Returns
-    /// false, without a change, if no slot has this allocation.
+    /// Sets the phase of an allocated slot, also to the one that it has; its time in that phase starts at `now` (monotonic).
+    /// Returns false, without a change, if no slot has this allocation.
     pub fn set_phase(&mut self, now: Duration, allocation: AllocationId, phase: Phase) -> bool {
         let at = self.by_allocation.get(&allocation).copied();
         let held = at.and_then(|at| self.slots.get_mut(at)?.held.as_mut());

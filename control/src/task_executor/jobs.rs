@@ -82,9 +82,10 @@ impl TaskExecutor {
         Ok(std::mem::take(&mut self.out))
     }
 
-    /// Checks that a call comes from the JobMaster that this TaskExecutor is connected to for the job.
+    /// Checks that a call comes from the JobMaster that this TaskExecutor is connected to for the job; changes nothing.
     ///
     /// # Errors
+    ///
     /// Returns the reason why the call must change nothing: no JobMaster or another one is connected.
     pub fn check_job_master(&self, id: JobId, by: JobMasterId) -> Result<(), JobMasterRefusal> {
         let connected = self.jobs.get(&id).and_then(|job| job.job_master);

@@ -21,7 +21,7 @@ pub enum Event {
         /// The incarnation of this TaskExecutor that the registration made.
         instance: InstanceId,
     },
-    /// A ResourceManager refused the registration.
+    /// A ResourceManager refused the registration, which is tried again later or ends the process (`retry`).
     RegistrationRefused {
         /// Session of the ResourceManager that has answered.
         by: ResourceManagerId,
@@ -209,7 +209,7 @@ pub enum Command {
         /// The job that the command is about.
         job: JobId,
     },
-    /// Stop watching the job's leader: the job has no slots here any more.
+    /// Stop watching the job's leader and registering there: the job has no slots here any more.
     ForgetJob {
         /// The job that the command is about.
         job: JobId,
@@ -234,7 +234,8 @@ pub enum Command {
         /// The reason that the JobMaster is told; `None`: it is not told.
         tell: Option<FailureCause>,
     },
-    /// Launch the job's program host; answered with [`Event::HostUp`] or [`Event::HostLost`].
+    /// Launch the job's program host, the process that runs its tasks here; answered with [`Event::HostUp`] or
+    /// [`Event::HostLost`].
     LaunchHost {
         /// The job that the command is about.
         job: JobId,

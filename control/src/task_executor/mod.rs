@@ -70,7 +70,7 @@ pub enum JobMasterRefusal {
     /// Another JobMaster of the job is connected, so the caller may be superseded.
     #[error("another JobMaster of the job is connected")]
     OtherJobMaster,
-    /// The allocation is not a slot of the job here, or the slot is being freed.
+    /// The allocation is not that of a slot of the job here, or the slot is being freed.
     #[error("allocation {0} is not a slot of the job")]
     NoSuchAllocation(AllocationId),
     /// The job's program host is starting, ending or absent, so that it takes no tasks now.
@@ -81,13 +81,13 @@ pub enum JobMasterRefusal {
 /// A ResourceManager's request that this TaskExecutor give a slot to a job, for [`TaskExecutor::request_slot`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlotRequest {
-    /// Leadership of the ResourceManager that asks; refused unless this process is registered there.
+    /// Leader session of the ResourceManager that asks; refused unless this process is registered there.
     pub by: ResourceManagerId,
     /// Index of the slot that is requested, from 0.
     pub index: u32,
     /// Job that the slot is for.
     pub job: JobId,
-    /// The allocation that the slot is to be held under.
+    /// Id under which the job is to hold the slot.
     pub allocation: AllocationId,
     /// Profile that the slot must fulfil.
     pub need: ResourceProfile,
