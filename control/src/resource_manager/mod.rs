@@ -53,7 +53,7 @@ pub enum Command {
     CloseTaskExecutor {
         /// Process of the TaskExecutor.
         resource_id: ResourceId,
-        /// Incarnation of the TaskExecutor.
+        /// Id of the TaskExecutor's registration.
         instance_id: InstanceId,
         /// True if the SlotManager knew the TaskExecutor, so that it must be removed there.
         reported: bool,

@@ -87,7 +87,7 @@ pub enum DriverEvent {
     },
     /// A worker has ended, or its node is lost; counts as a failed start if the worker had not registered.
     Lost {
-        /// Resource id of the worker's process.
+        /// Resource id of the process of the worker that has ended.
         resource_id: ResourceId,
         /// Reason as text, for messages.
         cause: String,

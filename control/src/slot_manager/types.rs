@@ -62,7 +62,7 @@ pub enum Command {
     /// Tell a TaskExecutor to free a slot of a removed job. The message may be lost: then the TaskExecutor's next
     /// report still shows the slot, and the command is given again.
     FreeSlot {
-        /// Incarnation of the TaskExecutor concerned.
+        /// Id of the registration of the TaskExecutor concerned.
         instance_id: InstanceId,
         /// The allocation to end.
         allocation_id: AllocationId,
@@ -90,7 +90,7 @@ pub enum Command {
     /// Active supply only: release a worker that has been idle for the idle time-out. Given while no job waits for slots, or if
     /// the worker's node is blocked; redundant workers stay. None of its slots is given to a job any more.
     ReleaseWorker {
-        /// Incarnation of the TaskExecutor.
+        /// Id of the TaskExecutor's registration.
         instance_id: InstanceId,
     },
 }

@@ -18,7 +18,7 @@ pub enum Event {
     RegistrationAccepted {
         /// Session of the ResourceManager that has answered.
         by: ResourceManagerId,
-        /// The incarnation of this TaskExecutor that the registration made.
+        /// Id that the ResourceManager gave to this TaskExecutor's registration.
         instance: InstanceId,
     },
     /// A ResourceManager refused the registration, which is tried again later or ends the process (`retry`).
@@ -59,7 +59,7 @@ pub enum Event {
         job: JobId,
         /// Session of the job's JobMaster, which tells it from earlier and later ones.
         id: JobMasterId,
-        /// The incarnation under which this process is registered.
+        /// The instance id under which this process is registered.
         instance: InstanceId,
     },
     /// A JobMaster leads no more, is not heard, or has ended the connection: the job's tasks here end with their program host,
@@ -176,21 +176,21 @@ pub enum Command {
     ConnectResourceManager {
         /// Session of the ResourceManager, which tells it from earlier and later ones.
         id: ResourceManagerId,
-        /// Incarnation of this TaskExecutor that the registration made.
+        /// Id that the ResourceManager gave to this TaskExecutor's registration.
         instance: InstanceId,
     },
     /// End the connection to this ResourceManager and its heartbeats; it leads no more or was lost.
     DropResourceManager {
         /// Session of the ResourceManager, which tells it from earlier and later ones.
         id: ResourceManagerId,
-        /// Incarnation of this TaskExecutor that the registration made.
+        /// Id that the ResourceManager gave to this TaskExecutor's registration.
         instance: InstanceId,
     },
     /// Tell the ResourceManager that a slot has become free.
     NotifySlotAvailable {
         /// Session of the ResourceManager, which tells it from earlier and later ones.
         id: ResourceManagerId,
-        /// Incarnation of this TaskExecutor that the registration made.
+        /// Id that the ResourceManager gave to this TaskExecutor's registration.
         instance: InstanceId,
         /// Index of the slot in its TaskExecutor.
         index: u32,
@@ -201,7 +201,7 @@ pub enum Command {
     WatchJob {
         /// The job that the command is about.
         job: JobId,
-        /// The incarnation under which this process is registered.
+        /// The instance id under which this process is registered.
         instance: InstanceId,
     },
     /// Register again at the job's JobMaster, whose connection was lost.
@@ -220,7 +220,7 @@ pub enum Command {
         job: JobId,
         /// Session of the job's JobMaster, which tells it from earlier and later ones.
         id: JobMasterId,
-        /// The incarnation under which it knows this process.
+        /// The instance id under which the JobMaster knows this process.
         instance: InstanceId,
     },
     /// End the connection to this JobMaster and its heartbeats.
@@ -229,7 +229,7 @@ pub enum Command {
         job: JobId,
         /// Session of the job's JobMaster, which tells it from earlier and later ones.
         id: JobMasterId,
-        /// The incarnation under which it knows this process.
+        /// The instance id under which the JobMaster knows this process.
         instance: InstanceId,
         /// The reason that the JobMaster is told; `None`: it is not told.
         tell: Option<FailureCause>,
