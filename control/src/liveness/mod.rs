@@ -43,7 +43,7 @@ impl Limits {
 /// The side of a heartbeat pair that this process is on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Sends the beats, and declares the peer dead when no answer comes within the time-out.
+    /// Sends the beats, and counts the peer as lost when no answer comes within the time-out or its actor is stuck.
     Watching,
     /// Answers the beats, ends its own work when no beat comes for [`Limits::fence_after`], and counts the peer as lost after
     /// the time-out.

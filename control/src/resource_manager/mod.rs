@@ -197,8 +197,8 @@ impl ResourceManager {
         self.pool.as_ref().is_some_and(|pool| pool.is_known(resource_id))
     }
 
-    /// Returns the reason of the last failure to start a worker, or of the driver's own, as text for messages about missing
-    /// workers; `None` if there was none in this leadership.
+    /// Returns the text of the last failure to start a worker, or of the driver's loss of its external system, for messages
+    /// about missing workers; `None` if there was none in this leadership.
     pub fn last_driver_error(&self) -> Option<&str> {
         self.pool.as_ref().and_then(Pool::last_error)
     }

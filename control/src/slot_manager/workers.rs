@@ -182,7 +182,7 @@ impl Workers {
         self.holdings.take_touched()
     }
 
-    /// Iterates over the registered workers on blocked nodes.
+    /// Iterates over the registered workers on blocked nodes, whose free slots no job gets.
     pub fn on_blocked_hosts(&self) -> impl Iterator<Item = &Worker> {
         let hosts = self.blocked_hosts.iter().filter_map(|host| self.by_host.get(host));
         hosts.flatten().filter_map(|instance| self.all.get(instance))
