@@ -1,7 +1,7 @@
 //! Ids from one random seed: a pure function, so that cores need no random source.
 
-/// Returns the `n`th id of the stream that `seed` starts: always the same for the same arguments, distinct for distinct `n`,
-/// and not to be guessed without the seed.
+/// Returns the `n`th 128-bit id of the series that `seed` starts: always the same for the same arguments, distinct for distinct
+/// `n`, and not to be guessed without the seed. Ids of allocations and instances and the nonces of sessions are made with it.
 pub fn nth_id(seed: u128, n: u64) -> u128 {
     let (high, low) = ((seed >> 64) as u64, seed as u64);
     let first = mix(high ^ mix(n));

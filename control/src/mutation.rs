@@ -16,7 +16,8 @@ macro_rules! rules {
             $($(#[$broken])* #[cfg(feature = "mutants")] $mutation,)*
         }
 
-        /// The rules that a mutation can break. Code that depends on a rule asks [`Mutation::keeps`].
+        /// The rules of the control plane that a [`Mutation`] can break, one each. Code that depends on a rule asks
+        /// [`Mutation::keeps`] and behaves wrongly if the answer is false.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Rule {
             $($(#[$kept])* $rule,)*
@@ -27,7 +28,8 @@ macro_rules! rules {
             #[cfg(feature = "mutants")]
             pub const ALL: &[Self] = &[$(Self::$mutation),*];
 
-            /// Returns true if `rule` holds: this is not the mutation that breaks it.
+            /// Returns true if this mutation leaves `rule` intact; false if it is the mutation that breaks it.
+            /// [`Mutation::None`] keeps all rules.
             pub fn keeps(self, rule: Rule) -> bool {
                 match (self, rule) {
                     $(#[cfg(feature = "mutants")] (Self::$mutation, Rule::$rule) => false,)*

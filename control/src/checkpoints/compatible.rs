@@ -6,7 +6,8 @@ use model::{CheckpointMetadata, JobGraph, OperatorState};
 use std::collections::BTreeSet;
 use thiserror::Error;
 
-/// The reason why a job can't start from a snapshot: one operator or state that does not fit.
+/// The reason why a job can't start from a snapshot (a savepoint or checkpoint): one operator or state that does not fit the
+/// program.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Incompatible {
     /// An operator has state in the snapshot, and no operator of the program has its id.
@@ -62,7 +63,8 @@ pub enum Incompatible {
         /// The type in the program.
         now: String,
     },
-    /// A source that had no enumerator in the snapshot has one in the program; it would assign again what was read.
+    /// A source that had no enumerator (the coordinator that assigns its splits) in the snapshot has one in the program, which
+    /// would assign again what was read.
     #[error(
         "{operator} had no enumerator in it and has one in the program, which would assign again what was read: give the source another \
          uid"
@@ -86,10 +88,12 @@ pub enum Incompatible {
     },
 }
 
-/// Checks that every state in a snapshot has its place in a job. `allow_dropped`: state without a place is left behind. An operator
-/// all of whose state is optional needs no place.
+/// Checks that every state in a snapshot (a savepoint or checkpoint) has its place in a job: an operator with its id that
+/// declares it as the same kind and with the same types. `allow_dropped`: operators and states that the job does not have are
+/// no fault, and are left behind. Operators whose states are all optional are not checked.
 ///
 /// # Errors
+///
 /// Returns every reason why the job can't start from the snapshot, ordered by operator.
 pub fn check(
     graph: &JobGraph,

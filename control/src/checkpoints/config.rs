@@ -10,18 +10,21 @@ pub struct CheckpointConfig {
     pub interval: Option<Duration>,
     /// The time after its trigger at which a checkpoint that is not complete is aborted and counts as failed.
     pub timeout: Duration,
-    /// The shortest time between the completion of a checkpoint or savepoint and the trigger of the next periodic one.
+    /// The shortest time between the completion of a checkpoint or savepoint and the trigger of the next periodic checkpoint.
     pub min_pause: Duration,
     /// The number of failed checkpoints in a row that are tolerated; the next one fails the tasks, about which the restart
-    /// strategy decides.
+    /// strategy decides. A failed savepoint does not count (that of a stop fails the tasks at once), and a final checkpoint,
+    /// which is tried again, never fails them.
     pub tolerable_failures: u32,
     /// The number of complete checkpoints that are kept (at least 1); older ones are deleted.
     pub retained: usize,
-    /// True if the job may continue from the checkpoint before, if files of the newest one can't be read.
+    /// True if the job may continue from the checkpoint before the newest one if files of the newest one can't be read; false:
+    /// it restarts from the newest one only.
     pub falls_back: bool,
     /// The number of checkpoints whose statistics are kept for users (at least 1).
     pub history: usize,
-    /// URI of the checkpoint directory, only for the report; `None`: the JobManager keeps the state.
+    /// URI of the checkpoint directory, only for the report; `None`: checkpoints have no directory, the JobManager keeps their
+    /// state.
     pub directory: Option<String>,
     /// True if checkpoints outlive a job that fails, and true if they outlive one that is cancelled; only for the report.
     pub kept: (bool, bool),

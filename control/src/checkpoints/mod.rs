@@ -37,18 +37,18 @@ use std::{
 /// The first and the longest pause before a final checkpoint that failed is tried again.
 const FINAL_RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 
-/// An action that the coordinator asks its caller for ([`Checkpoints::take_steps`]); actions are done in order.
+/// An action that the checkpoint coordinator asks its caller for ([`Checkpoints::take_steps`]); actions are done in order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CheckpointStep {
-    /// Have the coordinators snapshotted for the checkpoint with this number. The answer is
+    /// Have the operator coordinators take their snapshots for the checkpoint with this number. The answer is given to
     /// [`Checkpoints::coordinators_answered`].
     SnapshotCoordinators(u64),
-    /// Give the barrier of the checkpoint with this number to the sources of the job.
+    /// Have the sources of the job send the barrier of the checkpoint with this number. Subtasks answer with acknowledgements.
     Trigger(u64),
-    /// Store a savepoint, of which every part has arrived, in its own folder. The answer is [`Checkpoints::savepoint_stored`].
+    /// Store a savepoint, of which every part has arrived, in its folder. The outcome goes to [`Checkpoints::savepoint_stored`].
     StoreSavepoint(Parts),
-    /// Store the metadata of a checkpoint, of which every part has arrived, and then its pointer. The answer is
-    /// [`Checkpoints::persisted`].
+    /// Store the metadata of a checkpoint, of which every part has arrived, and then append its pointer to the job's log. The outcome
+    /// is given to [`Checkpoints::persisted`].
     Persist(Parts),
     /// The savepoint with this number is complete and the job continues. Its sinks commit with a later checkpoint.
     SavepointComplete(u64),
@@ -78,7 +78,7 @@ pub enum CheckpointStep {
         /// The names of the objects that stay: those of all complete checkpoints that are kept.
         keep: BTreeSet<String>,
     },
-    /// More checkpoints in a row have failed than are tolerated, or a stop has failed: restart the tasks for this reason.
+    /// More checkpoints in a row have failed than are tolerated, or the savepoint of a stop has failed: fail all tasks for this reason.
     TooManyFailures(String),
 }
 
@@ -131,7 +131,7 @@ impl Pending {
     }
 }
 
-/// The checkpoints of one job under one JobMaster: at most one in progress, and the complete ones that are kept.
+/// The checkpoint coordinator of one job under one JobMaster: at most one checkpoint in progress, and the complete ones that are kept.
 #[derive(Debug, Clone)]
 pub struct Checkpoints {
     config: CheckpointConfig,
@@ -209,8 +209,8 @@ impl Checkpoints {
         std::mem::take(&mut self.out)
     }
 
-    /// Returns true if a checkpoint may begin at `now` (monotonic): none is in progress, and a periodic one is due, or a final
-    /// one because the sources of some subtasks have no more data (`ends`).
+    /// Returns true if a checkpoint may begin at `now` (monotonic): none is in progress, and a periodic one is due, or a final one,
+    /// which is needed if the sources of a region have no more data (`ends`); one that failed is due again after a pause.
     pub fn may_begin(&self, now: Duration, ends: bool) -> bool {
         let periodic = self.is_periodic() && now >= self.due;
         self.pending.is_none() && (periodic || (ends && now >= self.final_due))
@@ -272,8 +272,8 @@ impl Checkpoints {
         Some((pending.kind, pending.parts.triggered_ms, &pending.tasks, &pending.last))
     }
 
-    /// Handles the coordinators' answer: with their snapshots the sources are triggered; with a reason the checkpoint fails. `now` is
-    /// monotonic.
+    /// Handles the coordinators' answer: with their snapshots the sources are triggered; with a reason (`Err`) the checkpoint is
+    /// aborted and counts as failed. Ignored unless this checkpoint waits for it. `now` is monotonic.
     pub fn coordinators_answered(
         &mut self,
         now: Duration,
@@ -293,8 +293,8 @@ impl Checkpoints {
         }
     }
 
-    /// Handles a subtask's acknowledgement. With the last one the parts are stored. Objects of a late or repeated one are discarded.
-    /// `now` is monotonic.
+    /// Handles a subtask's acknowledgement, which brings its part. With the last one a step to store the checkpoint follows. The
+    /// objects of a late or repeated part are discarded. `now` is monotonic.
     pub fn acknowledge(
         &mut self,
         now: Duration,
@@ -328,9 +328,9 @@ impl Checkpoints {
         }
     }
 
-    /// Handles the outcome of storing a savepoint: its folder's URI, or the reason of the failure. A stop's savepoint then also becomes
-    /// the newest checkpoint of the job: its sinks commit with it, so the job must not be restored from an older one. `now` is
-    /// monotonic.
+    /// Handles the outcome of storing a savepoint: its folder's URI, and it is complete, or the reason of the failure. A stop's
+    /// savepoint is complete only once it is persisted as the newest checkpoint of the job: its sinks commit with it, so the job must
+    /// not be restored from an older one. `now` is monotonic.
     pub fn savepoint_stored(
         &mut self,
         now: Duration,
@@ -368,8 +368,8 @@ impl Checkpoints {
         }
     }
 
-    /// Handles the outcome of writing a checkpoint's pointer to the job's log. On success the checkpoint is complete and older ones are
-    /// discarded; otherwise it has failed. `now` is monotonic.
+    /// Handles the outcome of writing a checkpoint's pointer to the job's log. On success the checkpoint is complete, and older ones
+    /// beyond the number to be kept are discarded; otherwise it has failed. `now` is monotonic.
     pub fn persisted(
         &mut self,
         now: Duration,
@@ -477,7 +477,7 @@ impl Checkpoints {
         self.discard(objects.map(str::to_owned).collect());
     }
 
-    /// Has those objects of a subtask's part deleted that no complete or pending checkpoint refers to.
+    /// Adds a step that deletes those objects (stored files) of a subtask's part to which no complete or pending checkpoint refers.
     pub fn discard_part(&mut self, part: &SubtaskSnapshot) {
         self.discard(part.objects().map(str::to_owned).collect());
     }

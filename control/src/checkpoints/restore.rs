@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 impl Checkpoints {
     /// Records the complete checkpoint that the job continues from. Must be called before the first checkpoint begins; the
-    /// numbers of new checkpoints continue after it. `from` is the URI of the snapshot if it is not the job's own, else `None`.
-    /// Counts as a restore in the report.
+    /// numbers of new checkpoints continue after it. `from` is the URI of the snapshot if it is not a checkpoint of this job,
+    /// else `None`. Counts as a restore in the report.
     pub fn restore(
         &mut self,
         now_unix_ms: u64,
@@ -53,7 +53,8 @@ impl Checkpoints {
     }
 }
 
-/// Returns true if the snapshot has an operator of the vertex with another number of subtasks than the vertex has now.
+/// Returns true if the vertex is to run with another parallelism than in the snapshot: one of its operators has another number
+/// of subtasks there.
 pub fn is_rescaled(snapshot: &CheckpointMetadata, graph: &JobGraph, vertex: &JobVertex) -> bool {
     nodes_of(graph, vertex)
         .filter_map(|node| snapshot.operators.get(&node.operator_id))
@@ -101,9 +102,10 @@ pub fn assemble(
     }
 }
 
-/// Returns what subtask number `subtask` of a vertex is restored with: for each of its operators with state, the states of the
-/// former subtasks that it needs, in their order and without parts that have none of its key groups. The flag is true if the
-/// subtask had reached the end of its data; with another parallelism, if all former subtasks had.
+/// Returns the state that subtask number `subtask` of a vertex is restored with: for each of its operators with state, the
+/// states of the subtasks in the checkpoint that it needs, in their order and without parts that have none of its key groups.
+/// The flag is true if the subtask had reached the end of its data; with another parallelism, if all subtasks of its operators
+/// had.
 pub fn restore_of(
     metadata: &CheckpointMetadata,
     graph: &JobGraph,
@@ -185,8 +187,8 @@ impl Choice {
     }
 }
 
-/// Returns the part of one subtask in a checkpoint of the same graph, to be used again in a later checkpoint. `ended` is true
-/// if the subtask had reached the end of its data.
+/// Returns the part of one subtask in a checkpoint of the same graph, to be used again in a later checkpoint in which the
+/// subtask takes no part. Its `ended` is true if the subtask had reached the end of its data.
 pub fn part_of(
     metadata: &CheckpointMetadata,
     exec: &ExecutionGraph,
@@ -205,7 +207,7 @@ pub fn part_of(
     part
 }
 
-/// Iterates over the operators that have coordinator state in the checkpoint, with that state.
+/// Iterates over the operators whose coordinators have state in the checkpoint, with that state.
 pub fn coordinator_state(
     metadata: &CheckpointMetadata,
 ) -> impl Iterator<Item = (OperatorId, &StateHandle)> {

@@ -6,14 +6,14 @@ use model::CheckpointMetadata;
 use std::{collections::BTreeSet, sync::Arc};
 
 impl Checkpoints {
-    /// Returns the names of all objects of the complete checkpoints that are kept, their metadata objects included; passed-over
-    /// ones too.
+    /// Returns the names of all objects (stored files) of the complete checkpoints that are kept, their metadata objects
+    /// included, and of those that were passed over because they can't be read.
     pub fn kept_objects(&self) -> BTreeSet<String> {
         let kept = self.complete.iter().chain(&self.passed_over);
         kept.flat_map(|kept| all_objects(kept)).collect()
     }
 
-    /// Returns the numbers of the complete checkpoints that will still be kept when the next one is complete.
+    /// Returns the numbers of the complete checkpoints that will still be kept when one more is complete.
     pub fn kept_beside_next(&self) -> BTreeSet<u64> {
         let kept = self.complete.iter().rev().take(self.config.retained.saturating_sub(1));
         kept.map(|kept| kept.checkpoint).collect()
@@ -31,8 +31,8 @@ impl Checkpoints {
         }
     }
 
-    /// Returns the number of the job's own kept checkpoint before the newest one; `None` if there is none. The snapshot that
-    /// the job was started from does not count: it may be deleted once the job has a checkpoint.
+    /// Returns the number of the kept checkpoint before the newest one, to which the job could fall back; `None` if there is
+    /// none. The snapshot that the job was started from does not count: it may be deleted once the job has a checkpoint.
     pub fn before_latest(&self) -> Option<u64> {
         let before = self.complete.iter().rev().nth(1)?.checkpoint;
         let own = self.started_from.as_ref().is_none_or(|(number, _)| *number != before);

@@ -5,7 +5,8 @@ use crate::execution_graph::TaskIndex;
 use model::{OperatorId, StateHandle, SubtaskSnapshot};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The subtasks and coordinators that a checkpoint covers, as the JobMaster determines them when it begins.
+/// The subtasks and coordinators that take part in a checkpoint, and the parts of those that do not, as the JobMaster
+/// determines them when it begins.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Scope {
     /// The subtasks that have to acknowledge the checkpoint before it is complete.

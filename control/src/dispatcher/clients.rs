@@ -10,7 +10,8 @@ use std::time::Duration;
 /// Longest time that one beat holds for. A client that wants more beats again.
 const HOLDS_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// For each job that is bound to an attached client: the time until which it may run without another beat. Monotonic.
+/// The jobs that are bound to an attached client (`flott run -sae`), each with the monotonic time until which it may run
+/// without another beat (sign of life) of the client. Cancels nothing itself.
 #[derive(Debug, Clone, Default)]
 pub struct AttachedClients {
     until: BTreeMap<JobId, Duration>,
@@ -18,13 +19,13 @@ pub struct AttachedClients {
 
 impl AttachedClients {
     /// Binds the job to its client, or records that the client lives: without another beat the job's time is over when
-    /// `timeout` (at most a day) has passed since `now` (monotonic). A later beat replaces the time and may also shorten
-    /// it.
+    /// `timeout` (a day, if it is longer) has passed since `now` (monotonic). A later beat replaces the time and may also
+    /// shorten it.
     pub fn beat(&mut self, job: JobId, now: Duration, timeout: Duration) {
         self.until.insert(job, now.saturating_add(timeout.min(HOLDS_MAX)));
     }
 
-    /// Returns the monotonic time at which the next job's time is over; `None` if no job is bound.
+    /// Returns the earliest monotonic time at which a job's time is over; `None` if no job is bound.
     pub fn next(&self) -> Option<Duration> {
         self.until.values().min().copied()
     }

@@ -54,7 +54,8 @@ impl EndedJobs {
         }
     }
 
-    /// Returns the number of jobs that were forgotten since the Dispatcher's start, by the state in which they ended.
+    /// Returns the number of jobs that were forgotten since the Dispatcher's start, by the state in which they ended; states
+    /// without such a job are missing.
     pub fn forgotten(&self) -> &BTreeMap<JobStatus, u64> {
         &self.forgotten
     }
@@ -64,7 +65,7 @@ impl EndedJobs {
         self.jobs.get(&job)
     }
 
-    /// Remembers a job that has ended. A job must be added once only.
+    /// Remembers a job that has ended. A job must be added once only: a debug build panics otherwise.
     pub fn keep(&mut self, job: JobId, ended: EndedJob) {
         debug_assert!(!self.jobs.contains_key(&job), "job {job} ends once");
         self.jobs.insert(job, ended);
@@ -111,7 +112,8 @@ impl EndedJobs {
         }
     }
 
-    /// Records that what is stored about a job could not be deleted, so that [`EndedJobs::take_due`] returns the job again.
+    /// Records that the stored data of a job could not be deleted, so that [`EndedJobs::take_due`] returns the job again. Does
+    /// nothing if the job is not remembered.
     pub fn forget_failed(&mut self, job: JobId) {
         if let Some(ended) = self.jobs.get(&job) {
             self.by_age.insert((ended.end_ms, job));

@@ -33,9 +33,9 @@ const RECORD_RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::fr
 pub enum Mode {
     /// The cluster runs any number of jobs and outlives them.
     Session,
-    /// The cluster runs its application's one job and ends with it.
+    /// The cluster was started with a program, builds the program's one job itself, and ends with it.
     Application,
-    /// The cluster runs the one job that it was started with and ends with it.
+    /// The cluster was started with the graph of one job, runs it, and ends with it.
     PerJob,
 }
 
@@ -54,7 +54,7 @@ impl Mode {
     }
 }
 
-/// The origin of a submission, which matters in clusters with one job.
+/// The origin of a submission, which decides whether a cluster that runs one job only accepts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
     /// A client submits the job; refused if the cluster runs one job only.
@@ -63,7 +63,8 @@ pub enum Origin {
     Own,
 }
 
-/// The reason why a submission is refused. Nothing of the job was stored, and the table has not changed.
+/// The reason why [`JobTable::reserve`] or [`JobTable::admit`] refuses a submission. Nothing of the job was stored, and the
+/// table has not changed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Refusal {
     /// A job with this id is being recovered, built or stored, or it is running or ending.
@@ -95,21 +96,23 @@ pub enum JobPhase {
     Building,
     /// The graph is being stored. The job runs once [`JobTable::stored`] is called.
     Persisting,
-    /// The job has a runner, which starts and watches its JobMaster.
+    /// The job has a runner, the component that starts and watches its JobMaster.
     Running,
     /// The job has ended, and its end steps are being done.
     Ending,
 }
 
-/// A step that follows when a job has ended; the caller does them one by one, in this order.
+/// A step that follows when a job has ended; the caller does them one by one, in this order, and reports each to
+/// [`JobTable::step_done`], which returns the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EndStep {
     /// Store the job's details, then call [`JobTable::step_done`] even if storing failed.
     StoreDetails,
-    /// Record the job's result, then call [`JobTable::step_done`], [`JobTable::record_failed`] or
-    /// [`JobTable::forget`]. Once the result is recorded, every later Dispatcher knows that the job has ended.
+    /// Record the job's result, then call [`JobTable::step_done`], [`JobTable::record_failed`] (and try again after its pause),
+    /// or [`JobTable::forget`] if another leader owns the job. Once the result is recorded, every later Dispatcher knows that
+    /// the job has ended.
     RecordResult,
-    /// Delete the job's blobs, then call [`JobTable::step_done`].
+    /// Delete the job's blobs (files that were stored for it), then call [`JobTable::step_done`].
     DeleteBlobs,
     /// End the job's program host, once no client collects results from it, then call [`JobTable::step_done`].
     ReleaseHost,
@@ -132,7 +135,8 @@ impl Entry {
     }
 }
 
-/// The jobs of one Dispatcher: those that it runs or ends, and the ended ones that it remembers.
+/// The jobs of one Dispatcher, which accepts submissions and runs them: those that it recovers, runs or ends, and the ended
+/// ones that it remembers. Decides only; the caller stores and starts the jobs.
 #[derive(Debug, Clone)]
 pub struct JobTable {
     mode: Mode,
@@ -154,7 +158,7 @@ impl JobTable {
         }
     }
 
-    /// Returns whether the cluster runs one job or many.
+    /// Returns whether the cluster runs one job or many, and whether it ends with its job.
     pub fn mode(&self) -> Mode {
         self.mode
     }
@@ -179,10 +183,11 @@ impl JobTable {
         &mut self.ended
     }
 
-    /// Reserves the id of a job whose graph has to be built first: the job becomes [`JobPhase::Building`]. The caller calls
-    /// [`JobTable::admit`] with the graph, or [`JobTable::forget`].
+    /// Reserves the id of a job whose graph has to be built first: the job becomes [`JobPhase::Building`]. The caller then
+    /// calls [`JobTable::admit`] with the graph, or [`JobTable::forget`] if building fails.
     ///
     /// # Errors
+    ///
     /// Returns the reason why the job is refused; nothing changes then.
     pub fn reserve(&mut self, job: JobId, origin: Origin) -> Result<(), Refusal> {
         self.check_id(job, origin)?;
@@ -190,10 +195,12 @@ impl JobTable {
         Ok(())
     }
 
-    /// Accepts a job graph after all checks: the job becomes [`JobPhase::Persisting`]. The caller stores the graph, then calls
-    /// [`JobTable::stored`] or [`JobTable::forget`]. The id may have been reserved.
+    /// Accepts a job graph after all checks (of its id, which may have been reserved, and of the graph): the job becomes
+    /// [`JobPhase::Persisting`]. The caller stores the graph, then calls [`JobTable::stored`], or [`JobTable::forget`] if
+    /// storing fails.
     ///
     /// # Errors
+    ///
     /// Returns the reason why the job is refused. A reserved id stays reserved then.
     pub fn admit(&mut self, graph: &JobGraph, origin: Origin) -> Result<(), Refusal> {
         if self.phase(graph.job_id) != Some(JobPhase::Building) {
@@ -227,7 +234,7 @@ impl JobTable {
     }
 
     /// Records that the graph of a job is stored, which makes it [`JobPhase::Running`]. Returns true if the caller has to start
-    /// the job; false, without a change, if the job is no longer [`JobPhase::Persisting`].
+    /// the job; false, without a change, if the job is not (or no longer) [`JobPhase::Persisting`].
     pub fn stored(&mut self, job: JobId) -> bool {
         match self.jobs.get_mut(&job) {
             Some(entry) if entry.phase == JobPhase::Persisting => {
@@ -238,7 +245,8 @@ impl JobTable {
         }
     }
 
-    /// Removes a job that never started to run, or that another leader owns. Its end steps are not done.
+    /// Removes a job that never started to run, or that another leader owns; its id may be submitted again. Its end steps are
+    /// not done. Ended jobs are not forgotten by it.
     pub fn forget(&mut self, job: JobId) {
         self.jobs.remove(&job);
     }
@@ -254,7 +262,8 @@ impl JobTable {
     }
 
     /// Records that the current end step is done, and returns the next one; `None` if that was the last, or the job is not
-    /// ending. With [`EndStep::RecordResult`] done, the job is remembered as `ended`; after the last step it has no phase.
+    /// ending. When the step [`EndStep::RecordResult`] is done, the job is remembered as `ended`; after the last step it has no
+    /// phase.
     pub fn step_done(&mut self, job: JobId, ended: EndedJob) -> Option<EndStep> {
         let entry = self.jobs.get_mut(&job).filter(|entry| entry.phase == JobPhase::Ending)?;
         let done = entry.steps.pop_front();

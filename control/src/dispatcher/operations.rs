@@ -6,10 +6,12 @@ use std::collections::{BTreeMap, VecDeque};
 /// The number of ended operations that are remembered.
 const ENDED_MAX: usize = 256;
 
-/// The name of an operation: its job (`None` if it concerns none) and the id that the client chose for it.
+/// The name of an operation that a client triggers, such as a savepoint: its job (`None` if it concerns none) and the id that
+/// the client chose for it.
 pub type OperationKey = (Option<JobId>, TriggerId);
 
-/// The operations of one leadership: those that run, and the newest 256 that have ended.
+/// The operations that clients have triggered and may ask about, of one leadership: those that run, and the newest 256 that
+/// have ended.
 #[derive(Debug, Default)]
 pub struct Operations {
     /// The outcome of each operation; `None` while it runs.
@@ -19,8 +21,8 @@ pub struct Operations {
 }
 
 impl Operations {
-    /// Adds an operation as running. Returns false, without a change, if its key is known already; the operation must not be
-    /// begun a second time then.
+    /// Adds an operation as running. Returns false, without a change, if its key is known already, running or ended; the caller
+    /// must not begin the operation a second time then.
     pub fn begin(&mut self, key: OperationKey) -> bool {
         if self.known.contains_key(&key) {
             return false;
@@ -29,8 +31,8 @@ impl Operations {
         true
     }
 
-    /// Records the outcome of an operation: a text for the client or the failure. Beyond 256 ended operations the oldest is
-    /// forgotten.
+    /// Records the outcome of an operation: a text for the client, or the failure. Beyond 256 ended operations the one that
+    /// ended first is forgotten.
     pub fn end(&mut self, key: OperationKey, outcome: Result<String, FailureCause>) {
         self.known.insert(key, Some(outcome));
         self.ended.push_back(key);

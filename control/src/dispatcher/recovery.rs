@@ -31,7 +31,7 @@ pub enum Found<'a> {
     Superseded,
 }
 
-/// The action that the caller takes for a recovered job.
+/// The action that the caller takes for a recovered job, from [`JobTable::recovered`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Recovered {
     /// Start a JobMaster for the job.
@@ -47,9 +47,9 @@ pub enum Recovered {
 }
 
 impl JobTable {
-    /// Takes the ids of all jobs that have a log. Those that the table does not know become [`JobPhase::Recovering`] and are
-    /// returned: the caller reads their logs and calls [`JobTable::recovered`]. Jobs that were submitted to this Dispatcher
-    /// meanwhile have a log too and are left out.
+    /// Takes the ids of all jobs that have a log in the store, once, at the start of recovery. Those that the table does not
+    /// know become [`JobPhase::Recovering`] and are returned: the caller reads their logs and calls [`JobTable::recovered`].
+    /// Jobs that were submitted to this Dispatcher meanwhile have a log too and are left out.
     pub fn listed(&mut self, jobs: &[JobId]) -> Vec<JobId> {
         let known =
             |table: &Self, job| table.jobs.contains_key(&job) || table.ended.get(job).is_some();
@@ -119,8 +119,8 @@ impl JobTable {
         }
     }
 
-    /// Returns the number of logs that were read and the total number; (0, 0) while the logs are being listed, `None` once
-    /// recovery is done.
+    /// Returns the number of logs that were read and the total number of logs to be read; (0, 0) while the logs are being
+    /// listed, `None` once recovery is done.
     pub fn recovery_progress(&self) -> Option<(usize, usize)> {
         match self.recovery {
             Recovery::Listing => Some((0, 0)),

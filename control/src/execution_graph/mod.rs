@@ -20,38 +20,40 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A subtask's index in an [`ExecutionGraph`]: vertices in topological order, their subtasks in order within, from 0.
+/// A subtask's index in an [`ExecutionGraph`], from 0: vertices are in topological order, and each vertex's subtasks in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskIndex(pub u32);
 
-/// A TaskExecutor in one incarnation, as it registered at the JobMaster.
+/// A TaskExecutor as it registered at the JobMaster; after a restart or another registration at a ResourceManager it counts as
+/// another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Worker {
-    /// Process of the TaskExecutor, which stays the same when it registers again.
+    /// Resource id of the TaskExecutor's process, which stays the same when it registers again.
     pub resource_id: ResourceId,
-    /// Incarnation of the TaskExecutor, which differs with each registration at a ResourceManager.
+    /// Id of the TaskExecutor's registration, which differs with each one at a ResourceManager.
     pub instance_id: InstanceId,
     /// Host name of the TaskExecutor's node, for users.
     pub host: String,
 }
 
-/// The place at which an attempt runs.
+/// The place at which an execution attempt runs: TaskExecutor, slot and program host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placement {
     /// The TaskExecutor that runs the attempt.
     pub worker: Arc<Worker>,
-    /// The slot that the attempt runs in.
+    /// Allocation of the slot that the attempt runs in: the id under which the job holds the slot.
     pub allocation: AllocationId,
     /// The address (`host:port`) at which the attempt's program host exchanges records.
     pub data_address: Arc<str>,
 }
 
-/// The current attempt of one subtask: its state, place and counts.
+/// The current execution attempt of one subtask: its state, place and counts.
 #[derive(Debug, Clone)]
 pub struct Task {
     /// Number of the current attempt; the first is 0.
     pub attempt: u32,
-    /// State of the current attempt, as last reported.
+    /// State of the current attempt, as last reported or, before its deployment and while it is cancelled, as the JobMaster set
+    /// it.
     pub state: ExecutionState,
     /// Counts of records and bytes since the attempt began, as last reported.
     pub io: TaskIo,
@@ -106,8 +108,9 @@ impl Task {
     }
 }
 
-/// Returns true if the state of an attempt may change from `from` to `to`. States may be skipped forwards (reports are batched,
-/// and a lost one is made good by the next), never entered again or walked backwards, and nothing follows a terminal state.
+/// Returns true if the state of an attempt may change from `from` to `to`. Once an attempt is DEPLOYING, states may be skipped
+/// forwards (reports are batched, and a lost one is made good by the next). States are never entered again or walked backwards,
+/// FINISHED does not follow CANCELING, and nothing follows a terminal state.
 pub fn may_follow(from: ExecutionState, to: ExecutionState) -> bool {
     use ExecutionState as S;
     if from.is_terminal() || from == to {
@@ -125,7 +128,8 @@ pub fn may_follow(from: ExecutionState, to: ExecutionState) -> bool {
     }
 }
 
-/// All subtasks of a job with their current attempts. Decides nothing: applies the changes that its owner commands.
+/// All subtasks of a job with their current execution attempts. Decides nothing: applies the changes that its owner, the
+/// JobMaster's core, commands.
 #[derive(Debug, Clone)]
 pub struct ExecutionGraph {
     graph: Arc<JobGraph>,
@@ -172,7 +176,8 @@ impl ExecutionGraph {
         &self.graph
     }
 
-    /// Returns the time of the latest change of any subtask's state, in Unix milliseconds.
+    /// Returns the time of the latest change of any subtask's state, in Unix milliseconds; a new attempt
+    /// ([`ExecutionGraph::renew`]) counts from its first change on.
     pub fn modified_ms(&self) -> u64 {
         self.modified_ms
     }
@@ -202,8 +207,8 @@ impl ExecutionGraph {
         self.by_vertex.get(&vertex).map(|place| *place as usize)
     }
 
-    /// Returns the place of the subtask's vertex in the topological order, and the subtask's number within the vertex. The
-    /// index must be one of this graph.
+    /// Returns the place of the subtask's vertex in the topological order, and the subtask's number within the vertex, both
+    /// from 0. The index must be one of this graph.
     pub fn split(&self, index: TaskIndex) -> (usize, u32) {
         let vertex = self.starts.partition_point(|start| *start <= index.0).saturating_sub(1);
         let start = self.starts.get(vertex).copied().unwrap_or(0);
@@ -256,15 +261,16 @@ impl ExecutionGraph {
         true
     }
 
-    /// Records why a subtask's current attempt failed; its state does not change. Does nothing if there is no such subtask.
+    /// Records the reason why a subtask's current attempt failed; its state does not change. Does nothing if there is no such
+    /// subtask.
     pub fn blame(&mut self, index: TaskIndex, cause: FailureCause) {
         if let Some(task) = self.tasks.get_mut(index.0 as usize) {
             task.cause = Some(Box::new(cause));
         }
     }
 
-    /// Records an attempt's reported counts and metrics. Reports may overtake each other: each count takes the higher value,
-    /// and the metrics of an older report are ignored.
+    /// Records the counts and metrics that a subtask's attempt reports. Reports may overtake each other: each count takes the
+    /// higher value, and the metrics of an older report are ignored. Does nothing if there is no such subtask.
     pub fn count(&mut self, index: TaskIndex, io: TaskIo, metrics: Arc<TaskMetrics>) {
         if let Some(task) = self.tasks.get_mut(index.0 as usize) {
             let old = task.io;
@@ -297,8 +303,8 @@ impl ExecutionGraph {
         }
     }
 
-    /// Records whether a full report of the subtask's TaskExecutor listed its attempt. Returns the number of reports in a row
-    /// in which a confirmed, not ended attempt was missing, otherwise 0.
+    /// Records whether a full report of the subtask's TaskExecutor listed its current attempt. Returns the number of reports in
+    /// a row that did not, for an attempt whose deployment was confirmed and that has not ended; otherwise 0.
     pub fn listed(&mut self, index: TaskIndex, listed: bool) -> u8 {
         let Some(task) = self.tasks.get_mut(index.0 as usize) else {
             return 0;

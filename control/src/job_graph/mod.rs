@@ -12,14 +12,14 @@ mod tests;
 
 /// Maximum number of subtasks of all vertices of one job together.
 pub const SUBTASKS_MAX: u64 = 1_000_000;
-/// Maximum number of key groups of a vertex, and so the highest parallelism: 32,768, as in Flink.
+/// Highest parallelism of a vertex, whatever its own maximum parallelism (number of key groups): 32,768, as in Flink.
 pub const MAX_PARALLELISM_MAX: u32 = 1 << 15;
 /// Maximum length of a job's name in bytes; the name is in every list of jobs.
 pub const NAME_BYTES_MAX: u64 = 1_024;
-/// Maximum number of vertices of one job; of edges ten times as many are allowed.
+/// Maximum number of vertices of one job; ten times as many edges are allowed.
 pub const VERTICES_MAX: usize = 10_000;
 
-/// The reason why a graph cannot be run as a job.
+/// The reason why a graph cannot be run as a job, from [`check`].
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum GraphError {
     /// The graph has no vertices.
@@ -86,8 +86,8 @@ pub fn check(graph: &JobGraph) -> Result<(), GraphError> {
     check_edges(&graph.edges, &order)
 }
 
-/// Returns the names of the vertices without a resource spec if other vertices have one, because such a job is refused; empty
-/// if all vertices or none have one.
+/// Returns the names of the vertices without a resource spec if other vertices have one, because the Dispatcher refuses such a
+/// job; empty if all vertices or none have one.
 pub fn partial_resources(graph: &JobGraph) -> Vec<String> {
     if graph.vertices.iter().all(|v| v.resources.is_none()) {
         return Vec::new();

@@ -20,21 +20,21 @@ const CHECKPOINT_FAILED: &str = "CheckpointFailed";
 type OfWorker = (Arc<Worker>, Vec<ExecutionAttemptId>);
 
 impl JobCore {
-    /// Returns true if the tasks of this job wait, after the end of their data, for a final checkpoint: the job has periodic
-    /// checkpoints, or sinks that commit, or reads without end, so that it may be stopped with a savepoint. If false, no
-    /// checkpoint of the job is ever taken.
+    /// Returns true if the tasks of this job, at the end of their data, wait for a final checkpoint before they finish. This is
+    /// the case if the job has periodic checkpoints, or sinks that commit, or reads without end, so that it may be stopped with
+    /// a savepoint. If false, no checkpoint of the job is ever taken.
     pub fn ends_with_checkpoint(&self) -> bool {
         self.checkpoints.is_periodic() || self.commits || !self.exec.graph().bounded
     }
 
-    /// Returns the same as [`JobCore::ends_with_checkpoint`], unless a simulation breaks that rule: the value is sent to the
-    /// tasks, which finish at once at the end of their data if it is false.
+    /// Returns the same as [`JobCore::ends_with_checkpoint`], unless a simulation breaks that rule. The value is sent to the
+    /// tasks; if it is false they finish at once at the end of their data.
     pub fn tasks_await_checkpoint(&self) -> bool {
         self.ends_with_checkpoint() && self.config.mutation.keeps(Rule::FinalCheckpointAwaited)
     }
 
-    /// Makes the job continue from a complete checkpoint of its own. Must be called before [`JobCore::start`], for the newest
-    /// checkpoint that can be read; the numbers of new checkpoints continue after it.
+    /// Makes the job continue from a complete checkpoint of its own, after a change of the JobMaster. Must be called before
+    /// [`JobCore::start`], with the newest checkpoint that can be read; the numbers of new checkpoints continue after it.
     pub fn restore(&mut self, now: Now, restored: Arc<CheckpointMetadata>) {
         self.checkpoints.restore(now.unix_ms, restored, None);
     }
@@ -51,16 +51,14 @@ impl JobCore {
         self.checkpoints.restore(now.unix_ms, Arc::new(snapshot), Some(uri));
     }
 
-    /// Adds the job's kept checkpoints that are older than the restored one, the newest last, and lets numbers continue after
-    /// `newest`; see [`Checkpoints::restore_older`].
-    ///
-    /// [`Checkpoints::restore_older`]: checkpoints::Checkpoints::restore_older
+    /// Adds the job's kept checkpoints that are older than the one given to [`JobCore::restore`], the newest last, for
+    /// fallback. New checkpoints get numbers after `newest`, the newest in the job's log.
     pub fn restore_older(&mut self, older: Vec<Arc<CheckpointMetadata>>, newest: u64) {
         self.checkpoints.restore_older(older, newest);
     }
 
-    /// Returns the numbers of the complete checkpoints that will still be kept when the next one is complete; the others
-    /// are deleted then.
+    /// Returns the numbers of the complete checkpoints that will still be kept when one more is complete; the older ones are
+    /// deleted then.
     pub fn kept_beside_next(&self) -> std::collections::BTreeSet<u64> {
         self.checkpoints.kept_beside_next()
     }
@@ -205,9 +203,10 @@ impl JobCore {
         })
     }
 
-    /// Returns true while state of the snapshot that the job was started from may be read: the job has no complete checkpoint of its
-    /// own yet, or a task or the coordinators are being restored. A region that waited for slots can be deployed from the snapshot
-    /// while another region's final checkpoint is being stored, and still read it when that checkpoint is complete.
+    /// Returns true while tasks may still read the snapshot (a savepoint or retained checkpoint) that the job was started from:
+    /// the job has no complete checkpoint of its own yet, or a task or the coordinators are being restored. A region that
+    /// waited for slots can be deployed from the snapshot while another region's final checkpoint is being stored, and still
+    /// read it when that is complete.
     pub fn needs_start_snapshot(&self) -> bool {
         let restores = [ExecutionState::Deploying, ExecutionState::Initializing];
         self.checkpoints.started_from_latest().is_some()
@@ -215,7 +214,8 @@ impl JobCore {
             || restores.into_iter().any(|state| self.exec.in_state(state) > 0)
     }
 
-    /// Returns the names of the objects of all complete checkpoints that the job keeps, their metadata objects included.
+    /// Returns the names of the objects (stored files) of all complete checkpoints that the job keeps, their metadata objects
+    /// included.
     pub fn kept_objects(&self) -> std::collections::BTreeSet<String> {
         self.checkpoints.kept_objects()
     }
@@ -413,9 +413,9 @@ impl JobCore {
         self.abort_savepoints(why);
     }
 
-    /// Handles the coordinators' answer to [`Command::SnapshotCoordinators`]: with their snapshots the barrier is given to
-    /// the sources; with a reason the checkpoint fails. An answer about another checkpoint than the one that waits for it
-    /// is ignored.
+    /// Handles the coordinators' answer to [`Command::SnapshotCoordinators`]: with their snapshots the barrier is given to the
+    /// sources; with a reason (`Err`) the checkpoint is aborted and counts as failed. Ignored unless the checkpoint with this
+    /// number waits for the answer.
     pub fn coordinators_snapshotted(
         &mut self,
         now: Now,
@@ -426,8 +426,9 @@ impl JobCore {
         self.settle(now);
     }
 
-    /// Handles a subtask's acknowledgement that its part of the checkpoint is stored. Objects of a part that comes too late, or
-    /// from a superseded attempt, are deleted.
+    /// Handles a subtask's acknowledgement that its `part` of the checkpoint is stored; with the last one the checkpoint's
+    /// metadata is stored. If the part comes too late, or from a superseded attempt, its objects (stored files of state) are
+    /// deleted.
     pub fn acknowledged(
         &mut self,
         now: Now,
@@ -442,8 +443,8 @@ impl JobCore {
         self.settle(now);
     }
 
-    /// Handles a subtask's refusal to take part in the checkpoint, which is aborted and counts as failed. Ignored if the
-    /// attempt is not current.
+    /// Handles a subtask's refusal to take part in the checkpoint, for the reason `why`: the checkpoint is aborted and counts
+    /// as failed. Ignored if the attempt is not its subtask's current one or the checkpoint is not in progress.
     pub fn declined(&mut self, now: Now, attempt: &ExecutionAttemptId, checkpoint: u64, why: &str) {
         if let Some(task) = self.exec.locate(attempt) {
             let why = format!("task '{}': {why}", self.exec.describe(task));
@@ -452,8 +453,9 @@ impl JobCore {
         }
     }
 
-    /// Handles the outcome of [`Command::PersistCheckpoint`]. On success the checkpoint is complete; otherwise it has failed.
-    /// Regions that had to wait for the outcome may start again.
+    /// Handles the outcome of [`Command::PersistCheckpoint`], the writing of the checkpoint's pointer to the job's log. On
+    /// success the checkpoint is complete; otherwise it has failed. Regions whose restart had to wait for the outcome start
+    /// again at the next [`JobCore::tick`].
     pub fn checkpoint_persisted(
         &mut self,
         now: Now,

@@ -73,7 +73,8 @@ impl JobCore {
     }
 
     /// Handles the outcome of [`Command::PublishResults`] with this `round`; another round is ignored. On success the job is
-    /// FINISHED; on failure the regions with coordinators run again.
+    /// FINISHED. On failure all regions with coordinators fail, and the restart strategy decides whether they run again; if the
+    /// user has cancelled the job meanwhile, it is cancelled instead.
     pub fn results_published(&mut self, now: Now, round: u64, outcome: Result<(), FailureCause>) {
         if !self.publishing || round != self.round {
             return;
@@ -88,8 +89,8 @@ impl JobCore {
     }
 
     /// Cancels the job for the user: its tasks are cancelled and the job becomes CANCELED when all have ended. Does nothing if
-    /// the job is ending already. While results are being published the cancellation waits, and takes effect only if publishing
-    /// fails: results that are partly visible can't be taken back.
+    /// the job is ending or has ended. While results are being published the cancellation waits, and takes effect only if
+    /// publishing fails: results that are partly visible can't be taken back.
     pub fn cancel(&mut self, now: Now) {
         if self.publishing {
             self.cancel_requested = true;
@@ -113,8 +114,9 @@ impl JobCore {
         self.stop_everything(now);
     }
 
-    /// Fails the job for good because something outside of its tasks failed: cancels all its tasks; the job becomes FAILED when
-    /// they have ended. The restart strategy is not asked. Does nothing if the job is ending already.
+    /// Fails the job for good because something outside of its tasks failed: cancels all its tasks; the job becomes FAILED,
+    /// with `cause` as the root cause, when they have ended. The restart strategy is not asked. Does nothing if the job is
+    /// ending or has ended.
     pub fn fail(&mut self, now: Now, cause: FailureCause) {
         if self.status.may(JobStatus::Failing) {
             self.fail_job(cause, now);

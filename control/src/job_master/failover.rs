@@ -211,9 +211,10 @@ impl JobCore {
         waiting && !state.slots.iter().all(|slot| self.pool.is_served(*slot))
     }
 
-    /// Handles the report that a coordinator started in `round` has failed: its region fails with it (while results are
-    /// published, all regions with coordinators fail). A report of an earlier start changes nothing: it may be repeated until
-    /// it is answered, and arrive when the coordinators have been started anew.
+    /// Handles the report that a coordinator started in `round` (the number of the start) has failed: its region fails with it,
+    /// and the restart strategy decides what follows. While results are published, all regions with coordinators fail. A report
+    /// of an earlier start changes nothing: it may be repeated until it is answered, and arrive when the coordinators have been
+    /// started anew.
     pub fn coordinator_reported(&mut self, now: Now, round: u64, cause: FailureCause) {
         match self.region_of_round(round) {
             // The other coordinators have been notified, or are being notified, that the job has
@@ -224,14 +225,15 @@ impl JobCore {
         }
     }
 
-    /// Handles the end of the host that runs the coordinators: all regions whose coordinators were started fail.
+    /// Handles the end of the program host that runs the job's coordinators: all regions whose coordinators are starting or run
+    /// fail, and the restart strategy decides whether they run again.
     pub fn coordinator_host_lost(&mut self, now: Now, cause: FailureCause) {
         let regions: Vec<_> = self.regions.iter().map(|(index, _)| index).collect();
         self.coordinators_failed(now, &regions, cause);
     }
 
-    /// Handles that the start with the number `round` has found another host than the known one: the coordinators that were
-    /// started before it have ended with their host, and their regions fail.
+    /// Handles that the start of coordinators with the number `round` has found a new program host instead of the known one:
+    /// the coordinators that were started before it have ended with their host, and their regions fail with `cause`.
     pub fn coordinator_host_replaced(&mut self, now: Now, round: u64, cause: FailureCause) {
         let started = self.region_of_round(round);
         let regions = self.regions.iter().map(|(index, _)| index);

@@ -33,7 +33,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The current time by both clocks, as the caller read them.
+/// The current time by two clocks, as the caller read them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Now {
     /// Monotonic time since an arbitrary start, the same for all calls of one core.
@@ -47,12 +47,13 @@ pub struct Now {
 pub struct JobConfig {
     /// The restart strategy of the job, and the kinds of failures that it is asked about; others fail the job at once.
     pub restart: RestartPolicy,
-    /// Maximum time a region waits for slots (`slot.request.timeout`); after that the region fails, unless the job makes
-    /// progress without it.
+    /// Maximum time a region (tasks that start together) waits for slots (`slot.request.timeout`); after that the region fails,
+    /// unless the job is bounded and another region runs, whose slots will become free.
     pub slot_timeout: Duration,
-    /// Number of failures kept in the history (`web.exception-history-size`).
+    /// Maximum number of failures, at least 1, that the job's details show, the newest first (`web.exception-history-size`).
     pub history: usize,
-    /// The id of the execution graph; keeps attempts of this JobMaster apart from those of others.
+    /// The id of the execution graph, a part of every attempt's id; keeps attempts of this JobMaster apart from those of others
+    /// of the job.
     pub graph_id: u64,
     /// Seed of the random numbers for the jitter of restart delays.
     pub seed: u64,
@@ -60,34 +61,36 @@ pub struct JobConfig {
     pub initialized_ms: u64,
     /// A rule that a simulation breaks on purpose; [`Mutation::None`] in production.
     pub mutation: Mutation,
-    /// The settings of the job's checkpoints.
+    /// The settings of the job's checkpoints (`execution.checkpointing.*`).
     pub checkpoints: CheckpointConfig,
 }
 
 /// A command for the caller, from [`JobCore::take_commands`]; commands are carried out in order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
-    /// Declare to the ResourceManager all slots that the job needs. The amounts replace the ones
-    /// declared before.
+    /// Declare to the ResourceManager all slots that the job needs, held ones included. The amounts replace the ones declared
+    /// before.
     Declare(Vec<ResourceRequirement>),
-    /// Send tasks to a TaskExecutor. Its answer is given to [`JobCore::deploy_answered`].
+    /// Send tasks to a TaskExecutor to be started. Its answer is given to [`JobCore::deploy_answered`].
     Deploy(Deployment),
-    /// Ask a TaskExecutor to cancel attempts; it reports when they have ended.
+    /// Ask a TaskExecutor to cancel attempts; it reports through [`JobCore::update_tasks`] when they have ended.
     CancelTasks {
         /// TaskExecutor that the command goes to.
         worker: Arc<Worker>,
         /// The execution attempts that are meant.
         attempts: Vec<ExecutionAttemptId>,
     },
-    /// Ask a TaskExecutor to free a slot that the job does not need or does not hold (any more).
+    /// Ask a TaskExecutor to free a slot that the job does not need or does not hold (any more). If the slot is reported all
+    /// the same, the command is given again.
     FreeSlot {
         /// TaskExecutor that the command goes to.
         worker: Arc<Worker>,
         /// Allocation of the slot concerned.
         allocation: AllocationId,
     },
-    /// Start, or start anew, the coordinators of a region, because it has its slots; those of other regions go on. The result
-    /// comes back through [`JobCore::coordinators_started`].
+    /// Start, or start anew, the coordinators (parts of operators that run once per job, such as a source's enumerator) of a
+    /// region, because it has its slots; those of other regions go on. The result is given to
+    /// [`JobCore::coordinators_started`].
     StartCoordinators {
         /// Number of this start; names it in the result and in reports of failure.
         round: u64,
@@ -96,12 +99,14 @@ pub enum Command {
         /// The states that the coordinators are restored with.
         restore: Vec<(OperatorId, StateHandle)>,
     },
-    /// Have the coordinators take their snapshots. The answer is given to [`JobCore::coordinators_snapshotted`].
+    /// Have all coordinators that run take their snapshots for a checkpoint. The answer is given to
+    /// [`JobCore::coordinators_snapshotted`].
     SnapshotCoordinators {
         /// The number of the checkpoint.
         checkpoint: u64,
     },
-    /// Give the barrier of a checkpoint to the sources on one TaskExecutor.
+    /// Have the sources on one TaskExecutor send the barrier of a checkpoint. Subtasks answer through [`JobCore::acknowledged`]
+    /// or [`JobCore::declined`].
     TriggerCheckpoint {
         /// TaskExecutor that the command goes to.
         worker: Arc<Worker>,
@@ -110,7 +115,7 @@ pub enum Command {
         /// The barrier that the sources are to send.
         barrier: CheckpointBarrier,
     },
-    /// Store a checkpoint's metadata, then append its pointer to the job's log. The answer is
+    /// Store a checkpoint's metadata, then append its pointer to the job's log. The outcome is given to
     /// [`JobCore::checkpoint_persisted`].
     PersistCheckpoint(Arc<CheckpointMetadata>),
     /// Copy the parts of a savepoint into its folder, then store its metadata there. The outcome is given to
@@ -121,16 +126,16 @@ pub enum Command {
         /// The parts, as the subtasks have stored them.
         metadata: Arc<CheckpointMetadata>,
     },
-    /// Answer the user: a savepoint that was asked for is complete, or will never be. For a stop this comes when the job has
-    /// finished.
+    /// Answer the user whose savepoint, stop or checkpoint was asked for ([`JobCore::take_savepoint`]): it is complete, or will
+    /// never be. For a stop this comes when the job has finished.
     SavepointEnded {
         /// The number of the request.
         number: u64,
         /// The URI of the savepoint's folder (for a checkpoint its number), or the reason why there is none.
         outcome: Result<String, String>,
     },
-    /// Tell subtasks on one TaskExecutor how a checkpoint has ended. If it is complete they commit, so all of them must hear
-    /// it.
+    /// Tell subtasks on one TaskExecutor how a checkpoint has ended. If it is complete their sinks commit, so all of them must
+    /// hear it.
     NotifyCheckpoint {
         /// TaskExecutor that the command goes to.
         worker: Arc<Worker>,
@@ -141,21 +146,22 @@ pub enum Command {
         /// True if the checkpoint is complete, false if it was aborted or is a savepoint without commits.
         complete: bool,
     },
-    /// Tell the coordinators that run how a checkpoint has ended.
+    /// Tell the coordinators that run that a checkpoint is complete, or (`complete` is false) that it will never count for
+    /// them.
     CoordinatorsCheckpointEnded {
         /// The number of the checkpoint.
         checkpoint: u64,
         /// True if the checkpoint is complete, false if it was aborted or is a savepoint without commits.
         complete: bool,
     },
-    /// Log that a checkpoint will never be complete, for this reason.
+    /// Log that a checkpoint will never be complete, for this reason; the subtasks are told by [`Command::NotifyCheckpoint`].
     CheckpointAborted {
         /// The number of the checkpoint.
         checkpoint: u64,
         /// The reason as text, for log lines and users.
         why: String,
     },
-    /// Delete these objects of the checkpoint directory: no checkpoint refers to them any more.
+    /// Delete the objects with these names from the checkpoint directory: no checkpoint refers to them any more.
     DiscardObjects(BTreeSet<String>),
     /// List the objects of the job's checkpoints with numbers below this one, and delete those that are not in `keep`:
     /// leftovers of failed checkpoints. The pointer of checkpoint `below` is in the job's log.
@@ -165,17 +171,18 @@ pub enum Command {
         /// The names of the objects that stay.
         keep: BTreeSet<String>,
     },
-    /// Have the coordinators publish their results, because every task has finished. The outcome is given to
-    /// [`JobCore::results_published`].
+    /// Have the coordinators publish their results (make them visible), because every task has finished. The outcome is given
+    /// to [`JobCore::results_published`].
     PublishResults {
         /// Number of this try; names it in the outcome.
         round: u64,
     },
-    /// Tell the coordinators that nothing will be published, because the job ends without finishing.
+    /// Tell the coordinators that nothing will be published, because the job ends FAILED or CANCELED. Given only if the job has
+    /// coordinators.
     AbandonResults,
     /// The job has entered this state: tell whoever watches the job.
     StatusChanged(JobStatus),
-    /// The job has ended globally in this state; no command follows.
+    /// The job has ended for good in this state (FINISHED, FAILED or CANCELED); no command follows. Not given for SUSPENDED.
     Ended(JobStatus),
 }
 
@@ -240,8 +247,8 @@ enum Coordinators {
     Up,
 }
 
-/// The state of one job under one JobMaster. Each event returns nothing: the commands that follow are taken by
-/// [`JobCore::take_commands`].
+/// The state of one job under one JobMaster, which decides when its tasks are deployed, restarted and ended. Each event returns
+/// nothing: the commands that follow are taken by [`JobCore::take_commands`].
 #[derive(Debug)]
 pub struct JobCore {
     config: JobConfig,
@@ -281,7 +288,7 @@ pub struct JobCore {
 }
 
 impl JobCore {
-    /// Creates the core of a job, in state CREATED, whose graph passed [`crate::job_graph::check`]. It issues no commands
+    /// Creates the core of a job, in state CREATED; the graph must have passed [`crate::job_graph::check`]. Issues no commands
     /// before [`JobCore::start`].
     pub fn new(graph: Arc<JobGraph>, config: JobConfig, now: Now) -> Self {
         let coordinated = coordinated_operators(&graph);
@@ -321,7 +328,7 @@ impl JobCore {
         }
     }
 
-    /// Removes and returns the pending commands, in order; to be called after every event.
+    /// Removes and returns the pending commands, in order; to be called after every event, since events only add to them.
     pub fn take_commands(&mut self) -> Vec<Command> {
         std::mem::take(&mut self.out)
     }
@@ -348,18 +355,19 @@ impl JobCore {
         self.exec.graph()
     }
 
-    /// Returns the subtasks and their states.
+    /// Returns the subtasks of the job and the states of their current attempts.
     pub fn execution(&self) -> &ExecutionGraph {
         &self.exec
     }
 
-    /// Returns the newest failure of the history, with its concurrent ones; `None` if there was none.
+    /// Returns the newest failure that the job restarted or failed for, with the failures of other tasks at the same time;
+    /// `None` if there was none.
     pub fn last_failure(&self) -> Option<&FailureRecord> {
         self.failures.front()
     }
 
-    /// Returns what the job declares at the ResourceManager: the slots for all that has not finished, whole amounts; empty once
-    /// the job is ending.
+    /// Returns the slots that the job declares to the ResourceManager: whole amounts for all that has not finished, held or
+    /// not; empty once the job is ending.
     pub fn requirements(&self) -> Vec<ResourceRequirement> {
         match self.status() {
             JobStatus::Created | JobStatus::Running | JobStatus::Restarting => {
@@ -379,7 +387,8 @@ impl JobCore {
         (self.config.initialized_ms, end, changed.max(self.exec.modified_ms()))
     }
 
-    /// Returns the job's details at `now`, for REST and for the store of ended jobs.
+    /// Returns the job's details at `now` (graph, states, subtasks, failures, checkpoints), for REST and for the store of ended
+    /// jobs.
     pub fn details(&self, now: Now) -> JobDetails {
         let entered = self.status.entered();
         let ended = self.status().is_globally_terminal();

@@ -17,7 +17,7 @@ use super::slots::NotRegistered;
 /// before the thing was there; the next one was not.
 const STRIKES: u8 = 2;
 
-/// The reason why a message is not passed to a coordinator now.
+/// The reason why a message to a coordinator (the part of an operator that runs once per job) is not passed on now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Unroutable {
     /// The sending attempt is superseded, being cancelled, ended or unknown.
@@ -32,9 +32,13 @@ pub enum Unroutable {
 }
 
 impl JobCore {
-    /// Handles reported states of tasks on a TaskExecutor, in order: applies them, fails over regions of failed tasks, ends the
-    /// job after the last one. Returns the attempts that are not known here and have not ended, which the TaskExecutor is to
-    /// end. Returns [`NotRegistered`], and changes nothing, if it is not registered as `instance`.
+    /// Handles reported states of tasks on a TaskExecutor, in order: applies them, fails the regions of failed tasks, ends the
+    /// job after its last task. Returns those attempts that are not current here and that have not ended: the TaskExecutor is
+    /// to end them.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`NotRegistered`], and changes nothing, if the TaskExecutor is not registered as `instance`.
     pub fn update_tasks(
         &mut self,
         now: Now,
@@ -97,8 +101,8 @@ impl JobCore {
 
     /// Compares a TaskExecutor's full report, which comes with heartbeats, with the job's own records, and issues commands that
     /// bring both together: cancels attempts and frees slots that the job does not have, and fails tasks and slots that two
-    /// reports in a row did not list. The report lists slots whose offer was accepted, and attempts whose end was not confirmed
-    /// yet. Ignored if the TaskExecutor is not registered as `instance`.
+    /// reports in a row did not list. `allocations` are the slots whose offer was accepted, `tasks` the attempts that run or
+    /// whose end was not confirmed yet. Ignored if the TaskExecutor is not registered as `instance`.
     pub fn reconcile(
         &mut self,
         now: Now,
@@ -168,7 +172,9 @@ impl JobCore {
         missing
     }
 
-    /// Checks that an attempt may send an event to the coordinator of an operator now; `Ok` if it may. Sends nothing itself.
+    /// Checks that an attempt may send an event to the coordinator of an operator now: the attempt is current and not being
+    /// cancelled, the operator is in its vertex and has a coordinator, and that runs. Returns the first reason against it.
+    /// Sends nothing itself.
     pub fn route_event(
         &self,
         attempt: &ExecutionAttemptId,
@@ -187,7 +193,8 @@ impl JobCore {
         self.coordinators_answer(operator)
     }
 
-    /// Checks that a client may send a request to the coordinator of an operator now; `Ok` if it may. Sends nothing itself.
+    /// Checks that a client may send a request to the coordinator of an operator now: the operator has one, and it runs.
+    /// Returns the reason against it otherwise. Sends nothing itself.
     pub fn route_request(&self, operator: OperatorId) -> Result<(), Unroutable> {
         if !self.coordinated.contains_key(&operator) {
             return Err(Unroutable::NoSuchOperator);

@@ -1,5 +1,6 @@
-//! Savepoints: checkpoints that a user asks for and owns. They are taken one at a time, and wait for a checkpoint that runs. A user
-//! can also ask for a checkpoint that is none, which the job keeps and replaces like its periodic ones. The savepoint of a stop ends the job: when it is complete its sinks commit, and all tasks finish.
+//! Savepoints: checkpoints that a user asks for and owns. They are taken one at a time, and wait for a checkpoint that runs. A
+//! user can also ask for a checkpoint that is no savepoint, which the job keeps and replaces like its periodic ones. The
+//! savepoint of a stop ends the job: when it is complete its sinks commit, and all tasks finish.
 //!
 //! A savepoint also waits for tasks that come up, but no longer than `execution.checkpointing.timeout` from its request: a task may
 //! never run, for instance because it restores from a store that hangs.
@@ -15,31 +16,32 @@ use thiserror::Error;
 /// The most savepoints that may wait for one another.
 const WAITING_MAX: usize = 16;
 
-/// A savepoint, a stop or a checkpoint that a user asks for.
+/// A savepoint, a stop with a savepoint or a checkpoint that a user asks for, for [`JobCore::take_savepoint`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SavepointRequest {
     /// Number that names the request in [`Command::SavepointEnded`]; chosen by the caller, unique within one JobMaster.
     pub number: u64,
     /// A savepoint, one with which the job stops, or a checkpoint that the job keeps like its periodic ones.
     pub kind: CheckpointKind,
-    /// The URI of the folder that the savepoint is stored in; empty for a checkpoint.
+    /// The URI of the folder into which the savepoint is copied; empty for a checkpoint, which stays in the checkpoint
+    /// directory.
     pub folder: String,
 }
 
-/// The reason why a savepoint is not begun; nothing has changed then.
+/// The reason why [`JobCore::take_savepoint`] does not begin a savepoint, a stop or a checkpoint; nothing has changed then.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SavepointRefused {
-    /// Not all tasks run or come up; the job is in this state.
+    /// The job is not RUNNING (it is in this state), or has a task that neither runs nor has finished nor is about to run.
     #[error(
         "the job is {0}, and a savepoint needs all of its tasks to run; ask again when they do"
     )]
     NotRunning(JobStatus),
-    /// Tasks of the job end without a final checkpoint, so that no checkpoint could say which of them have ended.
+    /// The job has no checkpoints at all: it reads bounded input, and has neither periodic checkpoints nor sinks that commit.
     #[error(
         "the job reads bounded input without checkpoints; set execution.checkpointing.interval to take savepoints of it"
     )]
     WithoutCheckpoints,
-    /// The job stops already, or has reached the end of its data.
+    /// A stop of the job is being taken, or the final checkpoint of some tasks is complete, so that they are about to finish.
     #[error("the job is about to finish")]
     Finishing,
     /// A stop was asked for before and has not begun: it waits for tasks that come up, or for a checkpoint that runs.
@@ -47,7 +49,7 @@ pub enum SavepointRefused {
         "a stop of the job with a savepoint waits already; the job ends with that savepoint, so ask again only if the stop fails"
     )]
     StopWaits,
-    /// This many savepoints are waiting already, the most that may wait.
+    /// This many savepoints wait already; 16 are the most that may wait.
     #[error("{0} savepoints of the job wait already")]
     TooMany(usize),
 }
@@ -71,11 +73,12 @@ struct Waiting {
 }
 
 impl JobCore {
-    /// Asks for a savepoint, which begins at once or after the checkpoint in progress. The answer is
-    /// [`Command::SavepointEnded`] with the request's number. It fails if tasks that come up do not all run within
-    /// `execution.checkpointing.timeout`.
+    /// Asks for a savepoint, a stop with one, or a checkpoint, which begins at once or after those in progress. The answer is
+    /// [`Command::SavepointEnded`] with the request's number: complete, or failed, for instance because tasks that come up do
+    /// not all run within `execution.checkpointing.timeout`.
     ///
     /// # Errors
+    ///
     /// Returns [`SavepointRefused`] if the savepoint can't be taken now; then nothing has changed and no answer follows.
     pub fn take_savepoint(
         &mut self,
@@ -174,8 +177,10 @@ impl JobCore {
         }
     }
 
-    /// Handles the outcome of [`Command::StoreSavepoint`] for the checkpoint with this number. On failure the savepoint is
-    /// aborted; after a stop's success its pointer is written to the job's log next.
+    /// Handles the outcome of [`Command::StoreSavepoint`] for the checkpoint with this number. On success a savepoint is
+    /// complete; that of a stop is first written to the job's log ([`Command::PersistCheckpoint`]). On failure the savepoint is
+    /// aborted and the user is told; in the case of a stop all tasks fail, too, because their sources read nothing more, and
+    /// the restart strategy decides.
     pub fn savepoint_stored(&mut self, now: Now, checkpoint: u64, outcome: Result<(), String>) {
         let running = self.savepoints.running.as_ref();
         let running = running.filter(|(number, _)| *number == checkpoint);

@@ -140,8 +140,9 @@ impl JobCore {
         self.enter_phase(region, Phase::Active);
     }
 
-    /// Handles a TaskExecutor's answer to a deployment: the attempts that it refused, which fail, or the reason why the whole
-    /// call failed. In the latter case all `attempts` fail, and those that may run there are cancelled.
+    /// Handles a TaskExecutor's answer to [`Command::Deploy`]: the attempts that it refused, which fail with their causes, or
+    /// (`Err`) the reason why the whole call failed. In the latter case all `attempts` fail, and those that may run there are
+    /// cancelled. The restart strategy decides what follows.
     pub fn deploy_answered(
         &mut self,
         now: Now,
@@ -192,8 +193,8 @@ impl JobCore {
     }
 
     /// Handles the outcome of [`Command::StartCoordinators`] with this `round`; another round is ignored. On success the region
-    /// is deployed. If there was no place for the program host, the region returns its slots and tries again after 5 s. On
-    /// another failure the region fails.
+    /// is deployed. If there was no place for the program host (kind [`NO_RESOURCE`]), the region gives its slots back and
+    /// tries again after 5 s. On another failure the region fails.
     pub fn coordinators_started(
         &mut self,
         now: Now,
@@ -239,14 +240,15 @@ impl JobCore {
         }
     }
 
-    /// Returns the monotonic time at which [`JobCore::tick`] is to be called next at the latest; `None` if nothing is pending.
+    /// Returns the monotonic time at which [`JobCore::tick`] is to be called next at the latest: a restart, a slot time-out or
+    /// a checkpoint is due; `None` if nothing is pending.
     pub fn next_deadline(&self) -> Option<Duration> {
         let region = self.timers.first().map(|(at, _)| *at);
         region.into_iter().chain(self.checkpoint_deadline()).min()
     }
 
     /// Handles the passing of time: restarts regions whose pause is over, fails those that have waited too long for slots,
-    /// begins checkpoints that are due and aborts those that are late.
+    /// begins checkpoints that are due, and aborts checkpoints and refuses savepoints whose time is over.
     pub fn tick(&mut self, now: Now) {
         let mut resume = Vec::new();
         let mut starved = Vec::new();

@@ -12,15 +12,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// The error that a call comes from a TaskExecutor that is not registered at the JobMaster in this incarnation; the call has
-/// changed nothing.
+/// The error that a call comes from a TaskExecutor that is not registered at the JobMaster under this instance id (which
+/// differs with each registration at a ResourceManager); the call has changed nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("the TaskExecutor is not registered in this incarnation")]
 pub struct NotRegistered;
 
 impl JobCore {
-    /// Registers a TaskExecutor, so that it may offer slots; the same incarnation again changes nothing. If another
-    /// incarnation is registered, that is removed, its slots are lost and its tasks fail.
+    /// Registers a TaskExecutor, so that it may offer slots; the same instance id again changes nothing. A registration of the
+    /// same process under another instance id is removed: its slots are lost and their tasks fail.
     pub fn register_worker(&mut self, now: Now, worker: Worker) -> Registration {
         let resource = worker.resource_id.clone();
         let registration = self.pool.register(&self.plan, worker);
@@ -32,8 +32,8 @@ impl JobCore {
         registration
     }
 
-    /// Returns the allocations of the slots that the job holds on the TaskExecutor with this resource id; empty if it is
-    /// not registered.
+    /// Returns the allocations of the slots that the job holds on the TaskExecutor with this resource id; empty if the
+    /// TaskExecutor is not registered.
     pub fn slots_on(&self, resource: &ResourceId) -> Vec<AllocationId> {
         self.pool.slots_on(resource).map(|(allocation, _)| allocation).collect()
     }
@@ -89,8 +89,9 @@ impl JobCore {
         tasks.filter_map(|task| self.regions.of_task(task)).collect()
     }
 
-    /// Handles the loss of a TaskExecutor (it died, is unreachable, or has disconnected): its slots are removed, its tasks fail
-    /// with `cause`, and the requirements are declared again. Ignored if another incarnation is registered.
+    /// Handles the loss of a TaskExecutor (it died, is unreachable, or has disconnected): its slots are removed and their tasks
+    /// fail with `cause`. If it had slots and the job is not ending, the requirements are declared again. Ignored if the
+    /// TaskExecutor is not registered as `instance`.
     pub fn worker_lost(
         &mut self,
         now: Now,
@@ -104,8 +105,8 @@ impl JobCore {
 
     /// Handles a report that a slot is lost although its TaskExecutor lives: its tasks fail with `cause`. If `accepted` is
     /// false and the job does not hold the slot, the slot was never offered because its program host could not be started, and
-    /// all regions that wait for slots fail. If `accepted` is true and the job does not hold the slot, the report is late and
-    /// nothing changes.
+    /// all regions that wait for slots fail. Nothing changes if the job does not hold the slot and has accepted it or given it
+    /// back before: the report is late.
     pub fn slot_failed(
         &mut self,
         now: Now,
@@ -153,9 +154,9 @@ impl JobCore {
         self.conclude(failed, now);
     }
 
-    /// Handles the ResourceManager's report that the declared requirements can't be met. Regions that lack slots fail with
-    /// this message (kind `NO_RESOURCE`, which the restart strategy judges), unless the job makes progress with the slots
-    /// that it has.
+    /// Handles the ResourceManager's report, with the text `message`, that the declared requirements can't be met. Regions that
+    /// lack slots fail with this message (kind [`NO_RESOURCE`], about which the restart strategy decides), unless the job is
+    /// bounded and another region runs, whose slots will become free. Ignored if the job is ending.
     pub fn not_enough_resources(&mut self, now: Now, message: &str) {
         if !self.is_live() {
             return;

@@ -17,25 +17,27 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Maximum number of state updates in one call to a JobMaster.
+/// Maximum number of state updates of tasks in one call to a JobMaster; more wait for the next call.
 pub const UPDATES_PER_CALL_MAX: usize = 2_000;
 const RETRY_FIRST: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(2);
 
-/// One job on this TaskExecutor: its host, its JobMaster, its tasks and the reports that wait to be sent.
+/// One job on this TaskExecutor: its program host (the process that runs the job's tasks here), its JobMaster, its tasks and
+/// the reports that wait to be sent to the JobMaster.
 #[derive(Debug, Clone)]
 pub struct Job {
-    /// The program that the job's host runs; `None`: this process itself is the program.
+    /// The program that the job's host runs, by the key of its stored file; `None`: this process itself is the program.
     pub program: Option<BlobKey>,
     /// The state of the job's program host on this TaskExecutor.
     pub host: Host,
     /// True if a host is to be launched as soon as the job has none: at once, or when the one that ends has ended.
     pub wants_host: bool,
-    /// True if the JobLeaderService is watching for the job's JobMaster.
+    /// True if the JobLeaderService watches which JobMaster leads the job and registers this TaskExecutor there.
     pub watched: bool,
     /// The connection to the JobMaster that accepted this TaskExecutor; `None` if there is none now.
     pub job_master: Option<Connection>,
-    /// The allocations of the offer that has not been answered; `None` if no offer is under way.
+    /// The allocations (ids under which slots are held) in the slot offer that the JobMaster has not answered; `None` if no
+    /// offer is under way.
     pub offering: Option<BTreeSet<AllocationId>>,
     offer_retry_at: Option<Duration>,
     offer_failures: u32,
@@ -43,8 +45,8 @@ pub struct Job {
     outbox: Outbox,
 }
 
-/// The state of a job's program host on this TaskExecutor. `launch` numbers the launches of this process, so that reports about
-/// an earlier host are not taken for the present one's.
+/// The state of a job's program host, the process that runs the job's tasks on this TaskExecutor. `launch` numbers the launches
+/// of this process, so that reports about an earlier host are not taken for the present one's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Host {
     /// The job has no program host here.
@@ -66,12 +68,13 @@ pub enum Host {
     },
 }
 
-/// The connection to a job's JobMaster.
+/// The connection of this TaskExecutor to a job's JobMaster, from the registration there to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Connection {
-    /// Leadership of the JobMaster.
+    /// The leader session of the JobMaster, which tells it from earlier and later JobMasters of the job.
     pub id: JobMasterId,
-    /// The incarnation under which the JobMaster knows this TaskExecutor.
+    /// The instance id under which the JobMaster knows this TaskExecutor; it differs with each registration at a
+    /// ResourceManager.
     pub instance: InstanceId,
     /// Number of the connection, unique within this process: answers that belong to an earlier connection are ignored.
     pub number: u64,
@@ -87,10 +90,10 @@ struct Task {
     metrics: Arc<TaskMetrics>,
 }
 
-/// A report that waits until the JobMaster has confirmed it.
+/// A report to the JobMaster, which waits until the JobMaster has confirmed it and is repeated until then.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Report {
-    /// A task's new state.
+    /// The new state of a task, with its counts of records and bytes.
     State(TaskStateUpdate),
     /// A slot was lost, because its program host has ended or could not be started.
     SlotFailed {
@@ -103,12 +106,12 @@ pub enum Report {
     },
 }
 
-/// The reports that go into the next call to the JobMaster.
+/// The reports that go into the next call to the JobMaster, from [`Job::next_batch`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum Batch {
     /// States of tasks, in the order in which they came about; at most [`UPDATES_PER_CALL_MAX`].
     States(Vec<TaskStateUpdate>),
-    /// The loss of one slot, which is a call of its own.
+    /// The loss of one slot, which goes in a call of its own.
     SlotFailed {
         /// Allocation of the slot concerned.
         allocation: AllocationId,
@@ -154,7 +157,7 @@ impl Job {
         }
     }
 
-    /// Returns true if the present connection has this number.
+    /// Returns true if a JobMaster is connected and this is the connection's number ([`Connection::number`]).
     pub fn is_connection(&self, number: u64) -> bool {
         self.job_master.is_some_and(|c| c.number == number)
     }
@@ -164,7 +167,8 @@ impl Job {
         self.job_master.is_some_and(|c| c.id == id)
     }
 
-    /// Adds a task, in state DEPLOYING, that is deployed into the slot of that allocation.
+    /// Adds a task, in state DEPLOYING, that is deployed into the slot of that allocation. An attempt that is here already is
+    /// replaced.
     pub fn add_task(&mut self, attempt: ExecutionAttemptId, allocation: AllocationId) {
         let task = Task {
             allocation,
@@ -176,12 +180,12 @@ impl Job {
         self.tasks.insert(attempt, task);
     }
 
-    /// Removes a task that never started, without a report. Returns false if the task was not here.
+    /// Removes a task that never started, and reports nothing to the JobMaster. Returns false if the task was not here.
     pub fn remove_task(&mut self, attempt: ExecutionAttemptId) -> bool {
         self.tasks.remove(&attempt).is_some()
     }
 
-    /// Returns true if the attempt is here: it runs, or has ended and its end was not confirmed.
+    /// Returns true if the attempt is here: it runs, or has ended and the JobMaster has not confirmed its end.
     pub fn has_task(&self, attempt: ExecutionAttemptId) -> bool {
         self.tasks.contains_key(&attempt)
     }
@@ -203,9 +207,9 @@ impl Job {
         tasks.any(|t| t.allocation == allocation && !t.state.is_terminal())
     }
 
-    /// Takes in a program host's report of a task: records its state, counts and metrics, and queues a report to the JobMaster
-    /// if the state is later than the known one or the end of data is new. Returns true if one was queued. Ignored, with false,
-    /// if the attempt is unknown or has ended.
+    /// Takes in a program host's report of a task: records its state, counts and metrics. Queues a report to the JobMaster, and
+    /// returns true, if the state is later than the known one or if the task is reported for the first time to have reached the
+    /// end of its data; otherwise returns false. Changes nothing if the attempt is unknown or has ended.
     pub fn update(&mut self, update: TaskStateUpdate) -> bool {
         let Some(task) = self.tasks.get_mut(&update.attempt) else {
             return false;
@@ -248,19 +252,21 @@ impl Job {
         }
     }
 
-    /// Queues a report that a slot is lost. `accepted` is true if the JobMaster is known to have accepted the slot.
+    /// Queues a report to the JobMaster that a slot is lost, for the reason `cause`. `accepted` is true if the JobMaster is
+    /// known to have accepted the slot's offer.
     pub fn slot_failed(&mut self, allocation: AllocationId, accepted: bool, cause: FailureCause) {
         let report = Report::SlotFailed { allocation, accepted, cause };
         self.outbox.waiting.push_back(report);
     }
 
-    /// Returns true if the JobMaster has confirmed every report.
+    /// Returns true if no report waits: the JobMaster has confirmed every one.
     pub fn reported_all(&self) -> bool {
         self.outbox.waiting.is_empty()
     }
 
-    /// Returns the reports of the next call to the JobMaster and marks them as under way; `None` if there are none, a call is
-    /// under way, or the pause after a failure is not over at `now` (monotonic).
+    /// Returns the reports of the next call to the JobMaster and marks them as under way, until [`Job::batch_confirmed`] or
+    /// [`Job::batch_failed`]; `None` if there are none, a call is under way, or the pause after a failure is not over at `now`
+    /// (monotonic).
     pub fn next_batch(&mut self, now: Duration) -> Option<Batch> {
         let outbox = &mut self.outbox;
         if outbox.under_way > 0 || outbox.retry_at.is_some_and(|at| now < at) {
@@ -281,7 +287,7 @@ impl Job {
     }
 
     /// Records that the JobMaster has answered the call under way: its reports are removed and returned, and the tasks whose
-    /// end was among them are removed.
+    /// end was among them are removed. Also ends the pauses after failures. The list is empty if no call is under way.
     pub fn batch_confirmed(&mut self) -> Vec<Report> {
         let n = self.outbox.under_way.min(self.outbox.waiting.len());
         debug_assert_eq!(n, self.outbox.under_way, "more reports are under way than wait");
@@ -299,8 +305,8 @@ impl Job {
         done
     }
 
-    /// Records that the call under way failed; the same reports are sent again after a pause of 50 ms, doubling up to 2 s.
-    /// `now` is monotonic.
+    /// Records that the call under way failed at `now` (monotonic); the same reports are sent again after a pause of 50 ms,
+    /// doubling with each failure in a row up to 2 s. Does nothing if no call is under way.
     pub fn batch_failed(&mut self, now: Duration) {
         let outbox = &mut self.outbox;
         if outbox.under_way == 0 {
@@ -312,7 +318,8 @@ impl Job {
         outbox.failures = outbox.failures.saturating_add(1);
     }
 
-    /// Returns the monotonic time of the next try to send reports or offers after a failure; `None` if nothing waits for one.
+    /// Returns the monotonic time at which reports or offers whose call failed may be sent again; `None` if nothing waits for
+    /// one.
     pub fn deadline(&self) -> Option<Duration> {
         let reports = match (self.outbox.waiting.is_empty(), self.outbox.under_way) {
             (false, 0) => self.outbox.retry_at,
@@ -332,14 +339,14 @@ impl Job {
     }
 
     /// Records that the JobMaster has answered the offer under way, and returns the allocations that were offered and not freed
-    /// since; empty if none was under way.
+    /// since, whether or not the JobMaster accepts them; empty if none was under way.
     pub fn offer_answered(&mut self) -> BTreeSet<AllocationId> {
         self.offer_failures = 0;
         self.offering.take().unwrap_or_default()
     }
 
-    /// Records that the offer under way failed; slots may be offered again after a pause of 50 ms, doubling up to 2 s.
-    /// `now` is monotonic.
+    /// Records that the offer under way failed at `now` (monotonic); slots may be offered again after a pause of 50 ms,
+    /// doubling with each failure in a row up to 2 s.
     pub fn offer_failed(&mut self, now: Duration) {
         let pause = backoff(RETRY_FIRST, RETRY_MAX, self.offer_failures);
         self.offering = None;
@@ -347,13 +354,14 @@ impl Job {
         self.offer_retry_at = Some(now.saturating_add(pause));
     }
 
-    /// Asks for a host to be launched as soon as possible; without effect if one runs or is being launched.
+    /// Records that a host is to be launched as soon as the job has none ([`Job::wants_host`]); without effect if one runs or
+    /// is being launched. Launches nothing itself.
     pub fn want_host(&mut self) {
         self.wants_host = !matches!(self.host, Host::Launching { .. } | Host::Up { .. });
     }
 
-    /// Ends the connection to the JobMaster: forgets all tasks, offers and reports that belong to it. Ends no host. Returns the
-    /// connection that was open; `None` if there was none.
+    /// Ends the connection to the JobMaster: forgets all tasks, offers and reports that belong to it, sent or not. Ends no host
+    /// and tells nobody. Returns the connection that was open; `None` if there was none.
     pub fn disconnect(&mut self) -> Option<Connection> {
         self.offering = None;
         self.offer_retry_at = None;

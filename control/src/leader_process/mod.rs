@@ -10,7 +10,8 @@ use model::LeaderSession;
 #[cfg(test)]
 mod tests;
 
-/// The phase of a leader process; phases follow in this order and never go back.
+/// The phase of a leader process (what runs a component, such as the Dispatcher, under one leader session); phases follow in
+/// this order and never go back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
     /// Leadership was granted; the process is not started because an earlier one has not ended yet.
@@ -21,19 +22,22 @@ pub enum Phase {
     Stopped,
 }
 
-/// An order for the caller, which starts and stops the processes; orders are carried out in sequence.
+/// An order for the caller, which starts and stops the leader processes, from [`HandOver::take_orders`]; orders are carried out
+/// in sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// Start a process under this session, then call [`HandOver::answers`] when it answers and [`HandOver::ended`] when
-    /// it has ended.
+    /// Start a process under this session; call [`HandOver::answers`] when it answers and [`HandOver::ended`] when it has
+    /// ended.
     Start(LeaderSession),
-    /// Stop the process; call [`HandOver::ended`] when it has ended.
+    /// Stop the process of this session; call [`HandOver::ended`] when it has ended.
     Stop(LeaderSession),
-    /// Confirm the leadership: the process answers and still leads, so its address may be published.
+    /// Confirm this session's leadership to whoever granted it: its process answers and still leads, so its address may be
+    /// published.
     Confirm(LeaderSession),
-    /// Answer the revocation of this session: no process of it is left.
+    /// Answer whoever revoked this session: no process of it is left, so that another process of the system may be granted the
+    /// leadership.
     Revoked(LeaderSession),
-    /// The process of this session ended without having been asked to.
+    /// Report that the process of this session ended without having been asked to; the caller decides what follows.
     Died(LeaderSession),
     /// Everything has ended after [`HandOver::close`]; no order follows.
     Closed,
@@ -46,8 +50,8 @@ struct Process {
     answers: bool,
 }
 
-/// The state of one component's leadership in one process: at most one leader process runs, and at most one waits for it to
-/// end. Carries out nothing itself; see [`Order`].
+/// The state of one component's leadership in one process of the system: at most one leader process of it runs, and at most one
+/// waits for that to end. Carries out nothing itself: [`HandOver::take_orders`] returns what the caller has to do.
 #[derive(Debug, Clone, Default)]
 pub struct HandOver {
     /// The process that runs or is being stopped.
@@ -68,21 +72,22 @@ impl HandOver {
         std::mem::take(&mut self.out)
     }
 
-    /// Returns the session whose process runs (and is not being stopped), and true if that process answers; `None` if there is
-    /// none.
+    /// Returns the session whose leader process runs and is not being stopped, and true if that process answers already; `None`
+    /// if there is none.
     pub fn leading(&self) -> Option<(LeaderSession, bool)> {
         let running = self.live.filter(|process| process.phase == Phase::Running);
         running.map(|process| (process.session, process.answers))
     }
 
-    /// Returns the phase of the process that was granted `session`; `None` if the session has no process (any more).
+    /// Returns the phase of the leader process that belongs to `session`; `None` if the session has none (any more).
     pub fn phase(&self, session: LeaderSession) -> Option<Phase> {
         let mut known = self.live.iter().chain(&self.next);
         known.find(|process| process.session == session).map(|process| process.phase)
     }
 
-    /// Records that leadership was granted: a running process is stopped, and the new one is started when that has ended.
-    /// Ignored if the session is not newer than all earlier ones, or after [`HandOver::close`].
+    /// Records that leadership was granted under `session`: a running process is stopped, and the new one is started when that
+    /// has ended, at once if none runs. Ignored if the session is not newer than all earlier ones, or after
+    /// [`HandOver::close`].
     pub fn granted(&mut self, session: LeaderSession) {
         if self.closing || self.newest.is_some_and(|newest| newest >= session) {
             return;
@@ -93,8 +98,9 @@ impl HandOver {
         self.start_next();
     }
 
-    /// Records that leadership was revoked, and stops the session's process, or never starts it. [`Order::Revoked`] follows in
-    /// any case: when that process, or one of another session that is already being stopped, has ended, otherwise at once.
+    /// Records that leadership under `session` was revoked, and stops the session's process, or never starts it.
+    /// [`Order::Revoked`] follows in any case: when that process, or one of another session that is already being stopped, has
+    /// ended, otherwise at once.
     pub fn revoked(&mut self, session: LeaderSession) {
         if self.next.is_some_and(|next| next.session == session) {
             self.next = None;
@@ -129,8 +135,9 @@ impl HandOver {
         }
     }
 
-    /// Records that the process of a session has ended, asked or not ([`Order::Died`]); the next one is started. Ignored if it
-    /// is not the live process.
+    /// Records that the process of a session has ended; [`Order::Died`] follows if it was not asked to. Waiting revocations are
+    /// answered and the process that waits is started, or after [`HandOver::close`] [`Order::Closed`] follows. Ignored if it is
+    /// not the process that runs or is being stopped.
     pub fn ended(&mut self, session: LeaderSession) {
         let Some(live) = self.live.filter(|live| live.session == session) else {
             return;
@@ -147,8 +154,8 @@ impl HandOver {
         self.start_next();
     }
 
-    /// Shuts the component down: stops its process and ignores further grants. [`Order::Closed`] follows when the process has
-    /// ended, at once if none runs.
+    /// Shuts the component down: stops its process, never starts one that waits, and ignores further grants. [`Order::Closed`]
+    /// follows when the process has ended, at once if none runs.
     pub fn close(&mut self) {
         if self.closing {
             return;

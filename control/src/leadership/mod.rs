@@ -16,10 +16,10 @@ use std::collections::BTreeMap;
 /// Number of sessions that one Dispatcher can give to the JobMasters of one job.
 const SESSIONS_PER_JOB: u64 = 1 << u8::BITS;
 
-/// Returns the session of a job's `nth` JobMaster under a Dispatcher, counted from 0. A job's leadership follows from
-/// its Dispatcher's and is not elected. Epochs of one job rise from one JobMaster to the next and from one Dispatcher
-/// to the next: after the JobMasters 7.512 and 7.513 of Dispatcher 7.2 come 7.768 of Dispatcher 7.3 and 8.256 of
-/// Dispatcher 8.1. Jobs of one Dispatcher differ in the nonce.
+/// Returns the leader session of a job's `nth` JobMaster under a Dispatcher, counted from 0. A job's leadership follows from
+/// its Dispatcher's and is not elected. Epochs of one job rise from one JobMaster to the next and from one Dispatcher to the
+/// next: after the JobMasters 7.512 and 7.513 of Dispatcher 7.2 come 7.768 of Dispatcher 7.3 and 8.256 of Dispatcher 8.1. Jobs
+/// of one Dispatcher differ in the nonce.
 pub fn job_session(dispatcher: DispatcherId, job: JobId, nth: u8) -> JobMasterId {
     let LeaderSession { epoch, nonce } = dispatcher.session();
     let process = epoch.process.saturating_mul(SESSIONS_PER_JOB).saturating_add(u64::from(nth));
@@ -27,7 +27,8 @@ pub fn job_session(dispatcher: DispatcherId, job: JobId, nth: u8) -> JobMasterId
     JobMasterId(LeaderSession { epoch: Epoch { store: epoch.store, process }, nonce })
 }
 
-/// A command for the caller; commands are carried out in order. `C` names components.
+/// A command for the caller, as the events of [`Leaderships`] return it; commands are carried out in order. `C` names
+/// components.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Command<C> {
     /// Tell the component that it leads under this session.
@@ -37,7 +38,7 @@ pub enum Command<C> {
         /// The session that is granted.
         session: LeaderSession,
     },
-    /// Tell the component that its leadership has ended; the caller reports with [`Leaderships::ended`] when the component has
+    /// Tell the component that its leadership has ended; the caller calls [`Leaderships::ended`] when everything of it has
     /// stopped.
     Revoke {
         /// The component that the session belongs to.
@@ -71,7 +72,8 @@ enum Contender {
     Ending { session: LeaderSession },
 }
 
-/// The leaderships of the components of one process, which compete together for one lease. `C` names components.
+/// The leaderships of the components of one process, such as its Dispatcher and ResourceManager, which compete together for one
+/// lease against other processes. Each gets sessions of its own. `C` names components.
 #[derive(Debug)]
 pub struct Leaderships<C> {
     lease: Option<u64>,
@@ -82,14 +84,15 @@ pub struct Leaderships<C> {
 }
 
 impl<C: Ord + Copy> Leaderships<C> {
-    /// Returns a state without a lease and without contenders. `seed` is a random number, drawn once, from which nonces are
-    /// derived. `mutation` is a rule that a simulation breaks on purpose.
+    /// Returns a state without a lease and without contenders. `seed` is a random number, drawn once, from which the sessions'
+    /// nonces (random parts) are derived. `mutation` is a rule that a simulation breaks on purpose.
     pub fn new(seed: u128, mutation: Mutation) -> Self {
         Self { lease: None, granted: 0, seed, mutation, contenders: BTreeMap::new() }
     }
 
-    /// Records that the process holds the lease with this counter of the store: every contender that waits is granted a
-    /// session. If another counter was known, that lease counts as lost first. The same counter again changes nothing.
+    /// Records that the process holds the lease; `store_epoch` is the store's counter, which rises with each lease. Every
+    /// contender that waits is granted a session. If another counter was known, that lease counts as lost first. The same
+    /// counter again changes nothing.
     pub fn lease_granted(&mut self, store_epoch: u64) -> Vec<Command<C>> {
         if self.lease == Some(store_epoch) {
             return Vec::new();
@@ -101,6 +104,7 @@ impl<C: Ord + Copy> Leaderships<C> {
     }
 
     /// Records that the process no longer holds the lease: published addresses are withdrawn, and all sessions are revoked.
+    /// Contenders get no session before the next lease.
     pub fn lease_lost(&mut self) -> Vec<Command<C>> {
         self.lease = None;
         let mut commands = Vec::new();
@@ -116,8 +120,8 @@ impl<C: Ord + Copy> Leaderships<C> {
         commands
     }
 
-    /// Adds a contender, which is granted a session at once if the process holds the lease. An earlier contender for the same
-    /// component is replaced and counts as ended.
+    /// Adds a contender, a component that wants to lead; it is granted a session at once if the process holds the lease. An
+    /// earlier contender for the same component is replaced and counts as ended.
     pub fn contend(&mut self, component: C) -> Vec<Command<C>> {
         let mut commands = self.withdraw(component);
         self.contenders.insert(component, Contender::Waiting);
@@ -125,7 +129,7 @@ impl<C: Ord + Copy> Leaderships<C> {
         commands
     }
 
-    /// Removes a contender, which has ended; its published address is withdrawn.
+    /// Removes a contender, which has ended; its published address is withdrawn. No command follows if it has none.
     pub fn withdraw(&mut self, component: C) -> Vec<Command<C>> {
         match self.contenders.remove(&component) {
             Some(Contender::Leading { session, confirmed: true }) => {

@@ -10,15 +10,15 @@ mod tests;
 use std::time::Duration;
 use thiserror::Error;
 
-/// Limits of the heartbeats between two peers (`heartbeat.*`).
+/// Limits of the heartbeats between two processes, of which one watches the other (`heartbeat.*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Interval between two beats (`heartbeat.interval`).
     pub interval: Duration,
     /// Silence after which a peer is declared dead (`heartbeat.timeout`).
     pub timeout: Duration,
-    /// Time without a finished turn after which an actor is declared dead although its process
-    /// answers (`heartbeat.stuck-after`).
+    /// Time without a finished turn (handling of a message) after which an actor is declared dead although its process answers
+    /// (`heartbeat.stuck-after`).
     pub stuck_after: Duration,
 }
 
@@ -43,24 +43,26 @@ impl Limits {
 /// The side of a heartbeat pair that this process is on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Sends the beats, and declares the peer dead when no answer comes within the time-out.
+    /// Sends the beats, and counts the peer as lost when no answer comes within the time-out or its actor is stuck.
     Watching,
-    /// Answers the beats, and ends its own work when no beat comes for [`Limits::fence_after`].
+    /// Answers the beats, ends its own work when no beat comes for [`Limits::fence_after`], and counts the peer as lost after
+    /// the time-out.
     Watched,
 }
 
-/// An event that [`Liveness::step`] takes into account.
+/// An event about the peer that [`Liveness::step`] takes into account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// A beat or an answer of the peer has come.
+    /// A beat or an answer of the peer has come. The peer is lost all the same if its actor is stuck.
     Heard {
         /// The time since the peer's actor last finished a turn, as the peer reports it.
         turn_age: Duration,
     },
-    /// The peer's process answers, but it is another incarnation or knows nothing of this pair. Ignored until the peer was
-    /// heard once: before, the answer to its registration may still be under way.
+    /// The peer's process answers, but is another incarnation (it has restarted or registered anew) or knows nothing of this
+    /// pair. Ignored until the peer was heard once: before, the answer to its registration may still be under way.
     NotKnown,
-    /// The fabric has found the peer's process dead: its connection was closed, and new ones were refused.
+    /// The RPC layer has found the peer's process dead: its connection was closed, and new ones were refused. The peer is lost
+    /// at once.
     Confirmed {
         /// The fabric's observation, as text for people.
         why: String,
@@ -69,21 +71,21 @@ pub enum Event {
     Tick,
 }
 
-/// The consequence of an event or of the passing of time.
+/// The consequence of an event or of the passing of time, which the caller carries out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nothing is to be done.
+    /// The caller has nothing to do.
     Fine,
     /// Watched side only, once per silence: end the work here, because the watching side may soon declare this process dead.
     Silent {
         /// Duration of the silence so far.
         since: Duration,
     },
-    /// The pair is over for this reason; returned once.
+    /// The heartbeats between the two are over, and the peer counts as dead, for this reason; returned once.
     Lost(Loss),
 }
 
-/// The reason why a peer is lost.
+/// The reason why a peer counts as dead.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Loss {
     /// The peer was not heard within the time-out.
@@ -92,24 +94,25 @@ pub enum Loss {
         /// Time since the peer was last heard.
         silent_for: Duration,
     },
-    /// The peer's process has ended, as the fabric has found.
+    /// The peer's process has ended, as the RPC layer has found.
     #[error("its process is gone: {why}")]
     Connection {
         /// The fabric's observation, as text for people.
         why: String,
     },
-    /// The peer's process answers, but its actor finishes no turns.
+    /// The peer's process answers, but its actor has finished no turn for [`Limits::stuck_after`].
     #[error("stuck: no turn finished for {} ms", turn_age.as_millis())]
     Stuck {
         /// Time since the peer's actor last finished a turn.
         turn_age: Duration,
     },
-    /// The peer is another incarnation, or has forgotten this pair.
+    /// The peer is another incarnation (it has restarted or registered anew), or has forgotten this pair.
     #[error("it does not know this connection (any more)")]
     Unknown,
 }
 
-/// One side's view of the other side of a heartbeat pair. Sends and waits for nothing itself.
+/// One side's view of the other side of a heartbeat pair: decides when the peer counts as dead. Sends and waits for nothing
+/// itself.
 #[derive(Debug, Clone)]
 pub struct Liveness {
     role: Role,
@@ -122,7 +125,7 @@ pub struct Liveness {
 }
 
 impl Liveness {
-    /// Starts a pair at `now` (monotonic); the peer counts as heard at that time.
+    /// Starts a pair of heartbeats at `now` (monotonic); the peer counts as heard at that time.
     pub fn new(role: Role, limits: Limits, now: Duration) -> Self {
         Self {
             role,
@@ -205,7 +208,8 @@ impl Liveness {
     }
 }
 
-/// Computes the age of an actor's last finished turn from a counter that the actor raises with every turn.
+/// Computes the time since an actor's last finished turn (handling of a message) from a counter that the actor raises with
+/// every turn.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TurnAge {
     turns: u64,
@@ -213,8 +217,9 @@ pub struct TurnAge {
 }
 
 impl TurnAge {
-    /// Records that the counter stands at `turns` after `passed` has gone by since the last observation, and returns the age:
-    /// zero if the counter has changed. `passed` counts as two `interval`s at most.
+    /// Records that the counter stands at `turns` after `passed` has gone by since the last observation, and returns the time
+    /// since the last turn: zero if the counter has changed. `passed` counts as two `interval`s at most, since the process
+    /// itself may have been stopped.
     pub fn observe(&mut self, turns: u64, passed: Duration, interval: Duration) -> Duration {
         if turns == self.turns {
             self.age = self.age.saturating_add(passed.min(interval.saturating_mul(2)));

@@ -20,7 +20,8 @@ use std::time::Duration;
 /// until it has them all.
 pub const SERVES_AT_LEAST: Duration = Duration::from_secs(5);
 
-/// Limits on the number of program hosts of one process.
+/// Limits on the number of program hosts of one process. A program host is a child process that runs a job's program: builds
+/// its graph and runs its coordinators, or on a TaskManager its tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
     /// Maximum number of hosts at the same time, including those that are being ended; at least 2,
@@ -28,13 +29,13 @@ pub struct Bounds {
     pub max: usize,
     /// Maximum number of hosts that have built a graph and wait for their job's slots; beyond it the longest idle are ended.
     pub idle: usize,
-    /// Maximum time for which such a host waits for its job's slots; then it is ended.
+    /// Maximum time for which a host that has built a graph waits for its job's slots; then it is ended.
     pub idle_for: Duration,
     /// Maximum number of requests for builds that wait for a place; the newest beyond it are refused at once.
     pub waiting: usize,
 }
 
-/// The purpose for which a host is requested.
+/// The purpose for which a program host is requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// Building a job's graph; such a request may take every place.
@@ -43,7 +44,7 @@ pub enum Purpose {
     Run,
 }
 
-/// The name of a request for a host. Unique within one [`Places`] and ascending in the order of the requests.
+/// The name of a request for a program host. Unique within one [`Places`] and ascending in the order of the requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket(u64);
 
@@ -57,14 +58,15 @@ pub enum Command {
         /// The job of the request.
         job: JobId,
     },
-    /// Refuse the request: no place became free before its deadline, or too many requests wait.
+    /// Refuse the request: no place became free before its deadline, or too many requests for builds wait.
     Refuse {
         /// The request, as [`Places::request`] named it.
         ticket: Ticket,
         /// The use of the places, as the reason.
         why: NoPlace,
     },
-    /// End this job's host. Its place becomes free when the caller reports [`Places::gone`].
+    /// End this job's host, to make room or because it was idle for too long. Its place becomes free when the caller reports
+    /// [`Places::gone`].
     End {
         /// The job of the host.
         job: JobId,
@@ -73,7 +75,7 @@ pub enum Command {
     },
 }
 
-/// The reason why a request got no place: how the places are used. Its `Display` is the error's text.
+/// The reason why a request for a program host got no place: how the places are used. Its `Display` is the error's text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoPlace {
     max: usize,
@@ -134,8 +136,8 @@ struct Request {
     deadline: Duration,
 }
 
-/// The places for program hosts and the requests that wait for one. Each job has at most one host. Starts and ends no host
-/// itself.
+/// The places for program hosts (child processes that run jobs' programs) and the requests that wait for one; at most
+/// [`Bounds::max`] hosts exist at once. Each job has at most one host. Starts and ends no host itself.
 #[derive(Debug)]
 pub struct Places {
     /// The limits; `None` if any number of hosts is allowed.
@@ -149,7 +151,7 @@ pub struct Places {
 
 impl Places {
     /// Returns a state in which all places are free. With `None` for the limits, every request is granted as soon as the job's
-    /// previous host is gone.
+    /// host, if it is being ended, is gone.
     pub fn new(bounds: Option<Bounds>) -> Self {
         Self {
             bounds,
@@ -160,8 +162,8 @@ impl Places {
         }
     }
 
-    /// Requests the job's host and returns the request's name. [`Places::decide`] grants the request, or refuses it at
-    /// `deadline` (monotonic).
+    /// Requests a program host for the job and returns the request's name. [`Places::decide`] grants the request, or refuses it
+    /// at `deadline` (monotonic) or because too many wait.
     pub fn request(&mut self, job: JobId, purpose: Purpose, deadline: Duration) -> Ticket {
         self.tickets += 1;
         let ticket = Ticket(self.tickets);
@@ -193,7 +195,8 @@ impl Places {
         self.change(job, Use::Ending, |_| true);
     }
 
-    /// Records that the job's host has ended, or was never started, which frees its place.
+    /// Records that the job's host has ended, or was never started, which frees its place. Requests that waited for that are
+    /// granted by the next [`Places::decide`].
     pub fn gone(&mut self, job: JobId) {
         self.held.remove(&job);
     }

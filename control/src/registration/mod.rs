@@ -30,8 +30,8 @@ impl Default for Pauses {
     }
 }
 
-/// The state of one registration at whoever leads: asked, registered, pausing or refused. `I` names a leader by its session.
-/// The caller finds the leader and sends the calls.
+/// The state of one registration at whoever leads (a ResourceManager or a JobMaster): asked, registered, pausing or refused.
+/// `I` names a leader by its session. Decides when to ask; the caller finds the leader and sends the calls.
 #[derive(Debug, Clone)]
 pub struct Registration<I> {
     pauses: Pauses,
@@ -51,18 +51,19 @@ enum State<I> {
     Refused(I),
 }
 
-/// The step that the caller takes next for a registration.
+/// The step that the caller takes next for a registration, as the methods of [`Registration`] return it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Next<I> {
     /// No attempt is due now; wait for the next event.
     Nothing,
-    /// Send a registration to this leader now; report its outcome.
+    /// Send a registration to this leader now, and report its outcome with [`Registration::accepted`], [`Registration::failed`]
+    /// or [`Registration::refused`].
     Ask(I),
 }
 
 impl<I: Copy + Eq> Registration<I> {
-    /// Starts without a leader and without failures.
+    /// Makes a registration without a leader and without failures; nothing is asked before [`Registration::leader_changed`].
     pub fn new(pauses: Pauses) -> Self {
         Self { pauses, state: State::NoLeader, failures: 0 }
     }
@@ -102,8 +103,8 @@ impl<I: Copy + Eq> Registration<I> {
         }
     }
 
-    /// Records that a leader accepted the registration. Returns false, and changes nothing, if that leader is not the one that
-    /// was asked last.
+    /// Records that a leader accepted the registration, which also ends the count of failures. Returns false, and changes
+    /// nothing, if that leader is not the one that was asked last or it has answered already.
     pub fn accepted(&mut self, by: I) -> bool {
         if self.state != State::Asking(by) {
             return false;
@@ -114,7 +115,8 @@ impl<I: Copy + Eq> Registration<I> {
     }
 
     /// Records that a leader did not answer, or answered with a failure; the next attempt follows after a pause from `now`
-    /// (monotonic) on. Ignored if that leader is not the one that was asked last.
+    /// (monotonic) on, which doubles from [`Pauses::first`] up to [`Pauses::max`]. Ignored if that leader is not the one that
+    /// was asked last.
     pub fn failed(&mut self, now: Duration, at: I) {
         if self.state == State::Asking(at) {
             self.pause(now, at);
@@ -122,8 +124,8 @@ impl<I: Copy + Eq> Registration<I> {
     }
 
     /// Records that a leader refused the registration; with `retry` another attempt follows after [`Pauses::refused`],
-    /// otherwise none until another leader comes. Returns false, and changes nothing, if that leader is not the one that
-    /// was asked last. `now` is monotonic.
+    /// otherwise none until another leader comes. Returns false, and changes nothing, if that leader is not the one that was
+    /// asked last or it has answered already. `now` is monotonic.
     pub fn refused(&mut self, now: Duration, by: I, retry: bool) -> bool {
         if self.state != State::Asking(by) {
             return false;

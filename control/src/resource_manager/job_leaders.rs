@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use thiserror::Error;
 
-/// The error that a JobMaster may not register, because another one leads the job or none is known to; nothing has changed.
+/// The error that a JobMaster may not register, because another session leads the job, or none as far as known; nothing has
+/// changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error(
     "JobMaster {job_master_id} does not lead job {job_id}; leader as far as known: {}",
@@ -17,7 +18,7 @@ use thiserror::Error;
 pub struct NotLeading {
     /// The job that the JobMaster claims to lead.
     pub job_id: JobId,
-    /// The leadership that the refused JobMaster claims.
+    /// The leader session that the refused JobMaster claims.
     pub job_master_id: JobMasterId,
     /// The session that leads the job as far as the ResourceManager knows; `None` if none is known.
     pub leader: Option<LeaderSession>,

@@ -7,14 +7,17 @@ use model::{Fence, JobId, JobMasterId, LeaderSession};
 use std::time::Duration;
 
 impl ResourceManager {
-    /// Begins to watch the leader of a job, so that its JobMaster can register; from `now` (monotonic) on the job has no leader
-    /// until [`ResourceManager::leader_seen`] names one. Returns false, without a change, if the job was watched already.
+    /// Begins to watch the leader of a job, so that its JobMaster can register. From `now` (monotonic) on the job counts as
+    /// without a leader, until [`ResourceManager::leader_seen`] names one; without one for
+    /// [`Settings::job_timeout`](super::Settings::job_timeout) it is removed. Returns false, without a change, if the job was
+    /// watched already.
     pub fn watch_job(&mut self, now: Duration, job_id: JobId) -> bool {
         self.jobs.watch(now, job_id)
     }
 
-    /// Records the session that leads a job now; `None` if no session leads it. Closes the registration of a JobMaster that
-    /// leads no more. Ignored for a session older than the known one and for a job that is not watched. `now` is monotonic.
+    /// Records the session that leads a job now; `None` if no session leads it. The commands close the registration of a
+    /// JobMaster that leads no more ([`Command::CloseJob`]). Ignored for a session older than the known one and for a job that
+    /// is not watched. `now` is monotonic.
     pub fn leader_seen(
         &mut self,
         now: Duration,
@@ -39,8 +42,8 @@ impl ResourceManager {
         self.jobs.register(job_id, job_master_id)
     }
 
-    /// Handles that a JobMaster has disconnected or its heartbeats stopped: its registration is closed, and the job is still
-    /// watched. Does nothing if the JobMaster is not registered.
+    /// Handles that the JobMaster of this session has disconnected or its heartbeats stopped: its registration is closed
+    /// ([`Command::CloseJob`]), and the job is still watched. Does nothing if the JobMaster is not registered.
     pub fn job_master_gone(
         &mut self,
         job_id: JobId,
@@ -51,8 +54,8 @@ impl ResourceManager {
         gone.then_some(Command::CloseJob { job_id, reason }).into_iter().collect()
     }
 
-    /// Handles a JobMaster's report that its job has ended: the job is no longer watched, and its slots are freed. Ignored if
-    /// the JobMaster is not registered.
+    /// Handles a JobMaster's report that its job has ended: the job is no longer watched, and [`Command::RemoveJob`] frees its
+    /// slots. Ignored if the JobMaster is not registered.
     pub fn job_ended(&mut self, job_id: JobId, job_master_id: JobMasterId) -> Vec<Command> {
         if !self.jobs.deregister(job_id, job_master_id.session()) {
             return Vec::new();

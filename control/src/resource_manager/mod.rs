@@ -27,31 +27,33 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use thiserror::Error;
 
-/// A command for the caller; commands are carried out in order.
+/// A command for the caller, as the events of [`ResourceManager`] return it; commands are carried out in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
-    /// Ask the driver to start a worker of this spec.
+    /// Ask the driver (the connection to YARN or Kubernetes) to start a worker of this spec. The outcome is a [`DriverEvent`]
+    /// with the request's number.
     RequestWorker {
         /// Number of the request, unique within this ResourceManager; names it in the driver's answer.
         request: u64,
         /// The spec of the worker.
         spec: WorkerResourceSpec,
     },
-    /// Tell the driver to cancel a request for a worker that is no longer needed; a worker may still come.
+    /// Tell the driver to cancel a request for a worker that is no longer needed; if the worker comes all the same, it is
+    /// released unless it is needed by then.
     CancelRequest {
         /// Number of the request for a worker.
         request: u64,
     },
-    /// Have the driver end a worker, which is not needed, too late or dead.
+    /// Have the driver end a worker that is not needed, came too late or is dead.
     ReleaseWorker {
         /// Process of the worker.
         resource_id: ResourceId,
     },
-    /// Close the connection of a registered TaskExecutor; its registration is removed already.
+    /// Close the connection of a registered TaskExecutor, for the reason given; its registration is removed already.
     CloseTaskExecutor {
         /// Process of the TaskExecutor.
         resource_id: ResourceId,
-        /// Incarnation of the TaskExecutor.
+        /// Id of the TaskExecutor's registration.
         instance_id: InstanceId,
         /// True if the SlotManager knew the TaskExecutor, so that it must be removed there.
         reported: bool,
@@ -62,21 +64,21 @@ pub enum Command {
     },
     /// Replace the SlotManager's set of blocked nodes with these host names: it gives no new slots there.
     BlockHosts(Vec<String>),
-    /// Replace the driver's set of host names of nodes on which no worker should be started. Given whenever the set changes,
-    /// also when it becomes empty.
+    /// Replace the driver's set of host names of nodes on which no worker should be started: blocked ones and those where
+    /// starts have failed. Given whenever the set changes, also when it becomes empty.
     AvoidHosts(Vec<String>),
     /// Tell the SlotManager which of the workers that it declared missing can never be provided, each with the reason. The list
     /// is complete and replaces the one before.
     NeverMet(Vec<(WorkerResourceSpec, String)>),
-    /// Close the connection to the job's registered JobMaster and drop the requirements that it declared. The job is still
-    /// watched.
+    /// Close the connection to the job's registered JobMaster and drop the requirements that it declared; the job keeps its
+    /// slots and is still watched.
     CloseJob {
         /// The job concerned.
         job_id: JobId,
         /// The reason, for the JobMaster and the log.
         reason: String,
     },
-    /// The job is over: free its slots and stop watching its leader.
+    /// The job has ended or had no leader for too long: drop its requirements, free its slots and stop watching its leader.
     RemoveJob {
         /// The job concerned.
         job_id: JobId,
@@ -87,23 +89,25 @@ pub enum Command {
     Fatal(String),
 }
 
-/// The error that a TaskExecutor may not register, because an active ResourceManager neither requested nor recovered it;
-/// nothing has changed.
+/// The error that a TaskExecutor may not register, because its worker was neither requested from the driver nor taken over from
+/// an earlier ResourceManager; nothing has changed. Not returned without a driver.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "TaskExecutor {resource_id} was neither requested by this ResourceManager nor recovered from an earlier one"
 )]
 pub struct NotAsked {
-    /// Process of the TaskExecutor.
+    /// Resource id of the refused TaskExecutor's process.
     pub resource_id: ResourceId,
-    /// True if registering again may succeed: a worker is under way, and this may be it. False: the TaskExecutor should end.
+    /// True if registering again may succeed, because a worker is under way that may be this one. False: the TaskExecutor
+    /// should end.
     pub retry: bool,
 }
 
-/// The registration of a TaskExecutor.
+/// The registration of a TaskExecutor at the ResourceManager.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Registered {
-    /// Incarnation of the TaskExecutor, drawn at this registration.
+    /// Id of this registration of the process; a new one is drawn each time it registers, and messages under an earlier one are
+    /// ignored.
     pub instance_id: InstanceId,
     /// Host name of the TaskExecutor's node, by which nodes are blocked.
     pub host: String,
@@ -113,22 +117,23 @@ pub struct Registered {
     pub reported: bool,
 }
 
-/// The settings of a ResourceManager, fixed for its leadership.
+/// The settings of a ResourceManager, fixed for the life of its leadership.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The settings of the workers that a driver starts; `None` if the ResourceManager is passive: every TaskExecutor may
-    /// register.
+    /// The settings of the workers that a driver starts (in YARN or Kubernetes); `None` if there is no driver: every
+    /// TaskExecutor may register.
     pub pool: Option<PoolSettings>,
     /// Time that a job may be without a leader before it is removed (`resourcemanager.job.timeout`).
     pub job_timeout: Duration,
-    /// A random number, drawn once, from which incarnations of TaskExecutors are derived.
+    /// A random number, drawn once, from which the instance ids of registered TaskExecutors are derived.
     pub seed: u128,
     /// A rule that a simulation breaks on purpose; [`Mutation::None`] in production.
     pub mutation: Mutation,
 }
 
-/// The state of one ResourceManager leadership: registrations, workers of the driver, leaders of jobs, blocked nodes. Calls
-/// nobody: each event returns the commands that follow.
+/// The state of one ResourceManager leadership: registrations of TaskExecutors and JobMasters, workers that its driver (the
+/// connection to YARN or Kubernetes) starts, leaders of jobs, blocked nodes. Calls nobody: each event returns the commands that
+/// follow.
 #[derive(Debug)]
 pub struct ResourceManager {
     registered: BTreeMap<ResourceId, Registered>,
@@ -166,49 +171,52 @@ impl ResourceManager {
         }
     }
 
-    /// Iterates over the registered TaskExecutors, by process.
+    /// Iterates over the registered TaskExecutors, by the resource ids of their processes.
     pub fn registered(&self) -> impl Iterator<Item = (&ResourceId, &Registered)> {
         self.registered.iter()
     }
 
-    /// Returns the registration of a process; `None` if it is not registered.
+    /// Returns the registration of the TaskExecutor whose process has this resource id; `None` if it is not registered.
     pub fn get(&self, resource_id: &ResourceId) -> Option<&Registered> {
         self.registered.get(resource_id)
     }
 
-    /// Returns the process that is registered under this incarnation; `None` if none is.
+    /// Returns the resource id of the process that is registered under this instance id; `None` if none is.
     pub fn resource_of(&self, instance_id: InstanceId) -> Option<&ResourceId> {
         self.incarnations.get(&instance_id)
     }
 
-    /// Returns true if the process is registered under this incarnation, so that its messages count.
+    /// Returns true if the process is registered under this instance id, so that its messages count.
     pub fn is_current(&self, resource_id: &ResourceId, instance_id: InstanceId) -> bool {
         self.registered.get(resource_id).is_some_and(|worker| worker.instance_id == instance_id)
     }
 
-    /// Returns true if the driver's worker is starting or has registered, and was not released. Always false without a driver.
+    /// Returns true if the worker with this resource id is starting or has registered, and was not released or lost. Always
+    /// false without a driver.
     pub fn is_wanted(&self, resource_id: &ResourceId) -> bool {
         self.pool.as_ref().is_some_and(|pool| pool.is_known(resource_id))
     }
 
-    /// Returns the driver's last error as text, for messages about missing workers; `None` if there was none in this
-    /// leadership.
+    /// Returns the text of the last failure to start a worker, or of the driver's loss of its external system, for messages
+    /// about missing workers; `None` if there was none in this leadership.
     pub fn last_driver_error(&self) -> Option<&str> {
         self.pool.as_ref().and_then(Pool::last_error)
     }
 
-    /// Returns the numbers of the requests for workers that have ended since the last call: they were cancelled, they failed,
-    /// or their worker has registered or is gone.
+    /// Returns the numbers of the requests for workers that have ended since the last call, for the records that simulations
+    /// check: they were cancelled, they failed, or their worker has registered or is gone.
     pub fn take_ended_requests(&mut self) -> Vec<u64> {
         self.pool.as_mut().map(Pool::take_ended).unwrap_or_default()
     }
 
-    /// Registers a TaskExecutor that runs on node `host`, and returns its new incarnation. An earlier registration of the
-    /// process is closed by the commands. The SlotManager learns of the worker with its first report
-    /// ([`ResourceManager::reported`]). `now` is monotonic.
+    /// Registers a TaskExecutor that runs on node `host`, and returns the new instance id of its process. The commands close an
+    /// earlier registration of the process. `spec` is what it reports; a requested worker counts as the spec that was
+    /// requested. The SlotManager learns of the worker with its first slot report ([`ResourceManager::reported`]). `now` is
+    /// monotonic.
     ///
     /// # Errors
-    /// Returns [`NotAsked`], without a change, if an active ResourceManager neither requested nor recovered the worker.
+    ///
+    /// Returns [`NotAsked`], without a change, if there is a driver and the worker was neither requested nor taken over.
     pub fn register(
         &mut self,
         now: Duration,
@@ -239,8 +247,9 @@ impl ResourceManager {
         Ok((instance_id, commands))
     }
 
-    /// Records that a TaskExecutor has sent a slot report. Returns `None` if it is not registered under this incarnation; true
-    /// if this is its first report, so that the caller must add the worker to the SlotManager; otherwise false.
+    /// Records that a TaskExecutor has sent a slot report. Returns true if this is its first one, so that the caller must add
+    /// the worker to the SlotManager; false if it is a later one; `None` if the process is not registered under this instance
+    /// id.
     pub fn reported(&mut self, resource_id: &ResourceId, instance_id: InstanceId) -> Option<bool> {
         let worker = self.registered.get_mut(resource_id)?;
         if worker.instance_id != instance_id {
@@ -254,8 +263,8 @@ impl ResourceManager {
         Some(first)
     }
 
-    /// Handles that a TaskExecutor leaves: its registration is closed, its worker is kept and may register again. Does nothing
-    /// if the incarnation is not registered.
+    /// Handles that a TaskExecutor leaves: its registration is closed, for the reason `cause`; its worker is kept and may
+    /// register again. Does nothing if no process is registered under this instance id.
     pub fn disconnect(&mut self, instance_id: InstanceId, cause: String) -> Vec<Command> {
         let Some(resource_id) = self.resource_of(instance_id).cloned() else {
             return Vec::new();
@@ -263,8 +272,8 @@ impl ResourceManager {
         self.close(&resource_id, cause, false)
     }
 
-    /// Handles that a TaskExecutor's heartbeats have stopped: its registration is closed, and the driver ends its worker. Does
-    /// nothing if the incarnation is not registered.
+    /// Handles that a TaskExecutor's heartbeats have stopped: its registration is closed, and the driver, if there is one, ends
+    /// its worker. Does nothing if no process is registered under this instance id.
     pub fn lost(&mut self, instance_id: InstanceId, cause: String) -> Vec<Command> {
         let Some(resource_id) = self.resource_of(instance_id).cloned() else {
             return Vec::new();
@@ -277,7 +286,7 @@ impl ResourceManager {
     }
 
     /// Ends a TaskExecutor for good because it was idle for too long: its registration is closed, the process is told to end,
-    /// and the driver releases the worker. Does nothing if the incarnation is not registered.
+    /// and the driver, if there is one, releases the worker. Does nothing if no process is registered under this instance id.
     pub fn release(&mut self, instance_id: InstanceId, cause: String) -> Vec<Command> {
         let Some(resource_id) = self.resource_of(instance_id).cloned() else {
             return Vec::new();
@@ -310,10 +319,10 @@ impl ResourceManager {
         }]
     }
 
-    /// Handles the SlotManager's declaration of the workers that are missing beyond the known ones (whole amounts); `seen`
-    /// is the number of additions and removals of workers that the SlotManager had seen. Requests or cancels workers
-    /// accordingly. Ignored if the newest addition or removal is not included: the SlotManager will declare again. Without
-    /// a driver nothing is requested. `now` is monotonic.
+    /// Handles the SlotManager's declaration of the workers that are missing beyond the known ones (whole amounts): requests
+    /// the missing workers from the driver and cancels requests beyond them. `seen` is the number of additions and removals of
+    /// workers that the SlotManager had seen; ignored if that is not the newest number, because the SlotManager will declare
+    /// again. Without a driver nothing is requested. `now` is monotonic.
     pub fn need(
         &mut self,
         now: Duration,
@@ -330,8 +339,8 @@ impl ResourceManager {
         self.advance(now)
     }
 
-    /// Handles an event of the driver: workers become known, are given up or requested again. A lost worker's registration
-    /// is closed. `now` is monotonic.
+    /// Handles an event of the driver: workers that were started or found become known, failed ones are requested again after a
+    /// pause, and a lost worker's registration is closed. `now` is monotonic.
     pub fn driver(&mut self, now: Duration, event: DriverEvent) -> Vec<Command> {
         let mut commands = Vec::new();
         if let DriverEvent::Lost { resource_id, cause } = &event {
@@ -361,8 +370,8 @@ impl ResourceManager {
         Ok((blocked, self.blocks_changed(now)))
     }
 
-    /// Ends the block of a node, and forgets that workers failed to start there. Returns `None` if the node was not blocked
-    /// (failed starts are forgotten all the same). `now` is monotonic.
+    /// Ends the block of a node, and forgets that workers failed to start there, so that workers are placed there again.
+    /// Returns `None` if the node was not blocked (failed starts are forgotten all the same). `now` is monotonic.
     pub fn unblock(&mut self, now: Duration, node: &str) -> Option<Vec<Command>> {
         self.nodes.unblock(node).then(|| self.blocks_changed(now))
     }
@@ -377,7 +386,8 @@ impl ResourceManager {
         Command::BlockHosts(self.blocked().keys().cloned().collect())
     }
 
-    /// Returns the blocked nodes by host name, those that failed starts avoid excluded.
+    /// Returns the nodes that an operator has blocked, by host name; nodes that are avoided because starts failed there are not
+    /// among them.
     pub fn blocked(&self) -> &BTreeMap<String, Blocked> {
         self.nodes.blocked()
     }

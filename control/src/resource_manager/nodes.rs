@@ -9,7 +9,7 @@ use thiserror::Error;
 /// Maximum number of nodes that are blocked at the same time.
 pub const BLOCKED_MAX: usize = 10_000;
 
-/// The error that [`BLOCKED_MAX`] nodes are blocked already; nothing has changed.
+/// The error that [`BLOCKED_MAX`] other nodes are blocked already; nothing has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("{BLOCKED_MAX} nodes are blocked already; unblock some of them first")]
 pub struct TooManyBlocked;

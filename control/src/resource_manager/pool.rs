@@ -18,26 +18,28 @@ const RATE_WINDOW: Duration = Duration::from_secs(60);
 /// The longest pause after failed starts, as a multiple of the first.
 const BACKOFF_MAX: u32 = 32;
 
-/// The settings of the workers that an active ResourceManager requests from its driver.
+/// The settings of the workers that a ResourceManager with a driver requests.
 #[derive(Debug, Clone)]
 pub struct PoolSettings {
-    /// Pause after the first failure to start a worker (`resourcemanager.start-worker.retry-interval`); doubles with each
-    /// failure in a row, to at most 32 times the value.
+    /// Pause after the first failure to start a worker, before missing ones are requested again
+    /// (`resourcemanager.start-worker.retry-interval`); doubles with each failure in a row, to at most 32 times the value.
     pub retry_interval: Duration,
-    /// Number of failures to start workers within a minute at which no more are requested
+    /// Number of failures to start workers within the last minute at which no more are requested, until fewer fall into it
     /// (`resourcemanager.start-worker.max-failure-rate`).
     pub max_failures_per_minute: f64,
-    /// Maximum time between a worker's start and its registration; then the worker is released and counts as a failure.
+    /// Maximum time between a worker's start (or its take-over) and its registration; then the worker is released and counts as
+    /// a failure.
     pub registration_timeout: Duration,
-    /// Time in which a worker may still be reported after its request was cancelled or failed, or, for a worker of an earlier
-    /// ResourceManager, after the driver's first report of such workers; later ones are released
+    /// Time in which a late worker is still taken in: after its request was cancelled or failed, or, for a worker of an earlier
+    /// ResourceManager, after the driver's first report of such workers. Later ones are released
     /// (`resourcemanager.late-worker.grace-period`).
     pub late_grace: Duration,
-    /// The spec that a recovered worker counts as until its TaskManager registers.
+    /// The configured spec of a worker; a worker of an earlier ResourceManager counts as it until its TaskManager registers and
+    /// reports its own.
     pub worker: WorkerResourceSpec,
 }
 
-/// A worker that an earlier ResourceManager of the application has left running.
+/// A worker that an earlier ResourceManager of the application has left running, as the driver found it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecoveredWorker {
     /// Resource id of the worker's process, under which its TaskExecutor registers; not a process id of the system.
@@ -46,7 +48,7 @@ pub struct RecoveredWorker {
     pub host: String,
 }
 
-/// An event that a driver reports to the ResourceManager.
+/// An event that a driver (the connection to YARN or Kubernetes) reports to the ResourceManager.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DriverEvent {
     /// Workers of an earlier ResourceManager of this application were found, at the start or later. They have to register like
@@ -55,7 +57,8 @@ pub enum DriverEvent {
         /// Workers that the driver found running.
         workers: Vec<RecoveredWorker>,
     },
-    /// The worker of a request was started; it has to register in time.
+    /// The worker of a request was started; it has to register within the registration time-out. It is released if the request
+    /// was cancelled or has failed and the worker is not needed any more.
     Started {
         /// Number of the request for a worker.
         request: u64,
@@ -64,7 +67,8 @@ pub enum DriverEvent {
         /// Host name of the node the worker runs on.
         host: String,
     },
-    /// A request failed and is over; after a pause, the worker is requested again. The node is avoided for a while.
+    /// A request failed and is over; after a pause, the worker is requested again if it is still missing. The node, if known,
+    /// is avoided for 32 times the retry interval.
     StartFailed {
         /// Number of the request for a worker.
         request: u64,
@@ -74,7 +78,7 @@ pub enum DriverEvent {
         cause: String,
     },
     /// A request can never be met, nor can any other request for its spec: for example, the container would be larger than the
-    /// external system's maximum. The spec is not requested again while it is wanted.
+    /// external system's maximum. The spec is not requested again until no job needs it any more.
     NeverMet {
         /// Number of the request for a worker.
         request: u64,
@@ -83,12 +87,12 @@ pub enum DriverEvent {
     },
     /// A worker has ended, or its node is lost; counts as a failed start if the worker had not registered.
     Lost {
-        /// Resource id of the worker's process.
+        /// Resource id of the process of the worker that has ended.
         resource_id: ResourceId,
         /// Reason as text, for messages.
         cause: String,
     },
-    /// The connection to the external resource system is lost for good; the process ends.
+    /// The connection to the external resource system is lost for good; the process ends ([`Command::Fatal`]).
     Error {
         /// Reason as text, for messages.
         cause: String,
@@ -116,7 +120,8 @@ impl GivenUp {
     }
 }
 
-/// The workers of an active ResourceManager: requested, starting and registered, and the back-off after failed starts.
+/// The workers of a ResourceManager with a driver: requested, starting and registered ones, and the back-off after failed
+/// starts.
 #[derive(Debug)]
 pub struct Pool {
     settings: PoolSettings,

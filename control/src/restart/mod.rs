@@ -17,7 +17,8 @@ pub const ROW_DELAY: Duration = Duration::from_millis(200);
 /// Maximum time between two failures that count as failures in a row.
 pub const ROW_WITHIN: Duration = Duration::from_secs(10);
 
-/// A restart strategy and its settings (Flink's `restart-strategy.*`).
+/// A restart strategy and its settings (Flink's `restart-strategy.*`): whether a failed part of a job is restarted, and after
+/// which delay.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RestartSpec {
     /// No restarts: the first failure fails the job.
@@ -44,7 +45,7 @@ pub enum RestartSpec {
         /// Number of restarts since the last reset, after which a failure fails the job; `None`: no limit.
         attempts: Option<u32>,
     },
-    /// Restarts until more than `max` failures fall into one interval; that fails the job.
+    /// Restarts after the same delay, until more than `max` failures fall into one interval; that fails the job.
     FailureRate {
         /// Maximum number of failures within the interval that are restarted.
         max: u32,
@@ -55,7 +56,8 @@ pub enum RestartSpec {
     },
 }
 
-/// A restart strategy, and the kinds of failures that it is asked about; others fail the job at once.
+/// A restart strategy, and the kinds of failures that it is asked about; others, and those that are not recoverable, fail the
+/// job at once.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RestartPolicy {
     /// The restart strategy of the job.
@@ -98,20 +100,20 @@ impl RestartPolicy {
 /// coordinator, or records that its own codec can't read back. Where no restart strategy is configured, they fail
 /// the job at once ([`RestartPolicy::unset`]).
 pub const PROGRAM_ERRORS: [&str; 4] = ["UserError", "UserPanic", "CoordinatorFailed", "CodecError"];
-/// The kind of a failure that is a shortage: slots, or a place for a program host, did not come in time.
+/// The kind of a failure that is a shortage: slots did not come in time, or no place was free for a program host.
 pub const NO_RESOURCE: &str = "NoResourceAvailable";
 
-/// The decision about a failure: restart or not.
+/// The decision about a failure: restart or not, from [`RestartStrategy::failed`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// Restart the failed part of the job after this delay.
     RestartAfter(Duration),
-    /// Restart nothing: the job fails.
+    /// Restart nothing: the whole job fails.
     GiveUp,
 }
 
-/// A restart policy with the failures of one job that it has counted. Restarts nothing itself: `failed` returns the
-/// decision.
+/// A restart policy with its count of the failures of one job, which decides about each further one. Restarts nothing itself:
+/// [`RestartStrategy::failed`] returns the decision.
 #[derive(Debug, Clone)]
 pub struct RestartStrategy {
     policy: RestartPolicy,
@@ -123,7 +125,7 @@ pub struct RestartStrategy {
 }
 
 impl RestartStrategy {
-    /// Makes a strategy with no restart counted.
+    /// Makes a strategy for one job with no failure counted.
     pub fn new(policy: RestartPolicy) -> Self {
         Self { policy, granted: 0, recent: VecDeque::new(), last_failure: None }
     }

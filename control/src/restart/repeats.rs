@@ -6,7 +6,8 @@ use std::time::Duration;
 /// Maximum time for which repetitions of a failure are only counted.
 const SILENT_FOR: Duration = Duration::from_secs(60);
 
-/// Decides which failures of a job are logged: the failure that was logged last, and how often it has come again since.
+/// Decides which failures of a job are logged, so that one that repeats fills no log: keeps the failure that was logged last,
+/// and how often it has come again since. Logs nothing itself.
 #[derive(Debug, Clone, Default)]
 pub struct Repeats {
     logged: Option<(String, Duration)>,

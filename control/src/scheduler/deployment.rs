@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// such a producer.
 pub const NOT_DEPLOYED: u32 = u32::MAX;
 
-/// The places of the producing subtasks of one edge, from which its consumers fetch their records.
+/// The places of the producing subtasks of one edge of the job graph, from which its consuming subtasks fetch their records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProducerTable {
     /// Edge that the table belongs to.
@@ -32,30 +32,31 @@ pub struct ProducerTable {
 pub struct TaskPlacement {
     /// The execution attempt to start.
     pub attempt: ExecutionAttemptId,
-    /// The slot that the attempt runs in.
+    /// Allocation (id under which the job holds it) of the slot that the attempt runs in.
     pub allocation: AllocationId,
-    /// The states that each operator is restored with, in the order of the former subtasks; empty without a restore.
+    /// The states that each operator is restored with, in the order of the subtasks of the checkpoint that wrote them; empty
+    /// without a restore.
     pub restore: Vec<(OperatorId, Vec<StateHandle>)>,
-    /// True if the subtask had reached the end of its data in the checkpoint that it is restored from; it processes nothing
-    /// more.
+    /// True if the subtask had reached the end of its data in the checkpoint that it is restored from, so that it processes
+    /// nothing more.
     pub ended: bool,
 }
 
 /// All that is sent to one program host of one TaskExecutor to start tasks there.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Deployment {
-    /// TaskExecutor that the deployment goes to.
+    /// TaskExecutor that the deployment is sent to.
     pub worker: Arc<Worker>,
-    /// The data address of the job's program host on that TaskExecutor.
+    /// The address (`host:port`) at which the job's program host on that TaskExecutor exchanges records.
     pub data_address: Arc<str>,
-    /// One table per input edge of the tasks' vertices, shared between deployments.
+    /// One table for each input edge of the tasks' vertices, with the places of the producers; shared between deployments.
     pub producers: Vec<Arc<ProducerTable>>,
     /// The tasks, in topological order.
     pub tasks: Vec<TaskPlacement>,
 }
 
-/// Makes one deployment for each TaskExecutor (and host) on which some of these subtasks are placed; subtasks without a place
-/// are left out. What the tasks are restored with is left empty.
+/// Makes one deployment for each TaskExecutor (and program host) on which some of these subtasks are placed; subtasks without a
+/// place are left out. The caller fills in the state that each task is restored with.
 pub fn deployments(exec: &ExecutionGraph, tasks: &[TaskIndex]) -> Vec<Deployment> {
     let mut by_worker: BTreeMap<(&ResourceId, &Arc<str>), Draft> = BTreeMap::new();
     for index in tasks {

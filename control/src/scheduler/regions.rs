@@ -7,20 +7,22 @@ use crate::execution_graph::{ExecutionGraph, TaskIndex};
 use model::ShipStrategy;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A region's index in [`Regions`], from 0, in the order of the regions' first subtasks.
+/// A region's index in [`Regions`], from 0, in the order of the regions' first subtasks. A region is a set of subtasks that
+/// start together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RegionIndex(pub u32);
 
-/// A pipelined region: subtasks that are started, restarted and ended together.
+/// A pipelined region: subtasks that exchange records while they run, so that they are started, restarted and ended together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Region {
     /// The region's subtasks, ascending.
     pub tasks: Vec<TaskIndex>,
-    /// True if some of the region's operators have coordinators, which are started before its tasks.
+    /// True if some of the region's operators have coordinators (parts that run once per job), which are started before its
+    /// tasks.
     pub coordinated: bool,
 }
 
-/// All regions of a job, in the order of their first subtask.
+/// All regions of a job (sets of subtasks that start together), in the order of their first subtask.
 #[derive(Debug, Clone)]
 pub struct Regions {
     regions: Vec<Region>,
@@ -28,8 +30,8 @@ pub struct Regions {
 }
 
 impl Regions {
-    /// Divides a job's subtasks into regions: subtasks that are connected by edges are in one region, and so are all subtasks
-    /// of a vertex with a coordinator.
+    /// Divides a job's subtasks into regions: subtasks that are connected by edges are in one region (a forward edge connects
+    /// those of the same number only), and so are all subtasks of a vertex with a coordinator.
     pub fn of(exec: &ExecutionGraph) -> Self {
         let coordinated = coordinated_vertices(exec);
         let mut sets = DisjointSets::new(exec.len());

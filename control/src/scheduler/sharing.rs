@@ -6,12 +6,13 @@ use crate::execution_graph::{ExecutionGraph, TaskIndex};
 use model::{MemorySize, ResourceProfile};
 use std::collections::BTreeMap;
 
-/// A slot that the job needs, by its number in the job's [`SlotPlan`], whichever real slot serves it.
+/// A slot that the job needs, by its number in the job's [`SlotPlan`], whichever real slot of a TaskExecutor serves it. Several
+/// subtasks of different vertices share it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SharedSlot(pub u32);
 
-/// A slot sharing group with its shared slots. Shared slot `first + i` takes subtask `i` of every vertex of the group that has
-/// one.
+/// A slot sharing group, vertices whose subtasks share slots, with its shared slots. Shared slot `first + i` takes subtask `i`
+/// of every vertex of the group that has one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlotGroup {
     /// Name of the slot sharing group.
@@ -19,7 +20,7 @@ pub struct SlotGroup {
     /// The profile that each slot of the group must fulfil: the largest amount of each resource that one of its vertices asks
     /// for.
     pub profile: ResourceProfile,
-    /// Index of the group's first shared slot.
+    /// Index of the group's first shared slot in the whole [`SlotPlan`].
     pub first: u32,
     /// Number of the group's slots: the highest parallelism of its vertices.
     pub slots: u32,
@@ -27,7 +28,8 @@ pub struct SlotGroup {
     vertices: Vec<usize>,
 }
 
-/// All shared slots that a job needs, numbered from 0, by group.
+/// All shared slots that a job needs, numbered from 0, by group. A shared slot stands for one real slot and takes one subtask
+/// of each vertex of its group at most.
 #[derive(Debug, Clone)]
 pub struct SlotPlan {
     groups: Vec<SlotGroup>,
@@ -37,7 +39,8 @@ pub struct SlotPlan {
 }
 
 impl SlotPlan {
-    /// Plans the shared slots of a job; groups are in the order of their names.
+    /// Plans the shared slots of a job: each group gets as many as the highest parallelism of its vertices. Groups are in the
+    /// order of their names.
     pub fn of(exec: &ExecutionGraph) -> Self {
         let graph = exec.graph();
         let mut by_name: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
@@ -88,7 +91,7 @@ impl SlotPlan {
         self.groups.get(self.group_of(slot)?).map(|group| &group.profile)
     }
 
-    /// Returns the shared slot that a subtask runs in; `None` if there is no such vertex.
+    /// Returns the shared slot that a subtask runs in; `None` if its vertex is not in the plan.
     pub fn slot_of(&self, exec: &ExecutionGraph, task: TaskIndex) -> Option<SharedSlot> {
         let (vertex, subtask) = exec.split(task);
         let group = self.groups.get(*self.of_vertex.get(vertex)? as usize)?;

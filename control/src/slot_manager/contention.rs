@@ -15,16 +15,17 @@ use super::matching::{Slots, unmet_by};
 use model::{JobId, ResourceRequirement};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A job that waits for slots, with its shortage and the slots that it could yield.
+/// A job that waits for slots, with its shortage and the slots that it could yield (free for another job); an input of
+/// [`plan_yielding`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Waiting<'a> {
-    /// Id of the job that waits.
+    /// Id of the job that waits for slots.
     pub job_id: JobId,
-    /// The job's place in the order of service; a job yields only to jobs with a smaller one.
+    /// The job's place in the order of service; a job yields its slots only to jobs with a smaller one.
     pub turn: Turn,
     /// The requirements that the job's slots leave unfulfilled.
     pub lacking: &'a [ResourceRequirement],
-    /// The slots that the job holds and may yield, by profile.
+    /// Numbers of slots by profile that the job holds and may yield now; empty if it is not to be asked.
     pub held: Slots<'a>,
     /// True if the job has waited for slots longer than a grace time (0.5 s, or 15 s where workers are requested), so that
     /// other jobs are asked to yield to it. False: it may still get slots without that.
@@ -36,25 +37,27 @@ pub struct Waiting<'a> {
 /// waiting. Among equals the job that declared first comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Turn {
-    /// True if the job needs more than the free slots and those of waiting jobs, so that it has to wait for the end of a
+    /// True if the job needs more than the free slots and those of all waiting jobs, so that it has to wait for the end of a
     /// running job.
     pub exceeds: bool,
     /// The number of the job's first declaration; the job that declared first has the lowest.
     pub order: u64,
 }
 
-/// The decision which jobs yield slots; both sets are empty if none does.
+/// The decision which jobs yield (give up) slots and which jobs get them; both sets are empty if no job yields.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct YieldPlan {
-    /// The jobs that are to be asked to yield, with the numbers of slots of each profile; empty if none is.
+    /// The jobs that are to be asked to yield, each with the number of slots of each profile that it is to give up; empty if no
+    /// job yields.
     pub givers: BTreeMap<JobId, Vec<ResourceRequirement>>,
-    /// The jobs that will have all they need with these slots and the ones they hold; empty if none will.
+    /// The jobs that the slots are taken for: each will have all it needs with these slots and the ones it holds; empty if no
+    /// job yields.
     pub receivers: BTreeSet<JobId>,
 }
 
-/// Decides which waiting jobs yield slots so that others can run: for each job that is due, in the order of service, slots of
-/// later jobs are taken, of the last one first, if they meet its whole shortage; otherwise nothing is taken for it. Asks nobody
-/// itself.
+/// Decides which waiting jobs yield slots so that others can run. For each job that is due, in the order of service, slots of
+/// later jobs are taken, of the last one first, if they meet its whole shortage; otherwise nothing is taken for it. A job that
+/// yields gets nothing in the same plan. Only decides; the SlotManager asks the jobs.
 pub fn plan_yielding(mut waiting: Vec<Waiting<'_>>) -> YieldPlan {
     waiting.sort_by_key(|job| job.turn);
     let mut plan = YieldPlan::default();

@@ -4,7 +4,7 @@ use super::matching::Slots;
 use model::{ResourceProfile, ResourceRequirement};
 use std::collections::BTreeMap;
 
-/// The number of slots of each profile, and in total.
+/// Numbers of slots by profile (the resources that a slot offers), and their total.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Counts {
     of: BTreeMap<ResourceProfile, u32>,
@@ -34,8 +34,8 @@ impl Counts {
         }
     }
 
-    /// Removes a number of slots of one profile, which must have been added before (a debug assertion; otherwise as many as
-    /// there are).
+    /// Removes a number of slots of one profile. At least as many must have been added before: a debug build panics otherwise,
+    /// a release build removes those that there are.
     pub fn take(&mut self, profile: &ResourceProfile, slots: u32) {
         let Some(counted) = self.of.get_mut(profile).filter(|_| slots > 0) else {
             debug_assert!(slots == 0, "{slots} slots of {profile} leave that were not counted");
@@ -57,7 +57,7 @@ impl Counts {
         }
     }
 
-    /// Removes the slots of all profiles of `other`, which must have been added before.
+    /// Removes the slots of all profiles of `other`, each as by [`Counts::take`]: they must have been added before.
     pub fn take_all(&mut self, other: &Self) {
         for (profile, slots) in &other.of {
             self.take(profile, *slots);

@@ -7,8 +7,9 @@
 use model::{ResourceProfile, ResourceRequirement, WorkerResourceSpec};
 use std::collections::BTreeMap;
 
-/// Returns the part of `requirements` that slots of the profiles in `held` leave unmet; empty if all are met. The most
-/// demanding requirement chooses first, and takes the smallest slots that fulfil it.
+/// Returns the part of `requirements` that slots with the profiles in `held`, one slot for each, leave unmet; empty if all are
+/// met. The most demanding requirement chooses first, and takes the smallest slots that fulfil it; each slot meets one
+/// requirement.
 pub fn unmet<'a>(
     requirements: &[ResourceRequirement],
     held: impl IntoIterator<Item = &'a ResourceProfile>,
@@ -16,10 +17,10 @@ pub fn unmet<'a>(
     unmet_by(requirements, count(held))
 }
 
-/// Numbers of slots by the profile that they offer.
+/// Number of slots for each profile, the resources that one slot offers.
 pub type Slots<'a> = BTreeMap<&'a ResourceProfile, u32>;
 
-/// Returns how many of these slots there are of each profile.
+/// Returns how many slots there are of each profile; each item of `slots` is the profile of one slot.
 pub fn count<'a>(slots: impl IntoIterator<Item = &'a ResourceProfile>) -> Slots<'a> {
     let mut by_profile = Slots::new();
     for profile in slots {
@@ -29,7 +30,8 @@ pub fn count<'a>(slots: impl IntoIterator<Item = &'a ResourceProfile>) -> Slots<
     by_profile
 }
 
-/// Computes the same as [`unmet`] from slots that were counted before: the part of `requirements` that they leave unmet.
+/// Computes the same as [`unmet`] from slots that were counted before, `by_profile`: returns the part of `requirements` that
+/// they leave unmet.
 pub fn unmet_by(
     requirements: &[ResourceRequirement],
     mut by_profile: Slots<'_>,
@@ -59,7 +61,7 @@ fn demanding_first(requirements: &[ResourceRequirement]) -> Vec<(&ResourceProfil
     sums.into_iter().rev().collect()
 }
 
-/// The new workers that unmet requirements need.
+/// The new workers (TaskManagers to be started) that unmet requirements need, from [`workers_for`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WorkersNeeded {
     /// Number of new workers by spec.
@@ -68,8 +70,9 @@ pub struct WorkersNeeded {
     pub impossible: Vec<ResourceRequirement>,
 }
 
-/// Computes the workers that would meet all of `unmet`. `worker` is the configured worker; a requirement larger than one of its
-/// slots gets workers of the same size with fewer, larger slots.
+/// Computes the workers that would meet all of `unmet`, in whole workers. `worker` is the configured size; a requirement larger
+/// than one of its slots gets workers of the same size, cut into fewer, larger slots, or is returned as impossible if it
+/// exceeds the whole worker.
 pub fn workers_for(unmet: &[ResourceRequirement], worker: &WorkerResourceSpec) -> WorkersNeeded {
     let mut slots_of: BTreeMap<WorkerResourceSpec, u32> = BTreeMap::new();
     let mut needed = WorkersNeeded::default();

@@ -56,8 +56,8 @@ struct Job {
     promised_at: Option<Duration>,
 }
 
-/// The state of a SlotManager: workers and their slots, the jobs' requirements, and who waits. Calls nobody:
-/// [`SlotManager::check`] returns the commands.
+/// The state of a SlotManager, which gives the slots of workers to jobs: workers and their slots, the jobs' requirements, and
+/// the jobs that wait. Calls nobody: [`SlotManager::check`] returns the commands.
 #[derive(Debug)]
 pub struct SlotManager {
     settings: Settings,
@@ -120,15 +120,16 @@ impl SlotManager {
         &self.workers
     }
 
-    /// Adds a TaskExecutor with its first slot report; an earlier incarnation of the same process is removed. Its slots are
-    /// given to jobs by the next [`SlotManager::check`]. `now` is monotonic.
+    /// Adds a TaskExecutor with its first slot report; an earlier registration (incarnation) of the same process is removed
+    /// with its slots. The next [`SlotManager::check`] gives the free slots to jobs. `now` is monotonic.
     pub fn add_worker(&mut self, now: Duration, worker: NewWorker) {
         self.workers.add(now, worker);
         self.changes += 1;
         self.dirty = true;
     }
 
-    /// Removes a TaskExecutor that is gone, with its slots; jobs that held some of them lack them from now on.
+    /// Removes a TaskExecutor that is gone, with its slots; jobs that held some of them lack them from now on, and the next
+    /// check looks for replacements. Slots stay as they are if the TaskExecutor is not registered.
     pub fn remove_worker(&mut self, instance_id: InstanceId) {
         if self.settings.mutation.keeps(Rule::LostSlotsReplaced) {
             self.workers.remove(instance_id);
@@ -137,9 +138,10 @@ impl SlotManager {
         self.dirty = true;
     }
 
-    /// Applies a TaskExecutor's full slot report; recent answers of the TaskExecutor override it for [`Settings::settle`].
-    /// Returns a [`Command::FreeSlot`] for each reported slot of a removed job: an earlier command was lost, or the job got
-    /// the slot after its removal. `now` is monotonic.
+    /// Applies a TaskExecutor's full slot report; a slot about which the TaskExecutor was asked or answered less than
+    /// [`Settings::settle`] ago keeps its state. Ignored if the TaskExecutor is not registered. Returns a [`Command::FreeSlot`]
+    /// for each reported slot of a removed job: an earlier command was lost, or the job got the slot after its removal. `now`
+    /// is monotonic.
     pub fn report(
         &mut self,
         now: Duration,
@@ -159,8 +161,8 @@ impl SlotManager {
         held.into_iter().map(free).collect()
     }
 
-    /// Handles a TaskExecutor's notice that an allocation has ended: the slot is free. Ignored if the slot is held under
-    /// another allocation. `now` is monotonic.
+    /// Handles a TaskExecutor's notice that an allocation has ended: the slot with this index is free. Ignored if the slot is
+    /// not held under that allocation. `now` is monotonic.
     pub fn free_slot(
         &mut self,
         now: Duration,
@@ -177,9 +179,9 @@ impl SlotManager {
         }
     }
 
-    /// Handles a TaskExecutor's answer that it has allocated the requested slot. Ignored if the slot is no longer held
-    /// under that allocation. Returns [`Command::FreeSlot`] if the job was removed meanwhile, otherwise `None`. `now` is
-    /// monotonic.
+    /// Handles a TaskExecutor's answer that it has allocated the requested slot, which is the job's from now on. Ignored if the
+    /// slot is no longer held under that allocation. Returns [`Command::FreeSlot`] if the job was removed meanwhile, otherwise
+    /// `None`. `now` is monotonic.
     pub fn slot_granted(&mut self, now: Duration, request: &SlotRequest) -> Option<Command> {
         let SlotRequest { instance_id, index, job_id, allocation_id, .. } = *request;
         // A notice that the slot is free again may have arrived first.
@@ -192,9 +194,9 @@ impl SlotManager {
         ended.then_some(Command::FreeSlot { instance_id, allocation_id })
     }
 
-    /// Handles a TaskExecutor's answer that it did not allocate the slot, or a request that failed without a known result.
-    /// The job lacks the slot again, and the next check chooses another. Ignored if the slot is no longer held under that
-    /// allocation. `now` is monotonic.
+    /// Handles a TaskExecutor's answer that it did not allocate the slot, or a request that failed without a known result;
+    /// `refusal` gives the slot's new state. The job lacks the slot again, and the next check chooses another. Ignored if the
+    /// slot is no longer held under that allocation. `now` is monotonic.
     pub fn slot_refused(&mut self, now: Duration, request: &SlotRequest, refusal: Refusal) {
         let (instance, index) = (request.instance_id, request.index);
         if self.workers.is_held_under(instance, index, request.allocation_id) {
@@ -207,9 +209,9 @@ impl SlotManager {
         }
     }
 
-    /// Replaces a job's requirements with these whole amounts; entries with 0 slots are dropped, and none at all means that the
-    /// job needs no slots (it keeps those that it has). Slots are given by the next check. Ignored for an earlier JobMaster of
-    /// the job.
+    /// Replaces a job's requirements, which its JobMaster declares, with these whole amounts; entries with 0 slots are dropped,
+    /// and none at all means that the job needs no slots (it keeps those that it has). The next check gives slots. Ignored for
+    /// an earlier JobMaster of the job than the last one that declared.
     pub fn require(
         &mut self,
         job_id: JobId,
@@ -273,8 +275,9 @@ impl SlotManager {
         self.dirty = true;
     }
 
-    /// Replaces the set of workers that can never be provided, each with the reason. The next [`SlotManager::check`] reports
-    /// this to the jobs that need one of them, instead of only after `slot.request.timeout`.
+    /// Replaces the set of worker specs that the external resource system can never provide, each with the reason. The next
+    /// [`SlotManager::check`] reports this to the JobMasters of the jobs that need one of them, instead of only after
+    /// `slot.request.timeout`.
     pub fn refuse_workers(
         &mut self,
         specs: impl IntoIterator<Item = (WorkerResourceSpec, String)>,
@@ -284,8 +287,8 @@ impl SlotManager {
     }
 
     /// Gives free slots to jobs that lack some, and returns all commands that follow at `now` (monotonic): slot requests,
-    /// requests to yield, reports of shortages, released idle workers, missing workers. To be called after changes and at
-    /// regular intervals.
+    /// requests to yield, reports of shortages, and, if workers are requested, released idle workers and missing workers. To be
+    /// called after changes and at regular intervals.
     pub fn check(&mut self, now: Duration) -> Vec<Command> {
         let mut commands = Vec::new();
         let mut changed = self.refresh();

@@ -9,15 +9,16 @@ use model::{
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The way in which the cluster gets its workers: they register on their own (standalone), or are requested.
+/// The way in which the cluster gets its workers (TaskManagers): they register on their own (standalone), or are requested from
+/// an external resource system (YARN, Kubernetes).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Supply {
-    /// Workers come from outside at any time (standalone); requirements wait for them.
+    /// Workers are started by others and register at any time (standalone); the SlotManager requests and releases none.
     Passive {
         /// End of the start-up period (monotonic), before which no shortage is reported.
         start_up_until: Duration,
     },
-    /// Workers are requested from an external resource system.
+    /// Workers are requested from an external resource system, and released when they are idle.
     Active {
         /// The configured spec of a worker.
         worker: WorkerResourceSpec,
@@ -39,10 +40,11 @@ pub enum Supply {
 pub struct Settings {
     /// The way in which the cluster gets its workers.
     pub supply: Supply,
-    /// True if slots are taken from the least used TaskManagers first (`cluster.evenly-spread-out-slots`); false: from those
-    /// that the job uses already, then from the most used.
+    /// True if a job's slots are taken from the least used TaskManagers first (`cluster.evenly-spread-out-slots`); false: from
+    /// those that the job uses already, then from the most used.
     pub spread_out: bool,
-    /// Time for which an answer of a TaskExecutor about a slot overrides its reports, which may be older: two heartbeats.
+    /// Time for which the last request or answer about a slot overrides its TaskExecutor's reports, which may have been made
+    /// before: two heartbeat intervals.
     pub settle: Duration,
     /// A random number, drawn once per SlotManager, from which the ids of its allocations are derived.
     pub seed: u128,
@@ -50,7 +52,8 @@ pub struct Settings {
     pub mutation: Mutation,
 }
 
-/// A command for the caller, which talks to TaskExecutors and the ResourceManager.
+/// A command for the caller, from [`SlotManager::check`](super::SlotManager::check) and some events: a message to a
+/// TaskExecutor, a JobMaster or the ResourceManager.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
     /// Ask a TaskExecutor to allocate a slot to a job; the answer is given to `SlotManager::slot_granted` or
@@ -59,14 +62,15 @@ pub enum Command {
     /// Tell a TaskExecutor to free a slot of a removed job. The message may be lost: then the TaskExecutor's next
     /// report still shows the slot, and the command is given again.
     FreeSlot {
-        /// Incarnation of the TaskExecutor concerned.
+        /// Id of the registration of the TaskExecutor concerned.
         instance_id: InstanceId,
         /// The allocation to end.
         allocation_id: AllocationId,
     },
-    /// Tell a job's JobMaster that its requirements can't be met; repeated every 5 s while that lasts.
+    /// Tell a job's JobMaster that the job's requirements can't be met; repeated every 5 s while that lasts.
     TellLack(Lack),
-    /// Ask a job's JobMaster to yield slots that it holds and cannot use yet, so that another job can run with them.
+    /// Ask a job's JobMaster to yield (free) slots that the job holds and cannot use yet, because it waits for more, so that
+    /// another job can run with them.
     AskToGiveWay {
         /// The job that is asked.
         job_id: JobId,
@@ -75,56 +79,57 @@ pub enum Command {
         /// The numbers of slots by the profile that they must fulfil.
         slots: Vec<ResourceRequirement>,
     },
-    /// Active supply: tell the ResourceManager how many workers are missing beyond the known ones (whole amounts). Given when
-    /// the amounts or the known workers change.
+    /// Active supply only: tell the ResourceManager how many workers are missing beyond the known ones, redundant ones
+    /// included. The amounts replace those of the command before. Given when the amounts or the known workers change.
     NeedWorkers {
         /// The number of additions and removals of workers that this takes into account.
         seen: u64,
         /// The number of missing workers by spec; empty if none are missing.
         missing: BTreeMap<WorkerResourceSpec, u32>,
     },
-    /// Active supply: release a worker that has been idle for longer than the time-out; none of its slots is given to a job any
-    /// more.
+    /// Active supply only: release a worker that has been idle for the idle time-out. Given while no job waits for slots, or if
+    /// the worker's node is blocked; redundant workers stay. None of its slots is given to a job any more.
     ReleaseWorker {
-        /// Incarnation of the TaskExecutor.
+        /// Id of the TaskExecutor's registration.
         instance_id: InstanceId,
     },
 }
 
-/// A request to a TaskExecutor that it allocate one of its slots to a job.
+/// A request to a TaskExecutor that it allocate one of its free slots to a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlotRequest {
-    /// Incarnation of the TaskExecutor that is asked.
+    /// Id of the TaskExecutor that is asked, which it got at its present registration.
     pub instance_id: InstanceId,
     /// The index of the slot on the TaskExecutor, from 0.
     pub index: u32,
     /// The job that the slot is for.
     pub job_id: JobId,
-    /// The allocation that the request makes if the TaskExecutor grants it.
+    /// Id, drawn by the SlotManager, under which the job holds the slot if the TaskExecutor grants the request.
     pub allocation_id: AllocationId,
     /// The profile that the slot must fulfil.
     pub profile: ResourceProfile,
 }
 
-/// A job's shortage: requirements that can't be met.
+/// A job's shortage, to be reported to its JobMaster: requirements that can't be met.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lack {
     /// The job with the shortage.
     pub job_id: JobId,
-    /// The leadership of the JobMaster that declared the requirements, and is told of the shortage.
+    /// The leader session of the JobMaster that declared the requirements, and is told of the shortage.
     pub job_master_id: JobMasterId,
     /// The shortage as text for users: "needs 8 slots of …, 4 registered, 0 free", and the numbers of slots that other jobs
     /// hold.
     pub message: String,
 }
 
-/// The reason why a requested slot was not allocated.
+/// The reason why a requested slot was not allocated, for [`SlotManager::slot_refused`](super::SlotManager::slot_refused).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// The slot is held by this allocation; the SlotManager takes that over as the slot's state.
+    /// The TaskExecutor answers that the slot is held by this other allocation; the SlotManager takes that over as the slot's
+    /// state.
     Occupied(SlotAllocation),
-    /// The TaskExecutor does not know the slot, is not registered here any more, or did not answer; the slot's state is unknown
-    /// until the next report.
+    /// The TaskExecutor does not know the slot, is not registered here any more, or did not answer; the slot counts as
+    /// [`Unknown`](super::workers::SlotState::Unknown) and is given to no job until the next report.
     NotKnown,
 }
 

@@ -46,17 +46,17 @@ pub struct Slot {
     /// State of the slot: free, requested for a job and not answered yet, allocated to a job, or unknown until the next
     /// report.
     pub state: SlotState,
-    /// Time (monotonic) of the last request or answer about the slot. Reports that may be older than it are ignored for a
-    /// while.
+    /// Time (monotonic) of the last request or answer about the slot. Reports that arrive within
+    /// [`Settings::settle`](super::Settings::settle) after it are ignored, because they may have been made before.
     pub settled_at: Duration,
 }
 
 /// A TaskExecutor that has registered and sent its first slot report, from which [`Workers::add`] makes a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewWorker {
-    /// Incarnation of the TaskExecutor, drawn at its registration; names the worker from now on.
+    /// Id of the TaskExecutor's registration, drawn by the ResourceManager at each one; names the worker from now on.
     pub instance_id: InstanceId,
-    /// Process of the TaskExecutor, which stays the same when it registers again.
+    /// Resource id of the TaskExecutor's process, which stays the same when it registers again.
     pub resource_id: ResourceId,
     /// Host name of the worker's node, by which nodes are blocked.
     pub host: String,
@@ -69,7 +69,7 @@ pub struct NewWorker {
 /// One registered worker (TaskManager) with its slots.
 #[derive(Debug, Clone)]
 pub struct Worker {
-    /// Process of the TaskExecutor, which stays the same when it registers again.
+    /// Resource id of the TaskExecutor's process, which stays the same when it registers again.
     pub resource_id: ResourceId,
     /// Host name of the worker's node, by which nodes are blocked.
     pub host: String,
@@ -77,9 +77,9 @@ pub struct Worker {
     pub spec: WorkerResourceSpec,
     /// Slots of the worker by index, from 0.
     pub slots: BTreeMap<u32, Slot>,
-    /// Time (monotonic) since when every slot is free; `None` if a slot is not free.
+    /// Time (monotonic) since when every slot is free; `None` if some slot is requested, held or in an unknown state.
     pub idle_since: Option<Duration>,
-    /// True if the worker is being released: none of its slots is given to a job any more.
+    /// True if the worker is being released (idle for too long): none of its slots is given to a job any more.
     pub releasing: bool,
     /// True if the worker's node is blocked: no new slots on it are given to jobs.
     pub blocked: bool,
@@ -103,7 +103,8 @@ impl Worker {
         !self.releasing && !self.blocked
     }
 
-    /// Returns the number of the worker's slots that jobs hold, pending requests included.
+    /// Returns the number of the worker's slots that jobs hold, those with a pending request included and those in an unknown
+    /// state not.
     pub fn used(&self) -> u32 {
         self.used
     }
@@ -124,8 +125,8 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// Makes an empty set. `pending_is_taken` is false only under a simulated mutation, in which slots with a pending request
-    /// are given again.
+    /// Makes an empty set. `pending_is_taken` is true in production; false only under a simulated mutation, in which slots that
+    /// were already requested for a job are given again.
     pub fn new(pending_is_taken: bool) -> Self {
         Self {
             all: BTreeMap::new(),
@@ -140,12 +141,13 @@ impl Workers {
         }
     }
 
-    /// Iterates over all workers by incarnation.
+    /// Iterates over all workers, by the ids of their registrations.
     pub fn iter(&self) -> impl Iterator<Item = (&InstanceId, &Worker)> {
         self.all.iter()
     }
 
-    /// Returns the numbers of workers, of their slots and of their free slots, blocked nodes included.
+    /// Returns three numbers: registered workers, their slots, and those slots that are free; workers on blocked nodes are
+    /// included.
     pub fn totals(&self) -> (u32, u32, u32) {
         (u32::try_from(self.all.len()).unwrap_or(u32::MAX), self.slots, self.free)
     }
@@ -155,7 +157,7 @@ impl Workers {
         self.unknown
     }
 
-    /// Returns the worker of an incarnation; `None` if it is not registered.
+    /// Returns the worker with this registration's id; `None` if it is not registered.
     pub fn get(&self, instance_id: InstanceId) -> Option<&Worker> {
         self.all.get(&instance_id)
     }
@@ -180,13 +182,14 @@ impl Workers {
         self.holdings.take_touched()
     }
 
-    /// Iterates over the registered workers on blocked nodes.
+    /// Iterates over the registered workers on blocked nodes, whose free slots no job gets.
     pub fn on_blocked_hosts(&self) -> impl Iterator<Item = &Worker> {
         let hosts = self.blocked_hosts.iter().filter_map(|host| self.by_host.get(host));
         hosts.flatten().filter_map(|instance| self.all.get(instance))
     }
 
-    /// Iterates over the slots that `job` holds, allocated or with a pending request: incarnation, slot index and slot.
+    /// Iterates over the slots that `job` holds, allocated or with a pending request: the worker's instance id, the slot's
+    /// index and the slot.
     pub fn held_by(&self, job: JobId) -> impl Iterator<Item = (InstanceId, u32, &Slot)> {
         self.holdings.slots_of(job).filter_map(|(instance, index)| {
             let slot = self.all.get(&instance)?.slots.get(&index)?;
@@ -194,8 +197,8 @@ impl Workers {
         })
     }
 
-    /// Adds a worker, idle since `now` (monotonic), and applies its report. An earlier incarnation of the same process is
-    /// removed.
+    /// Adds a worker, idle since `now` (monotonic), and applies its first report. An earlier registration of the same process
+    /// is removed with its slots. Workers on blocked nodes are added as blocked.
     pub fn add(&mut self, now: Duration, worker: NewWorker) {
         if let Some(earlier) = self.by_resource.get(&worker.resource_id).copied() {
             self.remove(earlier);
@@ -283,8 +286,8 @@ impl Workers {
         }
     }
 
-    /// Sets a slot's state at `now` (monotonic), as its TaskExecutor answered or as it was requested; reports are ignored for a
-    /// while. Returns false if there is no such slot.
+    /// Sets a slot's state at `now` (monotonic), as its TaskExecutor answered or as it was requested; [`Workers::reconcile`]
+    /// leaves the slot alone for a while after. Returns false, without a change, if there is no such worker or slot.
     pub fn set(
         &mut self,
         now: Duration,
@@ -335,16 +338,16 @@ impl Workers {
         Some(self.all.get(&instance_id)?.slots.get(&index)?.state)
     }
 
-    /// Returns true if this allocation holds the slot, granted or pending.
+    /// Returns true if the slot is requested for, or allocated under, the allocation `of`.
     pub fn is_held_under(&self, instance_id: InstanceId, index: u32, of: AllocationId) -> bool {
         self.state(instance_id, index)
             .and_then(|state| state.holder())
             .is_some_and(|held| held.allocation_id == of)
     }
 
-    /// Applies a full slot report; slots that were not known are added. A slot that was set less than `settle` ago or has a
-    /// pending request keeps its state, because the report may have been made before. Returns true if anything changed.
-    /// `now` is monotonic.
+    /// Applies a worker's full slot report; slots that were not known are added. A slot that was set less than `settle` ago or
+    /// has a pending request keeps its state, because the report may have been made before. Returns true if anything changed;
+    /// false, too, if the worker is not registered. `now` is monotonic.
     pub fn reconcile(
         &mut self,
         now: Duration,

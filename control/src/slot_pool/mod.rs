@@ -12,12 +12,12 @@ use model::{AllocationId, InstanceId, ResourceId, ResourceProfile, ResourceRequi
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A slot that the job holds: a TaskExecutor offered it and the job accepted.
+/// A slot of a TaskExecutor that the job holds: the TaskExecutor offered it and the job accepted.
 #[derive(Debug, Clone)]
 pub struct HeldSlot {
-    /// TaskExecutor, in one incarnation, that the slot is on.
+    /// TaskExecutor, as it registered at the job, that the slot is on.
     pub worker: Arc<Worker>,
-    /// Profile that the slot offers; it may be larger than what it serves.
+    /// Resources that the slot offers; they may exceed those that the shared slot which it serves needs.
     pub profile: ResourceProfile,
     data_address: Arc<str>,
     serves: SharedSlot,
@@ -45,43 +45,48 @@ struct GroupState {
     slots: u32,
 }
 
-/// The result of a registration of a TaskExecutor at the job.
+/// The result of [`SlotPool::register`], the registration of a TaskExecutor at the job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Registration {
     /// The TaskExecutor was not registered before.
     New,
-    /// The same incarnation was registered before; nothing has changed.
+    /// The TaskExecutor was registered before under the same instance id; nothing has changed.
     Known,
-    /// Another incarnation was registered; it was removed with all its slots.
+    /// The TaskExecutor was registered before under another instance id; that registration was removed with all its slots.
     Replaced {
         /// Shared slots that its slots served, and that no slot serves now.
         lost: Vec<SharedSlot>,
     },
 }
 
-/// The result of an offer of slots.
+/// The result of [`SlotPool::offer`], an offer of slots to the job. A shared slot is a slot that the job needs ([`SlotPlan`]);
+/// a real slot of a TaskExecutor serves it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Accepted {
-    /// The offered allocations that the job holds now, including those that it held before.
+    /// The offered allocations whose slots the job holds now, including those that it held before; the TaskExecutor frees the
+    /// others.
     pub accepted: Vec<AllocationId>,
-    /// Shared slots that a slot serves now and that none served before.
+    /// Shared slots that one of the job's slots serves now and that none served before.
     pub served: Vec<SharedSlot>,
-    /// Shared slots whose program host was replaced by another (its data address differs): the tasks that ran there have ended.
+    /// Shared slots whose program host (the process that runs the job's tasks on that TaskExecutor) was replaced by another:
+    /// the tasks that ran there have ended.
     pub moved: Vec<SharedSlot>,
 }
 
-/// The fate of the slot that served a shared slot in which everything has finished.
+/// The result of [`SlotPool::retire`]: the fate of the slot that served a shared slot (a slot of the job's plan) in which
+/// everything has finished.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Retired {
     /// The slot now serves this other shared slot.
     Serves(SharedSlot),
-    /// The slot was removed from the pool; the caller has to free it at its TaskExecutor.
+    /// The slot with this allocation was removed from the pool; the caller has to free it at this TaskExecutor.
     Free(Arc<Worker>, AllocationId),
-    /// No slot served the shared slot.
+    /// No slot served the shared slot, so there is nothing to free.
     Unserved,
 }
 
-/// The slots that a job holds, and which shared slot each of them serves. Frees no slot at a TaskExecutor itself.
+/// The slots of TaskExecutors that a job holds, and which shared slot (a slot of the job's [`SlotPlan`]) each of them serves.
+/// Frees no slot at a TaskExecutor itself.
 #[derive(Debug, Clone)]
 pub struct SlotPool {
     groups: Vec<GroupState>,
@@ -94,7 +99,8 @@ pub struct SlotPool {
 }
 
 impl SlotPool {
-    /// Makes a pool without slots, in which every shared slot of the plan is missing one.
+    /// Makes a pool without slots and TaskExecutors, in which every shared slot of the plan is missing one. All later calls
+    /// must get the same plan.
     pub fn new(plan: &SlotPlan) -> Self {
         let groups: Vec<GroupState> = plan
             .groups()
@@ -117,8 +123,8 @@ impl SlotPool {
         }
     }
 
-    /// Registers a TaskExecutor, so that it may offer slots; the same incarnation again changes nothing. If another
-    /// incarnation of it was registered, that is removed with all its slots.
+    /// Registers a TaskExecutor, so that it may offer slots. The same instance id again changes nothing; a registration of the
+    /// same process under another instance id is removed with all its slots.
     pub fn register(&mut self, plan: &SlotPlan, worker: Worker) -> Registration {
         let found = match self.workers.get(&worker.resource_id) {
             Some(known) if known.worker.instance_id == worker.instance_id => {
@@ -136,7 +142,7 @@ impl SlotPool {
         }
     }
 
-    /// Returns the TaskExecutor if it is registered in that incarnation; otherwise `None`.
+    /// Returns the TaskExecutor if it is registered under that instance id; otherwise `None`.
     pub fn worker(&self, resource: &ResourceId, instance: InstanceId) -> Option<&Arc<Worker>> {
         self.current(resource, instance).map(|known| &known.worker)
     }
@@ -151,9 +157,9 @@ impl SlotPool {
     }
 
     /// Takes the slots that a TaskExecutor offers, as far as they are needed; the TaskExecutor frees those that are not
-    /// accepted. An idle slot may be moved to another shared slot so that the offered one is of use. Slots held with another
-    /// `data_address` get the new one and are returned as moved. Returns `None` if the TaskExecutor is not registered in this
-    /// incarnation.
+    /// accepted. An idle held slot may be moved to another shared slot so that the offered one is of use. `data_address` is
+    /// where the job's program host there exchanges records: slots held with another address get the new one and are returned
+    /// as moved. Returns `None` if the TaskExecutor is not registered under this instance id.
     pub fn offer<'a>(
         &mut self,
         plan: &SlotPlan,
@@ -269,8 +275,8 @@ impl SlotPool {
         }
     }
 
-    /// Removes a TaskExecutor with all its slots, and returns the shared slots that these served and that are missing one now.
-    /// Does nothing, and returns none, if another incarnation is registered.
+    /// Removes a TaskExecutor with all its slots, and returns the shared slots that these served; those that are not retired
+    /// are missing a slot now. Does nothing, and returns none, if the TaskExecutor is not registered under this instance id.
     pub fn release_worker(
         &mut self,
         plan: &SlotPlan,
@@ -285,8 +291,8 @@ impl SlotPool {
         allocations.into_iter().filter_map(|a| self.release_slot(plan, a)).collect()
     }
 
-    /// Removes a slot and returns the shared slot that it served, which is missing one now unless it is retired; `None` if the
-    /// pool does not hold the slot.
+    /// Removes a slot and returns the shared slot that it served, which is missing one now unless it is retired (all its tasks
+    /// have finished); `None` if the pool does not hold the slot. The caller frees it at its TaskExecutor.
     pub fn release_slot(
         &mut self,
         plan: &SlotPlan,
@@ -300,7 +306,8 @@ impl SlotPool {
         Some(slot.serves)
     }
 
-    /// Returns the TaskExecutor, allocation and data address of the slot that serves a shared slot; `None` if none does.
+    /// Returns the place that tasks of a shared slot are deployed to: the TaskExecutor and allocation of the slot that serves
+    /// it, and the address of the job's program host there; `None` if no slot serves it.
     pub fn placement(&self, slot: SharedSlot) -> Option<Placement> {
         let allocation = (*self.serving.get(slot.0 as usize)?)?;
         let held = self.held.get(&allocation)?;
@@ -320,8 +327,9 @@ impl SlotPool {
         }
     }
 
-    /// Compares a TaskExecutor's full report with the pool. Returns the held slots that `strikes` reports in a row have not
-    /// listed; the caller removes them.
+    /// Compares the allocations that a TaskExecutor's full report has listed with the pool. Returns the held slots on that
+    /// TaskExecutor that `strikes` reports in a row have not listed; the caller removes them. Empty if the TaskExecutor is not
+    /// registered.
     pub fn reconcile(
         &mut self,
         resource: &ResourceId,
@@ -348,7 +356,7 @@ impl SlotPool {
         self.serving.get(slot.0 as usize).is_some_and(Option::is_some)
     }
 
-    /// Returns true if no shared slot in which something is to run is missing a slot.
+    /// Returns true if every shared slot is served by a held slot or retired (everything in it has finished).
     pub fn is_complete(&self) -> bool {
         self.groups.iter().all(|g| g.missing.is_empty())
     }
@@ -363,8 +371,9 @@ impl SlotPool {
         self.held.is_empty()
     }
 
-    /// Records that everything in a shared slot has finished, so that it needs no slot any more. If `pass_on` is true, the slot
-    /// that served it serves a missing one if it can; otherwise the slot is removed and the caller has to free it.
+    /// Records that everything in a shared slot has finished, so that it needs no slot any more (it is retired). If `pass_on`
+    /// is true, the slot that served it serves a shared slot that is missing one, if it fits one; otherwise the slot is removed
+    /// from the pool and the caller has to free it.
     pub fn retire(&mut self, plan: &SlotPlan, slot: SharedSlot, pass_on: bool) -> Retired {
         if let Some(group) = plan.group_of(slot).and_then(|g| self.groups.get_mut(g)) {
             group.retired.insert(slot.0);
@@ -390,7 +399,7 @@ impl SlotPool {
     }
 
     /// Makes a held slot, in which nothing runs, serve the shared slot `to`, which no slot serves. The shared slot that it
-    /// served is missing one, unless it is retired. Does nothing if the slot is not held.
+    /// served is missing one then, unless it is retired (everything in it has finished). Does nothing if the slot is not held.
     pub fn reassign(&mut self, plan: &SlotPlan, allocation: AllocationId, to: SharedSlot) {
         let Some(held) = self.held.get_mut(&allocation) else {
             return;
@@ -401,7 +410,8 @@ impl SlotPool {
         self.serve(plan, to, Some(allocation));
     }
 
-    /// Records that a retired shared slot is needed again and is missing a slot; does nothing if it is not retired.
+    /// Records that a shared slot that was retired ([`SlotPool::retire`]) is needed again, because its tasks restart, and is
+    /// missing a slot; does nothing if it is not retired.
     pub fn revive(&mut self, plan: &SlotPlan, slot: SharedSlot) {
         let group = plan.group_of(slot).and_then(|g| self.groups.get_mut(g));
         if let Some(group) = group
@@ -411,8 +421,8 @@ impl SlotPool {
         }
     }
 
-    /// Returns the slots that the unfinished part of the job needs, held or not: whole amounts, one entry per profile, ordered
-    /// by profile.
+    /// Returns the slots that the job needs for all that has not finished, held or not, as the job declares them to the
+    /// ResourceManager: whole amounts, one entry per profile, ordered by profile.
     pub fn requirements(&self) -> Vec<ResourceRequirement> {
         let mut by_profile: BTreeMap<&ResourceProfile, u32> = BTreeMap::new();
         for group in &self.groups {
@@ -444,7 +454,7 @@ impl SlotPool {
             .filter_map(|a| Some((*a, self.held.get(a)?.serves)))
     }
 
-    /// Returns true if the pool holds the slot of this allocation on that TaskExecutor.
+    /// Returns true if the pool holds the slot of this allocation on the TaskExecutor with this resource id.
     pub fn holds(&self, resource: &ResourceId, allocation: AllocationId) -> bool {
         self.workers.get(resource).is_some_and(|known| known.allocations.contains(&allocation))
     }

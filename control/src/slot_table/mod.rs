@@ -13,7 +13,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use thiserror::Error;
 
-/// The slots of one TaskExecutor, and the allocation that each belongs to. Frees no slot by itself.
+/// The slots of one TaskExecutor, and the allocation (job and id under which it is held) that each belongs to. Only keeps the
+/// record: starts and ends no task.
 #[derive(Debug, Clone)]
 pub struct SlotTable {
     resource_id: ResourceId,
@@ -27,12 +28,12 @@ struct Slot {
     held: Option<Held>,
 }
 
-/// The allocation of a slot: the job that holds it, and how far that is settled.
+/// The allocation of a slot to a job, and its phase: on its way in, accepted, or on its way out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Held {
     /// Job that holds the slot.
     pub job: JobId,
-    /// The allocation under which the job holds the slot.
+    /// Id, drawn by the ResourceManager, under which the job holds the slot.
     pub allocation: AllocationId,
     /// Phase of the allocation: accepted by a JobMaster, waiting for one, or on its way to be freed.
     pub phase: Phase,
@@ -40,7 +41,8 @@ pub struct Held {
     pub since: Duration,
 }
 
-/// The phase of an allocated slot, as its TaskExecutor sees it.
+/// The phase of an allocated slot, as its TaskExecutor sees it; decides whether tasks may be deployed into it and when it is
+/// freed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// No JobMaster has accepted the slot, or the one that had is disconnected; the slot is freed after
@@ -48,30 +50,30 @@ pub enum Phase {
     Inactive,
     /// The connected JobMaster has accepted the slot.
     Active,
-    /// The slot's program host has ended; the slot is freed once the JobMaster has confirmed the report, or after
-    /// `taskmanager.slot.timeout`.
+    /// The slot's program host (the process that runs the job's tasks) has ended; the slot is freed once the JobMaster has
+    /// confirmed the report of that, or after `taskmanager.slot.timeout`.
     Failing,
-    /// The slot was given back, but tasks in it still run; it is freed when they have ended. After a time-out their host is
-    /// killed.
+    /// The slot was given back, but tasks in it still run; it is freed when they have ended. If they have not ended within the
+    /// TaskExecutor's release time-out, their host is killed.
     Releasing,
 }
 
-/// The result of a successful allocation.
+/// The result of a successful [`SlotTable::allocate`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Allocated {
-    /// The slot was free and is allocated now.
+    /// The slot was free and is allocated now, in phase [`Phase::Inactive`].
     New,
-    /// The slot had this allocation already: the request was repeated.
+    /// The slot had this allocation already, because the request was repeated; nothing has changed.
     Already,
 }
 
-/// The reason why a slot was not allocated; nothing has changed.
+/// The reason why [`SlotTable::allocate`] gave no slot; nothing has changed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum AllocateError {
     /// The table has no slot of that index.
     #[error("there is no slot {0}")]
     NoSuchSlot(u32),
-    /// The slot belongs to another allocation, or to this one but is being freed.
+    /// The slot belongs to another allocation, or to this one but is lost or being given back.
     #[error("the slot belongs to job {job}")]
     Occupied {
         /// Job that has the slot now.
@@ -79,10 +81,10 @@ pub enum AllocateError {
         /// Allocation that has the slot now.
         allocation: AllocationId,
     },
-    /// The allocation has another slot of this TaskExecutor.
+    /// The allocation already has another slot of this TaskExecutor, whatever the index that was asked for.
     #[error("allocation {0} has another slot here")]
     AllocatedElsewhere(AllocationId),
-    /// The slot has less of a resource than is needed.
+    /// The slot offers less of some resource than is needed.
     #[error("slot {index} has {has}, {need} is needed")]
     TooSmall {
         /// Index of the slot in its TaskExecutor.
@@ -94,7 +96,7 @@ pub enum AllocateError {
     },
 }
 
-/// A slot that has become free.
+/// A slot that has become free, as [`SlotTable::free`] returns it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Freed {
     /// Index of the slot, from 0.
@@ -112,10 +114,11 @@ impl SlotTable {
         Self { resource_id, slots: slots.collect(), by_allocation: BTreeMap::new() }
     }
 
-    /// Gives the free slot of this index to an allocation, in phase [`Phase::Inactive`] from `now` (monotonic) on. A repeated
-    /// request changes nothing and returns [`Allocated::Already`].
+    /// Gives the free slot of this index to an allocation, in phase [`Phase::Inactive`] from `now` (monotonic) on. If the slot
+    /// has this allocation already and is not on its way out, nothing changes and [`Allocated::Already`] is returned.
     ///
     /// # Errors
+    ///
     /// Returns [`AllocateError`], without a change, if there is no such slot, it or the allocation is taken, or it does not
     /// fulfil `need`.
     pub fn allocate(
@@ -154,7 +157,7 @@ impl SlotTable {
         }
     }
 
-    /// Returns the job, phase and time of an allocation; `None` if no slot has this allocation.
+    /// Returns the allocation's record (job, phase and since when); `None` if no slot has this allocation.
     pub fn get(&self, allocation: AllocationId) -> Option<Held> {
         let at = *self.by_allocation.get(&allocation)?;
         self.slots.get(at)?.held
@@ -165,8 +168,8 @@ impl SlotTable {
         u32::try_from(*self.by_allocation.get(&allocation)?).ok()
     }
 
-    /// Sets the phase of an allocated slot, also to the one that it has; its time there starts at `now` (monotonic). Returns
-    /// false, without a change, if no slot has this allocation.
+    /// Sets the phase of an allocated slot, also to the one that it has; its time in that phase starts at `now` (monotonic).
+    /// Returns false, without a change, if no slot has this allocation.
     pub fn set_phase(&mut self, now: Duration, allocation: AllocationId, phase: Phase) -> bool {
         let at = self.by_allocation.get(&allocation).copied();
         let held = at.and_then(|at| self.slots.get_mut(at)?.held.as_mut());
@@ -180,7 +183,7 @@ impl SlotTable {
         }
     }
 
-    /// Frees the slot of an allocation, whatever its phase, and returns it; `None` if no slot has this allocation.
+    /// Frees the slot of an allocation at once, whatever its phase, and returns it; `None` if no slot has this allocation.
     pub fn free(&mut self, allocation: AllocationId) -> Option<Freed> {
         let at = self.by_allocation.remove(&allocation)?;
         let held = self.slots.get_mut(at)?.held.take();

@@ -7,26 +7,29 @@ use model::job::TaskStateUpdate;
 use model::{AllocationId, ExecutionAttemptId, FailureCause, InstanceId, JobId, JobMasterId};
 use std::time::Duration;
 
-/// The result of a deployment that was accepted, at least in part.
+/// The result of [`TaskExecutor::deploy`] for a deployment that was accepted, at least in part.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Deployment {
-    /// Number of the launch of the program host that takes the tasks.
+    /// Number of the launch of the program host (the process that runs the job's tasks) that takes the tasks.
     pub launch: u64,
-    /// The tasks to hand on to the host. A task that is here already is not among them: the request was repeated.
+    /// The tasks to hand on to the host. A task that the TaskExecutor has already is not among them: the request was repeated.
     pub accepted: Vec<ExecutionAttemptId>,
-    /// The tasks that are refused because the job does not have their slots; the JobMaster is told.
+    /// The tasks that are refused because their slots are not allocated to the job or are being freed; the caller tells the
+    /// JobMaster.
     pub refused: Vec<(ExecutionAttemptId, JobMasterRefusal)>,
     /// Further commands for the caller, to be carried out in order.
     pub commands: Vec<Command>,
 }
 
 impl TaskExecutor {
-    /// Deploys tasks of the JobMaster `by` into slots of its job, each given with its allocation. Tasks are recorded as
-    /// DEPLOYING and their slots as accepted; the caller hands the accepted ones to the host. May be repeated. `now` is
+    /// Deploys tasks of the JobMaster `by` into slots of its job `id`, each given with its allocation. Tasks are recorded as
+    /// DEPLOYING and their slots as accepted; the caller hands the accepted ones to the program host. May be repeated. `now` is
     /// monotonic.
     ///
     /// # Errors
-    /// Returns the reason why the whole call is refused, without a change: not the connected JobMaster, or the host is not up.
+    ///
+    /// Returns the reason why the whole call is refused, without a change: `by` is not the connected JobMaster, or the host
+    /// does not take tasks.
     pub fn deploy(
         &mut self,
         now: Duration,
@@ -62,10 +65,11 @@ impl TaskExecutor {
         Ok(Deployment { launch, accepted, refused, commands })
     }
 
-    /// Has tasks cancelled for the JobMaster `by`; attempts that are not here or have ended are ignored. Tasks report when they
-    /// have ended.
+    /// Has tasks cancelled for the JobMaster `by` of job `id` ([`Command::CancelOnHost`]); attempts that are not here or have
+    /// ended are ignored. Tasks report when they have ended.
     ///
     /// # Errors
+    ///
     /// Returns the reason, without a change, if `by` is not the connected JobMaster of the job.
     pub fn cancel(
         &mut self,
@@ -78,9 +82,10 @@ impl TaskExecutor {
         Ok(std::mem::take(&mut self.out))
     }
 
-    /// Checks that a call comes from the JobMaster that this TaskExecutor is connected to for the job.
+    /// Checks that a call comes from the JobMaster that this TaskExecutor is connected to for the job; changes nothing.
     ///
     /// # Errors
+    ///
     /// Returns the reason why the call must change nothing: no JobMaster or another one is connected.
     pub fn check_job_master(&self, id: JobId, by: JobMasterId) -> Result<(), JobMasterRefusal> {
         let connected = self.jobs.get(&id).and_then(|job| job.job_master);

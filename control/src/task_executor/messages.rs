@@ -11,16 +11,17 @@ use model::{
 /// An event that [`TaskExecutor::step`](super::TaskExecutor::step) takes into account.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
-    /// The leader of the ResourceManagers has changed; `None`: there is none now.
+    /// The leading ResourceManager has changed: this TaskExecutor registers at the new one and drops the former; `None`: none
+    /// leads now.
     ResourceManager(Option<ResourceManagerId>),
-    /// A ResourceManager has accepted this TaskExecutor's registration.
+    /// A ResourceManager has accepted this TaskExecutor's registration; ignored unless it was asked last.
     RegistrationAccepted {
         /// Session of the ResourceManager that has answered.
         by: ResourceManagerId,
-        /// The incarnation of this TaskExecutor that the registration made.
+        /// Id that the ResourceManager gave to this TaskExecutor's registration.
         instance: InstanceId,
     },
-    /// A ResourceManager refused the registration.
+    /// A ResourceManager refused the registration, which is tried again later or ends the process (`retry`).
     RegistrationRefused {
         /// Session of the ResourceManager that has answered.
         by: ResourceManagerId,
@@ -29,38 +30,40 @@ pub enum Event {
         /// True if another attempt may succeed; false: the process ends.
         retry: bool,
     },
-    /// A ResourceManager did not answer the registration, or the call failed.
+    /// A ResourceManager did not answer the registration, or the call failed; it is asked again after a pause.
     RegistrationFailed {
         /// Session of the ResourceManager, which tells it from earlier and later ones.
         at: ResourceManagerId,
         /// The reason as text, for log lines and users.
         reason: String,
     },
-    /// The ResourceManager's heartbeats have stopped, or it has closed the connection.
+    /// The ResourceManager's heartbeats have stopped, or it has closed the connection; slots and tasks stay, and the
+    /// registration is tried again after a pause.
     ResourceManagerLost {
         /// Session of the ResourceManager, which tells it from earlier and later ones.
         id: ResourceManagerId,
         /// The reason as text, for log lines and users.
         reason: String,
     },
-    /// The ResourceManager wants this process to end; ignored unless this process is registered there.
+    /// The ResourceManager wants this process to end ([`Command::End`]); ignored unless this process is registered there.
     ResourceManagerReleases {
         /// Session of the ResourceManager, which tells it from earlier and later ones.
         id: ResourceManagerId,
         /// The reason as text, for log lines and users.
         reason: String,
     },
-    /// The JobLeaderService has registered this TaskExecutor at a job's JobMaster.
+    /// The JobLeaderService, which finds the leaders of jobs, has registered this TaskExecutor at a job's JobMaster: slots are
+    /// offered and reports sent to it from now on.
     JobMasterGained {
         /// The job that the event is about.
         job: JobId,
         /// Session of the job's JobMaster, which tells it from earlier and later ones.
         id: JobMasterId,
-        /// The incarnation under which this process is registered.
+        /// The instance id under which this process is registered.
         instance: InstanceId,
     },
-    /// A JobMaster leads no more, is not heard, or has ended the connection: the job's tasks here end, its slots wait for the
-    /// next JobMaster.
+    /// A JobMaster leads no more, is not heard, or has ended the connection: the job's tasks here end with their program host,
+    /// and its slots wait for the next JobMaster.
     JobMasterLost {
         /// The job that the event is about.
         job: JobId,
@@ -71,22 +74,22 @@ pub enum Event {
         /// True if this TaskExecutor may register at the same JobMaster again.
         reconnect: bool,
     },
-    /// A JobMaster has refused this TaskExecutor for good: the job's slots are freed.
+    /// A JobMaster has refused this TaskExecutor for good: the job's program host is killed and its slots are freed.
     JobMasterRefused {
         /// The job that the event is about.
         job: JobId,
         /// The reason as text, for log lines and users.
         reason: String,
     },
-    /// A JobMaster was not heard for so long that it may soon declare this process dead: the job's tasks here are ended and
-    /// fail.
+    /// A JobMaster was not heard for so long that it may soon declare this process dead: the job's program host is killed, its
+    /// tasks fail and its slots are reported as lost. Ignored if no task of the job runs here.
     JobMasterSilent {
         /// The job that the event is about.
         job: JobId,
         /// Session of the job's JobMaster, which tells it from earlier and later ones.
         id: JobMasterId,
     },
-    /// A job's program host has started and takes tasks.
+    /// A job's program host has started and takes tasks: the job's slots are offered to its JobMaster.
     HostUp {
         /// The job that the event is about.
         job: JobId,
@@ -102,14 +105,14 @@ pub enum Event {
         /// Failure that is the reason, as users see it.
         cause: FailureCause,
     },
-    /// A job's program host that was asked to end has ended.
+    /// A job's program host that was asked to end has ended; another is launched if the job needs one.
     HostEnded {
         /// The job that the event is about.
         job: JobId,
         /// Number of the launch, unique within this process.
         launch: u64,
     },
-    /// A JobMaster has answered an offer; offered slots that it does not accept are freed.
+    /// A JobMaster has answered [`Command::OfferSlots`]; offered slots that it does not accept are freed.
     OffersAnswered {
         /// The job that the event is about.
         job: JobId,
@@ -125,7 +128,7 @@ pub enum Event {
         /// Number of the connection to the JobMaster, unique within the process.
         connection: u64,
     },
-    /// A JobMaster has taken a batch of reports.
+    /// A JobMaster has taken a batch of reports (states of tasks or a lost slot), which are not sent again.
     ReportsTaken {
         /// The job that the event is about.
         job: JobId,
@@ -141,62 +144,64 @@ pub enum Event {
         /// Number of the connection to the JobMaster, unique within the process.
         connection: u64,
     },
-    /// A job's program host reports states of tasks.
+    /// A job's program host reports states of tasks, which are passed on to the JobMaster if they are new.
     TaskStates {
         /// The job that the event is about.
         job: JobId,
         /// States in the order in which they came about.
         updates: Vec<TaskStateUpdate>,
     },
-    /// Tasks of a deployment were refused by the host or never started; they are forgotten without a report.
+    /// Tasks of a deployment were refused by the program host or never started; they are forgotten without a report.
     NotDeployed {
         /// The job that the event is about.
         job: JobId,
         /// The execution attempts that are meant.
         attempts: Vec<ExecutionAttemptId>,
     },
-    /// Time has passed: deadlines are checked.
+    /// Time has passed: registrations, offers and reports whose pause is over are repeated, and slots whose time is over are
+    /// freed.
     Tick,
 }
 
-/// A command for the caller; commands are carried out in order.
+/// A command for the caller, as [`TaskExecutor::step`](super::TaskExecutor::step) and the calls return it; commands are carried
+/// out in order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
-    /// Send a registration to this ResourceManager; its outcome is an event.
+    /// Send a registration to this ResourceManager; its outcome comes back as one of the `Registration…` events.
     Register {
         /// Session of the ResourceManager, which tells it from earlier and later ones.
         at: ResourceManagerId,
     },
-    /// The registration was accepted: send the slot report, expect heartbeats.
+    /// The registration was accepted: send the first slot report to this ResourceManager, and expect its heartbeats.
     ConnectResourceManager {
         /// Session of the ResourceManager, which tells it from earlier and later ones.
         id: ResourceManagerId,
-        /// Incarnation of this TaskExecutor that the registration made.
+        /// Id that the ResourceManager gave to this TaskExecutor's registration.
         instance: InstanceId,
     },
-    /// End the connection to this ResourceManager and its heartbeats.
+    /// End the connection to this ResourceManager and its heartbeats; it leads no more or was lost.
     DropResourceManager {
         /// Session of the ResourceManager, which tells it from earlier and later ones.
         id: ResourceManagerId,
-        /// Incarnation of this TaskExecutor that the registration made.
+        /// Id that the ResourceManager gave to this TaskExecutor's registration.
         instance: InstanceId,
     },
     /// Tell the ResourceManager that a slot has become free.
     NotifySlotAvailable {
         /// Session of the ResourceManager, which tells it from earlier and later ones.
         id: ResourceManagerId,
-        /// Incarnation of this TaskExecutor that the registration made.
+        /// Id that the ResourceManager gave to this TaskExecutor's registration.
         instance: InstanceId,
         /// Index of the slot in its TaskExecutor.
         index: u32,
         /// The allocation that ended.
         allocation: AllocationId,
     },
-    /// Find the job's leading JobMaster and register there; watch for changes.
+    /// Find the job's leading JobMaster, register there ([`Event::JobMasterGained`]) and watch for changes.
     WatchJob {
         /// The job that the command is about.
         job: JobId,
-        /// The incarnation under which this process is registered.
+        /// The instance id under which this process is registered.
         instance: InstanceId,
     },
     /// Register again at the job's JobMaster, whose connection was lost.
@@ -204,18 +209,18 @@ pub enum Command {
         /// The job that the command is about.
         job: JobId,
     },
-    /// Stop watching the job's leader: the job has no slots here any more.
+    /// Stop watching the job's leader and registering there: the job has no slots here any more.
     ForgetJob {
         /// The job that the command is about.
         job: JobId,
     },
-    /// Expect heartbeats of the JobMaster that has accepted the registration.
+    /// The registration at this JobMaster was accepted: expect its heartbeats.
     ConnectJobMaster {
         /// The job that the command is about.
         job: JobId,
         /// Session of the job's JobMaster, which tells it from earlier and later ones.
         id: JobMasterId,
-        /// The incarnation under which it knows this process.
+        /// The instance id under which the JobMaster knows this process.
         instance: InstanceId,
     },
     /// End the connection to this JobMaster and its heartbeats.
@@ -224,12 +229,13 @@ pub enum Command {
         job: JobId,
         /// Session of the job's JobMaster, which tells it from earlier and later ones.
         id: JobMasterId,
-        /// The incarnation under which it knows this process.
+        /// The instance id under which the JobMaster knows this process.
         instance: InstanceId,
         /// The reason that the JobMaster is told; `None`: it is not told.
         tell: Option<FailureCause>,
     },
-    /// Launch the job's program host; answered with [`Event::HostUp`] or [`Event::HostLost`].
+    /// Launch the job's program host, the process that runs its tasks here; answered with [`Event::HostUp`] or
+    /// [`Event::HostLost`].
     LaunchHost {
         /// The job that the command is about.
         job: JobId,
@@ -238,7 +244,7 @@ pub enum Command {
         /// The program that the host runs; `None`: this process itself is the program.
         program: Option<BlobKey>,
     },
-    /// End the job's program host; answered with [`Event::HostEnded`].
+    /// End the job's program host; answered with [`Event::HostEnded`]. Its tasks are cancelled or killed with it.
     EndHost {
         /// The job that the command is about.
         job: JobId,
@@ -247,7 +253,7 @@ pub enum Command {
         /// True: kill the host; false: let it cancel its tasks first.
         at_once: bool,
     },
-    /// Tell the host how much memory it has, because the job's number of slots here has changed.
+    /// Tell the program host how much memory it has, because it has started or the job has got another slot here.
     ResizeHost {
         /// The job that the command is about.
         job: JobId,
@@ -261,7 +267,7 @@ pub enum Command {
         /// The execution attempts that are meant.
         attempts: Vec<ExecutionAttemptId>,
     },
-    /// Have the job's host end all tasks in a slot that was given back.
+    /// Have the job's program host end all tasks in a slot that was given back; they report when they have ended.
     ReleaseSlotOnHost {
         /// The job that the command is about.
         job: JobId,
@@ -306,7 +312,7 @@ pub enum Command {
         /// The job that the command is about.
         job: JobId,
     },
-    /// End the process with an error.
+    /// End the process with an error: the registration was refused for good or did not succeed in time.
     Fail {
         /// The reason as text, for log lines and users.
         reason: String,

@@ -31,9 +31,9 @@ use thiserror::Error;
 /// The settings of a TaskExecutor, fixed at its start.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Process of the TaskExecutor, under which it registers.
+    /// Resource id of this TaskExecutor's process, under which it registers.
     pub resource_id: ResourceId,
-    /// Profile of each slot, by index.
+    /// Resources that each slot offers, by the slot's index.
     pub slots: Vec<ResourceProfile>,
     /// Pauses between attempts to register (`cluster.registration.*`).
     pub registration: Pauses,
@@ -43,25 +43,25 @@ pub struct Settings {
     /// Time after which a slot that no JobMaster accepts, or whose loss no JobMaster confirms, is freed
     /// (`taskmanager.slot.timeout`).
     pub slot_timeout: Duration,
-    /// Time after which the host of a slot that was given back is killed, with all its tasks, if it has not ended the tasks in
-    /// the slot.
+    /// Time after which the program host of a slot that was given back is killed, with all tasks of its job here, if tasks in
+    /// the slot have not ended.
     pub release_timeout: Duration,
     /// A rule that a simulation breaks on purpose; [`Mutation::None`] in production.
     pub mutation: Mutation,
 }
 
-/// The reason why a requested slot is not given; nothing has changed.
+/// The reason why [`TaskExecutor::request_slot`] does not give the slot; nothing has changed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SlotRefusal {
     /// The caller is not the ResourceManager that this process is registered at.
     #[error("not from the ResourceManager this TaskExecutor is registered at")]
     NotMyResourceManager,
-    /// The slot table refused, for this reason.
+    /// The slot is not there, taken or too small: the slot table refused, for this reason.
     #[error(transparent)]
     Table(#[from] crate::slot_table::AllocateError),
 }
 
-/// The reason why a call of a JobMaster, or one task of it, is refused.
+/// The reason why a call of a JobMaster, or one task of it, is refused; nothing has changed for it.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum JobMasterRefusal {
     /// No JobMaster of the job with this id is connected.
@@ -70,24 +70,24 @@ pub enum JobMasterRefusal {
     /// Another JobMaster of the job is connected, so the caller may be superseded.
     #[error("another JobMaster of the job is connected")]
     OtherJobMaster,
-    /// The allocation is not a slot of the job here, or the slot is being freed.
+    /// The allocation is not that of a slot of the job here, or the slot is being freed.
     #[error("allocation {0} is not a slot of the job")]
     NoSuchAllocation(AllocationId),
-    /// The job's host does not take tasks now.
+    /// The job's program host is starting, ending or absent, so that it takes no tasks now.
     #[error("the job's program host is not up")]
     HostNotUp,
 }
 
-/// A ResourceManager's request that this TaskExecutor give a slot to a job.
+/// A ResourceManager's request that this TaskExecutor give a slot to a job, for [`TaskExecutor::request_slot`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlotRequest {
-    /// Leadership of the ResourceManager that asks; refused unless this process is registered there.
+    /// Leader session of the ResourceManager that asks; refused unless this process is registered there.
     pub by: ResourceManagerId,
     /// Index of the slot that is requested, from 0.
     pub index: u32,
     /// Job that the slot is for.
     pub job: JobId,
-    /// The allocation that the slot is to be held under.
+    /// Id under which the job is to hold the slot.
     pub allocation: AllocationId,
     /// Profile that the slot must fulfil.
     pub need: ResourceProfile,
@@ -95,7 +95,8 @@ pub struct SlotRequest {
     pub program: Option<BlobKey>,
 }
 
-/// The state of a TaskExecutor: its registration, its slots and the jobs that have some. Calls nobody: events return commands.
+/// The state of a TaskExecutor, the component of a TaskManager that offers its slots and runs tasks in them: its registration,
+/// its slots and the jobs that have some. Calls nobody: events return commands.
 #[derive(Debug, Clone)]
 pub struct TaskExecutor {
     settings: Settings,
@@ -160,7 +161,8 @@ impl TaskExecutor {
         std::mem::take(&mut self.out)
     }
 
-    /// Returns the monotonic time at which [`Event::Tick`] is due at the latest; `None` if nothing is pending.
+    /// Returns the monotonic time at which [`Event::Tick`] is due at the latest, to repeat a call or end a wait; `None` if
+    /// nothing is pending.
     pub fn deadline(&self) -> Option<Duration> {
         let registration = self.unregistered.as_ref();
         let give_up =
@@ -171,8 +173,8 @@ impl TaskExecutor {
         one.into_iter().flatten().chain(jobs).chain(slots).min()
     }
 
-    /// Returns the ResourceManager that this process is registered at, and the incarnation that it gave; `None` if not
-    /// registered.
+    /// Returns the ResourceManager that this process is registered at, and the instance id that it gave for the registration;
+    /// `None` if not registered.
     pub fn registered_at(&self) -> Option<(ResourceManagerId, InstanceId)> {
         self.instance.filter(|(id, _)| self.registration.registered() == Some(*id))
     }
@@ -182,8 +184,9 @@ impl TaskExecutor {
         self.slots.report()
     }
 
-    /// Returns the report that heartbeats carry to a job's JobMaster: the allocations it accepted, and the tasks that are here
-    /// with their newest states and counts.
+    /// Returns the report that heartbeats carry to a job's JobMaster: the allocations that it has accepted, and the tasks that
+    /// are here with their newest states and counts; ended tasks too, until the JobMaster has confirmed their end. Both are
+    /// empty for an unknown job.
     pub fn job_report(&self, job: JobId) -> (Vec<AllocationId>, Vec<TaskStateUpdate>) {
         let active = self.slots.of_job(job).filter(|held| held.phase == Phase::Active);
         let tasks = self.jobs.get(&job).map(Job::snapshot).unwrap_or_default();

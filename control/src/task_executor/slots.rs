@@ -9,10 +9,11 @@ use model::{AllocationId, FailureCause, JobId, JobMasterId, ResourceManagerId};
 use std::time::Duration;
 
 impl TaskExecutor {
-    /// Gives a slot to a job on request of the ResourceManager, and returns the commands that follow: watch the job's
-    /// leader, launch its program host, offer the slot. May be repeated. `now` is monotonic.
+    /// Gives a slot to a job on request of the ResourceManager, and returns the commands that follow: watch the job's leader,
+    /// launch its program host, offer the slot. A repeated request only watches the leader again. `now` is monotonic.
     ///
     /// # Errors
+    ///
     /// Returns the reason why the slot is not given, without a change.
     pub fn request_slot(
         &mut self,
@@ -40,10 +41,11 @@ impl TaskExecutor {
         Ok(std::mem::take(&mut self.out))
     }
 
-    /// Takes a slot back on request of the job's JobMaster `by`: tasks in it are ended, and the slot is freed when they
-    /// have ended. `now` is monotonic.
+    /// Takes a slot back on request of the job's JobMaster `by`: tasks in it are ended, and the slot is freed when they have
+    /// ended, at once if none run. `now` is monotonic.
     ///
     /// # Errors
+    ///
     /// Returns the reason, without a change, if the allocation is unknown or `by` is not the connected JobMaster.
     pub fn free_slot(
         &mut self,
