@@ -145,8 +145,8 @@ impl Platform {
         &self.0.network
     }
 
-    /// Returns a network of pipes between services that share this platform; nothing leaves the process. Their addresses are
-    /// `local:<n>`.
+    /// Returns the network of in-process pipes by which RPC services that share this platform and bind no port (their addresses
+    /// are `local:<n>`) reach each other; nothing leaves the process.
     pub fn local_net(&self) -> &Arc<dyn Network> {
         &self.0.local
     }

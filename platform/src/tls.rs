@@ -59,12 +59,12 @@ pub enum TlsRefusal {
         "the peer does not use TLS, this process does; security.ssl.internal.enabled must be the same on all processes"
     )]
     Plain,
-    /// This process refuses the peer's certificate.
+    /// This process refuses the peer's certificate, or the peer shows none; the text is the reason.
     #[error(
         "the peer's certificate is refused ({0}); it must be signed by an authority in security.ssl.internal.ca and name the peer's host"
     )]
     Certificate(String),
-    /// The peer has ended the TLS handshake with an alert.
+    /// The peer has ended the TLS handshake with this alert, as it does if it refuses this process's certificate.
     #[error(
         "the peer refuses this process's certificate (alert {0}); security.ssl.internal.cert must be signed by an authority in the peer's security.ssl.internal.ca"
     )]
@@ -89,10 +89,11 @@ impl TlsRefusal {
 }
 
 impl Tls {
-    /// Makes the TLS settings from PEM texts: parses the certificates and the key and checks that they fit each other.
+    /// Makes the TLS settings from PEM texts: parses the certificates and the key, and checks that there is an authority and that
+    /// the key belongs to the certificate. Does not check that the authority has signed the certificate.
     ///
     /// # Errors
-    /// Returns an error that names the option whose text is wrong.
+    /// Returns an error that names the option whose text is wrong (`security.ssl.internal.cert` if the key is of another one).
     pub fn new(pem: TlsPem) -> Result<Self, TlsError> {
         const AUTHORITY: &str = "security.ssl.internal.ca";
         const CHAIN: &str = "security.ssl.internal.cert";

@@ -32,7 +32,7 @@ use std::{
 };
 use thiserror::Error;
 
-/// The name of a child's endpoint on its side of the socket.
+/// The name of the RPC endpoint at which a child process serves its program host, for calls over the socket to the child.
 pub const ENDPOINT: &str = "program_host";
 
 /// Maximum time from the loss of a child's connection to the child's end; a core dump is written in it.
@@ -45,7 +45,7 @@ pub struct LaunchSpec {
     pub program: PathBuf,
     /// The only job whose gateways the child may call on this process.
     pub job_id: JobId,
-    /// The session that fences calls to the child; drawn by this process.
+    /// The session that every call to the child must name, drawn by this process; the child refuses calls with another one.
     pub session: ProcessSession,
     /// The address under which the child calls this process over the socket.
     pub parent: NodeAddress,
@@ -87,12 +87,13 @@ pub enum LaunchError {
         /// The end of the process's standard error, at most 2 KiB.
         log_tail: String,
     },
-    /// The process did not answer the first call in time; it was killed.
+    /// The first call got no answer in time or failed (by a lost connection only if the process did not end within 5 s of it). The process
+    /// was killed.
     #[error("the program did not answer within {} ms: {why}{}", within.as_millis(), said(log_tail))]
     Silent {
-        /// The time for which the answer was awaited.
+        /// The maximum time for the answer; the call may have failed earlier.
         within: Duration,
-        /// The text of the call's error.
+        /// The text of the error of the first call.
         why: String,
         /// The end of the process's standard error, at most 2 KiB.
         log_tail: String,
