@@ -6,7 +6,8 @@ use crate::{
     handshake::{self, Channel, Credentials, HandshakeError, Introduction, Peer},
 };
 
-/// The proof and the introduction that one process shows to every peer with which it opens an authenticated connection.
+/// Everything by which one process authenticates itself on connections: its credentials, its introduction, and its TLS certificate. Both
+/// sides of a connection must prove themselves, the one that dials and the one that accepts.
 #[derive(Debug, Clone, Copy)]
 pub struct Party<'a> {
     /// The process's cluster, its identity, and the secret that it proves to know.

@@ -392,7 +392,7 @@ impl Credentials {
 /// and both sides must see the same. The returned peer has proved itself. Has no time-out of its own: the caller sets one.
 ///
 /// # Errors
-/// `HandshakeError`: the stream failed, or the peer is of another protocol, version, cluster or job, or its proof is wrong.
+/// Returns a `HandshakeError` if the stream fails, or the peer is of another protocol, version, cluster or job, or its proof is wrong.
 pub async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     mine: &Credentials,

@@ -76,8 +76,9 @@ impl Platform {
         }))
     }
 
-    /// Makes the platform of one simulated host that starts at [`SIMULATION_EPOCH_MS`]: tokio's paused clock, lanes as tasks of
-    /// the current `LocalSet`, entropy from `seed` alone. Everything that it starts runs on the calling thread.
+    /// Makes the platform of one simulated host that starts at [`SIMULATION_EPOCH_MS`]: time is tokio's clock, which the caller
+    /// must have paused, lanes are tasks of the current `LocalSet`, and entropy comes from `seed` alone. Everything that it starts
+    /// runs on the calling thread.
     pub fn simulated(seed: u64, network: Arc<dyn Network>) -> Self {
         Self::simulated_at(seed, network, SIMULATION_EPOCH_MS)
     }

@@ -144,8 +144,9 @@ impl Tls {
     /// have to cover. Never times out by itself.
     ///
     /// # Errors
-    /// The stream's error, or an I/O error that wraps that of the TLS library: no TLS at the peer, or a certificate
-    /// that one side refuses; `InvalidInput` if `host` is neither a host name nor an address.
+    /// Returns the stream's error (also if the peer closes the stream because it does not use TLS), or an I/O error that wraps that
+    /// of the TLS library, such as for a certificate that this side refuses; `InvalidInput` if `host` is neither a host name nor an
+    /// address. A peer that refuses this process's certificate may show it only by an error of the first read.
     pub async fn connect(&self, stream: BoxStream, host: &str) -> io::Result<(BoxStream, Channel)> {
         let name = ServerName::try_from(host.to_owned())
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
@@ -158,7 +159,8 @@ impl Tls {
     /// `handshake::accept`. Never times out by itself.
     ///
     /// # Errors
-    /// The stream's error, or an I/O error that wraps that of the TLS library.
+    /// Returns the stream's error, or an I/O error that wraps that of the TLS library: the peer does not use TLS, or one side refuses
+    /// the other's certificate.
     pub async fn accept(&self, stream: BoxStream) -> io::Result<(BoxStream, Channel)> {
         let stream = self.acceptor.accept(stream).await?;
         let channel = channel(stream.get_ref().1)?;

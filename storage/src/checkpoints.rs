@@ -2,8 +2,9 @@
 //!
 //! Names are `<job id>/chk-<number>/…`. The metadata of a checkpoint is `_metadata-<graph>`, a state is
 //! `<operator>-<subtask>-<graph>.<attempt>`, with `.<number>` at the end if it is stored in parts; `<graph>` is the id of the
-//! JobMaster's execution graph in 16 hexadecimal digits. The content of metadata is the magic `FCK1`, then a [`CheckpointMetadata`] in MessagePack with named fields. The object store
-//! checks that an object is whole. This module must never delete anything that it was not told to delete.
+//! JobMaster's execution graph in 16 hexadecimal digits. The content of metadata is the magic `FCK1`, then a
+//! [`CheckpointMetadata`] in MessagePack with named fields. The object store checks that an object is whole. This module
+//! must never delete anything that it was not told to delete.
 //!
 //! # A superseded JobMaster deletes nothing that its successor needs
 //!
@@ -393,7 +394,7 @@ fn state_name(
 /// Encodes metadata.
 ///
 /// # Errors
-/// The encoder's message.
+/// Returns the encoder's message.
 pub(crate) fn encode(metadata: &CheckpointMetadata) -> Result<Bytes, String> {
     use serde::Serialize;
     let mut bytes = MAGIC.to_vec();

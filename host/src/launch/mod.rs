@@ -38,14 +38,15 @@ pub const ENDPOINT: &str = "program_host";
 /// Maximum time from the loss of a child's connection to the child's end; a core dump is written in it.
 const EXIT_WITHIN: Duration = Duration::from_secs(5);
 
-/// The settings of a child process, for [`host()`] and [`start()`].
+/// The settings for starting a program host (a program that runs the tasks and coordinators of one job) as a child process, by
+/// [`host()`] or [`start()`].
 #[derive(Debug, Clone)]
 pub struct LaunchSpec {
     /// The program's file: a Flott program for this system. A relative path resolves against this process's working directory.
     pub program: PathBuf,
     /// The only job whose gateways the child may call on this process.
     pub job_id: JobId,
-    /// The session that every call to the child must name, drawn by this process; the child refuses calls with another one.
+    /// The session that every call to the child must name, drawn by this process for this child; the child refuses calls with another one.
     pub session: ProcessSession,
     /// The address under which the child calls this process over the socket.
     pub parent: NodeAddress,
@@ -156,9 +157,9 @@ impl LaunchSpec {
 /// ([`ParentAlive`]). No job code runs yet.
 ///
 /// # Errors
-/// [`LaunchError::NotAProgram`] or [`LaunchError::Io`] if the child was not started or its socket not adopted, [`LaunchError::Ended`] if
-/// it ended before it answered, [`LaunchError::Silent`] if it did not answer in time. The child is killed in each case, and if the
-/// caller drops the future.
+/// Returns [`LaunchError::NotAProgram`] or [`LaunchError::Io`] if the child was not started or its socket not adopted,
+/// [`LaunchError::Ended`] if it ended before it answered, [`LaunchError::Silent`] if it did not answer in time. The child is killed in
+/// each case, and if the caller drops the future.
 pub async fn host(
     rpc: &RpcService,
     spec: LaunchSpec,

@@ -57,8 +57,8 @@ type Job = Box<dyn FnOnce() + Send>;
 /// future, the child is killed.
 ///
 /// # Errors
-/// [`LaunchError::NotAProgram`] if the file is not a Flott program for this system, [`LaunchError::Io`] if a log file cannot be opened or
-/// the system refuses the socket, the process or a thread. No process is left.
+/// Returns [`LaunchError::NotAProgram`] if the file is not a Flott program for this system, [`LaunchError::Io`] if a log file cannot be
+/// opened or the system refuses the socket, the process or a thread. No process is left.
 pub async fn start(spec: LaunchSpec) -> Result<Launched, LaunchError> {
     let path = spec.program.clone();
     let ending = |why: &str| LaunchError::Io {

@@ -2,9 +2,9 @@
 //! nothing else.
 //!
 //! All state is in the directory. The same content under several jobs is one inode with several hard links: the link
-//! count is the reference count, which the file system keeps correct through any crash. The disk work of a call runs on tokio's blocking threads, a bounded number of calls at a time
-//! ([`DiskCalls`]): a directory that hangs holds up these calls but no lane. This module must never give a file its
-//! final name before its content is synced.
+//! count is the reference count, which the file system keeps correct through any crash. The disk work of a call runs on
+//! tokio's blocking threads, a bounded number of calls at a time ([`DiskCalls`]): a directory that hangs holds up these
+//! calls but no lane. This module must never give a file its final name before its content is synced.
 
 use super::{BlobFuture, BlobStore, BlobStoreError, BlobWriter, hash_file_now};
 use crate::disk::DiskCalls;

@@ -186,8 +186,8 @@ pub struct S3Settings {
     pub access_key: Option<String>,
     /// The secret of the access key; `None`: from the environment. Never shown in logs or `Debug` output.
     pub secret_key: Option<String>,
-    /// True if requests to [`S3Settings::endpoint`] name the bucket as the first segment of the path instead of in the host name; they always do
-    /// if the endpoint's host is an IP address.
+    /// True if requests to [`S3Settings::endpoint`] name the bucket as the first segment of the path instead of in the host name; they
+    /// always do if the endpoint's host is an IP address.
     pub path_style_access: bool,
 }
 
