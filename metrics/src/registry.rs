@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-/// A count that only grows, beginning at 0. Clones count together.
+/// A metric that is a count, which only grows, beginning at 0. Clones count together.
 #[derive(Debug, Clone, Default)]
 pub struct Counter(Arc<AtomicU64>);
 
@@ -30,7 +30,7 @@ impl Counter {
     }
 }
 
-/// A value that goes up and down, beginning at 0. Clones share it.
+/// A metric that is a value set by the program, which may go up and down, beginning at 0. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Gauge(Arc<AtomicU64>);
 

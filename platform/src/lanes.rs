@@ -25,7 +25,7 @@ pub enum Lane {
     Election,
     /// For the BlobServer and the blob caches: their disk work may block the thread.
     Blob,
-    /// For sockets: the tasks of the fabric's connections.
+    /// For sockets: the tasks that read and write the RPC service's connections to other processes.
     Io,
 }
 

@@ -76,8 +76,8 @@ impl Stream for UnixStream {
 pub struct BoxStream(Box<dyn Stream>);
 
 impl BoxStream {
-    /// Wraps any stream. Its halves then share a lock; sockets of tokio have cheaper conversions: `From<TcpStream>` and
-    /// `From<UnixStream>`.
+    /// Wraps any stream. Its halves (see [`BoxStream::split`]) then share a lock; sockets of tokio have cheaper conversions:
+    /// `From<TcpStream>` and `From<UnixStream>`.
     pub fn new<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(stream: S) -> Self {
         Self(Box::new(Generic(stream)))
     }

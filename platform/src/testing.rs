@@ -55,7 +55,8 @@ impl fmt::Debug for Authority {
     }
 }
 
-/// TCP whose connections are recorded: all bytes that are written to or read from a socket, in both directions.
+/// A [`Network`] for tests: TCP whose connections are recorded, with all bytes that are written to or read from a socket. Clones share the
+/// record.
 #[derive(Debug, Clone, Default)]
 pub struct Wiretap {
     recorded: Arc<Mutex<Vec<u8>>>,

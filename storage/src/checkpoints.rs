@@ -53,19 +53,21 @@ pub enum CheckpointError {
     /// of two JobMasters differ, so this is a fault of the runtime.
     #[error("{0} exists already with other content")]
     NameTaken(String),
-    /// An object at this place, to which the checkpoint refers, does not exist.
+    /// The object at this place (store and name), with metadata or with state to which a checkpoint refers, does not exist or is not in
+    /// this directory.
     #[error(
         "{0} does not exist: it was deleted, or the directory is not the same one on all machines (execution.checkpointing.dir)"
     )]
     Missing(String),
-    /// The state is in this object of a checkpoint directory, and `execution.checkpointing.dir` is not set.
+    /// The state is in this object, but the job has no checkpoint directory (`execution.checkpointing.dir` is not set), or its tasks
+    /// can't read that, and the state is too large to be inline.
     #[error("state is in the object {0}, and execution.checkpointing.dir is not set")]
     NoDirectory(String),
     /// A savepoint was not copied within this time (the checkpoint time-out); it may be complete if only the answer to its last write
     /// is missing.
     #[error("it is not copied within {0:?} (execution.checkpointing.timeout)")]
     Late(Duration),
-    /// A state that was to be read as a whole is in parts, each of which has to be read by itself.
+    /// The handle to be read is [`StateHandle::Parts`]: the state is in several objects, each of which has to be read by itself.
     #[error("a state is in parts where it can't be")]
     IsInParts,
     /// The given path is that of no savepoint and of no retained checkpoint; the text names the path and the reason.
@@ -113,8 +115,8 @@ impl CheckpointDirectory {
         Self { objects, prefix: String::new() }
     }
 
-    /// Returns the part `checkpoints/` of the store of job logs, in which metadata is kept if no directory is configured.
-    /// Writes nothing.
+    /// Returns the folder `checkpoints/` in the object store of job logs as a checkpoint directory: for the metadata of a job without
+    /// a configured directory, whose state is inline in it. Writes nothing.
     pub fn beside_logs(objects: Arc<dyn ObjectStore>) -> Self {
         Self { objects, prefix: BESIDE_LOGS.to_owned() }
     }

@@ -70,7 +70,7 @@ pub enum LaunchError {
     /// The file is not a Flott program, or not one for this system. Nothing of it was executed.
     #[error(transparent)]
     NotAProgram(#[from] streaming::program_note::NotAProgram),
-    /// The operating system refused a step of the start, or the process is ending.
+    /// The operating system refused a step of the start, or this (the parent) process is ending.
     #[error("{what} {path}: {source}", path = path.display())]
     Io {
         /// The step that was tried, e.g. "can't start", as the beginning of a sentence that `path` ends.
@@ -126,7 +126,7 @@ fn said(log_tail: &str) -> String {
     if log_tail.is_empty() { String::new() } else { format!("; it said:\n{log_tail}") }
 }
 
-/// A running child that has answered its first call. Dropping the value does not end the child.
+/// A program host in a running child process, which has answered its first call. Dropping the value does not end the child.
 #[derive(derive_more::Debug)]
 #[debug("LaunchedHost({}, pid {:?})", self.address.address, self.address.pid)]
 pub struct LaunchedHost {
@@ -134,7 +134,7 @@ pub struct LaunchedHost {
     pub address: HostAddress,
     /// Completes when the process has ended and was reaped, with how it ended.
     pub exited: BoxFuture<'static, ExitCause>,
-    /// Kills the process and its process group.
+    /// A handle by which the caller kills the process and its process group.
     pub kill: Kill,
 }
 

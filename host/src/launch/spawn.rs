@@ -31,7 +31,7 @@ pub struct Launched {
     pub pid: u32,
     /// Completes when the child has ended and was reaped, with how it ended.
     pub exited: Exited,
-    /// Kills the child and its process group.
+    /// A handle by which the caller kills the child and its process group.
     pub kill: Kill,
 }
 

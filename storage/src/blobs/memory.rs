@@ -13,7 +13,8 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// A blob store in memory, which has no files ([`BlobStore::path`] returns `None`); clones are handles to the same store.
+/// A blob store in memory, for tests and simulations, which has no files ([`BlobStore::path`] returns `None`); clones are handles to the
+/// same store.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryBlobs {
     state: Arc<Mutex<State>>,

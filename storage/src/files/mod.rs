@@ -12,8 +12,8 @@ use crate::objects::{S3Settings, StoreError, StoreFuture, unknown_uri};
 use bytes::Bytes;
 use std::{fmt, sync::Arc};
 
-/// Read access to the files of one remote system (a name service of HDFS, a bucket of S3). Writes nothing. Calls fail with
-/// [`StoreError::Unreachable`] if the system does not answer in time.
+/// Read access to the input files of one remote system (a name service of HDFS, a bucket of S3), for sources. Writes nothing. Calls fail
+/// with [`StoreError::Unreachable`] if the system does not answer in time: 60 s for a call to HDFS, 30 s for a request to S3.
 pub trait RemoteFiles: Send + Sync + fmt::Debug {
     /// Lists the file of this URI, or all files below the folder, as URIs with their lengths in bytes, in the order of their
     /// names. Inside folders, files and folders whose names begin with `.` or `_` are left out, as in Flink. In S3, where an object and

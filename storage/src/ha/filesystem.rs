@@ -38,7 +38,7 @@ const EPOCH_MAX: u64 = u64::MAX / 2;
 pub struct FileElectionSettings {
     /// Time without a renewal, each by its own clock, after which rivals claim the lease; the holder's lease ends after 0.6 of it.
     pub lease_duration: Duration,
-    /// Interval at which the holder renews the lease, and the others look at it.
+    /// Interval at which the holder renews the lease in the store, and the other processes read it there.
     pub renew_interval: Duration,
 }
 

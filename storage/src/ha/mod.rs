@@ -64,7 +64,8 @@ pub enum LeaseEvent {
     Lost,
 }
 
-/// A driver by which the processes of a cluster elect one leader. Decides nothing about what the leader does.
+/// An election by which the processes of a cluster agree on one leader: [`FileElection`] over a shared object store, [`EmbeddedElection`]
+/// for a process without rivals. Decides nothing about what the leader does.
 pub trait ElectionDriver: Send + Sync + fmt::Debug {
     /// Makes this process stand for the lease, in the background, until the returned campaign is dropped or resigned. Returns at once;
     /// the lease's changes come through [`Campaign::next`]. Errors of the store are logged and the attempt is repeated.
@@ -77,7 +78,8 @@ pub trait ElectionDriver: Send + Sync + fmt::Debug {
     fn lease(&self) -> Lease;
 }
 
-/// A process's candidacy in the election. Dropping it gives the lease up, without waiting.
+/// A process's candidacy in the election, made by [`ElectionDriver::campaign`]. Dropping it ends the candidacy and gives the lease up,
+/// without waiting for that.
 #[derive(Debug)]
 pub struct Campaign {
     events: mpsc::Receiver<LeaseEvent>,
@@ -93,12 +95,13 @@ pub struct CampaignRun {
     pub events: mpsc::Sender<LeaseEvent>,
     /// Resolves when the campaign was dropped or resigned: the driver has to give the lease up.
     pub stop: oneshot::Receiver<()>,
-    /// The driver drops this sender once the lease is given up, which ends [`Campaign::resign`].
+    /// Never sent on: the driver drops this sender once the lease is given up, and [`Campaign::resign`] waits for that.
     pub stopped: oneshot::Sender<()>,
 }
 
 impl Campaign {
-    /// Makes both sides of a campaign: the contender's and the driver's.
+    /// Makes a campaign and the driver's side of it. An election driver calls this, hands the campaign to its caller and keeps the other
+    /// side.
     pub fn new() -> (Self, CampaignRun) {
         let (events_in, events) = mpsc::channel(EVENTS_MAX);
         let (stop, stop_seen) = oneshot::channel();

@@ -63,7 +63,8 @@ impl FromStr for LogId {
     }
 }
 
-/// The position of a log's next record, as one leader knows it; needed for an append.
+/// The position of the next record in a job's log, as one leader knows it: job, log and the record's number. [`JobLogs::append`] needs it
+/// and returns the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogEnd {
     /// The job whose facts the log records.

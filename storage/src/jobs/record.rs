@@ -27,13 +27,14 @@ pub struct Writer {
 pub enum JobFact {
     /// The job exists and has this graph; always record 0.
     Graph(Arc<JobGraph>),
-    /// The record's writer leads the job from here on; earlier leaders can append no more.
+    /// The record's writer leads the job from here on (see [`JobLogs::take_over`](super::JobLogs::take_over)); appends of earlier leaders
+    /// fail.
     Owner,
     /// A checkpoint of the job is complete, and this is where its metadata is; the job is restored from the newest such record.
     Checkpoint(CheckpointPointer),
     /// The job has ended with this result.
     Result(Box<JobResultEntry>),
-    /// The job is forgotten: its objects may be deleted from here on, record 0 first.
+    /// The job is forgotten: no leader runs or shows it any more, and its objects may be deleted from here on, record 0 first.
     Removed,
 }
 
@@ -44,7 +45,7 @@ pub struct JobResultEntry {
     pub job_id: JobId,
     /// The job's name, for users; not unique.
     pub name: String,
-    /// The globally terminal state in which the job ended.
+    /// The globally terminal state in which the job ended: finished, failed or canceled.
     pub status: JobStatus,
     /// The reason why the job failed; `None` if it did not fail.
     pub cause: Option<FailureCause>,

@@ -14,7 +14,7 @@ pub enum JobState {
     Running(Arc<JobGraph>),
     /// The job has ended with this result.
     Ended(Box<JobResultEntry>),
-    /// The job is forgotten: it must not be run, and its objects are still to be deleted.
+    /// The job is forgotten ([`JobFact::Removed`]): it must not be run or shown, and its objects are still to be deleted.
     Removed,
     /// The log has a record that cannot be read, and none that says that the job has ended: the leader must not run the job, and fails it.
     Damaged {

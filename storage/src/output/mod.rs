@@ -31,9 +31,9 @@ pub trait OutputFolder: Send + Sync + fmt::Debug {
     /// Makes a pending file visible under its name in one step. A repeated call for a file that is published returns
     /// [`Published::Done`] again; a file that is gone or was changed is no error but another [`Published`].
     fn publish(&self, file: PendingOutput) -> StoreFuture<Published>;
-    /// Keeps a pending file, by its [`PendingOutput::hidden`], from being listed by [`OutputFolder::unpublished`]: a savepoint holds it. It
-    /// is published by the same [`PendingOutput`] afterwards. Does nothing with a file that is kept or published already, or is absent,
-    /// and nothing in S3, where uploads are not listed.
+    /// Renames a pending file, named by its [`PendingOutput::hidden`], so that [`OutputFolder::unpublished`] does not list it and no
+    /// attempt discards it: a savepoint holds it. The unchanged [`PendingOutput`] still publishes it. Does nothing with a file that is
+    /// kept or published already, or is absent, and nothing in S3, where uploads are not listed.
     fn keep(&self, _hidden: String) -> StoreFuture<()> {
         Box::pin(async { Ok(()) })
     }
