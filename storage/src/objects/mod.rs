@@ -136,7 +136,7 @@ pub enum StoreError {
         /// A description of what is wrong with the URI.
         why: String,
     },
-    /// The store replaces an object that exists where it was told to create one, as [`probe`] has found, so that it can't tell which of
+    /// The store replaces an object that exists where it was told to create one, as [`probe()`] has found, so that it can't tell which of
     /// two leaders came first.
     #[error(
         "{path} does not refuse to create an object that exists (If-None-Match): two JobManagers could lead at once, so \
