@@ -10,8 +10,8 @@ mod state;
 use proc_macro::TokenStream;
 use syn::{DeriveInput, ItemFn, parse_macro_input};
 
-/// Implements `FlottType` (codec, schema, key hash and weight) for a struct or enum, field by field in the order of
-/// declaration; also `KeyPart` where every field's type is a `KeyPart`.
+/// Implements `FlottType` (the codec, the schema, the hash of a key, and the weight: the estimated size in memory) for a struct or enum,
+/// field by field in the order of declaration; also `KeyPart`, so that the type can be a key, if every field's type is a `KeyPart`.
 ///
 /// Every field's type must be a `FlottType`; each type parameter gets that bound. A variant is encoded by its position, so new variants
 /// must be added at the end. Unions and enums without variants are refused by the compiler. `#[flott(crate = path)]` names the crate that
@@ -45,7 +45,8 @@ pub fn derive_state(input: TokenStream) -> TokenStream {
 /// to a subtask and to no key.
 ///
 /// A field is a `ListState<V>`, whose values are dealt out to the subtasks when a job is restored with another
-/// parallelism, or a `UnionListState<V>`, of which every subtask gets all values. The attributes are those of `State`.
+/// parallelism, or a `UnionListState<V>`, of which every subtask gets all values; other types of fields do not compile. The attributes
+/// are those of `#[derive(State)]`, and the same inputs are refused.
 #[proc_macro_derive(OperatorState, attributes(state, flott))]
 pub fn derive_operator_state(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);

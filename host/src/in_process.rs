@@ -17,14 +17,16 @@ use std::{path::PathBuf, sync::Arc};
 use streaming::ProgramEntry;
 use thiserror::Error;
 
-/// The settings of a host in this process.
+/// The settings for [`in_process`], which starts a program host (it builds the job graph and runs the tasks and coordinators of one
+/// program) inside the calling process instead of a child process.
 pub struct InProcess {
     /// The name of the host's endpoint in the RPC service, e.g. `program_host/<job id>`; unique in the process.
     pub name: String,
-    /// The session that fences calls to the host; a call with another session is refused.
+    /// The session that every call to the host must name, drawn by the caller; a call with another session is refused, so that a call
+    /// meant for an earlier host of the same name does not reach this one.
     pub session: ProcessSession,
-    /// True if relative paths in the program resolve against the working directory, as in an embedded cluster; if false, a graph with
-    /// relative paths is refused.
+    /// True if relative paths of sources and sinks resolve against the working directory, as in an embedded cluster; if false, building a
+    /// graph with a relative path fails.
     pub embedded: bool,
     /// An existing directory for temporary files of the host's coordinators. The host neither creates nor deletes it.
     pub tmp_dir: PathBuf,
@@ -45,16 +47,17 @@ pub struct InProcessHost {
     pub end: Arc<dyn Fn() + Send + Sync>,
 }
 
-/// The error of [`in_process`]: the lane that hosts run on has ended, because the process is ending. Nothing was started.
+/// The error of [`in_process`]: the work lane, the thread on which the actors of hosts run, has ended or could not be started, because
+/// the process is ending. Nothing was started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("the process is ending; no host is started")]
 pub struct NotStarted;
 
-/// Starts a host in this process: creates its actor on the work lane and serves the endpoint `options.name`. Completes when the host can
-/// be called. No user code runs before a call asks for it.
+/// Starts a program host in this process: creates its actor on the work lane (a thread) and serves the RPC endpoint `options.name`.
+/// Completes when the host can be called. No user code runs before a call asks for it.
 ///
 /// # Errors
-/// `NotStarted` if the work lane has ended, which means that the process is ending.
+/// Fails with [`NotStarted`] if the work lane has ended, which means that the process is ending.
 pub async fn in_process(
     rpc: &RpcService,
     program: ProgramEntry,

@@ -6,16 +6,18 @@ use model::{JobGraph, ProgramRef};
 use std::{fmt, path::PathBuf, sync::Arc};
 use streaming::{BuildInputs, BuildProgramError, BuiltJob, ProgramEntry};
 
-/// A function that must end this process. Called with the reason, as text for the log, when user code does not return or takes too much
-/// memory; it may be called more than once.
+/// A function that must end this process, on any thread. A program host calls it with the reason, as text for the log, when a task does
+/// not stop within its time-out or does not give memory back at its limit; it may be called more than once.
 pub type Fatal = Arc<dyn Fn(String) + Send + Sync>;
 
-/// The kind of process that a host runs in, which decides how it ends when user code does not return.
+/// The kind of process that a program host runs in. It decides how the process is ended when a task does not stop in time or takes too
+/// much memory, because the code of a task cannot be stopped alone.
 #[derive(Clone)]
 pub enum Place {
-    /// A child process. It writes the reason to this file and kills itself and its process group at once.
+    /// A child process. It writes the reason to this file (its parent reads it by [`last_words`](crate::launch::last_words)) and kills
+    /// itself and its process group at once.
     Child(PathBuf),
-    /// A TaskManager, JobManager or embedded cluster. The function must end that process.
+    /// A TaskManager, JobManager or embedded cluster. The host calls the function with the reason; the function must end that process.
     InProcess(Fatal),
 }
 

@@ -13,8 +13,8 @@ const SUB: u64 = 1 << SUB_BITS;
 /// 0..16 exactly, then 16 buckets for each of the 60 powers of two from 2^4 on.
 const BUCKETS: usize = (SUB as usize) * (64 - SUB_BITS as usize + 1);
 
-/// The distribution of recorded whole numbers since it was made, such as durations in µs, in memory that does not
-/// grow. Percentiles are at most 1/16 too high. Clones record into the same distribution.
+/// A metric that counts whole numbers, such as durations in µs, in 976 fixed ranges, so that its memory does not grow. It covers all
+/// values recorded since it was made; nothing is ever dropped. Percentiles are at most 1/16 too high. Clones record into the same metric.
 #[derive(Debug, Clone)]
 pub struct Histogram(Arc<Inner>);
 
@@ -58,8 +58,8 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Records one value, in the caller's unit; nothing of it is kept but its bucket, the sum, and the extremes. Takes no
-    /// lock.
+    /// Records one value, in the caller's unit: counts it in its range, and adds it to the sum, the minimum and the maximum. The value
+    /// itself is not kept. Takes no lock.
     pub fn record(&self, value: u64) {
         let inner = &self.0;
         if let Some(bucket) = inner.buckets.get(bucket_of(value)) {

@@ -14,8 +14,8 @@ const WINDOW: Duration = Duration::from_secs(60);
 /// More samples than this are not kept, however often ticks come.
 const SAMPLES_MAX: usize = 64;
 
-/// Counts events and knows their rate over about the last minute. The rate changes only when `Registry::tick` is
-/// called. Clones count together.
+/// A metric that counts events and computes their rate, in events per second, over about the last minute. The rate changes only when
+/// `Registry::tick` is called. Clones count together.
 #[derive(Debug, Clone, Default)]
 pub struct Meter(Arc<Inner>);
 

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-/// A count that only grows, beginning at 0. Clones count together.
+/// A metric that is a count, which only grows, beginning at 0. Clones count together.
 #[derive(Debug, Clone, Default)]
 pub struct Counter(Arc<AtomicU64>);
 
@@ -30,7 +30,7 @@ impl Counter {
     }
 }
 
-/// A value that goes up and down, beginning at 0. Clones share it.
+/// A metric that is a value set by the program, which may go up and down, beginning at 0. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Gauge(Arc<AtomicU64>);
 
@@ -73,8 +73,8 @@ impl Registry {
         Scope { registry: self.clone(), name: name.into() }
     }
 
-    /// Returns the present value of every metric whose name begins with `prefix`, by ascending name; an empty prefix
-    /// means all. A counter or gauge gives one value, a meter `NAME` (events per second) and `NAME.count`, a
+    /// Returns the present value of every metric whose name begins with the text `prefix` (`job.1` also takes `job.10.…`), by ascending
+    /// name; an empty prefix means all. A counter or gauge gives one value, a meter `NAME` (events per second) and `NAME.count`, a
     /// histogram `NAME.count`, `.min`, `.max`, `.mean`, `.p50`, `.p95` and `.p99`. Calls the functions of
     /// `Scope::gauge_of`. Changes nothing.
     pub fn snapshot(&self, prefix: &str) -> Vec<(String, f64)> {
@@ -103,8 +103,8 @@ impl Registry {
         }
     }
 
-    /// Removes every metric whose name begins with `prefix`, for instance those of a task that has ended. Handles to
-    /// them still count, but no snapshot shows them. Does nothing if there is none.
+    /// Removes every metric whose name begins with the text `prefix` (`job.1` also takes `job.10.…`), for instance those of a task that has
+    /// ended. Handles to them still count, but no snapshot shows them. Does nothing if there is none.
     pub fn remove(&self, prefix: &str) {
         self.write().retain(|name, _| !name.starts_with(prefix));
     }
@@ -175,7 +175,8 @@ impl Metric {
     }
 }
 
-/// A prefix for the metrics of one component, job or task. A cheap handle; dropping it removes nothing.
+/// A prefix of names in a [`Registry`], under which the metrics of one component, job or task are registered. A cheap handle; dropping it
+/// removes nothing.
 #[derive(Debug, Clone)]
 pub struct Scope {
     registry: Registry,
@@ -183,17 +184,17 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// Returns the scope `name` inside this one: its metrics are called `THIS.name.…`.
+    /// Returns the scope `name` inside this one: its metrics are called `<name of this scope>.<name>.…`. Registers nothing.
     pub fn scope(&self, name: impl fmt::Display) -> Self {
         Self { registry: self.registry.clone(), name: self.full(name) }
     }
     /// Returns the counter `name` of this scope, making and registering it if there is none. A metric of another kind with this
-    /// name is replaced.
+    /// name is replaced: its handles still work, but no snapshot shows it any more.
     pub fn counter(&self, name: &str) -> Counter {
         self.registry.get_or_insert(self.full(name), Metric::counter, Metric::Counter)
     }
     /// Returns the gauge `name` of this scope, making and registering it if there is none. A metric of another kind with this
-    /// name is replaced.
+    /// name is replaced: its handles still work, but no snapshot shows it any more.
     pub fn gauge(&self, name: &str) -> Gauge {
         self.registry.get_or_insert(self.full(name), Metric::gauge, Metric::Gauge)
     }
@@ -204,12 +205,12 @@ impl Scope {
         self.registry.write().insert(self.full(name), metric);
     }
     /// Returns the meter `name` of this scope, making and registering it if there is none. A metric of another kind with this
-    /// name is replaced.
+    /// name is replaced: its handles still work, but no snapshot shows it any more.
     pub fn meter(&self, name: &str) -> Meter {
         self.registry.get_or_insert(self.full(name), Metric::meter, Metric::Meter)
     }
     /// Returns the histogram `name` of this scope, making and registering it if there is none. A metric of another kind with
-    /// this name is replaced.
+    /// this name is replaced: its handles still work, but no snapshot shows it any more.
     pub fn histogram(&self, name: &str) -> Histogram {
         self.registry.get_or_insert(self.full(name), Metric::histogram, Metric::Histogram)
     }

@@ -6,12 +6,13 @@ use crate::{
     handshake::{self, Channel, Credentials, HandshakeError, Introduction, Peer},
 };
 
-/// The proof and the introduction that one process shows to every peer with which it opens an authenticated connection.
+/// Everything by which one process authenticates itself on connections: its credentials, its introduction, and its TLS certificate. Both
+/// sides of a connection must prove themselves, the one that dials and the one that accepts.
 #[derive(Debug, Clone, Copy)]
 pub struct Party<'a> {
     /// The process's cluster, its identity, and the secret that it proves to know.
     pub credentials: &'a Credentials,
-    /// The process's address for calls back, and its incarnation.
+    /// The process's address for calls back, and its incarnation, a number that tells it from an earlier process at that address.
     pub introduction: &'a Introduction,
     /// The process's certificate; `None` for connections without TLS. Both sides must have one, or neither.
     pub tls: Option<&'a Tls>,
@@ -23,8 +24,9 @@ impl Party<'_> {
     /// times out by itself.
     ///
     /// # Errors
-    /// Returns [`HandshakeError::Tls`] if only one side uses TLS or a certificate is refused, and the handshake's own errors
-    /// after that. The stream is then closed.
+    /// Returns [`HandshakeError::Tls`] if one side refuses the other's certificate, and the errors of [`handshake::connect`]. If
+    /// only one side uses TLS, the error is `Io` for a process that dials with TLS and `Malformed` for one that dials without. The
+    /// stream is closed after any error.
     pub async fn dial(
         &self,
         platform: &Platform,
@@ -45,7 +47,8 @@ impl Party<'_> {
     /// (encrypted with TLS) and the proved peer. Never times out by itself.
     ///
     /// # Errors
-    /// Returns the errors of [`Party::dial`]. The stream is then closed.
+    /// Returns [`HandshakeError::Tls`] if one side refuses the other's certificate or the peer does not use TLS, and the errors of
+    /// [`handshake::accept`]: `Malformed` if only the peer uses TLS. The stream is closed after any error.
     pub async fn accept(
         &self,
         platform: &Platform,

@@ -12,7 +12,7 @@ pub enum NotDone {
     /// The system gives this process no further thread; the work did not run.
     #[error("the system gives this process no thread for it (ulimit -u)")]
     NoThread,
-    /// The work panicked, or the runtime ended before it began.
+    /// The work panicked, or the runtime ended before the work began; the text says which of the two.
     #[error("{0}")]
     Ended(String),
 }
@@ -27,7 +27,8 @@ impl From<NotDone> for std::io::Error {
 /// begun.
 ///
 /// # Errors
-/// [`NotDone`] if `work` did not run or did not end.
+/// Returns [`NotDone::NoThread`] if `work` was not run because there is no thread for it, [`NotDone::Ended`] if it panicked or the
+/// runtime ended first.
 pub async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, NotDone> {

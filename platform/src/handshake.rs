@@ -16,8 +16,8 @@ use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use wire::{decode_as, read_greeting, write_greeting};
 
-/// The protocol version of this process. Another major version is refused; a program's minor version must not be above that of its
-/// cluster.
+/// The protocol version of this process. A peer of another major version is refused, and by [`introduce`] also a user's program whose
+/// minor version is higher.
 pub const VERSION: Version = Version { major: 2, minor: 0 };
 
 /// Length of the longest greeting that is accepted, in bytes without the two bytes of the length itself.
@@ -36,7 +36,7 @@ pub struct Version {
     pub minor: u8,
 }
 
-/// A shared secret of any length. Its debug text shows no byte of it. Clones share the bytes.
+/// The secret, of any length, of a cluster or of one job's program hosts. Its debug text shows no byte of it. Clones share the bytes.
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 #[debug("Secret(…)")]
 pub struct Secret(Arc<[u8]>);
@@ -90,10 +90,10 @@ pub struct Credentials {
     pub secret: Secret,
 }
 
-/// The connection that a handshake runs over, as the proofs cover it.
+/// The identity of the connection under a handshake. Both proofs depend on it, so that a relay cannot pass them on to another connection.
 #[derive(Clone, Copy, PartialEq, Eq, derive_more::Debug)]
 pub enum Channel {
-    /// A connection without TLS: nothing tells it from another.
+    /// A connection without TLS, which has no identity: proofs can be relayed from one to another.
     Plain,
     /// Keying material that TLS exports from this one connection. Both ends have the same; a relay that ends TLS on
     /// both sides has two connections, and two different values.
@@ -110,7 +110,7 @@ impl Channel {
     }
 }
 
-/// The statements that a process makes about itself; the peer cannot check them, but nobody can change them on the way.
+/// The statements that a process makes about itself. The peer cannot check them, but the proofs cover them: a relay cannot change them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Introduction {
     /// Address for calls back to the process, `host:port`, cut after 255 bytes; empty if the process takes none.
@@ -140,10 +140,10 @@ pub enum HandshakeError {
     /// The stream failed or ended before the handshake was complete.
     #[error("the connection was lost during the handshake: {0}")]
     Io(#[source] io::Error),
-    /// The two sides do not agree on TLS, or one refuses the other's certificate.
+    /// TLS failed: one side refuses the other's certificate, or the peer of an accepted connection does not use TLS.
     #[error("TLS: {0}")]
     Tls(#[from] TlsRefusal),
-    /// The peer's bytes are not a greeting of this protocol; the text says what is wrong with them.
+    /// The peer's bytes are not a greeting of this protocol, for example because only the peer uses TLS; the text says what is wrong.
     #[error("the peer does not speak this protocol: {0}")]
     Malformed(&'static str),
     /// The peer speaks another major version, or is a program with a newer minor version.
@@ -162,12 +162,12 @@ pub enum HandshakeError {
         /// Cluster id of this process.
         ours: String,
     },
-    /// The peer's proof is wrong: it does not know the secret of its cluster or job.
+    /// The peer's proof is wrong: it does not know the secret of its cluster or job, or a third party relays the TLS connection.
     #[error(
         "the peer does not know this cluster's secret (or this process has another one, or a third party relays the TLS connection)"
     )]
     WrongSecret,
-    /// The peer had this process's proof and did not answer with its own.
+    /// The peer of an accepted connection got this process's proof and closed the connection instead of sending its own.
     #[error(
         "the peer left where it should have proved itself: it has another secret, or has ended"
     )]
@@ -326,8 +326,8 @@ fn transcript(client: &[u8], server: &[u8], channel: Channel) -> [u8; 32] {
         .into()
 }
 
-/// Computes the proof that the side `role` gives: a keyed digest of both greetings and the channel. `client` and `server` are the
-/// greetings as sent, each with the two bytes of its length.
+/// Computes the proof by which the side `role` shows that it knows `secret`: an HMAC-SHA256 over both greetings and the channel. `client`
+/// and `server` are the greetings as sent, each with the two bytes of its length.
 pub fn proof(
     secret: &Secret,
     role: Role,
@@ -392,7 +392,7 @@ impl Credentials {
 /// and both sides must see the same. The returned peer has proved itself. Has no time-out of its own: the caller sets one.
 ///
 /// # Errors
-/// `HandshakeError`: the stream failed, or the peer is of another protocol, version, cluster or job, or its proof is wrong.
+/// Returns a `HandshakeError` if the stream fails, or the peer is of another protocol, version, cluster or job, or its proof is wrong.
 pub async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     mine: &Credentials,

@@ -25,7 +25,7 @@ pub enum Lane {
     Election,
     /// For the BlobServer and the blob caches: their disk work may block the thread.
     Blob,
-    /// For sockets: the tasks of the fabric's connections.
+    /// For sockets: the tasks that read and write the RPC service's connections to other processes.
     Io,
 }
 
@@ -67,8 +67,9 @@ thread_local! {
     static HERE: Cell<Option<Lane>> = const { Cell::new(None) };
 }
 
-/// Runs `task` on the calling thread's lane after the tasks that are due now have had their turns. Returns the task unrun as
-/// `Err` if the thread is no lane's, as always in simulation.
+/// Schedules `task` on the lane of the calling thread and returns at once. The lane runs `task` once, after each task that is ready
+/// now was polled (an RPC connection then writes the messages of all of them at once). Returns `task` unrun as `Err` if the calling
+/// thread belongs to no lane, as always in simulation.
 pub fn after_this_turn<T: FnOnce() + 'static>(task: T) -> Result<(), T> {
     if HERE.get().is_none() {
         return Err(task);

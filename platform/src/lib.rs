@@ -76,8 +76,9 @@ impl Platform {
         }))
     }
 
-    /// Makes the platform of one simulated host that starts at [`SIMULATION_EPOCH_MS`]: tokio's paused clock, lanes as tasks of
-    /// the current `LocalSet`, entropy from `seed` alone. Everything that it starts runs on the calling thread.
+    /// Makes the platform of one simulated host that starts at [`SIMULATION_EPOCH_MS`]: time is tokio's clock, which the caller
+    /// must have paused, lanes are tasks of the current `LocalSet`, and entropy comes from `seed` alone. Everything that it starts
+    /// runs on the calling thread.
     pub fn simulated(seed: u64, network: Arc<dyn Network>) -> Self {
         Self::simulated_at(seed, network, SIMULATION_EPOCH_MS)
     }
@@ -145,8 +146,8 @@ impl Platform {
         &self.0.network
     }
 
-    /// Returns a network of pipes between services that share this platform; nothing leaves the process. Their addresses are
-    /// `local:<n>`.
+    /// Returns the network of in-process pipes by which RPC services that share this platform and bind no port (their addresses
+    /// are `local:<n>`) reach each other; nothing leaves the process.
     pub fn local_net(&self) -> &Arc<dyn Network> {
         &self.0.local
     }

@@ -11,7 +11,7 @@ use tokio::net::{TcpStream, UnixStream};
 
 /// The reading half of a [`BoxStream`].
 pub type BoxRead = Box<dyn AsyncRead + Send + Unpin>;
-/// The writing half of a [`BoxStream`]. Writes may be tried from any thread.
+/// The writing half of a [`BoxStream`]. A write may be polled on another thread than the reading half's, such as another lane's.
 pub type BoxWrite = Box<dyn AsyncWrite + Send + Unpin>;
 /// A listener on a bound port of any [`Network`]; dropping it frees the port.
 pub type BoxListener = Box<dyn Listener>;
@@ -76,14 +76,14 @@ impl Stream for UnixStream {
 pub struct BoxStream(Box<dyn Stream>);
 
 impl BoxStream {
-    /// Wraps any stream. Its halves then share a lock; sockets of tokio have cheaper conversions: `From<TcpStream>` and
-    /// `From<UnixStream>`.
+    /// Wraps any stream. Its halves (see [`BoxStream::split`]) then share a lock; sockets of tokio have cheaper conversions:
+    /// `From<TcpStream>` and `From<UnixStream>`.
     pub fn new<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(stream: S) -> Self {
         Self(Box::new(Generic(stream)))
     }
 
-    /// Splits the stream into its reading and its writing half. Dropping the writing half of a socket ends that
-    /// direction only.
+    /// Splits the stream into its reading and its writing half. Dropping the writing half of a socket (made by `From`) ends that
+    /// direction only; a stream made by [`BoxStream::new`] stays open until both halves are dropped.
     pub fn split(self) -> (BoxRead, BoxWrite) {
         self.0.split()
     }
@@ -138,7 +138,8 @@ pub trait Listener: Send + fmt::Debug {
 
 /// A way to open and accept connections: TCP, pipes inside a process, or a simulated network.
 pub trait Network: Send + Sync + fmt::Debug + 'static {
-    /// Connects to a port of a host, named by host name or address. Never times out by itself: the caller sets a limit.
+    /// Connects to a port of a host, named by host name or address. Fails with the system's error, such as `ConnectionRefused` if
+    /// nobody listens. Never times out by itself: the caller sets a limit.
     fn connect(&self, host: &str, port: u16) -> BoxFuture<'static, io::Result<BoxStream>>;
     /// Binds a port of the local address `host` and listens on it; port 0 means any free one. Fails if the port is taken or the
     /// host is no local address.

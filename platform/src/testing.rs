@@ -15,7 +15,7 @@ use std::{
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// An authority that issues certificates.
+/// A certificate authority with a key of its own, which issues TLS certificates for tests.
 pub struct Authority {
     pem: String,
     issuer: rcgen::Issuer<'static, rcgen::KeyPair>,
@@ -35,7 +35,7 @@ impl Authority {
         Self { pem, issuer: rcgen::Issuer::new(params, key) }
     }
 
-    /// Issues a certificate for a new key that names `hosts`.
+    /// Issues a certificate that names `hosts`, for a new key. Returns certificate, key and the authority's certificate as PEM.
     ///
     /// # Panics
     /// If no key can be generated, or a name is not one of a host.
@@ -55,7 +55,8 @@ impl fmt::Debug for Authority {
     }
 }
 
-/// TCP whose connections are recorded: all bytes that are written to or read from a socket, in both directions.
+/// A [`Network`] for tests: TCP whose connections are recorded, with all bytes that are written to or read from a socket. Clones share the
+/// record.
 #[derive(Debug, Clone, Default)]
 pub struct Wiretap {
     recorded: Arc<Mutex<Vec<u8>>>,
@@ -67,12 +68,16 @@ impl Wiretap {
         self.recorded.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Returns whether nothing was recorded.
+    /// Returns true if no byte was recorded.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns whether `text` crossed the network in one piece.
+    /// Returns true if `text` is contained in the recorded bytes, which are those of all connections and both directions in the
+    /// order in which they passed.
+    ///
+    /// # Panics
+    /// If `text` is empty.
     pub fn saw(&self, text: &[u8]) -> bool {
         let recorded = self.recorded.lock().unwrap_or_else(PoisonError::into_inner);
         recorded.windows(text.len()).any(|window| window == text)

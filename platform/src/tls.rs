@@ -59,12 +59,12 @@ pub enum TlsRefusal {
         "the peer does not use TLS, this process does; security.ssl.internal.enabled must be the same on all processes"
     )]
     Plain,
-    /// This process refuses the peer's certificate.
+    /// This process refuses the peer's certificate, or the peer shows none; the text is the reason.
     #[error(
         "the peer's certificate is refused ({0}); it must be signed by an authority in security.ssl.internal.ca and name the peer's host"
     )]
     Certificate(String),
-    /// The peer has ended the TLS handshake with an alert.
+    /// The peer has ended the TLS handshake with this alert, as it does if it refuses this process's certificate.
     #[error(
         "the peer refuses this process's certificate (alert {0}); security.ssl.internal.cert must be signed by an authority in the peer's security.ssl.internal.ca"
     )]
@@ -89,10 +89,11 @@ impl TlsRefusal {
 }
 
 impl Tls {
-    /// Makes the TLS settings from PEM texts: parses the certificates and the key and checks that they fit each other.
+    /// Makes the TLS settings from PEM texts: parses the certificates and the key, and checks that there is an authority and that
+    /// the key belongs to the certificate. Does not check that the authority has signed the certificate.
     ///
     /// # Errors
-    /// Returns an error that names the option whose text is wrong.
+    /// Returns an error that names the option whose text is wrong (`security.ssl.internal.cert` if the key is of another one).
     pub fn new(pem: TlsPem) -> Result<Self, TlsError> {
         const AUTHORITY: &str = "security.ssl.internal.ca";
         const CHAIN: &str = "security.ssl.internal.cert";
@@ -143,8 +144,9 @@ impl Tls {
     /// have to cover. Never times out by itself.
     ///
     /// # Errors
-    /// The stream's error, or an I/O error that wraps that of the TLS library: no TLS at the peer, or a certificate
-    /// that one side refuses; `InvalidInput` if `host` is neither a host name nor an address.
+    /// Returns the stream's error (also if the peer closes the stream because it does not use TLS), or an I/O error that wraps that
+    /// of the TLS library, such as for a certificate that this side refuses; `InvalidInput` if `host` is neither a host name nor an
+    /// address. A peer that refuses this process's certificate may show it only by an error of the first read.
     pub async fn connect(&self, stream: BoxStream, host: &str) -> io::Result<(BoxStream, Channel)> {
         let name = ServerName::try_from(host.to_owned())
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
@@ -157,7 +159,8 @@ impl Tls {
     /// `handshake::accept`. Never times out by itself.
     ///
     /// # Errors
-    /// The stream's error, or an I/O error that wraps that of the TLS library.
+    /// Returns the stream's error, or an I/O error that wraps that of the TLS library: the peer does not use TLS, or one side refuses
+    /// the other's certificate.
     pub async fn accept(&self, stream: BoxStream) -> io::Result<(BoxStream, Channel)> {
         let stream = self.acceptor.accept(stream).await?;
         let channel = channel(stream.get_ref().1)?;

@@ -6,7 +6,8 @@ use futures::future::BoxFuture;
 use std::io;
 use turmoil::net::{TcpListener, TcpStream};
 
-/// The network of the turmoil host that the calling task belongs to. Usable only inside a turmoil simulation.
+/// The simulated network of the host that the calling task belongs to, in a simulation of the crate `turmoil`. Calls outside of a
+/// simulation panic.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TurmoilNetwork;
 

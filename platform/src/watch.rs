@@ -55,7 +55,8 @@ pub fn channel<T>(value: T) -> (Sender<T>, Receiver<T>) {
     (sender, receiver)
 }
 
-/// Sets a watched value. Clones set the same value; receivers see the last value even after the last clone is dropped.
+/// The side of a watched value that sets it, and wakes the [`Receiver`]s that wait for a new value. Clones set the same value; receivers
+/// see the last value even after the last clone is dropped.
 pub struct Sender<T>(Arc<Shared<T>>);
 
 impl<T> Sender<T> {
@@ -130,7 +131,7 @@ impl<T> Sender<T> {
 }
 
 impl<T: PartialEq> Sender<T> {
-    /// Sets the value. Wakes the receivers and returns true only if it differs from the last one.
+    /// Sets the value. Wakes the receivers and returns true if the value differs from the last one; an equal value counts as no change.
     pub fn set(&self, value: T) -> bool {
         self.send_if_modified(|known| {
             let changed = *known != value;

@@ -2,8 +2,9 @@
 //!
 //! Names are `<job id>/chk-<number>/…`. The metadata of a checkpoint is `_metadata-<graph>`, a state is
 //! `<operator>-<subtask>-<graph>.<attempt>`, with `.<number>` at the end if it is stored in parts; `<graph>` is the id of the
-//! JobMaster's execution graph in 16 hexadecimal digits. The content of metadata is the magic `FCK1`, then a [`CheckpointMetadata`] in MessagePack with named fields. The object store
-//! checks that an object is whole. This module must never delete anything that it was not told to delete.
+//! JobMaster's execution graph in 16 hexadecimal digits. The content of metadata is the magic `FCK1`, then a
+//! [`CheckpointMetadata`] in MessagePack with named fields. The object store checks that an object is whole. This module
+//! must never delete anything that it was not told to delete.
 //!
 //! # A superseded JobMaster deletes nothing that its successor needs
 //!
@@ -45,28 +46,31 @@ const DEPTH_MAX: usize = 64;
 /// The reason why a checkpoint could not be stored or read.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CheckpointError {
-    /// The object store failed.
+    /// The object store failed; the error is the store's own.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The metadata's name is taken by other content, which is not replaced. Names of two JobMasters differ, so this is a fault
-    /// of the program.
+    /// The object of this place (store and name) has other content than the metadata to be stored, and was not replaced. The names
+    /// of two JobMasters differ, so this is a fault of the runtime.
     #[error("{0} exists already with other content")]
     NameTaken(String),
-    /// An object at this place, to which the checkpoint refers, does not exist.
+    /// The object at this place (store and name), with metadata or with state to which a checkpoint refers, does not exist or is not in
+    /// this directory.
     #[error(
         "{0} does not exist: it was deleted, or the directory is not the same one on all machines (execution.checkpointing.dir)"
     )]
     Missing(String),
-    /// The state is in this object of a checkpoint directory, and `execution.checkpointing.dir` is not set.
+    /// The state is in this object, but the job has no checkpoint directory (`execution.checkpointing.dir` is not set), or its tasks
+    /// can't read that, and the state is too large to be inline.
     #[error("state is in the object {0}, and execution.checkpointing.dir is not set")]
     NoDirectory(String),
-    /// A savepoint was not copied within this time.
+    /// A savepoint was not copied within this time (the checkpoint time-out); it may be complete if only the answer to its last write
+    /// is missing.
     #[error("it is not copied within {0:?} (execution.checkpointing.timeout)")]
     Late(Duration),
-    /// A state that was to be read as a whole is in parts, each of which has to be read by itself.
+    /// The handle to be read is [`StateHandle::Parts`]: the state is in several objects, each of which has to be read by itself.
     #[error("a state is in parts where it can't be")]
     IsInParts,
-    /// The path of a savepoint or a retained checkpoint names neither; the text says why.
+    /// The given path is that of no savepoint and of no retained checkpoint; the text names the path and the reason.
     #[error("{0}")]
     NoSnapshot(String),
     /// The metadata cannot be encoded or decoded, or refers to objects outside of its snapshot.
@@ -80,8 +84,8 @@ pub enum CheckpointError {
 }
 
 impl CheckpointError {
-    /// Returns true if an object is missing or damaged, as the store has answered. False for a store that does not answer or
-    /// refuses access: the state may still be there.
+    /// Returns true if an object is missing, damaged or not decodable by the store's own answer: trying again is useless, and the job
+    /// has to restore another checkpoint. False for a store that does not answer or refuses access: the state may still be there.
     pub fn is_lost(&self) -> bool {
         use StoreError::Corrupt;
         matches!(self, Self::Missing(_) | Self::Metadata { .. } | Self::Store(Corrupt { .. }))
@@ -95,7 +99,8 @@ impl CheckpointError {
     }
 }
 
-/// A directory (in an object store) for the checkpoints of jobs. Names are relative to it. Clones share it.
+/// The directory (in an object store) in which a JobMaster and its tasks store checkpoints: objects with state, and one object with
+/// metadata for each checkpoint. Names of objects are relative to the directory. Clones share it.
 #[derive(Clone, derive_more::Debug)]
 #[debug("CheckpointDirectory({}/{})", self.objects.location(), self.prefix)]
 pub struct CheckpointDirectory {
@@ -110,8 +115,8 @@ impl CheckpointDirectory {
         Self { objects, prefix: String::new() }
     }
 
-    /// Returns the part `checkpoints/` of the store of job logs, in which metadata is kept if no directory is configured.
-    /// Writes nothing.
+    /// Returns the folder `checkpoints/` in the object store of job logs as a checkpoint directory: for the metadata of a job without
+    /// a configured directory, whose state is inline in it. Writes nothing.
     pub fn beside_logs(objects: Arc<dyn ObjectStore>) -> Self {
         Self { objects, prefix: BESIDE_LOGS.to_owned() }
     }
@@ -135,8 +140,9 @@ impl CheckpointDirectory {
         format!("{}/{}", self.objects.location(), self.full(name))
     }
 
-    /// Writes the job's mark into the directory, by which TaskManagers tell whether their directory is the JobMaster's. Writes
-    /// nothing if it is marked: a JobMaster that takes a job over must not give it up because the disk is full just then.
+    /// Writes the job's mark, an empty object, into the directory. TaskManagers look for it by [`Self::is_shared`], to see that the
+    /// path means the JobMaster's directory on their machine too. Writes nothing if the mark is there, so that a JobMaster can take a
+    /// job over while the disk is full.
     ///
     /// # Errors
     /// Returns the store's error.
@@ -147,8 +153,8 @@ impl CheckpointDirectory {
         }
     }
 
-    /// Returns true if this directory has the mark of the job's JobMaster; false means that the machines see different
-    /// directories.
+    /// Returns true if this directory has the mark that the job's JobMaster wrote by [`Self::mark_shared`]; false (no JobMaster has
+    /// marked it) means to a TaskManager that the path is another directory on its machine.
     ///
     /// # Errors
     /// Returns the store's error.
@@ -156,12 +162,12 @@ impl CheckpointDirectory {
         Ok(self.objects.get(&self.full(&format!("{job}/{SHARED}"))).await?.is_some())
     }
 
-    /// Stores the state that one attempt's operator has in a checkpoint, as one object, and returns its handle. The
-    /// object's name is made of job, checkpoint, attempt and operator, so no other attempt uses it; a repeated call
-    /// replaces the object.
+    /// Stores the state that an operator of one execution attempt has in a checkpoint, as one object, and returns its handle
+    /// ([`StateHandle::Object`]). The object's name is made of job, checkpoint, attempt and operator, so no other attempt uses it; a
+    /// repeated call replaces the object.
     ///
     /// # Errors
-    /// Returns the store's error; [`StoreError::Unreachable`] after 30 s and one more second per 4 MiB.
+    /// Returns the store's error; [`StoreError::Unreachable`] if it takes longer than 30 s and one more second per 4 MiB.
     pub async fn put_state(
         &self,
         job: JobId,
@@ -173,9 +179,9 @@ impl CheckpointDirectory {
         self.put_object(state_name(job, checkpoint, attempt, operator), state).await
     }
 
-    /// Begins one part of the state that one attempt's operator has in a checkpoint, and returns its writer; nothing
-    /// is written yet. `part` is the part's number, which no other part of the state may have. `expected` is roughly
-    /// its length in bytes: memory is reserved by it if the store takes only whole objects.
+    /// Begins one part, an object, of the state that an operator of one execution attempt has in a checkpoint, and returns its writer;
+    /// nothing is written yet. `part` is the part's number, which no other part of the state may have. `expected` is roughly
+    /// the part's length in bytes: so much memory is reserved at once if the store takes only whole objects.
     pub fn begin_part(
         &self,
         job: JobId,
@@ -210,8 +216,8 @@ impl CheckpointDirectory {
         self.give_up(&(0..parts).map(|part| format!("{name}.{part}")).collect()).await;
     }
 
-    /// Deletes objects that nothing will ever refer to. Best effort within 30 s, and never an error: failures are logged, and
-    /// what stays is deleted later.
+    /// Deletes the objects with these names (relative to the directory), to which no checkpoint refers or will refer. Best effort within
+    /// 30 s, and never an error: failures are logged, and what stays is deleted once a newer checkpoint is complete.
     pub async fn give_up(&self, names: &BTreeSet<String>) {
         match timeout(STORED_WITHIN, self.delete(names)).await {
             Ok(Ok(())) => {}
@@ -227,8 +233,8 @@ impl CheckpointDirectory {
     /// Reads the bytes of a handle: inline bytes or an object of this directory.
     ///
     /// # Errors
-    /// Returns the store's error; [`CheckpointError::Missing`] if the object is not there or is not in this directory;
-    /// [`CheckpointError::IsInParts`].
+    /// Returns the store's error; [`CheckpointError::Missing`] if the object is not there or is not in this directory
+    /// ([`StateHandle::External`]); [`CheckpointError::IsInParts`] for [`StateHandle::Parts`], whose parts are read one by one.
     pub async fn read(&self, handle: &StateHandle) -> Result<Bytes, CheckpointError> {
         let name = match handle {
             StateHandle::Inline(bytes) => return Ok(Bytes::copy_from_slice(bytes)),
@@ -241,10 +247,11 @@ impl CheckpointDirectory {
     }
 
     /// Stores a checkpoint's metadata under [`CheckpointMetadata::object_name`] and returns that name. Existing metadata is
-    /// never replaced; a repeated call succeeds.
+    /// never replaced; a repeated call with the same metadata succeeds.
     ///
     /// # Errors
-    /// Returns the store's error, [`CheckpointError::NameTaken`], or [`CheckpointError::Metadata`] if it can't be encoded.
+    /// Returns the store's error, [`CheckpointError::NameTaken`] if the object exists with other content, or
+    /// [`CheckpointError::Metadata`] if the metadata can't be encoded.
     pub async fn put_metadata(
         &self,
         metadata: &CheckpointMetadata,
@@ -262,10 +269,11 @@ impl CheckpointDirectory {
         Ok(name)
     }
 
-    /// Reads the metadata in the object of this name.
+    /// Reads the metadata of a checkpoint from the object of this name (relative to the directory). Reads no state.
     ///
     /// # Errors
-    /// Returns the store's error, [`CheckpointError::Missing`], or [`CheckpointError::Metadata`] if it can't be decoded.
+    /// Returns the store's error, [`CheckpointError::Missing`] if there is no such object, or [`CheckpointError::Metadata`] if its
+    /// content can't be decoded.
     pub async fn metadata(&self, name: &str) -> Result<CheckpointMetadata, CheckpointError> {
         let bytes = self.objects.get(&self.full(name)).await?;
         let bytes = bytes.ok_or_else(|| CheckpointError::Missing(self.shown(name)))?;
@@ -281,10 +289,11 @@ impl CheckpointDirectory {
         Ok(self.list(&format!("{job}/")).await?.into_iter().collect())
     }
 
-    /// Checks that every object that a checkpoint refers to is among the names in `there` (see [`Self::names`]). Reads nothing.
+    /// Checks that every object of this directory that a checkpoint refers to is among the names in `there` (see [`Self::names`]).
+    /// Reads nothing.
     ///
     /// # Errors
-    /// Returns [`CheckpointError::Missing`] with the place of one that is not.
+    /// Returns [`CheckpointError::Missing`] with the place of the first object, by name, that is not among them.
     pub fn check_objects(
         &self,
         metadata: &CheckpointMetadata,
@@ -302,7 +311,7 @@ impl CheckpointDirectory {
         Ok(self.objects.list(&self.full(prefix)).await?.into_iter().map(own).collect())
     }
 
-    /// Deletes objects by their names; it is no error if one does not exist.
+    /// Deletes the objects with these names (relative to the directory), one after another; it is no error if one does not exist.
     ///
     /// # Errors
     /// Returns the store's error; objects that were deleted before it stay deleted.
@@ -314,8 +323,9 @@ impl CheckpointDirectory {
     }
 
     /// Deletes the objects of a job's checkpoints with numbers below `checkpoint` except those in `keep`: what earlier
-    /// checkpoints left. The pointer of `checkpoint` must be in the job's log, and `keep` must contain the objects of all
-    /// complete checkpoints that may still be restored; see the module for why this is safe however late it happens.
+    /// checkpoints left. The pointer of `checkpoint` must be in the job's log, and `keep` must contain the names of all objects of
+    /// complete checkpoints that may still be restored. The call is then safe even if it takes effect after another JobMaster has taken
+    /// the job over (see the module).
     ///
     /// # Errors
     /// Returns the store's error; objects that were deleted before it stay deleted.
@@ -329,8 +339,8 @@ impl CheckpointDirectory {
         self.delete_listed(&format!("{job}/chk-"), |name| below(name) && !keep.contains(name)).await
     }
 
-    /// Deletes all objects of a job except those in `keep`. The job's end must be in its log: a successor that runs the job
-    /// would lose its checkpoints.
+    /// Deletes all objects of a job, of every checkpoint, except those whose names are in `keep`. The job's end must be in its log:
+    /// otherwise a later JobMaster that runs the job would lose its checkpoints.
     ///
     /// # Errors
     /// Returns the store's error; objects that were deleted before it stay deleted.
@@ -386,7 +396,7 @@ fn state_name(
 /// Encodes metadata.
 ///
 /// # Errors
-/// The encoder's message.
+/// Returns the encoder's message.
 pub(crate) fn encode(metadata: &CheckpointMetadata) -> Result<Bytes, String> {
     use serde::Serialize;
     let mut bytes = MAGIC.to_vec();
@@ -395,7 +405,8 @@ pub(crate) fn encode(metadata: &CheckpointMetadata) -> Result<Bytes, String> {
     Ok(bytes.into())
 }
 
-/// Decodes the content of a metadata object: the magic `FCK1`, then MessagePack. Never panics, whatever the bytes are.
+/// Decodes the content of a checkpoint's metadata object: the magic `FCK1`, then MessagePack. Bytes after it are ignored. Never panics,
+/// whatever the bytes are.
 ///
 /// # Errors
 /// Returns a description of what is wrong with the bytes.

@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 const DELETE_WITHIN: Duration = Duration::from_secs(30);
 
 /// Returns the name of a new savepoint's folder: `savepoint-`, the first six digits of the job's id, `-`, and the low 48 bits
-/// of `random` in twelve hex digits.
+/// of `random` in twelve hex digits. Creates nothing; only a random number keeps the name unique.
 pub fn folder_name(job: JobId, random: u64) -> String {
     let job = job.to_string();
     format!("savepoint-{}-{:012x}", job.get(..6).unwrap_or(&job), random & 0xffff_ffff_ffff)
@@ -29,13 +29,13 @@ impl SavepointFolder {
         Self(CheckpointDirectory::below(objects, name.as_ref()))
     }
 
-    /// Copies the objects of a checkpoint into the folder, one by one, then writes the metadata: a folder with metadata is
-    /// complete. What was copied is deleted again if that fails, unless the metadata may have been written: a write whose answer
-    /// is missing may take effect at any time, and a folder with metadata must have all objects.
+    /// Copies the objects of a checkpoint, which `from` reads, into the folder, one by one, then writes the metadata: a folder with
+    /// metadata is complete. After a failure the copies are deleted again (best effort, 30 s), unless the metadata may have been
+    /// written: a write whose answer is missing may take effect at any time, and a folder with metadata must have all objects.
     ///
     /// # Errors
-    /// The store's error, [`CheckpointError::Missing`], [`CheckpointError::Late`] after the time `within`, or
-    /// [`CheckpointError::Metadata`] if the metadata can't be encoded.
+    /// Returns the store's error, the errors of [`StateReader::read`] for an object that cannot be read, [`CheckpointError::Late`]
+    /// after the time `within`, or [`CheckpointError::Metadata`] if the metadata can't be encoded.
     pub async fn write(
         &self,
         from: &StateReader,

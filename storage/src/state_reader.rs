@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The most bytes of a state that the metadata takes over, as of tasks without a checkpoint directory.
 const INLINE_MAX: usize = 5 << 20;
 
-/// Reads the state of one job: from its checkpoint directory, or from the snapshot that it was started from. Stores are opened
-/// once; clones share them.
+/// Reads the state of one job, wherever its handles say that it is: in the handle itself, in the job's checkpoint directory, or in the
+/// snapshot that the job was started from. The store of each folder is opened once; clones share them.
 #[derive(Clone, derive_more::Debug)]
 #[debug("StateReader({:?})", self.directory)]
 pub struct StateReader {
@@ -24,7 +24,7 @@ pub struct StateReader {
     opened: Arc<Mutex<BTreeMap<String, Arc<dyn ObjectStore>>>>,
 }
 
-/// A savepoint, or a checkpoint that has outlived its job, as it was read.
+/// A savepoint, or a checkpoint that has outlived its job, as [`StateReader::snapshot`] has read it: its metadata without the states.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Snapshot {
     /// The URI of the snapshot's metadata object.
@@ -32,22 +32,22 @@ pub struct Snapshot {
     /// The job that took the snapshot if it is a checkpoint, as its metadata says, however its path is spelled; `None` if it is a
     /// savepoint, which belongs to its user.
     pub checkpoint_of: Option<JobId>,
-    /// The snapshot's metadata, in which the handles of objects are [`StateHandle::External`].
+    /// The snapshot's metadata, in which the handles of objects are [`StateHandle::External`]: URIs, which any reader can read.
     pub metadata: CheckpointMetadata,
 }
 
 impl StateReader {
-    /// Makes a reader for a job with this checkpoint directory (`None`: state is inline). `s3` is for snapshots in S3. Opens
-    /// nothing yet.
+    /// Makes a reader for a job with this checkpoint directory (`None`: the job's own state is inline, in its handles). `s3` is for
+    /// snapshots in S3. Opens nothing yet.
     pub fn new(directory: Option<CheckpointDirectory>, platform: Platform, s3: S3Settings) -> Self {
         Self { directory, platform, s3, opened: Arc::default() }
     }
 
-    /// Reads the bytes of a handle that has no parts, wherever they are.
+    /// Reads the bytes of a handle that has no parts: those in the handle, an object of the checkpoint directory, or an object by its URI.
     ///
     /// # Errors
     /// Returns the store's error; [`CheckpointError::Missing`] if the object is not there; [`CheckpointError::NoDirectory`] for
-    /// an object of a job without a directory; [`CheckpointError::IsInParts`].
+    /// an object of the checkpoint directory if this reader has none; [`CheckpointError::IsInParts`] for [`StateHandle::Parts`].
     pub async fn read(&self, handle: &StateHandle) -> Result<Bytes, CheckpointError> {
         match (handle, &self.directory) {
             (StateHandle::Inline(bytes), _) => Ok(Bytes::copy_from_slice(bytes)),
@@ -60,11 +60,12 @@ impl StateReader {
         }
     }
 
-    /// Reads the metadata of the snapshot at a path or URI: that of its folder, or of the metadata in the folder. The states
-    /// themselves are not read. Metadata that refers to objects outside of its snapshot is refused.
+    /// Reads the metadata of the snapshot at a path or URI, which names the snapshot's folder or the metadata object in it. The states
+    /// themselves are not read.
     ///
     /// # Errors
-    /// Returns [`CheckpointError::NoSnapshot`] if the path names none, the store's error, or [`CheckpointError::Metadata`].
+    /// Returns [`CheckpointError::NoSnapshot`] if the folder is absent or has no metadata or several, the store's error, or
+    /// [`CheckpointError::Metadata`] if the metadata can't be decoded or refers to objects outside of its snapshot.
     pub async fn snapshot(&self, uri: &str) -> Result<Snapshot, CheckpointError> {
         let given = normalised(uri);
         let (folder, file) = match folder_and_file(&given) {
@@ -101,17 +102,17 @@ impl StateReader {
         Ok(Snapshot { uri, checkpoint_of: is_checkpoint.then_some(metadata.job_id), metadata })
     }
 
-    /// Returns the folder of the snapshot at a path or URI, for comparisons: of a local folder that exists the path without
-    /// symbolic links, otherwise the URI without empty parts and `.`. Reads no metadata.
+    /// Returns the folder of the snapshot at a path or URI, in a form that is equal for two spellings of one folder: the path without
+    /// symbolic links for a local folder that exists, otherwise the URI without empty parts and `.`. Reads no metadata.
     pub async fn place(&self, uri: &str) -> String {
         let given = normalised(uri);
         let (folder, _) = folder_and_file(&given);
         resolved(folder).await.unwrap_or_else(|| folder.to_owned())
     }
 
-    /// Deletes a snapshot: its objects first, then its metadata. If a call fails or the process ends before the metadata is deleted,
-    /// another call of this function for the same snapshot finds the metadata and deletes the rest. Of a checkpoint's objects, those
-    /// stay that are older than it, because other checkpoints of the job may refer to them. A local folder that is empty then goes too.
+    /// Deletes a snapshot: the objects in its folder first, then its metadata. Objects in the folders of other, older checkpoints stay,
+    /// because other checkpoints of the job may refer to them. If a call fails or the process ends before the metadata is deleted,
+    /// another call of this function for the same snapshot finds the metadata and deletes the rest. A local folder that is empty then goes too.
     ///
     /// # Errors
     /// Returns the store's error; what was deleted before it stays deleted.
@@ -129,12 +130,13 @@ impl StateReader {
         Ok(())
     }
 
-    /// Copies what a checkpoint refers to outside of the checkpoint directory into the directory, or, if tasks can't read it
-    /// (`is_shared` is false) or there is none, inline into the metadata (at most 5 MiB per state), and changes the handles:
-    /// the checkpoint must not need a snapshot that the job does not own.
+    /// Makes a new checkpoint independent of the snapshot that its job was started from and may not own: copies every object that
+    /// `metadata` refers to by a URI, and changes its handle. The copies are objects of the checkpoint directory, or inline in the
+    /// metadata (at most 5 MiB per state) if tasks can't read the directory (`is_shared` is false) or there is none.
     ///
     /// # Errors
-    /// See [`StateReader::read`]; [`CheckpointError::NoDirectory`] if a state is too large to be inline.
+    /// Returns the store's error, [`CheckpointError::Missing`] if an object is not there, or [`CheckpointError::NoDirectory`] if a
+    /// state is too large to be inline. Handles that were changed before stay changed.
     pub async fn adopt(
         &self,
         metadata: &mut CheckpointMetadata,

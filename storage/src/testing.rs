@@ -6,22 +6,22 @@ use crate::objects::{ObjectStore, PutNew, StoreError};
 use bytes::Bytes;
 use std::sync::Arc;
 
-/// Runs a future to its end on a runtime of its own.
+/// Runs a future to its end on a new single-threaded runtime, which blocks the calling thread, and returns the future's value.
 ///
 /// # Panics
-/// If no runtime can be made.
+/// If no runtime can be made, or the caller is inside of another async runtime.
 #[expect(clippy::expect_used, reason = "tests only")]
 pub fn wait<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
     runtime.expect("a runtime").block_on(future)
 }
 
-/// An object store whose calls block the calling thread.
+/// An object store for tests without `await`: each call blocks the calling thread until the wrapped store has answered, see [`wait`].
 #[derive(Debug, Clone)]
 pub struct Blocking(pub Arc<dyn ObjectStore>);
 
 impl Blocking {
-    /// Wraps a store.
+    /// Wraps a store, whose calls then block.
     pub fn new(store: impl ObjectStore + 'static) -> Self {
         Self(Arc::new(store))
     }

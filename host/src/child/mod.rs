@@ -32,9 +32,10 @@ use std::{
 use streaming::ProgramEntry;
 use thiserror::Error;
 
-/// The environment variable that names the role in which a program is started.
+/// The environment variable that names the role in which a program is started, read by `flott::run`. It is not set for a program that a
+/// user starts, which runs its job in an embedded cluster.
 pub const ROLE_VARIABLE: &str = "FLOTT_ROLE";
-/// The value of [`ROLE_VARIABLE`] for a program host.
+/// The value of [`ROLE_VARIABLE`] for a program host: a program that a TaskManager or JobManager starts as a child, and that calls [`run`].
 pub const ROLE: &str = "program-host";
 pub(crate) const SESSION_VARIABLE: &str = "FLOTT_HOST_SESSION";
 pub(crate) const PARENT_VARIABLE: &str = "FLOTT_HOST_PARENT";

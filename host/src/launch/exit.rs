@@ -102,12 +102,13 @@ impl Kill {
     }
 }
 
-/// Kills a child when it is dropped, so that a future which its caller gives up leaves no process behind.
+/// A guard (see [`Kill::on_drop`]) that kills a child and its process group when it is dropped, so that a future which its caller gives
+/// up leaves no process behind.
 #[derive(Debug)]
 pub struct KillOnDrop(Option<Kill>);
 
 impl KillOnDrop {
-    /// Lets the child live on.
+    /// Disarms the guard and drops it: the child lives on.
     pub fn keep(mut self) {
         self.0 = None;
     }
@@ -128,7 +129,8 @@ pub(crate) fn last_words_file(tmp_dir: &Path) -> PathBuf {
 }
 
 /// Returns the reason, at most the last 2 KiB of it, that a child whose temporary directory is `tmp_dir` has left for killing itself: the
-/// content of the file `<tmp_dir>.last-words`. `None` if there is no such file, or it is empty or unreadable.
+/// content of the file beside `tmp_dir` that has its name with the extension `last-words` (instead of `tmp_dir`'s own, if it has one).
+/// `None` if there is no such file, or it is empty or unreadable.
 pub fn last_words(tmp_dir: &Path) -> Option<String> {
     let words = log_tail(&last_words_file(tmp_dir));
     (!words.is_empty()).then_some(words)

@@ -32,20 +32,21 @@ use std::{
 };
 use thiserror::Error;
 
-/// The name of a child's endpoint on its side of the socket.
+/// The name of the RPC endpoint at which a child process serves its program host, for calls over the socket to the child.
 pub const ENDPOINT: &str = "program_host";
 
 /// Maximum time from the loss of a child's connection to the child's end; a core dump is written in it.
 const EXIT_WITHIN: Duration = Duration::from_secs(5);
 
-/// The settings of a child process, for [`host()`] and [`start()`].
+/// The settings for starting a program host (a program that runs the tasks and coordinators of one job) as a child process, by
+/// [`host()`] or [`start()`].
 #[derive(Debug, Clone)]
 pub struct LaunchSpec {
     /// The program's file: a Flott program for this system. A relative path resolves against this process's working directory.
     pub program: PathBuf,
     /// The only job whose gateways the child may call on this process.
     pub job_id: JobId,
-    /// The session that fences calls to the child; drawn by this process.
+    /// The session that every call to the child must name, drawn by this process for this child; the child refuses calls with another one.
     pub session: ProcessSession,
     /// The address under which the child calls this process over the socket.
     pub parent: NodeAddress,
@@ -69,7 +70,7 @@ pub enum LaunchError {
     /// The file is not a Flott program, or not one for this system. Nothing of it was executed.
     #[error(transparent)]
     NotAProgram(#[from] streaming::program_note::NotAProgram),
-    /// The operating system refused a step of the start, or the process is ending.
+    /// The operating system refused a step of the start, or this (the parent) process is ending.
     #[error("{what} {path}: {source}", path = path.display())]
     Io {
         /// The step that was tried, e.g. "can't start", as the beginning of a sentence that `path` ends.
@@ -87,12 +88,13 @@ pub enum LaunchError {
         /// The end of the process's standard error, at most 2 KiB.
         log_tail: String,
     },
-    /// The process did not answer the first call in time; it was killed.
+    /// The first call got no answer in time or failed (by a lost connection only if the process did not end within 5 s of it). The process
+    /// was killed.
     #[error("the program did not answer within {} ms: {why}{}", within.as_millis(), said(log_tail))]
     Silent {
-        /// The time for which the answer was awaited.
+        /// The maximum time for the answer; the call may have failed earlier.
         within: Duration,
-        /// The text of the call's error.
+        /// The text of the error of the first call.
         why: String,
         /// The end of the process's standard error, at most 2 KiB.
         log_tail: String,
@@ -124,7 +126,7 @@ fn said(log_tail: &str) -> String {
     if log_tail.is_empty() { String::new() } else { format!("; it said:\n{log_tail}") }
 }
 
-/// A running child that has answered its first call. Dropping the value does not end the child.
+/// A program host in a running child process, which has answered its first call. Dropping the value does not end the child.
 #[derive(derive_more::Debug)]
 #[debug("LaunchedHost({}, pid {:?})", self.address.address, self.address.pid)]
 pub struct LaunchedHost {
@@ -132,7 +134,7 @@ pub struct LaunchedHost {
     pub address: HostAddress,
     /// Completes when the process has ended and was reaped, with how it ended.
     pub exited: BoxFuture<'static, ExitCause>,
-    /// Kills the process and its process group.
+    /// A handle by which the caller kills the process and its process group.
     pub kill: Kill,
 }
 
@@ -155,9 +157,9 @@ impl LaunchSpec {
 /// ([`ParentAlive`]). No job code runs yet.
 ///
 /// # Errors
-/// [`LaunchError::NotAProgram`] or [`LaunchError::Io`] if the child was not started or its socket not adopted, [`LaunchError::Ended`] if
-/// it ended before it answered, [`LaunchError::Silent`] if it did not answer in time. The child is killed in each case, and if the
-/// caller drops the future.
+/// Returns [`LaunchError::NotAProgram`] or [`LaunchError::Io`] if the child was not started or its socket not adopted,
+/// [`LaunchError::Ended`] if it ended before it answered, [`LaunchError::Silent`] if it did not answer in time. The child is killed in
+/// each case, and if the caller drops the future.
 pub async fn host(
     rpc: &RpcService,
     spec: LaunchSpec,

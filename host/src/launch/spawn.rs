@@ -31,7 +31,7 @@ pub struct Launched {
     pub pid: u32,
     /// Completes when the child has ended and was reaped, with how it ended.
     pub exited: Exited,
-    /// Kills the child and its process group.
+    /// A handle by which the caller kills the child and its process group.
     pub kill: Kill,
 }
 
@@ -57,8 +57,8 @@ type Job = Box<dyn FnOnce() + Send>;
 /// future, the child is killed.
 ///
 /// # Errors
-/// [`LaunchError::NotAProgram`] if the file is not a Flott program for this system, [`LaunchError::Io`] if a log file cannot be opened or
-/// the system refuses the socket, the process or a thread. No process is left.
+/// Returns [`LaunchError::NotAProgram`] if the file is not a Flott program for this system, [`LaunchError::Io`] if a log file cannot be
+/// opened or the system refuses the socket, the process or a thread. No process is left.
 pub async fn start(spec: LaunchSpec) -> Result<Launched, LaunchError> {
     let path = spec.program.clone();
     let ending = |why: &str| LaunchError::Io {

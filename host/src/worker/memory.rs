@@ -42,7 +42,7 @@ static HOSTS: Mutex<Vec<Weak<HostMemory>>> = Mutex::new(Vec::new());
 /// Starts to look at a host's memory. `exchange` is the budget of its exchange.
 ///
 /// # Errors
-/// The system's error if there is no thread for it.
+/// Returns the system's error if there is no thread for it.
 pub(crate) fn watch(
     platform: Platform,
     tasks: &Arc<Tasks>,

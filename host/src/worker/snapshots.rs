@@ -50,7 +50,7 @@ impl Snapshots {
     /// Opens the directory of this URI; without one, all state goes with the acknowledgements. Called on a thread that may wait.
     ///
     /// # Errors
-    /// A text that says why the directory can't be used.
+    /// Returns a text that says why the directory can't be used.
     pub(crate) fn open(
         job_id: JobId,
         uri: Option<&str>,

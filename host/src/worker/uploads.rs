@@ -57,8 +57,8 @@ pub struct Target {
     pub inline_max: u64,
 }
 
-/// The upload of one operator's snapshot, which runs on a runtime. If the handle is dropped before [`Upload::end`], the upload ends and
-/// deletes what it has stored.
+/// A handle to the running upload of one operator's snapshot: an async task that stores the chunks as parts of up to 32 MiB. If the
+/// handle is dropped before [`Upload::end`], the upload ends and deletes the parts that it has stored.
 pub struct Upload {
     steps: mpsc::UnboundedSender<Step>,
     /// Cancelled when the checkpoint is aborted.
@@ -73,8 +73,9 @@ impl Uploads {
     /// Queues a chunk of the snapshot `(attempt, checkpoint, operator)` and returns at once. The first chunk of a snapshot calls `target`
     /// and starts its upload as a task of `runtime`.
     ///
-    /// The queue is not bounded here: the sender limits the waiting chunks by counting those that are not dropped yet. A chunk of an
-    /// upload that has failed or was aborted is dropped; [`Upload::end`] returns the reason.
+    /// The queue has no bound: the task that makes the snapshot must wait by itself while too many of its chunks are not dropped yet (a
+    /// chunk is dropped when its bytes are stored or copied). A chunk of an upload that has failed or was aborted is dropped unstored;
+    /// [`Upload::end`] returns the reason.
     pub fn add(
         &self,
         (attempt, checkpoint, operator): Key,
@@ -122,12 +123,13 @@ impl Uploads {
 }
 
 impl Upload {
-    /// Adds the chunks that came with the acknowledgement, and waits until the whole snapshot is stored. Returns an inline handle if the
-    /// snapshot has at most `inline_max` bytes, else the handles of its parts.
+    /// Adds `rest`, the last chunks, which came with the task's acknowledgement, and waits until the whole snapshot is stored. Returns an
+    /// inline handle, which holds the bytes themselves, if the snapshot has at most [`Target::inline_max`] bytes, else the handles of its
+    /// parts.
     ///
     /// # Errors
-    /// A text that says why the snapshot is not stored: the store failed, the checkpoint was aborted, or the runtime has ended. The parts
-    /// that were stored are deleted. They are also deleted if the caller drops the future.
+    /// Returns a text that says why the snapshot is not stored: the store failed, the checkpoint was aborted, or the runtime has ended.
+    /// The parts that were stored are deleted. They are also deleted if the caller drops the future.
     pub async fn end(self, rest: Vec<Bytes>) -> Stored {
         for bytes in rest {
             let _ = self.steps.send(Step::Chunk(StateChunk { groups: None, bytes }));

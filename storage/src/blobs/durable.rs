@@ -39,8 +39,9 @@ const PART_BYTES: usize = 2 << 20;
 /// by another one before it is read.
 const LISTINGS: u32 = 3;
 
-/// The blobs of a JobManager: files of its own, with copies of jobs' programs in the cluster's object store, from which another
-/// JobManager restores them. Clones are handles to the same store.
+/// The blobs of a JobManager: files of its own, with copies of jobs' programs in the cluster's object store, because another JobManager
+/// that takes the jobs over has other files. `find`, `read` and `path` first restore a program that is missing here from a copy.
+/// Clones are handles to the same store.
 #[derive(Debug, Clone)]
 pub struct DurableBlobs {
     files: Arc<dyn BlobStore>,
@@ -67,8 +68,8 @@ type Kept = Shared<BlobFuture<()>>;
 type Restored = Shared<BlobFuture<Option<BlobKey>>>;
 
 impl DurableBlobs {
-    /// Makes a store over the files of this JobManager and the object store that it shares with others. It makes and removes no
-    /// copies before [`DurableBlobs::lead`].
+    /// Makes a store over the files of this JobManager and the object store that it shares with others. Writes nothing; the store makes
+    /// and removes no copies before [`DurableBlobs::lead`].
     pub fn new(files: Arc<dyn BlobStore>, objects: Arc<dyn ObjectStore>) -> Self {
         Self { files, objects, copies: Arc::default(), copying: Arc::default() }
     }
@@ -83,11 +84,11 @@ impl DurableBlobs {
     }
 
     /// Copies a program into the object store, unless this leadership has done so already; calls for one program share one
-    /// copy. Must succeed before a job that needs the program is recorded.
+    /// copy. Must succeed before a job that needs the program is recorded in its log.
     ///
     /// # Errors
-    /// [`BlobStoreError::NotFound`] if the program is not here; the object store's error, also if this process has never led. A
-    /// later call tries again.
+    /// Returns [`BlobStoreError::NotFound`] if the program is not here; the object store's error ([`StoreError::Io`] if this process has
+    /// never led). The parts of a failed copy are deleted, and a later call tries again.
     pub fn keep(&self, program: &BlobKey) -> BlobFuture<()> {
         let mut copies = self.copies();
         if let Some(kept) = copies.kept.get(&program.hash)
@@ -110,7 +111,7 @@ impl DurableBlobs {
     /// if this process has never led.
     ///
     /// # Errors
-    /// The object store's error; copies that were deleted before it stay deleted.
+    /// Returns the object store's error; copies that were deleted before it stay deleted.
     pub async fn clear(&self) -> Result<(), StoreError> {
         let Some(next) = self.copies().next else { return Ok(()) };
         self.clone().delete_copies(PREFIX.to_owned(), |id| id < next).await.map(drop)

@@ -28,23 +28,25 @@ impl FaultyBlobs {
         Self { inner, faults: FaultSwitch::new() }
     }
 
-    /// Sets the fault of all calls that only read, from now on; calls that hang pass or fail accordingly.
+    /// Sets the fault of `find`, `read`, `path`, `references` and `keys`, for calls from now on and for those that hang now, which so
+    /// pass, fail or go on waiting.
     pub fn set_reads(&self, fault: Fault) {
         self.faults.set_reads(fault);
     }
 
-    /// Sets the fault of uploads and removals, from now on; calls that hang pass or fail accordingly.
+    /// Sets the fault of uploads (`begin` and the calls of a writer) and removals, for calls from now on and for those that hang now,
+    /// which so pass, fail or go on waiting.
     pub fn set_writes(&self, fault: Fault) {
         self.faults.set_writes(fault);
     }
 
-    /// Sets the fault of every call, from now on; calls that hang pass or fail accordingly.
+    /// Sets the same fault for reads and writes, for calls from now on and for those that hang now, which so pass, fail or go on waiting.
     pub fn set(&self, fault: Fault) {
         self.set_reads(fault.clone());
         self.set_writes(fault);
     }
 
-    /// Returns the number of calls that a fault holds up now.
+    /// Returns the number of calls that wait now because of [`Fault::Slow`] or [`Fault::Hang`].
     pub fn waiting(&self) -> usize {
         self.faults.waiting()
     }

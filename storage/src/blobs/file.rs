@@ -2,9 +2,9 @@
 //! nothing else.
 //!
 //! All state is in the directory. The same content under several jobs is one inode with several hard links: the link
-//! count is the reference count, which the file system keeps correct through any crash. The disk work of a call runs on tokio's blocking threads, a bounded number of calls at a time
-//! ([`DiskCalls`]): a directory that hangs holds up these calls but no lane. This module must never give a file its
-//! final name before its content is synced.
+//! count is the reference count, which the file system keeps correct through any crash. The disk work of a call runs on
+//! tokio's blocking threads, a bounded number of calls at a time ([`DiskCalls`]): a directory that hangs holds up these
+//! calls but no lane. This module must never give a file its final name before its content is synced.
 
 use super::{BlobFuture, BlobStore, BlobStoreError, BlobWriter, hash_file_now};
 use crate::disk::DiskCalls;
@@ -32,8 +32,8 @@ const SHARED: &str = "shared";
 /// Mode of blobs: programs are started from them; no other user needs to read them.
 const MODE: u32 = 0o700;
 
-/// A blob store in a local directory; clones are handles to the same store. At most eight calls use the disk at a time; further
-/// ones wait.
+/// A blob store in a local directory, one file for each blob; equal content under several jobs is one file with several hard links. Clones
+/// are handles to the same store. At most eight calls use the disk at a time; further ones wait.
 #[derive(Debug, Clone)]
 pub struct FileBlobs {
     folder: Arc<Folder>,

@@ -13,7 +13,8 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// A blob store in memory, which has no files ([`BlobStore::path`] returns `None`); clones are handles to the same store.
+/// A blob store in memory, for tests and simulations, which has no files ([`BlobStore::path`] returns `None`); clones are handles to the
+/// same store.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryBlobs {
     state: Arc<Mutex<State>>,
@@ -30,7 +31,8 @@ impl MemoryBlobs {
     pub fn new() -> Self {
         Self::default()
     }
-    /// Makes every upload fail with this error from now on; `None` ends that. Removals still succeed.
+    /// Makes every step of an upload (`begin`, `append`, `finish`) fail with this error from now on, for tests; `None` ends that.
+    /// Reads and removals still succeed.
     pub fn fail_writes(&self, failure: Option<StoreError>) {
         self.lock().write_failure = failure;
     }

@@ -42,32 +42,38 @@ const STEP_BYTES: usize = 1 << 18;
 /// The future answer of a blob store. Dropping it gives up waiting; a change that has begun may still take effect.
 pub type BlobFuture<T> = BoxFuture<'static, Result<T, BlobStoreError>>;
 
-/// A store of content-addressed bytes, which gives out only content that it has verified. Concurrent calls are safe: each
-/// change of a blob's name happens wholly before or wholly after any other. Errors of all calls: [`BlobStoreError`].
+/// A store of blobs (bytes named by their SHA-256 hash, such as programs), each held for a job or for none, permanently or transiently. It
+/// gives out only content that it has verified. Concurrent calls are safe: each change of a blob's name happens wholly before or wholly
+/// after any other. All calls fail with a [`BlobStoreError`].
 pub trait BlobStore: Send + Sync + fmt::Debug {
     /// Begins to take in a blob and returns its writer; nothing of it is visible before [`BlobWriter::finish`].
     fn begin(&self) -> BlobFuture<Box<dyn BlobWriter>>;
-    /// Looks up a blob by content and job (`None`: blobs of no job), the permanent one before the transient one. Returns `None`
-    /// if there is neither. Does not verify the content.
+    /// Looks up a blob by the hash of its content and job (`None`: blobs of no job), the permanent one before the transient one. Returns
+    /// `None` if there is neither. Does not verify the content. [`DurableBlobs`] first restores a missing blob of no job from a copy.
     fn find(&self, job: Option<JobId>, hash: ContentHash) -> BlobFuture<Option<BlobKey>>;
-    /// Looks up a blob of no job in order to remove it, like [`BlobStore::find`] but without restoring anything.
+    /// Looks up a blob of no job in order to remove it, like [`BlobStore::find`]; but [`DurableBlobs`] restores nothing, and also finds a
+    /// program of which there are only copies.
     fn stored(&self, hash: ContentHash) -> BlobFuture<Option<BlobKey>> {
         self.find(None, hash)
     }
-    /// Verifies the blob, unless this process has before, and reads at most `max` bytes from `offset` (in bytes) on; empty at
-    /// or beyond the end. A damaged blob is removed.
+    /// Verifies the blob, unless this process has before, and reads `max` bytes from `offset` (in bytes) on, or fewer if the blob ends
+    /// before; empty at or beyond the end. Fails with [`BlobStoreError::NotFound`] if it is absent or has another size than `key` says,
+    /// with [`BlobStoreError::WrongHash`] if it is damaged; a damaged blob is removed.
     fn read(&self, key: &BlobKey, offset: u64, max: usize) -> BlobFuture<Bytes>;
     /// Verifies the blob, unless this process has before, and returns a file that holds exactly its content, readable and
-    /// executable by this user. The file is valid until the blob is removed. `None` if this store has no files.
+    /// executable by this user. The file is valid until the blob is removed. `None` if this store has no files. Fails as
+    /// [`BlobStore::read`] does.
     fn path(&self, key: &BlobKey) -> BlobFuture<Option<PathBuf>>;
-    /// Returns the number of references to this content: one for each job and kind that holds it.
+    /// Returns the number of references to the content of `key`: one for each job (or none) and kind that holds it. A store in files
+    /// fails with [`BlobStoreError::NotFound`] if `key` itself is not stored.
     fn references(&self, key: &BlobKey) -> BlobFuture<u64>;
     /// Removes one reference, that of the key's job and kind; returns false if there was none. The content is removed with its
-    /// last reference.
+    /// last reference. [`DurableBlobs`] also deletes the copies of a program, if this process leads.
     fn remove(&self, key: &BlobKey) -> BlobFuture<bool>;
     /// Removes all references of a job; it is no error if there are none.
     fn remove_job(&self, job: JobId) -> BlobFuture<()>;
-    /// Lists the keys of all blobs, in ascending order.
+    /// Lists the keys of all blobs, in ascending order. In [`DurableBlobs`] of a leader also the programs of which there are only copies;
+    /// it then deletes copies that newer ones replace.
     fn keys(&self) -> BlobFuture<Vec<BlobKey>>;
     /// Returns the store's place as text, for messages.
     fn location(&self) -> String;
@@ -75,13 +81,13 @@ pub trait BlobStore: Send + Sync + fmt::Debug {
 
 /// A blob that is being written; dropping it before [`BlobWriter::finish`] leaves nothing behind.
 pub trait BlobWriter: Send {
-    /// Appends bytes and returns the writer once they are written. After an error nothing of the blob remains.
+    /// Appends bytes and returns the writer, for the next call, once they are written. After an error nothing of the blob remains.
     fn append(self: Box<Self>, bytes: Bytes) -> BlobFuture<Box<dyn BlobWriter>>;
     /// Checks that the content has the hash `expected`, makes it durable, and makes it visible for this job (`None`: no job)
     /// and kind. Returns its key. Content that the store already has is shared.
     ///
     /// # Errors
-    /// [`BlobStoreError::WrongHash`] if the content has another hash; nothing of it remains.
+    /// Returns [`BlobStoreError::WrongHash`] if the content has another hash, or the store's error; nothing of the upload remains.
     fn finish(
         self: Box<Self>,
         job: Option<JobId>,
@@ -93,10 +99,10 @@ pub trait BlobWriter: Send {
 /// The reason why a blob could not be stored, read or removed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum BlobStoreError {
-    /// The store has no such blob under this hash, or one of another size.
+    /// The store has no blob of this hash under the wanted job and kind, or one of another size than the key says.
     #[error("there is no blob {0} here")]
     NotFound(ContentHash),
-    /// The blob's content does not match its name. A stored blob found to be so is removed.
+    /// The content of the blob does not have the hash that names it. An upload with such content is refused; a stored blob is removed.
     #[error("the content of the blob has hash {actual}, not {expected}")]
     WrongHash {
         /// The hash in the blob's name.
@@ -141,8 +147,8 @@ fn hash_file_now(path: &Path) -> Result<(ContentHash, u64), StoreError> {
     }
 }
 
-/// Takes a local file into the store for this job (`None`: no job) and returns its key. Copies nothing if the store has the
-/// content already under that job and kind.
+/// Copies a local file into the store as a blob of this job (`None`: no job) and kind, and returns its key. The file is read once for its
+/// hash; it is not copied if the store has the content already under that job and kind. The file stays.
 ///
 /// # Errors
 /// Returns the store's error, also if the file can't be read or changes meanwhile ([`BlobStoreError::WrongHash`]).
@@ -171,7 +177,7 @@ pub async fn store_file(
     }
 }
 
-/// Takes bytes into the store for this job (`None`: no job) and returns their key.
+/// Stores bytes as a blob of this job (`None`: no job) and kind, and returns its key, which contains their hash.
 ///
 /// # Errors
 /// Returns the store's error.

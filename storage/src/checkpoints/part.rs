@@ -24,19 +24,20 @@ pub struct PartWriter {
 }
 
 impl PartWriter {
-    /// Appends a piece, and drops it as soon as the store has it. After an error the part can only be given up.
+    /// Appends a piece, and drops its bytes as soon as the store has taken or copied them. After an error the writer can only be dropped,
+    /// which leaves no part.
     ///
     /// # Errors
-    /// The store's error; [`StoreError::Unreachable`] if it does not take the piece within 30 s and a second for each 4 MiB.
+    /// Returns the store's error; [`StoreError::Unreachable`] if it does not take the piece within 30 s and a second for each 4 MiB.
     pub async fn write(&mut self, piece: Bytes) -> Result<(), CheckpointError> {
         let bytes = piece.len() as u64;
         Ok(in_time(bytes, &self.shown, self.writer.write(piece)).await?)
     }
 
-    /// Makes the part durable, and returns its handle.
+    /// Makes the part durable and visible, and returns its handle ([`StateHandle::Object`]).
     ///
     /// # Errors
-    /// The store's error; [`StoreError::Unreachable`] if it takes longer than 30 s and a second for each 4 MiB.
+    /// Returns the store's error; [`StoreError::Unreachable`] if it takes longer than 30 s and a second for each 4 MiB of the part.
     pub async fn finish(self) -> Result<StateHandle, CheckpointError> {
         let bytes = self.writer.bytes();
         in_time(bytes, &self.shown, self.writer.finish()).await?;

@@ -12,21 +12,23 @@ use crate::objects::{S3Settings, StoreError, StoreFuture, unknown_uri};
 use bytes::Bytes;
 use std::{fmt, sync::Arc};
 
-/// Read access to the files of one remote system (a name service of HDFS, a bucket of S3). Writes nothing. Calls fail with
-/// [`StoreError::Unreachable`] if the system does not answer in time.
+/// Read access to the input files of one remote system (a name service of HDFS, a bucket of S3), for sources. Writes nothing. Calls fail
+/// with [`StoreError::Unreachable`] if the system does not answer in time: 60 s for a call to HDFS, 30 s for a request to S3.
 pub trait RemoteFiles: Send + Sync + fmt::Debug {
     /// Lists the file of this URI, or all files below the folder, as URIs with their lengths in bytes, in the order of their
-    /// names. Inside folders those whose names begin with `.` or `_` are left out, as in Flink. In S3, where an object and a
-    /// folder can have the same name, the folder is listed.
+    /// names. Inside folders, files and folders whose names begin with `.` or `_` are left out, as in Flink. In S3, where an object and
+    /// a folder can have the same name, the folder is listed. Fails with [`StoreError::NotFound`] if there is neither.
     fn list(&self, uri: &str) -> StoreFuture<Vec<(String, u64)>>;
-    /// Opens the file of this URI for reading. An absent file is an error, which in S3 comes with the first read only.
+    /// Opens the file of this URI for reading. An absent file is an error ([`StoreError::NotFound`]); in S3, where opening sends no
+    /// request, the first read fails with it.
     fn open(&self, uri: &str) -> StoreFuture<Arc<dyn RemoteFile>>;
 }
 
-/// An open file. HDFS shows its content as of its opening; in S3, a read fails if the object was replaced after the first read.
+/// An open file of a remote system, read by byte ranges. HDFS shows its content as of its opening; in S3, a read fails if the object was
+/// replaced after the first read.
 pub trait RemoteFile: Send + Sync + fmt::Debug {
-    /// Reads at most `most` bytes from `offset` (in bytes) on, and fewer only at the end of the file; empty at or behind the
-    /// end.
+    /// Reads `most` bytes from `offset` (in bytes) on, or fewer if the file ends before; empty at or behind the end. Calls may be made in
+    /// any order.
     fn read(&self, offset: u64, most: usize) -> StoreFuture<Bytes>;
 }
 
@@ -38,7 +40,8 @@ pub type OpenRemoteFiles = fn(&str, &S3Settings) -> Result<Arc<dyn RemoteFiles>,
 /// no configuration is read: that is done by the client's first call.
 ///
 /// # Errors
-/// [`StoreError::UnknownUri`], also if this program was built without the cargo feature that the URI needs.
+/// Returns [`StoreError::UnknownUri`] for other and malformed URIs, also if this program was built without the cargo feature that the
+/// URI needs.
 pub fn open(uri: &str, s3: &S3Settings) -> Result<Arc<dyn RemoteFiles>, StoreError> {
     #[cfg(not(feature = "s3"))]
     let _ = s3;
@@ -58,16 +61,16 @@ pub fn open(uri: &str, s3: &S3Settings) -> Result<Arc<dyn RemoteFiles>, StoreErr
     }
 }
 
-/// Returns true if the text begins with `hdfs://` or `s3://`, so that only this module reads it.
+/// Returns true if the path of an input begins with `hdfs://` or `s3://`, so that it is read by this module and not as a local file.
 pub fn is_remote(path: &str) -> bool {
     path.starts_with("hdfs://") || path.starts_with("s3://")
 }
 
-/// Lists files like [`RemoteFiles::list`] on the calling thread, which it blocks. Must not be called inside of an async
-/// runtime.
+/// Lists files like [`RemoteFiles::list`] and blocks the calling thread until the answer is there. Must not be called inside of an async
+/// runtime (it panics).
 ///
 /// # Errors
-/// Returns the system's error.
+/// Returns the system's error, or [`StoreError::Io`] if no runtime can be made.
 pub fn list_now(files: &dyn RemoteFiles, uri: &str) -> Result<Vec<(String, u64)>, StoreError> {
     let failed =
         |error: std::io::Error| StoreError::Io { path: uri.to_owned(), why: error.to_string() };

@@ -4,8 +4,8 @@ use super::{Campaign, Candidate, ElectionDriver, LeaderRecord, Lease, LeaseEvent
 use platform::watch;
 use std::sync::Arc;
 
-/// The election of a process that has no rival: grants the lease at once, with a fixed counter, for as long as the process
-/// lives.
+/// The election of a process that has no rival (high availability `none`): every campaign gets the lease at once, with the same counter,
+/// for as long as the process lives. After the grant, [`Campaign::next`] returns `None`, and the lease stays held.
 #[derive(Debug, Clone)]
 pub struct EmbeddedElection {
     store_epoch: u64,

@@ -36,14 +36,14 @@ const EPOCH_MAX: u64 = u64::MAX / 2;
 /// The settings `high-availability.filesystem.*`, which must be the same in all processes of a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileElectionSettings {
-    /// Time without a renewal after which rivals claim the lease; the holder itself stops after 0.6 of it.
+    /// Time without a renewal, each by its own clock, after which rivals claim the lease; the holder's lease ends after 0.6 of it.
     pub lease_duration: Duration,
-    /// Interval at which the holder renews the lease, and the others look at it.
+    /// Interval at which the holder renews the lease in the store, and the other processes read it there.
     pub renew_interval: Duration,
 }
 
-/// The election of the processes that share an object store; the process that creates the next epoch's object leads. Clones
-/// share one election.
+/// The election of the processes that share an object store: the process that creates the object of the next epoch (the number of a
+/// leadership) leads, and must renew its lease there. Clones share one election.
 #[derive(Clone, derive_more::Debug)]
 #[debug("FileElection({})", self.inner.store.location())]
 pub struct FileElection {
@@ -64,8 +64,8 @@ struct Inner {
 }
 
 impl FileElection {
-    /// Returns this process's election in `store`, which must be the cluster's own. Nothing is read or written before a
-    /// campaign or [`ElectionDriver::leader`].
+    /// Returns this process's side of the election in `store`, which must be for one cluster alone. Nothing is read or written before
+    /// a campaign or [`ElectionDriver::leader`].
     pub fn new(
         platform: Platform,
         store: Arc<dyn ObjectStore>,

@@ -3,8 +3,8 @@
 
 use std::fs;
 
-/// Returns the identity of this process on its machine as text: boot, pid namespace, pid and start time, so that no
-/// other process ever has the same. Empty if the system does not tell them. Reads `/proc`.
+/// Returns the identity of this process on its machine as text, for [`is_gone`]: boot, pid namespace, pid and start time, so that
+/// no other process ever has the same. Empty if the system does not tell them. Reads `/proc`.
 pub fn process_identity() -> String {
     let pid = std::process::id();
     let parts = (machine(), start_time(pid));

@@ -9,8 +9,8 @@ use std::{
     time::Duration,
 };
 
-/// The leader's lease of one process: the time until which it may write as the leader. Clones share it. A new lease is not
-/// held.
+/// The leader's lease of one process: the time, on its monotonic clock, until which it may write as the leader. Clones share it. A new
+/// lease is not held.
 ///
 /// A process that was stopped (SIGSTOP) for longer than its lease finds [`Lease::holds`] false in the first check that it
 /// makes, before its election driver has run again and reported the loss.

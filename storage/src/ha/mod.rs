@@ -26,21 +26,23 @@ use tokio::sync::{mpsc, oneshot};
 /// Events that a contender may leave unread; a lease changes hands rarely.
 const EVENTS_MAX: usize = 16;
 
-/// The process that holds, or last held, the lease, as the election publishes it. Ordered by `store_epoch` first.
+/// The process that holds, or last held, the leader's lease, as the election publishes it to all processes of the cluster. Ordered by
+/// `store_epoch` first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct LeaderRecord {
-    /// The counter of the leadership. The record with the highest counter is valid; lower ones are ignored.
+    /// The counter of the leadership (the epoch), which rises with each leader. The record with the highest counter is valid; lower
+    /// ones are ignored.
     pub store_epoch: u64,
     /// The RPC address (`host:port`) of the process.
     pub node: String,
     /// The address (`host:port`) of the process's REST endpoint, for clients; empty if it has none.
     pub rest: String,
-    /// The identity of the process on its machine, see [`process_identity`], by which a rival on it sees that it has ended;
-    /// empty if unknown.
+    /// The identity of the process on its machine, see [`process_identity`]; a rival on the same machine sees by it at once that the
+    /// process has ended. Empty if unknown.
     pub identity: String,
 }
 
-/// A process that stands for the lease, with the addresses that are published if it wins.
+/// The addresses of a process that stands for the leader's lease; the election publishes them in a [`LeaderRecord`] if it wins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
     /// The RPC address (`host:port`) of the process.
@@ -49,31 +51,35 @@ pub struct Candidate {
     pub rest: String,
 }
 
-/// A change of the lease of this process's campaign.
+/// A change of the leader's lease for this process, which [`Campaign::next`] returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeaseEvent {
-    /// The process holds the lease from now on, with a higher counter than any leader before.
+    /// This process holds the lease from now on and leads, with a higher counter than any other leader before.
     Granted {
         /// The counter of this leadership in the store.
         store_epoch: u64,
     },
-    /// The process no longer holds the lease. It may be granted again, with a higher counter.
+    /// This process no longer holds the lease: its deadline passed, or a rival has a higher counter. The campaign goes on, and the
+    /// lease may be granted again, with a higher counter.
     Lost,
 }
 
-/// A driver by which the processes of a cluster elect one leader. Decides nothing about what the leader does.
+/// An election by which the processes of a cluster agree on one leader: [`FileElection`] over a shared object store, [`EmbeddedElection`]
+/// for a process without rivals. Decides nothing about what the leader does.
 pub trait ElectionDriver: Send + Sync + fmt::Debug {
-    /// Makes this process stand for the lease, until the returned campaign is dropped or resigned. The lease's changes come
-    /// through [`Campaign::next`].
+    /// Makes this process stand for the lease, in the background, until the returned campaign is dropped or resigned. Returns at once;
+    /// the lease's changes come through [`Campaign::next`]. Errors of the store are logged and the attempt is repeated.
     fn campaign(&self, candidate: Candidate) -> Campaign;
-    /// Watches the record of the process that leads, of any process; the value is `None` until a record is known. Only newer
-    /// records replace it.
+    /// Returns a watch on the record of the leader, whichever process leads; the value is `None` until a record is known. Only records
+    /// with a higher counter replace it: it stays after the leader has ended, until there is a new one.
     fn leader(&self) -> watch::Receiver<Option<LeaderRecord>>;
-    /// Returns the lease of this process's campaign, to be checked before each write as the leader.
+    /// Returns the lease of this process (see [`Lease::holds`]), to be checked before each write as the leader. The driver keeps it up to
+    /// date.
     fn lease(&self) -> Lease;
 }
 
-/// A process's candidacy in the election. Dropping it gives the lease up, without waiting.
+/// A process's candidacy in the election, made by [`ElectionDriver::campaign`]. Dropping it ends the candidacy and gives the lease up,
+/// without waiting for that.
 #[derive(Debug)]
 pub struct Campaign {
     events: mpsc::Receiver<LeaseEvent>,
@@ -82,19 +88,20 @@ pub struct Campaign {
     stopped: oneshot::Receiver<()>,
 }
 
-/// The election driver's side of a [`Campaign`].
+/// The side of a [`Campaign`] that an election driver keeps, to report changes of the lease and to learn that the campaign is over.
 #[derive(Debug)]
 pub struct CampaignRun {
     /// The channel by which the driver reports the lease's changes, in order. Closed when the campaign is dropped.
     pub events: mpsc::Sender<LeaseEvent>,
     /// Resolves when the campaign was dropped or resigned: the driver has to give the lease up.
     pub stop: oneshot::Receiver<()>,
-    /// The driver drops this sender once the lease is given up, which ends [`Campaign::resign`].
+    /// Never sent on: the driver drops this sender once the lease is given up, and [`Campaign::resign`] waits for that.
     pub stopped: oneshot::Sender<()>,
 }
 
 impl Campaign {
-    /// Makes both sides of a campaign: the contender's and the driver's.
+    /// Makes a campaign and the driver's side of it. An election driver calls this, hands the campaign to its caller and keeps the other
+    /// side.
     pub fn new() -> (Self, CampaignRun) {
         let (events_in, events) = mpsc::channel(EVENTS_MAX);
         let (stop, stop_seen) = oneshot::channel();
@@ -104,12 +111,14 @@ impl Campaign {
         (campaign, run)
     }
 
-    /// Waits for the next change of the lease; `None` when the driver has ended.
+    /// Waits for the next change of the lease. `None` when the driver will report no more, which does not end a lease that it has
+    /// granted: [`EmbeddedElection`] does so right after its grant.
     pub async fn next(&mut self) -> Option<LeaseEvent> {
         self.events.recv().await
     }
 
-    /// Gives the lease up and waits until that is done, so that a rival need not wait until the lease ends.
+    /// Ends the campaign and gives the lease up, so that a rival need not wait until the lease ends by itself. Returns once that is done;
+    /// if the store does not take it, once the lease has ended by itself.
     pub async fn resign(mut self) {
         self.stop.take();
         // The driver has finished in either case.

@@ -47,7 +47,7 @@ impl StoreIdentity {
     /// Checks that the store still is the one whose identity is known.
     ///
     /// # Errors
-    /// The store's, or [`StoreError::Io`] if it has another identity or none.
+    /// Returns the store's error, or [`StoreError::Io`] if it has another identity or none.
     pub(super) async fn check(&self, store: &dyn ObjectStore) -> Result<(), StoreError> {
         let Some(known) = self.0.get() else { return Ok(()) };
         if store.get(NAME).await?.as_ref() == Some(known) {

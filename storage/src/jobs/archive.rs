@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 pub(super) const PREFIX: &str = "archive/";
 
-/// The store of the details of ended jobs, as encoded bytes in an object store. Deletes nothing on its own. Clones share it.
+/// The store of the details of ended jobs (their vertices, subtasks, failures and times, as REST shows them), as encoded bytes in an
+/// object store. Deletes nothing on its own. Clones share it.
 #[derive(Debug, Clone)]
 pub struct DetailsStore {
     objects: Arc<dyn ObjectStore>,
@@ -32,7 +33,7 @@ impl DetailsStore {
         Self { objects }
     }
 
-    /// Encodes details (MessagePack with named fields) for [`DetailsStore::put`].
+    /// Encodes details (MessagePack with named fields) for [`DetailsStore::put`]. Stores nothing.
     ///
     /// # Errors
     /// Returns the encoder's message.
@@ -65,12 +66,13 @@ impl DetailsStore {
     /// Deletes the details that were stored under `name` (see `archive_name`); it is no error if there are none.
     ///
     /// # Errors
-    /// The object store's error.
+    /// Returns the object store's error.
     pub async fn delete(self, name: String) -> Result<(), StoreError> {
         self.objects.delete(&name).await.map(|_| ())
     }
 
-    /// Deletes all details that any leader stored for these logs of the job.
+    /// Deletes all details that any leader stored for these logs of the job; details of its other logs (earlier or later submissions under
+    /// the same job id) stay.
     ///
     /// # Errors
     /// Returns the object store's error; objects that were deleted before it stay deleted.

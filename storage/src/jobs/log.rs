@@ -35,14 +35,14 @@ const MARKS: &str = "taken-over";
 /// Maximum number of attempts of one take-over.
 const TRIES_MAX: u32 = 100;
 
-/// The identity of a job's log (or of a program's copy), which no other one ever has. Of two logs of one job, the one with the
-/// higher id was created later. Displays and parses as `<store epoch>.<process epoch>.<nonce>.<count>`.
+/// The identity of a job's log (or of the copy of a job's program in the object store), which no other one ever has. Of two logs of one
+/// job, the one with the higher id was created later. Displays and parses as `<store epoch>.<process epoch>.<nonce>.<count>`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, derive_more::Display)]
 #[display("{}.{}", session_text(self.creator), self.count)]
 pub struct LogId {
-    /// The leadership of the Dispatcher that created the log.
+    /// The session (epoch and nonce) of the leading Dispatcher that created the log or copy.
     pub creator: LeaderSession,
-    /// The number of logs (or copies) that this leader had created before.
+    /// The number of logs (or copies) that this leader had begun before, for all jobs together; from 0 on.
     pub count: u64,
 }
 
@@ -63,7 +63,8 @@ impl FromStr for LogId {
     }
 }
 
-/// The position of a log's next record, as one leader knows it; needed for an append.
+/// The position of the next record in a job's log, as one leader knows it: job, log and the record's number. [`JobLogs::append`] needs it
+/// and returns the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogEnd {
     /// The job whose facts the log records.
@@ -84,7 +85,8 @@ impl LogEnd {
 /// The reason why a fact was not recorded in a job's log.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum AppendError {
-    /// Another leader has written to the log: this leader must not act for the job any more.
+    /// Another leader has written to the log, or another JobMaster of this leader owns it: the caller must not act for the job any more.
+    /// The record is not in the log.
     #[error("job {job} belongs to another leader{}; this leader's record is not kept", writer_text(.by))]
     Superseded {
         /// The job whose log it is.
@@ -92,13 +94,14 @@ pub enum AppendError {
         /// The other leader; `None` if its record can't be read, or another JobMaster of the same leader owns the log.
         by: Option<Writer>,
     },
-    /// The process no longer holds the leader's lease, so the record does not count even if it was written.
+    /// The process no longer holds the leader's lease. Nothing was written, except by [`JobLogs::create`]: its record may be there, and
+    /// a later leader may run the job, but this leader must not report the job as accepted.
     #[error("the leader's lease is over; nothing is recorded about job {job}")]
     LeaseOver {
         /// The job whose log it is.
         job: JobId,
     },
-    /// A log of this job id exists already; nothing was written.
+    /// A log of this job id with a record 0 exists already, of a running, ended or forgotten job; nothing was written.
     #[error("a log of job {job} exists already")]
     Exists {
         /// The job whose log it is.
@@ -123,24 +126,24 @@ fn writer_text(writer: &Option<Writer>) -> String {
 }
 
 /// The outcome of `JobLogs::take_over`: a job as the leader has read it from its logs. If its state is running or
-/// damaged, the leader owns its log now.
+/// damaged, the leader owns its log now: it alone can append.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TakenOver {
-    /// The job's state according to the log that counts; `Ghost` or `Removed` if no log of the job id is a job (any
-    /// more).
+    /// The job's state according to its newest log that is neither removed nor a ghost (see [`JobState::Ghost`]); `Removed` or `Ghost` if
+    /// it has no such log.
     pub state: JobState,
-    /// The position at which the leader appends the next record; `None` if the state is `Ghost` or `Removed`.
+    /// The position at which the leader appends the next record to that log; `None` if the state is `Ghost` or `Removed`.
     pub end: Option<LogEnd>,
-    /// Logs of the job id other than the one that counts: forgotten jobs, earlier logs, and ghosts (logs without
-    /// record 0, or of an old leader from before a take-over). No leader will run a job from them; the caller may
-    /// delete them.
+    /// The other logs of the job id: of forgotten jobs, earlier ones, and ghosts (logs without record 0, or of an old
+    /// leader from before a take-over). No leader will run a job from them; the caller may delete them by
+    /// [`JobLogs::delete`].
     pub stale: Vec<LogId>,
-    /// The checkpoints in the log, each with the number of its record, the newest last.
+    /// The complete checkpoints that the log records, each with the number of its record in the log, the newest last; empty without a job.
     pub checkpoints: Vec<(u64, CheckpointPointer)>,
 }
 
-/// The logs of all jobs of a cluster, as one process uses them while it leads. Each write is refused if the process's
-/// lease is over. Clones share the store.
+/// The logs of all jobs of a cluster, as one process uses them while it leads. Records are appended and logs deleted only while the
+/// process holds the leader's lease. Clones share the store.
 #[derive(Clone, derive_more::Debug)]
 #[debug("JobLogs({})", self.objects.location())]
 pub struct JobLogs {
@@ -150,18 +153,19 @@ pub struct JobLogs {
 }
 
 impl JobLogs {
-    /// Returns the logs in `objects`. Each write first checks that `lease` is held on `platform`'s clock. Reads and writes
-    /// nothing.
+    /// Returns the logs in `objects`. Each later append and deletion of logs first checks that `lease` is held on `platform`'s clock.
+    /// Reads and writes nothing.
     pub fn new(objects: Arc<dyn ObjectStore>, platform: Platform, lease: Lease) -> Self {
         Self { objects, platform, lease }
     }
 
-    /// Creates the log of a new job, with its graph as record 0, and returns the position after it. If the store fails, this
-    /// tries to withdraw the log again: the submitter is told of a failure, so the next leader should not run the job.
+    /// Creates the log of a new job, with its graph as record 0, and returns the position after it. `log` must be an id that was not
+    /// used before. If the store fails, this tries to withdraw the log again: the submitter is told of a failure, so the next leader
+    /// should not run the job.
     ///
     /// # Errors
-    /// [`AppendError::Exists`] if another log has this job; [`AppendError::LeaseOver`] if the lease ended before or while the
-    /// record was written; the store's error.
+    /// Returns [`AppendError::Exists`] if a log of this job id has a record 0 (also if that job has ended); [`AppendError::LeaseOver`]
+    /// if the lease ended before or while the record was written; [`AppendError::Encode`]; the store's error.
     pub async fn create(
         self,
         graph: Arc<JobGraph>,
@@ -207,12 +211,13 @@ impl JobLogs {
         &self.objects
     }
 
-    /// Appends a fact at `end`, unless a record is there already, and returns the position after it. Repeating the same append
-    /// is harmless.
+    /// Appends a fact as the record at `end`, unless another record is there already, and returns the position after it. The same
+    /// append may be repeated: it succeeds if the record is there from an earlier try.
     ///
     /// # Errors
-    /// [`AppendError::Superseded`] if another leader has appended since `end` was read; [`AppendError::LeaseOver`]; after a
-    /// store error the caller repeats the same append, because the record may have been written.
+    /// Returns [`AppendError::Superseded`] if another leader has appended since `end` was read, [`AppendError::LeaseOver`] before
+    /// anything is written, [`AppendError::Encode`], or the store's error: the record may then have been written, and the caller
+    /// repeats the same append.
     pub async fn append(
         self,
         end: LogEnd,
@@ -254,7 +259,7 @@ impl JobLogs {
 
     /// Writes the mark that the leader with this session has taken over all jobs, and deletes the marks of lower sessions. For
     /// later leaders, a log is then a ghost if it says that its job runs and all its records are of lower sessions: they do not
-    /// run the job from that log, and may delete the log.
+    /// run the job from that log, and may delete the log. Unlike appends, this does not check the lease.
     ///
     /// # Errors
     /// Returns the store's error. The mark may be written all the same; the call may be repeated.
@@ -274,8 +279,8 @@ impl JobLogs {
     /// counts as no job; with `None` there are no such ghosts.
     ///
     /// # Errors
-    /// [`AppendError::Superseded`] if a leader with a higher session owns the job, or others have appended before
-    /// each of 100 tries; [`AppendError::LeaseOver`]; the store's error.
+    /// Returns [`AppendError::Superseded`] if a leader with a higher session owns the job, or others have appended before
+    /// each of 100 tries; [`AppendError::LeaseOver`]; the store's error. The call may be repeated.
     pub async fn take_over(
         self,
         job: JobId,
@@ -328,8 +333,8 @@ impl JobLogs {
         Ok(TakenOver { state: gone, end: None, stale, checkpoints: Vec::new() })
     }
 
-    /// Deletes logs of a job, record 0 of each first. They must be no job (any more), as those in `TakenOver::stale`
-    /// or of a job that was recorded as removed. The lease is checked before each object.
+    /// Deletes the records of these logs of a job, record 0 of each first; a log that does not exist is no error. No leader may run the
+    /// job from them: they are in [`TakenOver::stale`], or the job is recorded as removed. The lease is checked before each object.
     ///
     /// # Errors
     /// Returns the store's error or [`AppendError::LeaseOver`]; records that were deleted before it stay deleted.
@@ -417,7 +422,8 @@ pub(super) fn name_of(job: JobId, log: LogId, number: u64) -> String {
     format!("{PREFIX}{job}/{log}-{number:010}")
 }
 
-/// Returns the job, the log and the record number in the name of a record's object; `None` for any other name.
+/// Returns the job, the log and the record number if `name` is that of the object with a record of a job's log,
+/// `jobs/<job id>/<log id>-<number>`; `None` for any other name.
 pub fn parse_record_name(name: &str) -> Option<(JobId, LogId, u64)> {
     let (job, record) = name.strip_prefix(PREFIX)?.split_once('/')?;
     let (log, number) = record.split_once('-')?;

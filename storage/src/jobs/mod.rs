@@ -28,8 +28,8 @@ fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, rmp_serde::decode::Err
     T::deserialize(&mut decoder)
 }
 
-/// Deletes the logs and the stored details of all jobs, without checking a lease. Called when an application has ended, because
-/// its cluster ends with it.
+/// Deletes the logs and the stored details of all jobs in the cluster's object store, without checking a lease. Called when a cluster
+/// that runs one application ends with it; no other JobManager may lead then.
 ///
 /// # Errors
 /// Returns the store's error; objects that were deleted before it stay deleted.

@@ -11,8 +11,8 @@ use futures::lock::Mutex;
 use model::{CheckpointPointer, LeaderSession};
 use std::{collections::BTreeSet, sync::Arc};
 
-/// The log of a running job at the Dispatcher that owns it, shared with the job's JobMasters; appends wait for one another.
-/// Clones share the position.
+/// The log of a running job, opened for appends by the Dispatcher that owns it and shared with the job's JobMasters, so that both know the
+/// position of the next record; appends wait for one another. Clones share the position.
 #[derive(Clone, derive_more::Debug)]
 #[debug("OpenJobLog({}, {})", self.0.opened.job, self.0.opened.log)]
 pub struct OpenJobLog(Arc<Shared>);
@@ -36,8 +36,9 @@ struct State {
 }
 
 impl OpenJobLog {
-    /// Opens the log that ends at `end` for appends by `writer`, the Dispatcher. `checkpoints` are those in the log with the
-    /// numbers of their records, the newest last. No JobMaster may append before [`OpenJobLog::lead`].
+    /// Opens the log that ends at `end` for appends by `writer`, the Dispatcher; reads and writes nothing. `checkpoints` are those in the
+    /// log with the numbers of their records, the newest last, as in [`TakenOver`](super::TakenOver). Appends of a JobMaster are refused
+    /// before it calls [`OpenJobLog::lead`].
     pub fn new(
         logs: JobLogs,
         writer: Writer,
@@ -48,7 +49,7 @@ impl OpenJobLog {
         Self(Arc::new(Shared { logs, writer, opened: end, state }))
     }
 
-    /// Returns the position at which the log was opened; it does not move with appends.
+    /// Returns the position at which the log was opened, which names the job and the log; it does not move with appends.
     pub fn opened(&self) -> LogEnd {
         self.0.opened
     }
@@ -58,25 +59,26 @@ impl OpenJobLog {
         &self.0.logs
     }
 
-    /// Waits for an append that is under way, then lets this JobMaster record checkpoints, and no earlier one. Returns the
-    /// newest complete checkpoint in the log; `None` if there is none.
+    /// Waits for an append that is under way, then lets the JobMaster with the session `master` record checkpoints, and no longer an
+    /// earlier one. Writes nothing. Returns the newest complete checkpoint in the log; `None` if there is none.
     pub async fn lead(&self, master: LeaderSession) -> Option<CheckpointPointer> {
         let mut state = self.0.state.lock().await;
         state.master = Some(master);
         state.checkpoints.last().map(|(_, pointer)| pointer.clone())
     }
 
-    /// Returns the complete checkpoints in the log, the newest last, after an append that is under way.
+    /// Waits for an append that is under way, then returns the pointers to the complete checkpoints in the log, the newest last.
     pub async fn checkpoints(&self) -> Vec<CheckpointPointer> {
         let state = self.0.state.lock().await;
         state.checkpoints.iter().map(|(_, pointer)| pointer.clone()).collect()
     }
 
     /// Records a complete checkpoint for the JobMaster `master`, and then deletes the records of earlier ones whose checkpoint
-    /// numbers are not in `keep`. After a store error the record may exist or not: the caller must repeat the call.
+    /// numbers are not in `keep`; a failed deletion is only logged. After a store error of the append the record may exist or not: the
+    /// caller must repeat the call.
     ///
     /// # Errors
-    /// [`AppendError::Superseded`] if another JobMaster or another leader owns the log; see [`JobLogs::append`] for others.
+    /// Returns [`AppendError::Superseded`] if another JobMaster or another leader owns the log; see [`JobLogs::append`] for others.
     pub async fn record_checkpoint(
         &self,
         master: LeaderSession,
@@ -103,11 +105,11 @@ impl OpenJobLog {
         Ok(())
     }
 
-    /// Appends the job's last fact, after every append that is under way; no JobMaster may append from then on. Returns the
-    /// position after it. After a store error the caller repeats the call.
+    /// Appends the job's last fact, its result, after every append that is under way, and returns the position after it. Appends of
+    /// JobMasters are refused from then on, even if this call fails. After a store error the caller repeats the call.
     ///
     /// # Errors
-    /// See [`JobLogs::append`].
+    /// Returns the errors of [`JobLogs::append`].
     pub async fn append_last(&self, fact: JobFact) -> Result<LogEnd, AppendError> {
         let mut state = self.0.state.lock().await;
         state.master = None;
@@ -117,7 +119,7 @@ impl OpenJobLog {
         Ok(end)
     }
 
-    /// Returns true if the job's last fact was appended here: nobody will run the job again.
+    /// Waits for an append that is under way, then returns true if [`OpenJobLog::append_last`] has succeeded: nobody runs the job again.
     pub async fn has_ended(&self) -> bool {
         self.0.state.lock().await.ended
     }

@@ -13,10 +13,10 @@ use std::{collections::BTreeMap, sync::Arc};
 /// The first four bytes of a record: magic and version of the format.
 const MAGIC: &[u8; 4] = b"FJL1";
 
-/// The leader that wrote a record of a job's log.
+/// The leading Dispatcher that writes a record of a job's log, as the record names it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Writer {
-    /// The Dispatcher's session. A record of a lower epoch never follows one of a higher epoch.
+    /// The Dispatcher's session (epoch and nonce). In a log, a record of a lower epoch never follows one of a higher epoch.
     pub session: LeaderSession,
     /// The address of the Dispatcher's node, for messages; empty if it has none.
     pub address: String,
@@ -27,13 +27,14 @@ pub struct Writer {
 pub enum JobFact {
     /// The job exists and has this graph; always record 0.
     Graph(Arc<JobGraph>),
-    /// The record's writer leads the job from here on; earlier leaders can append no more.
+    /// The record's writer leads the job from here on (see [`JobLogs::take_over`](super::JobLogs::take_over)); appends of earlier leaders
+    /// fail.
     Owner,
-    /// A checkpoint of the job is complete; the newest such record counts.
+    /// A checkpoint of the job is complete, and this is where its metadata is; the job is restored from the newest such record.
     Checkpoint(CheckpointPointer),
     /// The job has ended with this result.
     Result(Box<JobResultEntry>),
-    /// The job is forgotten: its objects may be deleted from here on, record 0 first.
+    /// The job is forgotten: no leader runs or shows it any more, and its objects may be deleted from here on, record 0 first.
     Removed,
 }
 
@@ -44,19 +45,20 @@ pub struct JobResultEntry {
     pub job_id: JobId,
     /// The job's name, for users; not unique.
     pub name: String,
-    /// The globally terminal state in which the job ended.
+    /// The globally terminal state in which the job ended: finished, failed or canceled.
     pub status: JobStatus,
     /// The reason why the job failed; `None` if it did not fail.
     pub cause: Option<FailureCause>,
-    /// The time of the job's submission, in Unix milliseconds.
+    /// The time at which the Dispatcher started to run the job, in Unix milliseconds: its submission, or its recovery by a later leader.
     pub start_ms: u64,
     /// The time of the job's end, in Unix milliseconds.
     pub end_ms: u64,
-    /// The time of the job's last change of state, in Unix milliseconds.
+    /// The time of the last change of state of the job or of one of its subtasks, in Unix milliseconds.
     pub last_modification_ms: u64,
     /// The number of subtasks by the state in which they ended; states without one are left out.
     pub tasks: BTreeMap<ExecutionState, u32>,
-    /// Name and size in bytes of the object with the job's details; `None` if they could not be stored.
+    /// Name and size in bytes of the object in the [`DetailsStore`](super::DetailsStore) that has the job's details; `None` if they could
+    /// not be stored. The object may have been deleted since, to make room for newer ones.
     pub details: Option<(String, u64)>,
 }
 
@@ -83,7 +85,8 @@ impl JobRecord {
         Ok(bytes.into())
     }
 
-    /// Decodes a record. Never panics, whatever the bytes are.
+    /// Decodes a record from the form that [`JobRecord::encode`] gives. Fields of a newer version are skipped; an unknown fact is an error.
+    /// Never panics, whatever the bytes are.
     ///
     /// # Errors
     /// Returns a description of what is wrong with the bytes.

@@ -4,7 +4,7 @@ use super::record::{JobFact, JobRecord, JobResultEntry, Writer};
 use model::{CheckpointPointer, JobGraph, JobId};
 use std::sync::Arc;
 
-/// A job's state as the records of its log say.
+/// A job's state according to the records of its log, which decides what a new leader does with the job.
 #[derive(Debug, Clone, PartialEq)]
 pub enum JobState {
     /// There is no job: the log has no record 0, or it is a running job's log whose records an old leader wrote
@@ -14,9 +14,9 @@ pub enum JobState {
     Running(Arc<JobGraph>),
     /// The job has ended with this result.
     Ended(Box<JobResultEntry>),
-    /// The job is forgotten: it must not be run, and its objects are still to be deleted.
+    /// The job is forgotten ([`JobFact::Removed`]): it must not be run or shown, and its objects are still to be deleted.
     Removed,
-    /// A record cannot be read that decides whether the job may run; the job fails.
+    /// The log has a record that cannot be read, and none that says that the job has ended: the leader must not run the job, and fails it.
     Damaged {
         /// The job's graph, if its record can be read.
         graph: Option<Arc<JobGraph>>,

@@ -18,9 +18,9 @@ pub enum Fault {
     None,
     /// Each call waits this long, on tokio's clock, before it reaches the wrapped store.
     Slow(Duration),
-    /// Calls wait until the fault has changed, then take effect.
+    /// Calls wait until another fault is set, then do what that one says: with [`Fault::None`] they reach the wrapped store after all.
     Hang,
-    /// Calls fail and change nothing.
+    /// Calls fail with this error and change nothing.
     Fail(StoreError),
 }
 
@@ -100,22 +100,23 @@ impl FaultyObjects {
         Self { inner, faults: FaultSwitch::new() }
     }
 
-    /// Sets the fault of `get` and `list`, from now on; calls that hang pass or fail accordingly.
+    /// Sets the fault of `get` and `list` for calls from now on and for those that hang now, which so pass, fail or go on waiting.
     pub fn set_reads(&self, fault: Fault) {
         self.faults.set_reads(fault);
     }
 
-    /// Sets the fault of `put_new`, `put` and `delete`, from now on; calls that hang pass or fail accordingly.
+    /// Sets the fault of `put_new`, `put` and `delete` for calls from now on and for those that hang now, which so pass, fail or go on
+    /// waiting.
     pub fn set_writes(&self, fault: Fault) {
         self.faults.set_writes(fault);
     }
 
-    /// Returns the number of calls that a fault holds up now.
+    /// Returns the number of calls that wait now because of [`Fault::Slow`] or [`Fault::Hang`].
     pub fn waiting(&self) -> usize {
         self.faults.waiting()
     }
 
-    /// Sets the fault of every call, from now on; calls that hang pass or fail accordingly.
+    /// Sets the same fault for reads and writes, for calls from now on and for those that hang now, which so pass, fail or go on waiting.
     pub fn set(&self, fault: Fault) {
         self.set_reads(fault.clone());
         self.set_writes(fault);

@@ -36,8 +36,8 @@ static TEMPORARY_COUNTER: AtomicU64 = AtomicU64::new(0);
 /// Maximum number of times that another call may remove a folder between its creation and its use.
 const CREATE_TRIES: u32 = 100;
 
-/// An object store in a directory of a local (or mounted) file system; other users cannot read its files. At most eight calls
-/// use the disk at a time; further ones wait.
+/// An object store in a directory of a local (or mounted) file system, one file for each object; other users cannot read the files. At
+/// most eight calls use the disk at a time, on blocking threads; further ones wait.
 #[derive(Debug)]
 pub struct FileObjects {
     folder: Arc<Folder>,
@@ -53,9 +53,9 @@ pub(super) struct Folder {
 }
 
 impl FileObjects {
-    /// Opens the store in the directory `root`, which is created where it is absent. Temporary files that killed writers left more than
-    /// an hour before are removed when the folder that they are in is listed: `root` may be a user's folder with other files in it,
-    /// which are nobody's business here. Blocks the calling thread.
+    /// Opens the store in the directory `root`, which is created where it is absent, and checks that it can be written to. The opened
+    /// store removes temporary files that killed writers left more than an hour before the opening, when it lists the folder that they
+    /// are in; it does not look for them elsewhere, because `root` may be a user's folder with other files. Blocks the calling thread.
     ///
     /// # Errors
     /// Returns the system's error if the directory can't be created or written to.
@@ -71,8 +71,9 @@ impl FileObjects {
         Ok(Self { calls: DiskCalls::new(&folder.root), folder: Arc::new(folder) })
     }
 
-    /// Opens the store in a directory that must exist. Unlike [`FileObjects::open`] it neither tries whether the directory can
-    /// be written to nor removes what killed writers left: opening writes nothing. Blocks the calling thread.
+    /// Opens the store in a directory that must exist, for reading a snapshot, say. Unlike [`FileObjects::open`] this writes nothing: it
+    /// does not check that the directory can be written to, and the store never removes what killed writers left. Blocks the calling
+    /// thread.
     ///
     /// # Errors
     /// Returns [`StoreError::NotFound`] if the path names no directory, or the system's error.

@@ -36,14 +36,14 @@ use platform::Platform;
 use std::{fmt, io, path::Path, sync::Arc};
 use thiserror::Error;
 
-/// Maximum length of an object's name in bytes; a segment may have 200.
+/// Maximum length of an object's name in bytes; each segment between two `/` may have 200 bytes.
 pub const NAME_BYTES_MAX: usize = 512;
 
 /// The future answer of an object store. Dropping it gives up waiting; a write that has begun may still take effect.
 pub type StoreFuture<T> = BoxFuture<'static, Result<T, StoreError>>;
 
 /// A store of named byte strings. A write is durable when its future returns `Ok`; a write whose future returned an error or
-/// was dropped may or may not have taken effect. All calls fail with [`StoreError::BadName`] for a name that is none.
+/// was dropped may or may not have taken effect. All calls for an object fail with [`StoreError::BadName`] for a name that is none.
 ///
 /// A name is one or more segments of `A-Z a-z 0-9 . _ -` separated by `/`; no segment starts with a dot.
 pub trait ObjectStore: Send + Sync + fmt::Debug {
@@ -54,19 +54,21 @@ pub trait ObjectStore: Send + Sync + fmt::Debug {
     fn put_new(&self, name: &str, bytes: Bytes) -> StoreFuture<PutNew>;
     /// Creates the object or replaces one of that name; a reader sees the old or the new one, never a mixture.
     fn put(&self, name: &str, bytes: Bytes) -> StoreFuture<()>;
-    /// Begins an object that is given in pieces; see [`ObjectStream`]. `None`, which is the default: this store takes objects only whole.
+    /// Begins an object that is given in pieces and becomes visible at the end; see [`ObjectStream`]. Writes nothing yet. Returns `None`,
+    /// as by default, if this store takes objects only whole: the caller then collects the pieces for [`ObjectStore::put`].
     fn begin(&self, _name: &str) -> Option<Box<dyn ObjectStream>> {
         None
     }
-    /// Removes the object. Returns true if there was one; a store that cannot tell always returns true.
+    /// Removes the object; it is no error if there is none. Returns true if there was one; a store that cannot tell (S3) always returns
+    /// true.
     fn delete(&self, name: &str) -> StoreFuture<bool>;
     /// Lists the names that start with `prefix` in ascending order; empty if there are none. `prefix` may end within a segment.
     fn list(&self, prefix: &str) -> StoreFuture<Vec<String>>;
-    /// Returns the store's place (a path or URI), for messages.
+    /// Returns the place of the store (a path or URI, `memory` for one in memory), for messages.
     fn location(&self) -> String;
 }
 
-/// The outcome of a create-if-absent that did not fail.
+/// The outcome of [`ObjectStore::put_new`], which creates an object only if it is absent, when the call did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "an object that exists already was not written"]
 pub enum PutNew {
@@ -85,7 +87,7 @@ pub enum StoreError {
         /// Path of the object or directory.
         path: String,
     },
-    /// A remote system refuses connections or does not answer in time.
+    /// A remote system refuses connections or does not answer in time; a write may take effect all the same.
     #[error("{path} can't be reached: {why}; check the address and whether the server runs")]
     Unreachable {
         /// The URI of the object or store.
@@ -93,7 +95,7 @@ pub enum StoreError {
         /// Message of the system.
         why: String,
     },
-    /// A required file or directory does not exist.
+    /// A file or directory that must exist does not: of a store that is opened, or an input file. A missing object is no error.
     #[error("{path} does not exist")]
     NotFound {
         /// The missing file or directory.
@@ -107,7 +109,7 @@ pub enum StoreError {
         /// Message of the system.
         why: String,
     },
-    /// The object is damaged or truncated.
+    /// The object's content does not match the length and checksum in its header: it is damaged or truncated.
     #[error("{path} is corrupt: {why}")]
     Corrupt {
         /// Path of the object in its store.
@@ -123,7 +125,7 @@ pub enum StoreError {
         /// The name, cut to 100 characters.
         name: String,
     },
-    /// No store can be opened from the URI.
+    /// No store can be opened from the URI: it is malformed, names an unknown system, or needs a cargo feature that was not built in.
     #[error(
         "'{uri}' can't be used as storage: {why}; there are: a plain absolute path, file:///directory, \
          s3://bucket/prefix, hdfs://nameservice/path"
@@ -134,7 +136,8 @@ pub enum StoreError {
         /// A description of what is wrong with the URI.
         why: String,
     },
-    /// A system that replaces an object where it was told to create it.
+    /// The store replaces an object that exists where it was told to create one, as [`probe()`] has found, so that it can't tell which of
+    /// two leaders came first.
     #[error(
         "{path} does not refuse to create an object that exists (If-None-Match): two JobManagers could lead at once, so \
          it can't be used for high availability"
@@ -154,7 +157,8 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Converts a system error about `path` into the kind that it means; [`StoreError::Io`] if no other fits.
+    /// Converts an I/O error of the system into the variant that fits it (disk full, not found, no permission), otherwise
+    /// [`StoreError::Io`]. `path` is the file or directory that the error names.
     pub fn from_io(path: &Path, error: &io::Error) -> Self {
         let path = path.display().to_string();
         match error.kind() {
@@ -174,7 +178,7 @@ impl StoreError {
 /// shows no key.
 #[derive(Clone, Default)]
 pub struct S3Settings {
-    /// The server's `http://host:port` or `https://host:port`; `None`: Amazon's endpoint for the region.
+    /// The server's `http://host:port` or `https://host:port`; `None`: from the environment, or else Amazon's endpoint for the region.
     pub endpoint: Option<String>,
     /// The region that requests are signed for; `None`: from the environment.
     pub region: Option<String>,
@@ -182,8 +186,8 @@ pub struct S3Settings {
     pub access_key: Option<String>,
     /// The secret of the access key; `None`: from the environment. Never shown in logs or `Debug` output.
     pub secret_key: Option<String>,
-    /// True if requests name the bucket as the first segment of the path instead of in the host name; always so for IP
-    /// addresses.
+    /// True if requests to [`S3Settings::endpoint`] name the bucket as the first segment of the path instead of in the host name; they
+    /// always do if the endpoint's host is an IP address.
     pub path_style_access: bool,
 }
 
@@ -211,13 +215,13 @@ impl fmt::Debug for S3Settings {
     }
 }
 
-/// Opens the store that a URI names: a plain absolute path or `file:///dir` (the directory is created),
-/// `s3://bucket/prefix`, `hdfs://nameservice/path`. A directory is checked at once; a remote system is contacted only
-/// by the first call.
+/// Opens the store that a URI names: a plain path (absolute, or below the working directory) or `file:///dir`, where the directory is
+/// created, `s3://bucket/prefix`, or `hdfs://nameservice/path`. A directory is checked at once, which blocks the calling thread; a
+/// remote system is contacted only by the first call.
 ///
 /// # Errors
-/// [`StoreError::UnknownUri`], also if the program was built without the cargo feature that the URI needs; or the
-/// reason why the directory cannot be written to.
+/// Returns [`StoreError::UnknownUri`] for a wrong URI, also if the program was built without the cargo feature that the URI
+/// needs; or the reason why the directory cannot be created or written to.
 pub fn open(
     uri: &str,
     platform: &Platform,
@@ -233,7 +237,7 @@ pub fn open(
 /// created.
 ///
 /// # Errors
-/// See [`open`]; [`StoreError::NotFound`] if a local directory does not exist.
+/// Returns the errors of [`open`]; [`StoreError::NotFound`] if a local directory does not exist.
 pub fn open_existing(
     uri: &str,
     platform: &Platform,
@@ -245,7 +249,8 @@ pub fn open_existing(
     }
 }
 
-/// Returns the URI (or path) of `folder` below the given URI or plain path. Checks nothing.
+/// Returns the URI (or path) of `folder` below the given URI or plain path: both joined by one `/`. Neither is checked, and nothing is
+/// opened or created.
 pub fn below(uri: &str, folder: &str) -> String {
     let uri = uri.trim();
     match uri.trim_end_matches('/') {

@@ -5,11 +5,12 @@ use super::{ObjectStore, PutNew, StoreError};
 use bytes::Bytes;
 
 /// Checks that a store answers, can be written to, and refuses to create an object that exists: creates the object `name` twice
-/// and deletes it. A server that does not know `If-None-Match` replaces the object the second time; with it, two leaders would
-/// each believe that a job's log is theirs.
+/// and deletes it. `name` must be unused. An S3 server that does not know `If-None-Match` replaces the object the second time; on it, two
+/// leaders would each believe that a job's log is theirs.
 ///
 /// # Errors
-/// Returns the store's error; [`StoreError::Unconditional`] if the second creation did not find the first.
+/// Returns the store's error, after which the object may be left; [`StoreError::Unconditional`] if the second creation did not find the
+/// object of the first, or an object of this name existed before.
 pub async fn probe(store: &dyn ObjectStore, name: &str) -> Result<(), StoreError> {
     let first = store.put_new(name, Bytes::from_static(b"1")).await?;
     let second = store.put_new(name, Bytes::from_static(b"2")).await?;

@@ -10,9 +10,11 @@ use std::{fmt, sync::Arc};
 /// An object that a store takes piece by piece. A stream that is dropped before [`ObjectStream::finish`] has returned `Ok` leaves no
 /// object. The calls must follow one after the other: the next one begins when the future of the one before is done.
 pub trait ObjectStream: Send + fmt::Debug {
-    /// Appends a piece to the object. The piece is dropped once it is written; it may be lost with the machine until the end.
+    /// Appends a piece to the object. Its bytes are dropped once they are written, but are durable only after [`ObjectStream::finish`].
+    /// After an error the stream can only be dropped.
     fn write(&mut self, piece: Bytes) -> StoreFuture<()>;
-    /// Makes the object durable and visible under its name, where it replaces an older one.
+    /// Makes the object, of all pieces so far, durable and visible under its name, where it replaces an older one in one step. Must be the
+    /// last call.
     fn finish(&mut self) -> StoreFuture<()>;
 }
 

@@ -24,64 +24,71 @@ const KEPT: &str = ".kept";
 
 /// A folder for output files of sinks: local, in HDFS or in S3. Files are invisible to readers until they are published.
 pub trait OutputFolder: Send + Sync + fmt::Debug {
-    /// Creates a file, in progress, that is to become `name`, and the folder where it is absent. `owner` is a part of the
-    /// hidden name, so that [`OutputFolder::unpublished`] finds the files of one writer. Both consist of `A-Z a-z 0-9 . _ -`.
+    /// Creates a hidden file, in progress, that gets `name` when it is published, and the folder where it is absent. `owner` is a part of
+    /// the hidden name, so that [`OutputFolder::unpublished`] finds the files of one writer. Both consist of `A-Z a-z 0-9 . _ -`. In S3
+    /// this begins an upload instead.
     fn create(&self, name: &str, owner: &str) -> StoreFuture<Box<dyn OutputFile>>;
-    /// Makes a pending file visible under its name in one step; succeeds again if that is done already. See [`Published`] for a
-    /// file that is gone.
+    /// Makes a pending file visible under its name in one step. A repeated call for a file that is published returns
+    /// [`Published::Done`] again; a file that is gone or was changed is no error but another [`Published`].
     fn publish(&self, file: PendingOutput) -> StoreFuture<Published>;
-    /// Keeps a pending file, by its [`PendingOutput::hidden`], from being listed by [`OutputFolder::unpublished`]: a savepoint holds it. It
-    /// is published by the same [`PendingOutput`] afterwards. Does nothing with a file that is kept or published already, or is absent,
-    /// and nothing in S3, where uploads are not listed.
+    /// Renames a pending file, named by its [`PendingOutput::hidden`], so that [`OutputFolder::unpublished`] does not list it and no
+    /// attempt discards it: a savepoint holds it. The unchanged [`PendingOutput`] still publishes it. Does nothing with a file that is
+    /// kept or published already, or is absent, and nothing in S3, where uploads are not listed.
     fn keep(&self, _hidden: String) -> StoreFuture<()> {
         Box::pin(async { Ok(()) })
     }
-    /// Lists the files of an owner that are in progress or pending; empty if the folder is absent. S3 cannot tell and returns
-    /// none.
+    /// Lists the files of an owner (see [`OutputFolder::create`]) that are in progress or pending, without those that a savepoint holds;
+    /// empty if the folder is absent. A new attempt of a writer discards by it what earlier ones left. S3 cannot tell and returns none.
     fn unpublished(&self, owner: &str) -> StoreFuture<Vec<Unpublished>>;
     /// Deletes a file that is not published; an absent one is no error. Does nothing in S3, where a lifecycle rule removes
     /// uploads.
     fn discard(&self, file: Unpublished) -> StoreFuture<()>;
-    /// Creates an empty hidden file in the folder, and the folder where it is absent, by which another process sees that it uses
-    /// the same folder. Returns the file's name; `None` without a file if all machines see the same folder under one URI.
-    /// `name` and `owner` are those of [`OutputFolder::create`]: a mark that nobody takes is among the unpublished files.
+    /// Creates a mark, an empty hidden file, in a local folder, and the folder where it is absent: the process that publishes files looks
+    /// for it by [`OutputFolder::take_mark`], to see that it uses the same folder. Returns the file's name; for HDFS and S3, where a URI
+    /// means one folder on all machines, creates nothing and returns `None`. `name` and `owner` are those of [`OutputFolder::create`]: a
+    /// mark that nobody takes is among the unpublished files.
     fn leave_mark(&self, _name: &str, _owner: &str) -> StoreFuture<Option<String>> {
         Box::pin(async { Ok(None) })
     }
-    /// Deletes a mark of [`OutputFolder::leave_mark`]. Returns false if it is not in the folder, which is then another one.
+    /// Deletes the mark of this name that another process left by [`OutputFolder::leave_mark`]. Returns false if it is not here: that
+    /// process then uses another folder under the same path. Always true for HDFS and S3.
     fn take_mark(&self, _mark: &str) -> StoreFuture<bool> {
         Box::pin(async { Ok(true) })
     }
-    /// Deletes the mark of [`OutputFolder::leave_mark`] with these arguments, if it is in the folder; waits for the disk. Errors are
-    /// ignored.
+    /// Deletes the mark that this process left by [`OutputFolder::leave_mark`] with these arguments, if it is still in the folder; blocks
+    /// the calling thread for the disk. Errors are ignored.
     fn remove_mark(&self, _name: &str, _owner: &str) {}
-    /// Returns how many bytes to write at once.
+    /// Returns the number of bytes that each [`OutputFile::write`] but the last must get: 1 MiB for a local folder, 4 MiB for HDFS, 8 MiB
+    /// for S3.
     fn piece_bytes(&self) -> usize;
 }
 
-/// A file in progress. A local one is deleted when this value is dropped before [`OutputFile::finish`].
+/// A file in progress: it is being written and hidden. A local one is deleted when this value is dropped before [`OutputFile::finish`]; in
+/// HDFS it stays until it is discarded, in S3 until a lifecycle rule removes the upload.
 pub trait OutputFile: Send {
     /// Appends bytes and returns the file once they are written: exactly [`OutputFolder::piece_bytes`] of them, fewer in the
     /// last call only. After an error the file can't be used any more.
     fn write(self: Box<Self>, bytes: Bytes) -> StoreFuture<Box<dyn OutputFile>>;
-    /// Makes the file pending: its content is durable when the future returns `Ok`, and still invisible.
+    /// Ends the file and makes it pending: its content is durable when the future returns `Ok`, and still invisible. The result is what
+    /// [`OutputFolder::publish`] needs.
     fn finish(self: Box<Self>) -> StoreFuture<PendingOutput>;
 }
 
-/// A file that is written to its end and not published; kept in checkpoints until it is.
+/// A file that is written to its end and not yet published. A sink keeps this value in its checkpoints until the file is published, also
+/// by another process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingOutput {
     /// The name, within the folder, that the file gets when it is published.
     pub name: String,
-    /// Temporary place of the content: the hidden name, or in S3 the id of the upload.
+    /// The temporary place of the content: the hidden name in the folder, or in S3 the id of the upload.
     pub hidden: String,
-    /// The tags of an S3 upload's parts, in order; empty where the content is a file.
+    /// The tags that S3 has given to the upload's parts, in order, which complete the upload; empty for local files and HDFS.
     pub parts: Vec<String>,
     /// The length of the content in bytes.
     pub bytes: u64,
 }
 
-/// The outcome of [`OutputFolder::publish`] that is no error of the system.
+/// The outcome of an [`OutputFolder::publish`] that did not fail with an error of the system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "a file that is missing was not published"]
 pub enum Published {
@@ -105,11 +112,11 @@ pub struct Unpublished {
     hidden: String,
 }
 
-/// Opens the folder that a URI names. Nothing is contacted or created.
+/// Opens the folder for output files that a URI names: a local path, `file:`, `hdfs://` or `s3://`. Nothing is contacted or created.
 ///
 /// # Errors
-/// [`StoreError::UnknownUri`], also if this program was built without the cargo feature that the URI needs, or if a local path
-/// is relative.
+/// Returns [`StoreError::UnknownUri`] for other and malformed URIs, also if this program was built without the cargo feature that the URI
+/// needs, or if a local path is relative.
 pub fn open(uri: &str, s3: &S3Settings) -> Result<Arc<dyn OutputFolder>, StoreError> {
     #[cfg(not(feature = "s3"))]
     let _ = s3;
@@ -139,7 +146,7 @@ pub fn open(uri: &str, s3: &S3Settings) -> Result<Arc<dyn OutputFolder>, StoreEr
     }
 }
 
-/// Returns the folder at a path of a local or mounted file system. Nothing is touched or created.
+/// Returns the folder for output files at a path of a local or mounted file system. Nothing is touched or created.
 pub fn local(folder: impl Into<PathBuf>) -> Arc<dyn OutputFolder> {
     Arc::new(local::LocalFolder::new(folder.into()))
 }

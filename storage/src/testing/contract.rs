@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 type Store = Arc<dyn ObjectStore>;
 
-/// Runs every check, each on an empty store that `make` returns.
+/// Runs every check of the contract that all object stores must keep, for tests of a kind of store. `make` is called once for each check
+/// and must return a new, empty store.
 ///
 /// # Panics
 /// If the store does not keep to the contract.

@@ -27,7 +27,7 @@ enum Start {
 /// takes ten requests more for each.
 ///
 /// # Errors
-/// The client's error.
+/// Returns the client's error.
 pub(crate) async fn list(
     store: &dyn PaginatedListStore,
     folder: &Path,
