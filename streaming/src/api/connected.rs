@@ -18,7 +18,8 @@ use crate::{
     types::{Key, Record},
 };
 
-/// Two streams with record types of their own, which one operator reads; made by [`Stream::connect`]. That operator begins a chain.
+/// Two streams with record types of their own, which one operator reads; made by [`Stream::connect`]. The methods add that
+/// operator, which begins a chain, and return its output.
 ///
 /// ```
 /// use streaming::Environment;
@@ -35,8 +36,8 @@ pub struct ConnectedStreams<A, B> {
     second: Stream<B>,
 }
 
-/// Two streams that are partitioned by keys of one type: records with equal keys go to one subtask; made by [`KeyedStream::connect`] or
-/// [`ConnectedStreams::key_by`].
+/// Two streams that are partitioned by keys of one type, for one operator: records with equal keys, of either stream, go to the
+/// same subtask; made by [`KeyedStream::connect`] or [`ConnectedStreams::key_by`].
 ///
 /// ```
 /// use streaming::{
@@ -221,8 +222,8 @@ impl<A: Record, B: Record> ConnectedStreams<A, B> {
         self.transform("co_process", move || Process::new(BothInputs(function.clone())))
     }
 
-    /// Partitions both streams by keys of one type that are parts of the records. For computed keys write
-    /// `first.key_by_value(…).connect(&second.key_by_value(…))`.
+    /// Partitions both streams by keys of one type that are parts of the records; `first` and `second` return a reference to the
+    /// key in a record of their stream. For computed keys write `first.key_by_value(…).connect(&second.key_by_value(…))`.
     pub fn key_by<K, F, G>(
         &self,
         first: F,
@@ -241,7 +242,8 @@ impl<A: Record, B: Record> ConnectedStreams<A, B> {
         self.first.key_by(first).connect(&self.second.key_by(second))
     }
 
-    /// Adds an operator of one's own that reads both streams, as [`Stream::transform`] does for one.
+    /// Adds an operator of one's own that reads both streams, as [`Stream::transform`] does for one. `make` makes the operator of
+    /// each subtask, and `kind` is the operator's kind in the job graph.
     ///
     /// ```
     /// use streaming::{
@@ -333,7 +335,7 @@ where
     }
 
     /// Adds an operator of one's own that reads both streams, as [`ConnectedStreams::transform`] does; all records of a key go to
-    /// one of its subtasks.
+    /// one of its subtasks. The operator gets no keyed state.
     pub fn transform<Op>(
         &self,
         kind: &str,
@@ -366,8 +368,8 @@ where
 }
 
 impl<A: Record, B: Record> BroadcastConnectedStream<A, B> {
-    /// Runs a function that keeps what the broadcast stream brings, as a copy in the memory of every subtask; see
-    /// [`BroadcastProcessFunction`]. Checkpoints contain it once.
+    /// Runs a function over both streams. What it keeps of the broadcast stream is a copy in the memory of every subtask, and is in
+    /// checkpoints once; see [`BroadcastProcessFunction`].
     ///
     /// ```
     /// use std::collections::BTreeSet;
@@ -428,8 +430,8 @@ impl<A: Record, B: Record> BroadcastConnectedStream<A, B> {
 }
 
 impl<A: Record, S: KeySelector<A>, B: Record> KeyedBroadcastConnectedStream<A, S, B> {
-    /// Runs a function that keeps state and timers per key and, as a copy in the memory of every subtask, what the broadcast stream
-    /// brings; see [`KeyedBroadcastProcessFunction`].
+    /// Runs a function over both streams, which keeps state and timers per key. What it keeps of the broadcast stream is a copy in
+    /// the memory of every subtask, and is in checkpoints once; see [`KeyedBroadcastProcessFunction`].
     pub fn process<F>(&self, function: F) -> Stream<F::Out>
     where
         F: KeyedBroadcastProcessFunction<S::Key, A, B>,

@@ -118,8 +118,8 @@ impl Environment {
     }
 
     /// Returns an option of the job as the client gave it (`-D program.x=y`); `None` if the client did not set it. Options from
-    /// [`Environment::set_option`] are not returned in the first build, but later ones return them: a program whose graph depends on a
-    /// key that it sets itself builds another graph there, and the job fails.
+    /// [`Environment::set_option`] are not returned in the first build, but are returned when other processes build the job again:
+    /// a program whose graph depends on a key that it sets itself builds another graph there, and the job fails.
     ///
     /// ```
     /// use std::time::{SystemTime, UNIX_EPOCH};

@@ -110,8 +110,8 @@ impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
         env.stream(pending)
     }
 
-    /// Returns this stream for functions that emit one value per key when bounded input ends, instead of one for every record:
-    /// `words.key_by(|word| word).at_end().count()`.
+    /// Returns this stream with functions (count, sum, reduce, fold) that emit one value per key when bounded input ends, instead
+    /// of one for every record: `words.key_by(|word| word).at_end().count()`.
     pub fn at_end(&self) -> AtEnd<T, S> {
         AtEnd { keyed: self.clone() }
     }
@@ -163,8 +163,9 @@ impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
         self.folded("sum", Sum::new(number))
     }
 
-    /// Merges each record into the kept record of its key and emits the kept record, once for every record; a key's first record is
-    /// kept and emitted as it is: `orders.key_by(|o| &o.customer).reduce(|all, next| all.amount += next.amount)`.
+    /// Merges each record into the kept record of its key by `merge(&mut kept, record)` and emits the kept record, once for every
+    /// record; a key's first record is kept and emitted as it is:
+    /// `orders.key_by(|o| &o.customer).reduce(|all, next| all.amount += next.amount)`.
     pub fn reduce<F>(&self, merge: F) -> Stream<T>
     where
         F: FnMut(&mut T, T) + Clone + Send + 'static,
@@ -172,7 +173,8 @@ impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
         self.folded("reduce", Reduce::new(merge))
     }
 
-    /// Merges each record into the key's value, which begins as `initial`, and emits `(key, value)` for every record.
+    /// Merges each record into the key's value by `merge(&mut value, record)`, and emits `(key, value)` for every record. The value
+    /// of a new key is a clone of `initial`.
     pub fn fold<A, F>(&self, initial: A, merge: F) -> Stream<(S::Key, A)>
     where
         A: Record,
@@ -259,7 +261,8 @@ impl<T: Record, S: KeySelector<T>> AtEnd<T, S> {
         self.folded("sum_at_end", Sum::new(number))
     }
 
-    /// Merges the records of each key into one, as [`KeyedStream::reduce`] does, and emits that one when the input ends.
+    /// Merges the records of each key into one by `merge(&mut kept, record)`, as [`KeyedStream::reduce`] does, and emits that one
+    /// when the input ends.
     pub fn reduce<F>(&self, merge: F) -> Stream<T>
     where
         F: FnMut(&mut T, T) + Clone + Send + 'static,
@@ -267,7 +270,8 @@ impl<T: Record, S: KeySelector<T>> AtEnd<T, S> {
         self.folded("reduce_at_end", Reduce::new(merge))
     }
 
-    /// Merges the records of each key into a value that begins as `initial`, and emits `(key, value)` when the input ends.
+    /// Merges the records of each key into a value by `merge(&mut value, record)`, and emits `(key, value)` when the input ends.
+    /// The value of a key begins as a clone of `initial`.
     pub fn fold<A, F>(&self, initial: A, merge: F) -> Stream<(S::Key, A)>
     where
         A: Record,

@@ -15,8 +15,9 @@ use crate::{
 use model::{NodeId, graph::StateDeclaration};
 use std::sync::{Arc, Mutex};
 
-/// A sink that was declared, to be named and placed. The sink is part of the job also if this value is dropped. A sink that commits has
-/// a committer, a global committer or both beside its writer; the settings concern these operators together.
+/// A sink that was declared, for settings: its uid, name, parallelism, slot sharing group and chaining. The sink is part of the job
+/// also if this value is dropped. A sink that commits has a committer, a global committer or both beside its writer; the settings
+/// concern these operators together.
 ///
 /// ```
 /// use streaming::{Environment, api::StreamSink};

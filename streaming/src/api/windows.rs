@@ -149,9 +149,9 @@ impl<T: Record, S: KeySelector<T>, W: WindowAssigner<T>> WindowedStream<T, S, W>
         self.folded(Sum::new(number))
     }
 
-    /// Merges the records of each key and window into one, and emits that one (without the key):
-    /// `orders.reduce(|all, next| all.amount += next.amount)`. `merge` must be associative and commutative: the records of each pane of
-    /// a sliding window, and of sessions that become one, are merged among themselves first.
+    /// Merges the records of each key and window into one by `merge(&mut kept, record)`, and emits that one (without the key):
+    /// `orders.reduce(|all, next| all.amount += next.amount)`. `merge` must be associative and commutative: the records of each
+    /// pane (a part) of a sliding window, and of sessions that become one, are merged among themselves first.
     pub fn reduce<F>(&self, merge: F) -> Stream<T>
     where
         F: FnMut(&mut T, T) + Clone + Send + 'static,
@@ -159,7 +159,8 @@ impl<T: Record, S: KeySelector<T>, W: WindowAssigner<T>> WindowedStream<T, S, W>
         self.folded(Reduce::new(merge))
     }
 
-    /// Aggregates the records of each key and window, and emits `(key, value)`. [`AggregateFunction`] has an example of a function.
+    /// Aggregates the records of each key and window in an accumulator, and emits `(key, value)` with the function's result when
+    /// the window ends. [`AggregateFunction`] has an example of a function.
     ///
     /// ```
     /// use std::time::Duration;
@@ -177,8 +178,8 @@ impl<T: Record, S: KeySelector<T>, W: WindowAssigner<T>> WindowedStream<T, S, W>
         self.folded(AggregateWindow(function))
     }
 
-    /// Calls a function with all records of each key and window. All records are kept until the window ends, also in checkpoints;
-    /// [`WindowedStream::aggregate`] keeps accumulators instead.
+    /// Calls a function with all records of each key and window when the window ends, and emits what it collects. All records are
+    /// kept until then, also in checkpoints; [`WindowedStream::aggregate`] keeps accumulators instead.
     pub fn process<F: WindowFunction<S::Key, T>>(&self, function: F) -> Stream<F::Out> {
         self.folded(ProcessWindow(function))
     }

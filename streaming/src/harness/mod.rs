@@ -26,10 +26,11 @@ use std::{
 use thiserror::Error;
 use upcalls::{Asked, Flag, Upcalls, World};
 
-/// The reason why a run failed.
+/// The reason why a run of a job in the test harness ([`Harness::run`]) failed.
 #[derive(Debug, Error)]
 pub enum HarnessError {
-    /// A task failed.
+    /// A task could not be made or opened, or failed later. The harness does not restart it: only [`Harness::fail_after`] causes
+    /// restarts.
     #[error("subtask {subtask} of chain '{chain}' failed: {error}")]
     Task {
         /// Name of the chain.
@@ -39,10 +40,11 @@ pub enum HarnessError {
         /// The task's error.
         error: TaskError,
     },
-    /// A coordinator failed. The fields are its operator's name and the cause.
+    /// An operator's coordinator could not be made or started, or failed later. The fields are the operator's name and the cause.
     #[error("coordinator of '{0}': {1}")]
     Coordinator(String, String),
-    /// No task can go on, and nothing will wake one. The text lists the unfinished subtasks.
+    /// Subtasks are unfinished, none was woken, and no timer, I/O or event is left that would wake one. The text lists them as
+    /// `CHAIN (SUBTASK)`.
     #[error("no task can go on and none will be woken: {0}")]
     Stuck(String),
     /// The runtime for I/O cannot be created.
@@ -50,22 +52,26 @@ pub enum HarnessError {
     Runtime(#[from] std::io::Error),
 }
 
-/// The results of a run of [`Harness::run`].
+/// The results of a run of a job in the test harness ([`Harness::run`]).
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// The encoded lines of each collect sink, in the order of the graph.
+    /// The lines that each collect sink has received, without line ends: one list per sink, in the order of the graph's nodes. The
+    /// list of a bounded job that was cancelled is empty.
     pub collected: Vec<Vec<Vec<u8>>>,
-    /// Number of steps of all tasks, in all attempts.
+    /// Number of steps (calls that let a task work) of all tasks together, in all attempts.
     pub steps: u64,
-    /// Number of records that were read and of records that were emitted in the last attempt, by vertex name.
+    /// For each vertex, by name: the number of records that its subtasks have read, and the number that they have emitted, in the
+    /// last attempt.
     pub records: BTreeMap<String, (u64, u64)>,
-    /// For each checkpoint, the number of subtasks that acknowledged it and the number of their snapshots.
+    /// For each checkpoint, by number from 1: the number of subtasks that acknowledged it, and the number of operators whose state
+    /// they sent with that.
     pub acknowledged: BTreeMap<u64, (usize, usize)>,
-    /// Time that passed on the harness's clock, in milliseconds.
+    /// Time that passed on the harness's clock in all attempts, in milliseconds. The clock moves only when it jumps to a timer.
     pub elapsed_ms: u64,
 }
 
-/// The settings of a run.
+/// The settings of a test that runs a built job in the calling thread, without a cluster: channels are in memory, tasks are stepped
+/// in turn, and the clock jumps to the next timer when no task has work.
 #[derive(Debug, Clone)]
 pub struct Harness {
     tmp_dir: PathBuf,
@@ -108,45 +114,51 @@ impl Harness {
             interrupt: Interrupt::default(),
         }
     }
-    /// Sets the interrupt of all subtasks. The harness never takes it back: once it is raised, each operator processes one record
-    /// per step.
+    /// Sets the interrupt of all subtasks, the flag that ends a step after the record at hand. The harness never lowers it: once it
+    /// is raised, each operator processes one record per step.
     pub fn interrupt(mut self, interrupt: Interrupt) -> Self {
         self.interrupt = interrupt;
         self
     }
-    /// Sets the maximum number of elements in a channel; 4 by default.
+    /// Sets the maximum number of elements (batches and control elements) in the channel between two subtasks; 4 by default. A
+    /// producer waits while its channel is full.
     pub fn channel_batches(mut self, batches: usize) -> Self {
         self.channel_batches = batches;
         self
     }
-    /// Makes every batch pass through its edge's codec, as if each channel crossed a network; off by default.
+    /// Makes every batch pass through its edge's codec, as if each channel crossed a network; off by default. A batch that the codec
+    /// refuses becomes an empty one.
     pub fn serialize(mut self) -> Self {
         self.serialize = true;
         self
     }
-    /// Sets the maximum number of records of a step; 1,024 by default.
+    /// Sets the maximum number of records that a task processes in one step; 1,024 by default.
     pub fn budget(mut self, records: usize) -> Self {
         self.budget = records;
         self
     }
-    /// Makes all tasks fail and restart without state: in the first attempt after `steps[0]` steps, in the second one after `steps[1]`
-    /// steps of its own, and so on. Later attempts do not fail.
+    /// Makes all tasks fail and restart without state: in the first attempt after `steps[0]` steps of all tasks together, in the
+    /// second one after `steps[1]` steps of its own, and so on. Later attempts do not fail, and [`Harness::run`] returns no error
+    /// for this.
     pub fn fail_after(mut self, steps: &[u64]) -> Self {
         self.fail_after = steps.to_vec();
         self
     }
-    /// Cancels the job after `steps` steps of an attempt.
+    /// Cancels the job after `steps` steps of all tasks together in one attempt. [`Harness::run`] then disposes of the tasks and
+    /// returns the results so far, not an error.
     pub fn cancel_after(mut self, steps: u64) -> Self {
         self.cancel_after = Some(steps);
         self
     }
-    /// Triggers a checkpoint at the sources after each of these numbers of steps of an attempt.
+    /// Triggers a checkpoint at the sources once all tasks together have made each of these numbers of steps in an attempt; the
+    /// numbers must ascend.
     pub fn checkpoint_after(mut self, steps: &[u64]) -> Self {
         self.checkpoint_after = steps.to_vec();
         self
     }
 
-    /// Stops the job with a last checkpoint after `steps` steps of an attempt. With `drain` the sources end their data first.
+    /// Stops the job with a final checkpoint after `steps` steps of all tasks together in an attempt. With `drain` the sources end
+    /// their data first, so that operators see the end of input; without it they do not.
     pub fn stop_after(mut self, steps: u64, drain: bool) -> Self {
         self.stop_after = Some((steps, drain));
         self
@@ -155,8 +167,8 @@ impl Harness {
     /// Runs a job to its end in the calling thread, and returns its results. Time jumps to the next timer when no task has work.
     ///
     /// # Errors
-    /// [`HarnessError::Task`] or [`HarnessError::Coordinator`] for the first failure, [`HarnessError::Stuck`] if no task can go on,
-    /// [`HarnessError::Runtime`] if no runtime can be created.
+    /// Returns [`HarnessError::Task`] or [`HarnessError::Coordinator`] for the first failure, [`HarnessError::Stuck`] if no task
+    /// can go on, [`HarnessError::Runtime`] if the runtime for I/O cannot be created.
     pub fn run(&self, job: &BuiltJob) -> Result<Outcome, HarnessError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let world = Arc::new(World::new(runtime));

@@ -75,7 +75,7 @@ pub trait KeyedBroadcastProcessFunction<K, A, B>: Clone + Send + 'static {
     /// Returns the broadcast state before the first record of the broadcast stream. Called once in each subtask, before `open`; a
     /// state that is restored replaces the returned one.
     fn create_broadcast(&self) -> Self::Broadcast;
-    /// Called once, before the first record. By default does nothing.
+    /// Called once, before the first record of either stream. By default does nothing.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -130,7 +130,8 @@ pub trait KeyedBroadcastProcessFunction<K, A, B>: Clone + Send + 'static {
     fn finish(&mut self, _out: &mut Collector<Self::Out>) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Called once at the end of the task, also if it was cancelled or has failed, and then perhaps without `open` before it.
+    /// Called once at the end of the task, also if it was cancelled or has failed, and then perhaps without `open` before it. By
+    /// default does nothing.
     fn close(&mut self) {}
 }
 
@@ -144,7 +145,7 @@ pub trait BroadcastProcessFunction<A, B>: Clone + Send + 'static {
     /// Returns the broadcast state before the first record of the broadcast stream. Called once in each subtask, before `open`; a
     /// state that is restored replaces the returned one.
     fn create_broadcast(&self) -> Self::Broadcast;
-    /// Called once, before the first record. By default does nothing.
+    /// Called once, before the first record of either stream. By default does nothing.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -179,25 +180,29 @@ pub trait BroadcastProcessFunction<A, B>: Clone + Send + 'static {
     fn finish(&mut self, _out: &mut Collector<Self::Out>) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Called once at the end of the task, also if it was cancelled or has failed, and then perhaps without `open` before it.
+    /// Called once at the end of the task, also if it was cancelled or has failed, and then perhaps without `open` before it. By
+    /// default does nothing.
     fn close(&mut self) {}
 }
 
-/// An operator over records `A` whose function keeps broadcast state of records `B`.
+/// The operator over the first stream (records `A`) inside a [`BroadcastOperator`]. Its function also takes the records `B` of the
+/// broadcast stream, from which each subtask builds the same state, the broadcast state.
 pub trait TakesBroadcast<A, B>: Operator<A> {
     /// The type of the broadcast state.
     type Broadcast: FlottType;
-    /// Calls the function with a record of the broadcast stream, in this subtask.
+    /// Calls the function's `process_broadcast` with a record of the broadcast stream, which may change the broadcast state and
+    /// emit.
     ///
     /// # Errors
     /// Returns the error of the function.
     fn take(&mut self, record: B, out: &mut Collector<Self::Out>) -> Result<(), BoxError>;
-    /// Returns the broadcast state.
+    /// Returns this subtask's copy of the broadcast state, for reading.
     fn broadcast(&self) -> &Self::Broadcast;
-    /// Returns the broadcast state so that it can be replaced by a restored one.
+    /// Returns this subtask's copy of the broadcast state, to be replaced by the restored one.
     fn broadcast_mut(&mut self) -> &mut Self::Broadcast;
-    /// Returns the bytes that the operator writes beside its own state into its next snapshot, or has found in the one that it was
-    /// restored from. `None` if the operator has no state of its own.
+    /// Returns the buffer for the encoded broadcast state: what the caller puts in, the operator adds to its next snapshot, and
+    /// after a restore the buffer has what was found there. `None` if the operator writes no state, so that the caller writes the
+    /// snapshot itself.
     fn beside(&mut self) -> Option<&mut Vec<u8>>;
 }
 
@@ -215,7 +220,8 @@ const VERSION: u8 = 2;
 /// Before, the state of the operator over the first stream was inside of the broadcast state.
 pub(super) const OTHER_VERSION: &str = "version of a broadcast state, which is not version 2";
 
-/// The operator that runs another one over the first stream, and calls its function with the records of the broadcast stream.
+/// The operator over a stream and a broadcast stream: hands the records of the first one to `Op`, and those of the broadcast stream
+/// to the function inside of `Op`. Subtask 0 alone writes the broadcast state to checkpoints; every subtask restores it.
 pub struct BroadcastOperator<Op, A, B> {
     operator: Op,
     /// Consecutive records of the first stream in a batch; empty between batches.
@@ -257,11 +263,11 @@ impl<A, B, Op: TakesBroadcast<A, B>> BroadcastOperator<Op, A, B> {
     }
 }
 
-/// The access of tests to the broadcast state of an operator under test.
+/// The access of a test (`testing::OperatorHarness`) to the broadcast state of an operator.
 pub trait InspectBroadcast {
     /// The type of the broadcast state.
     type State;
-    /// Returns the broadcast state.
+    /// Returns the broadcast state as the operator's subtask has it now.
     fn broadcast_state(&self) -> &Self::State;
 }
 

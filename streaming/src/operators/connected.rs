@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{state::State, types::Record};
 
-/// A record of one of two connected streams.
+/// A record of one of two connected streams, whose records one operator reads as one stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Either<A, B> {
     /// A record of the first stream.
@@ -49,7 +49,8 @@ pub trait CoProcessFunction<A, B>: Clone + Send + 'static {
     fn finish(&mut self, _out: &mut Collector<Self::Out>) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Called once at the end of the task, also if it was cancelled or has failed, and then perhaps without `open` before it.
+    /// Called once at the end of the task, also if it was cancelled or has failed, and then perhaps without `open` before it. By
+    /// default does nothing.
     fn close(&mut self) {}
 }
 
@@ -148,11 +149,13 @@ pub trait KeyedCoProcessFunction<K, A, B>: Clone + Send + 'static {
     fn finish(&mut self, _out: &mut Collector<Self::Out>) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Called once at the end of the task, also if it was cancelled or has failed, and then perhaps without `open` before it.
+    /// Called once at the end of the task, also if it was cancelled or has failed, and then perhaps without `open` before it. By
+    /// default does nothing.
     fn close(&mut self) {}
 }
 
-/// A function over one stream of [`Either`] that calls a function over two streams.
+/// Turns a function over two streams (the field) into a function over one stream of [`Either`]: calls `process1` for `Left` and
+/// `process2` for `Right`.
 #[derive(Debug, Clone)]
 pub struct BothInputs<F>(pub F);
 

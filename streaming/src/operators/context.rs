@@ -25,7 +25,7 @@ use std::{
 /// The snapshots of a chain's operators for one checkpoint.
 type Snapshots = Vec<(OperatorId, Vec<Bytes>)>;
 
-/// The values that all operators of one subtask share.
+/// The values that all operators of one subtask (one chain of operators) share; each operator's [`OperatorContext`] reads them.
 pub struct ChainShared {
     /// Id of the job.
     pub job_id: JobId,
@@ -37,17 +37,18 @@ pub struct ChainShared {
     pub max_parallelism: u32,
     /// Id of this execution attempt.
     pub attempt: ExecutionAttemptId,
-    /// The calls to the task's host, which answers by mail.
+    /// The task's calls to its host, the process that runs it: events for coordinators, I/O, timers, acknowledgements. Answers come
+    /// by mail.
     pub upcalls: Arc<dyn TaskUpcalls>,
     /// Directory for temporary files, which the job's tasks on this TaskManager share.
     pub tmp_dir: PathBuf,
     /// Options of the job, by key.
     pub options: Arc<BTreeMap<String, String>>,
-    /// The external resources of the subtask's slot.
+    /// The devices of external resources, such as GPUs, that belong to the subtask's slot, by resource name.
     pub devices: Arc<Devices>,
-    /// The subtask's counters of records, bytes and function metrics.
+    /// The subtask's counters of records, bytes and the metrics of functions, which REST shows.
     pub counters: Arc<TaskCounters>,
-    /// The flag that ends a step early.
+    /// The flag that makes operators stop after the record at hand, so that the task can look at its mail.
     pub interrupt: Interrupt,
     /// True if the subtask had reached the end of its data in the checkpoint that it is restored from.
     pub restored_at_end: bool,
@@ -249,9 +250,9 @@ impl OperatorContext {
     pub fn parallelism(&self) -> u32 {
         self.shared.parallelism
     }
-    /// Returns true if this subtask takes over from the former subtask with that index, which may be greater than any of now: each
-    /// former subtask has one successor, whatever the parallelism was and is. Subtask 1 of 3 succeeds the subtasks 1, 4, 7 and
-    /// so on.
+    /// Returns true if this subtask takes over from the subtask with the index `former` of an earlier attempt, its state and its
+    /// leftover files. Each former subtask has exactly one successor, whatever the parallelism was and is: subtask 1 of 3 succeeds
+    /// the subtasks 1, 4, 7 and so on.
     pub fn takes_over(&self, former: u32) -> bool {
         former % self.parallelism().max(1) == self.subtask()
     }
@@ -298,8 +299,8 @@ impl OperatorContext {
     /// has one snapshot, or several if its state was written in chunks. `None` once all were returned. May block while storage is read.
     ///
     /// # Errors
-    /// [`TaskError::Unreadable`] if the snapshot is lost or damaged, [`TaskError::Io`] if it cannot be read for now. The error fails the
-    /// task.
+    /// Returns [`TaskError::Unreadable`] if the snapshot is lost or damaged, [`TaskError::Io`] if it cannot be read for now. The
+    /// error fails the task.
     pub fn next_snapshot(&self) -> Result<Option<Vec<u8>>, TaskError> {
         let snapshot = lock(&self.restore).next().transpose()?;
         if let Some(bytes) = &snapshot {
@@ -379,8 +380,8 @@ impl OperatorContext {
     pub(crate) fn shared(&self) -> &Arc<ChainShared> {
         &self.shared
     }
-    /// Sends an event to the operator's coordinator; returns at once. The answer comes as [`OperatorMail::Reply`] with `ticket`. It is an
-    /// error if the operator has no coordinator, as an operator of [`Stream::transform`](crate::Stream::transform).
+    /// Sends an event to the operator's coordinator; returns at once. The answer comes as [`OperatorMail::Reply`] with `ticket`. If
+    /// the operator has no coordinator, as an operator of [`Stream::transform`](crate::Stream::transform), the answer is an error.
     ///
     /// ```
     /// use streaming::{
@@ -432,8 +433,8 @@ impl OperatorContext {
     pub fn ask_coordinator(&self, event: Vec<u8>, ticket: u32) {
         self.shared.upcalls.operator_event(self.operator, event, self.ticket(ticket));
     }
-    /// Runs I/O on the process's runtime, beside the task; returns at once. Its result comes as [`OperatorMail::Reply`] with `ticket`;
-    /// work that is not done when the task ends is dropped.
+    /// Runs I/O on the process's runtime, beside the task; returns at once. The future's output comes as [`OperatorMail::Reply`]
+    /// with `ticket`; work that is not done when the task ends is dropped.
     pub fn spawn_io(&self, work: BoxFuture<'static, Result<Vec<u8>, String>>, ticket: u32) {
         self.shared.upcalls.spawn_io(work, self.ticket(ticket));
     }
@@ -446,23 +447,28 @@ impl OperatorContext {
         ticket_of(self.node, local)
     }
 
-    /// Returns the task's failure for an error of user code, whose message and causes it joins with `: `. A restart may help.
+    /// Makes the [`TaskError`] of an operator whose user code failed; the operator returns it to fail its task. The text joins the
+    /// error's message and causes with `: `. The job's restart strategy decides on a restart.
     pub fn user_error(&self, error: BoxError) -> TaskError {
         TaskError::User { operator: self.name.clone(), message: text_of(&error) }
     }
-    /// Returns the task's failure for an I/O error: `what` was being done, and `why` it failed. A restart may help.
+    /// Makes the [`TaskError`] for an I/O error, which the operator returns to fail its task: `what` was being done, and `why` it
+    /// failed. The job's restart strategy decides on a restart.
     pub fn io_error(&self, what: impl Into<String>, why: impl fmt::Display) -> TaskError {
         TaskError::Io { operator: self.name.clone(), what: what.into(), why: why.to_string() }
     }
-    /// Returns the task's failure for wrong input. `what` continues the sentence "the input …". The job is not restarted.
+    /// Makes the [`TaskError`] for wrong input, which the operator returns to fail its task. `what` continues the sentence "the
+    /// input …". The job is not restarted.
     pub fn input_error(&self, what: impl Into<String>) -> TaskError {
         TaskError::Input { operator: self.name.clone(), what: what.into() }
     }
-    /// Returns the task's failure for a coordinator that refused or did not answer. A restart may help.
+    /// Makes the [`TaskError`] for a coordinator that refused or did not answer, which the operator returns to fail its task. The
+    /// job's restart strategy decides on a restart.
     pub fn coordinator_error(&self, why: impl Into<String>) -> TaskError {
         TaskError::Coordinator { operator: self.name.clone(), why: why.into() }
     }
-    /// Returns the task's failure for bytes that cannot be decoded. A restart may help.
+    /// Makes the [`TaskError`] for bytes that cannot be decoded, which the operator returns to fail its task. The job's restart
+    /// strategy decides on a restart.
     pub fn codec_error(&self, source: crate::types::CodecError) -> TaskError {
         TaskError::Codec { place: self.name.clone(), source }
     }

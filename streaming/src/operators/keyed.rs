@@ -16,7 +16,7 @@ use crate::{
 };
 use model::graph::StateDeclaration;
 
-/// The times at which a fold emits its values.
+/// The times at which a fold (count, sum, reduce, fold per key) emits its values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UpdateMode {
     /// The fold emits the new value of the key after every record, with that record's event time.
@@ -29,7 +29,8 @@ pub enum UpdateMode {
 /// The state that a fold keeps of each key.
 type FoldState<T, S, F> = Single<<F as Folding<<S as KeySelector<T>>::Key, T>>::Kept>;
 
-/// The operator that folds the records of each key into one value, which is emitted as the [`UpdateMode`] says.
+/// The operator that folds the records of each key into one value by a [`Folding`] (count, sum, reduce, fold), which is emitted as
+/// the [`UpdateMode`] says.
 pub struct KeyedFold<T, S, F, B = Table<<S as KeySelector<T>>::Key, FoldState<T, S, F>>>
 where
     S: KeySelector<T>,
@@ -61,7 +62,8 @@ where
     F: Folding<S::Key, T>,
     B: StateBackend<S::Key, FoldState<T, S, F>>,
 {
-    /// Makes the fold of one subtask, which keeps its state in `backend`.
+    /// Makes the fold of one subtask, which keeps its state in `backend`. Records whose keys are not in memory wait until the
+    /// backend has fetched them.
     pub fn with_backend(selector: S, folding: F, mode: UpdateMode, backend: B) -> Self {
         let resident = Resident::new(backend, KeyedFold::<T, S, F>::declare());
         Self { selector, folding, mode, resident, ending: Vec::new().into_iter() }

@@ -105,7 +105,8 @@ pub trait KeyedProcessFunction<K, T>: Clone + Send + 'static {
     fn finish(&mut self, _out: &mut Collector<Self::Out>) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Called once at the end of the task, also if it was cancelled or has failed, and then perhaps without `open` before it.
+    /// Called once at the end of the task, also if it was cancelled or has failed, and then perhaps without `open` before it. By
+    /// default does nothing.
     fn close(&mut self) {}
 }
 
@@ -134,7 +135,8 @@ where
 type StateOf<T, S, F> = <F as KeyedProcessFunction<<S as KeySelector<T>>::Key, T>>::State;
 
 impl<T, S: KeySelector<T>, F: KeyedProcessFunction<S::Key, T>> KeyedOperator<T, S, F> {
-    /// Makes the operator of one subtask, which keeps its state in memory. `fields` are the declared fields of `F::State`.
+    /// Makes the operator of one subtask, which keeps its state in memory. `fields` are the declared fields of `F::State`, by which
+    /// snapshots are written and restored.
     pub fn new(selector: S, function: F, fields: Vec<StateDeclaration>) -> Self {
         Self::with_backend(selector, function, fields, Table::default())
     }
@@ -146,7 +148,8 @@ where
     F: KeyedProcessFunction<S::Key, T>,
     B: StateBackend<S::Key, F::State>,
 {
-    /// Makes the operator of one subtask, which keeps its state in `backend`. `fields` are the declared fields of `F::State`.
+    /// Makes the operator of one subtask, which keeps its state in `backend`. `fields` are the declared fields of `F::State`, by
+    /// which snapshots are written and restored.
     pub fn with_backend(
         selector: S,
         function: F,

@@ -17,8 +17,8 @@ use std::{cell::Cell, collections::VecDeque, sync::atomic::Ordering};
 /// The metric of how many bytes of memory an operator's state takes.
 const STATE_BYTES: &str = "stateBytes";
 
-/// A [`Consumer`] made of an [`Operator`] and the rest of its chain. It keeps what an interrupted step leaves, and takes and stores the
-/// operator's snapshots.
+/// One link of a chain: a [`Consumer`] made of an [`Operator`] and the rest of its chain. It keeps the records that an interrupted
+/// step has left unprocessed, and takes the operator's snapshots and hands them to the host.
 pub struct Link<In, Op: Operator<In>> {
     operator: Op,
     out: Collector<Op::Out>,

@@ -10,7 +10,8 @@ use std::sync::{
     atomic::{AtomicI64, Ordering},
 };
 
-/// The metrics of one operator's subtask, from [`OperatorContext::metrics`](super::OperatorContext::metrics).
+/// The access to the metrics (counters and gauges) of one operator's subtask, from
+/// [`OperatorContext::metrics`](super::OperatorContext::metrics).
 ///
 /// ```
 /// use streaming::operators::{BoxError, Collector, Counter, Gauge, OperatorContext, ProcessFunction};
@@ -52,7 +53,8 @@ impl Metrics<'_> {
     /// `OPERATOR.name`. The same name returns the same counter. Takes a lock, so call it in `open`, not per record.
     ///
     /// # Errors
-    /// A text if the name is empty, longer than 128 characters or has control characters, or if the task has 256 metrics already.
+    /// Fails with a text if the name is empty, longer than 128 characters or has control characters, or if the task has 256 metrics
+    /// already.
     pub fn counter(&self, name: &str) -> Result<Counter, BoxError> {
         self.of_task.find(self.operator, name).map(Counter)
     }

@@ -82,7 +82,8 @@ pub(crate) fn text_of(error: &BoxError) -> String {
     text
 }
 
-/// The distance that a control element got in an operator, or in the rest of a chain.
+/// The progress of a control element (watermark, idleness, barrier, end of input) through an operator or the rest of a chain: it
+/// tells the caller whether to hand the same element in again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
     /// The operator, or the whole rest of the chain, is done with the event.
@@ -93,13 +94,13 @@ pub enum Flow {
     Waiting,
 }
 
-/// The rest of a chain as its predecessor sees it: takes records and control elements. The default methods are those of a consumer that
-/// is the end of its chain, holds nothing back and is never full.
+/// The rest of a chain as its predecessor sees it: takes records and control elements (watermarks, idleness, barriers, the end of
+/// input). The default methods are those of a consumer that is the end of its chain, holds nothing back and is never full.
 pub trait Consumer<T>: Send {
     /// Opens the operators of the chain, from the last one to this one.
     ///
     /// # Errors
-    /// The error of the first operator that cannot be opened; those before it are not opened then.
+    /// Returns the error of the first operator that cannot be opened; those before it in the chain are not opened then.
     fn open(&mut self) -> Result<(), TaskError> {
         Ok(())
     }
@@ -107,7 +108,7 @@ pub trait Consumer<T>: Send {
     /// was interrupted.
     ///
     /// # Errors
-    /// The error of an operator that fails; the task is over then.
+    /// Returns the error of an operator that fails; the task is over then.
     fn batch(&mut self, batch: &mut Batch<T>) -> Result<bool, TaskError>;
     /// Continues with records that were taken before the step was interrupted, until the step is interrupted again or an output is full.
     /// Does nothing by default.
@@ -117,8 +118,8 @@ pub trait Consumer<T>: Send {
     fn resume(&mut self) -> Result<(), TaskError> {
         Ok(())
     }
-    /// Returns true if an interruption has left records to [`Consumer::resume`] with. No event may be handed in then, and
-    /// records that are handed in wait behind those.
+    /// Returns true if an interruption has left records, which [`Consumer::resume`] continues with. No event may be handed in then,
+    /// and records that are handed in wait behind those.
     fn is_interrupted(&self) -> bool {
         false
     }
@@ -133,23 +134,26 @@ pub trait Consumer<T>: Send {
     fn full(&self) -> bool {
         false
     }
-    /// Returns the number of records to hand in at once, so that little has to be kept when the chain gets full: fewer where records are
-    /// large. By default [`BATCH_RECORDS`].
+    /// Returns the number of records that the caller should hand in at once: fewer where records are large, so that little has to
+    /// be kept when the chain gets full. By default [`BATCH_RECORDS`].
     fn most_at_once(&self) -> usize {
         BATCH_RECORDS
     }
-    /// Sends on the full batches that wait, with `partial` the others too. Returns true if nothing waits any more, as by default.
+    /// Sends the full batches that wait in the chain's outputs to the next tasks, with `partial` also those that are not full.
+    /// Returns true if nothing waits any more, as by default.
     ///
     /// # Errors
     /// Fails as [`Consumer::batch`] does.
     fn flush(&mut self, _partial: bool) -> Result<bool, TaskError> {
         Ok(true)
     }
-    /// Returns the earliest checkpoint for which an operator of the chain still writes its snapshot; `None` if no operator writes.
+    /// Returns the number of the earliest checkpoint for which an operator of the chain still writes its snapshot; `None` if no
+    /// operator writes.
     fn writes(&self) -> Option<u64> {
         None
     }
-    /// Writes a slice of the snapshots that operators of the chain have begun, and hands full chunks to the host.
+    /// Continues to write the snapshots that operators of the chain have begun, as much as the slice (a number of bytes) allows,
+    /// and hands full chunks to the host.
     ///
     /// # Errors
     /// Fails as [`Consumer::batch`] does.
@@ -173,8 +177,8 @@ pub trait Consumer<T>: Send {
     fn notify_complete(&mut self, _checkpoint: u64) -> Result<(), TaskError> {
         Ok(())
     }
-    /// Returns true while an operator of the chain commits what a completed checkpoint has released. The task must not finish then;
-    /// the operator asks its host for mail until it is done.
+    /// Returns true while an operator of the chain commits what a completed checkpoint has released. The task must not finish then.
+    /// The operator itself asks its host for the mail with which it continues.
     fn is_committing(&self) -> bool {
         false
     }
@@ -190,8 +194,8 @@ pub trait Consumer<T>: Send {
     fn dispose(&mut self) {}
 }
 
-/// An operator, which turns the records that it takes into other records. [`Link`] makes a [`Consumer`] of it. Each subtask has its own
-/// one, which only the task's thread calls; no method may block.
+/// An operator: turns the records that it takes into other records. [`Link`] makes a [`Consumer`] of it, a link of the chain that a
+/// task runs. Each subtask has its own one, which only the task's thread calls; no method may block.
 pub trait Operator<In>: Send {
     /// The type of the emitted records.
     type Out: Record;
@@ -214,8 +218,8 @@ pub trait Operator<In>: Send {
         out: &mut Collector<Self::Out>,
         context: &OperatorContext,
     ) -> Result<(), TaskError>;
-    /// Takes a control element before the next operator does. Unless this returns [`Flow::Done`], as by default, it is called again with
-    /// the same event.
+    /// Takes a control element (watermark, idleness, barrier, end of input) before the next operator does. Unless this returns
+    /// [`Flow::Done`], as by default, it is called again with the same event.
     ///
     /// # Errors
     /// An error fails the task.
@@ -266,8 +270,9 @@ pub trait Operator<In>: Send {
     ) -> Result<bool, TaskError> {
         Ok(false)
     }
-    /// Writes a slice of the snapshot that was begun, and appends full chunks to the slice. Returns true if the snapshot is complete: all
-    /// its chunks together are what [`OperatorContext::snapshots`] returns after a restore.
+    /// Writes as much of the snapshot that was begun as the slice (a number of bytes) allows, and appends full chunks to the slice.
+    /// Returns true if the snapshot is complete: all its chunks together are what [`OperatorContext::snapshots`] returns after a
+    /// restore.
     ///
     /// # Errors
     /// An error fails the task: the state cannot be written.
@@ -320,7 +325,7 @@ pub trait Operator<In>: Send {
     fn close(&mut self, _context: &OperatorContext) -> Result<(), TaskError> {
         Ok(())
     }
-    /// Releases what only this attempt uses, such as its files. Called instead of `close` if the task was cancelled or has failed, also
-    /// if `open` was not called. Does nothing by default.
+    /// Releases the resources that only this attempt uses, such as its files. Called instead of `close` if the task was cancelled
+    /// or has failed, also if `open` was not called. Does nothing by default.
     fn dispose(&mut self, _context: &OperatorContext) {}
 }

@@ -67,15 +67,16 @@ impl<T: Record> Collector<T> {
         }
     }
 
-    /// Returns true if an operator continues with the next record of its batch. False if the step was interrupted or the rest of the
-    /// chain takes no more: the operator then leaves the other records in the batch, and is called with them again. An operator asks
-    /// after a record, never before the first one.
+    /// Returns true if an operator should go on with the next record of its batch. False if the step was interrupted or the rest of
+    /// the chain takes no more: the operator then leaves the other records in the batch, and is called with them again. An operator
+    /// calls this after a record, never before the first one, so that each call processes one record at least.
     #[inline]
     pub fn should_continue(&self) -> bool {
         !self.stopped && !self.interrupt.is_raised()
     }
 
-    /// Emits a record with the event time of the record, or timer, that the function was called for, or without one.
+    /// Emits a record with the event time of the record, or event-time timer, that the function was called for; without one if that
+    /// has none.
     #[inline(always)]
     pub fn collect(&mut self, record: T) {
         self.push(record, self.time);
@@ -95,8 +96,9 @@ impl<T: Record> Collector<T> {
         self.push(record, timestamp);
     }
 
-    /// Emits a record to a side output, which [`Stream::side_output`](crate::Stream::side_output) reads; where nothing reads it, the
-    /// record is dropped. The event time is that of [`Collector::collect`]. If the side output is read as another type, the task fails.
+    /// Emits a record to a side output, which [`Stream::side_output`](crate::Stream::side_output) reads; where nothing reads it,
+    /// the record is dropped. The record gets the same event time as one of [`Collector::collect`]. If the side output is read with
+    /// another record type, the task fails.
     pub fn collect_to<U: Record>(&mut self, tag: &OutputTag<U>, record: U) {
         match self.sides.push(tag, record, self.time) {
             Ok(takes_more) => self.stopped |= !takes_more,

@@ -33,7 +33,8 @@ pub trait ProcessFunction<T>: Clone + Send + 'static {
     fn finish(&mut self, _out: &mut Collector<Self::Out>) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Called once at the end of the task, also if it was cancelled or has failed, and then perhaps without `open` before it.
+    /// Called once at the end of the task, also if it was cancelled or has failed, and then perhaps without `open` before it. By
+    /// default does nothing.
     fn close(&mut self) {}
 }
 

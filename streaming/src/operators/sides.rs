@@ -11,7 +11,8 @@ use crate::{
 };
 use std::{any::Any, fmt, marker::PhantomData};
 
-/// The name of a side output, with its record type. Make it a constant that the emitting function and the reading stream share:
+/// The name of a side output, a second stream that an operator emits, with its record type. Make it a constant that the emitting
+/// function and the reading stream share:
 ///
 /// ```
 /// use streaming::{Environment, operators::OutputTag};
@@ -57,9 +58,11 @@ impl<T> fmt::Debug for OutputTag<T> {
     }
 }
 
-/// A side output of an operator, independent of its record type.
+/// A side output of an operator, independent of its record type: a buffer of emitted records, and the edges (connections to the
+/// tasks that read them) that they go to.
 pub trait SideOutput: Any + Send {
-    /// Hands the emitted records to the edges. Returns true if the edges take more, false if one is full or interrupted.
+    /// Hands the buffered records to the edges. Returns true if the edges take more, false if one is full or the step was
+    /// interrupted.
     ///
     /// # Errors
     /// Fails as [`Consumer::batch`] does.
@@ -128,7 +131,7 @@ impl<T: Record> SideOutput for Edges<T> {
     }
 }
 
-/// The side outputs of one operator that something reads, by name.
+/// The side outputs of one operator that something reads, by name. Records for any other side output are dropped.
 #[derive(Default)]
 pub struct SideOutputs {
     outputs: Vec<(&'static str, Box<dyn SideOutput>)>,

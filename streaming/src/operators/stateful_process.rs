@@ -98,7 +98,8 @@ pub trait StatefulProcessFunction<T>: Clone + Send + 'static {
     ) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Called once at the end of the task, also if it was cancelled or has failed, and then perhaps without `open` before it.
+    /// Called once at the end of the task, also if it was cancelled or has failed, and then perhaps without `open` before it. By
+    /// default does nothing.
     fn close(&mut self) {}
 }
 
@@ -145,11 +146,11 @@ impl<F, S: OperatorState> StatefulProcess<F, S> {
     }
 }
 
-/// The access of tests to the operator state of an operator under test.
+/// The access of a test (`testing::OperatorHarness`) to the operator state, the state per subtask, of an operator.
 pub trait InspectOperatorState {
     /// The type of the state.
     type State;
-    /// Returns the state; mutable because reading a list needs `&mut`.
+    /// Returns the subtask's state, which a test may also change; mutable because reading a list needs `&mut`.
     fn operator_state(&mut self) -> &mut Self::State;
 }
 

@@ -12,7 +12,7 @@ use hashbrown::HashTable;
 use std::{collections::BTreeMap, ops::Range};
 use writing::{Chunks, Writing};
 
-/// The clock on which a timer's moment is.
+/// The clock that a timer goes by: event time or processing time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimeDomain {
     /// Event time: the timer fires when the operator's watermark reaches it.
@@ -99,7 +99,7 @@ impl<K: Key> TimerService<'_, K> {
     pub fn event_time(&mut self, timestamp: i64) {
         self.timers.event.set(timestamp, self.at, self.key);
     }
-    /// Deletes the timer of event time at `timestamp`. Does nothing if there is none.
+    /// Deletes the current key's timer of event time at `timestamp`, in milliseconds since 1970. Does nothing if there is none.
     pub fn delete_event_time(&mut self, timestamp: i64) {
         self.timers.event.delete(timestamp, self.at, self.key);
     }

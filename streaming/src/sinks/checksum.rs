@@ -36,9 +36,9 @@ impl<T: Send> Operator<T> for Discard {
     }
 }
 
-/// An operator that emits, at the end of input, the number of its subtask's records and the wrapping sum of their hashes. Both are
-/// equal for equal multisets of records, whatever their order. The operator has no state in checkpoints: after a restore it begins at
-/// 0.
+/// An operator that emits one record at the end of input, for measurements: the number of records of its subtask and the sum of
+/// their hashes, which wraps at 2^64. Both are equal for equal multisets of records, whatever their order. The operator has no
+/// state in checkpoints: after a restore it begins at 0.
 #[derive(Debug, Default)]
 pub struct Checksum {
     count: u64,

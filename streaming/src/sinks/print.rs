@@ -8,8 +8,9 @@ use crate::{
 };
 use std::io::{self, Write};
 
-/// A sink that writes each record as one line ([`ToLine`]), which ends with `\n`, to a writer that is flushed after each batch. A
-/// failed write fails the task. With several subtasks each line begins with the subtask's number from 1, like `3> `, as in Flink.
+/// An operator that writes each record as one line ([`ToLine`]), which ends with `\n`, to a writer that is flushed after each
+/// batch; [`Stream::print`](crate::Stream::print) adds it. A failed write fails the task. With several subtasks each line begins
+/// with the subtask's number from 1, like `3> `, as in Flink.
 pub struct Print<W> {
     writer: fn() -> W,
     lines: Vec<u8>,

@@ -181,7 +181,7 @@ pub trait Committer<C>: Send + Sync + 'static {
     /// Commits one committable. The future runs beside the task; work that blocks belongs into `tokio::task::spawn_blocking`.
     ///
     /// # Errors
-    /// [`CommitError::Retry`] to be called again later with this committable; [`CommitError::Failed`] to fail the job.
+    /// Returns [`CommitError::Retry`] to be called again later with this committable, [`CommitError::Failed`] to fail the job.
     fn commit(
         &self,
         request: CommitRequest<C>,
@@ -214,15 +214,16 @@ pub trait GlobalCommitter<C>: Send + Sync + 'static {
     /// committables. The future runs beside the task; work that blocks belongs into `tokio::task::spawn_blocking`.
     ///
     /// # Errors
-    /// [`CommitError::Retry`] to be called again later with the same committables; [`CommitError::Failed`] to fail the job.
+    /// Returns [`CommitError::Retry`] to be called again later with the same committables, [`CommitError::Failed`] to fail the job.
     fn commit(
         &self,
         request: CommitRequest<Vec<C>>,
     ) -> impl Future<Output = Result<(), CommitError>> + Send;
-    /// Keeps committables that a savepoint holds from being aborted: see [`Committer::keep`].
+    /// Keeps committables that a savepoint holds from being aborted by the writers of a later attempt. Called as [`Committer::keep`]
+    /// is; the default does nothing.
     ///
     /// # Errors
-    /// The savepoint's task fails with either [`CommitError`].
+    /// Fails the savepoint's task with either [`CommitError`].
     fn keep(&self, _committables: Vec<C>) -> impl Future<Output = Result<(), CommitError>> + Send {
         ready(Ok(()))
     }
@@ -230,14 +231,15 @@ pub trait GlobalCommitter<C>: Send + Sync + 'static {
     /// the future runs beside the task.
     ///
     /// # Errors
-    /// [`CommitError::Failed`] to fail the job; [`CommitError::Retry`] to fail the task, after which the restarted writers
+    /// Returns [`CommitError::Failed`] to fail the job, [`CommitError::Retry`] to fail the task, after which the restarted writers
     /// announce themselves again.
     fn check(&self, _announced: C) -> impl Future<Output = Result<(), CommitError>> + Send {
         ready(Ok(()))
     }
 }
 
-/// A request to a [`Committer`] (one committable) or a [`GlobalCommitter`] (all committables of a checkpoint).
+/// A request to a [`Committer`] (one committable) or a [`GlobalCommitter`] (all committables of a checkpoint) to make visible what
+/// writers have prepared.
 #[derive(Debug, Clone)]
 pub struct CommitRequest<C> {
     /// The committable, or, for a [`GlobalCommitter`], all committables of the checkpoint that are not committed.
@@ -258,7 +260,7 @@ impl<C> CommitRequest<C> {
     }
 }
 
-/// The reason why a commit was not done, and whether it is repeated.
+/// The reason why a commit was not done; the variant says whether it is tried again or fails the job.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CommitError {
     /// The commit may succeed later. It is repeated after a pause that doubles each time, from 100 ms to 10 s, at most

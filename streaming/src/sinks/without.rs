@@ -10,7 +10,8 @@ use crate::{
     types::CodecError,
 };
 
-/// The state of a [`CommittingSinkWriter`] that has none: checkpoints contain nothing of the writer.
+/// The state type of a [`CommittingSinkWriter`] without state: checkpoints contain nothing of the writer, and restoring does
+/// nothing.
 #[derive(Debug, Default)]
 pub struct NoWriterState;
 
@@ -55,8 +56,8 @@ impl<C: Send + 'static> GlobalCommitter<C> for NoCommitter {
     }
 }
 
-/// The writer of a sink that is nothing but a [`SinkWriter`] that can be cloned: passes every call on and prepares nothing for a
-/// commit.
+/// The writer of a sink without committers, made of a [`SinkWriter`] that can be cloned: passes every call on to it and prepares
+/// nothing for a commit.
 #[derive(Debug, Clone)]
 pub struct WithoutCommitter<W>(W);
 

@@ -41,7 +41,7 @@ use std::{
 pub struct CollectionSource<T>(Arc<Mutex<Vec<T>>>);
 
 impl<T> CollectionSource<T> {
-    /// Creates a source of these values, all of which stay in memory. The subtasks of one process share them; each record is cloned
+    /// Creates a source of these values, all of which stay in memory. The subtasks of one process share them; each value is cloned
     /// when it is emitted.
     pub fn new(all: Vec<T>) -> Self {
         Self(Arc::new(Mutex::new(all)))
@@ -70,7 +70,7 @@ impl<T: Record> Source for CollectionSource<T> {
     }
 }
 
-/// The reader of a [`CollectionSource`], which emits its subtask's share of the values.
+/// The reader of a [`CollectionSource`] in one subtask, which emits the subtask's share of the values and ends.
 #[derive(Debug)]
 pub struct CollectionReader<T> {
     all: Arc<Mutex<Vec<T>>>,

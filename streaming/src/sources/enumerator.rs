@@ -20,14 +20,15 @@ use storage::{
     objects::{S3Settings, StoreError},
 };
 
-/// A byte range of a file. The split's records are the lines that begin in the range.
+/// A byte range of a file, the split of a [`FileSource`](super::FileSource). Its records are the lines that begin in the range; the
+/// last one may reach beyond it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileSplit {
     /// Absolute path of a local file, or URI of a remote one.
     pub path: PathBuf,
-    /// Start offset in bytes, inclusive.
+    /// Start of the range: offset in the file in bytes, inclusive.
     pub start: u64,
-    /// End offset in bytes, exclusive.
+    /// End of the range: offset in the file in bytes, exclusive.
     pub end: u64,
 }
 
@@ -68,9 +69,10 @@ const MOST_AT_ONCE: usize = 256;
 /// Maximum nesting of folders below an input path.
 const DEEPEST: usize = 64;
 
-/// Assigns byte ranges of files to the subtasks that ask for them, in the order of paths and file names: at each request about as many
-/// bytes as one split has, of at most 256 splits. The files are listed when the source starts without a checkpoint; a restored source
-/// does not list again, and does not read files that were created meanwhile.
+/// The enumerator of a [`FileSource`](super::FileSource): assigns byte ranges of files to the subtasks that ask for them, in the
+/// order of paths and file names. One request gets splits (at most 256) until they have together as many bytes as a whole split, or
+/// the message that there are no more. The files are listed when the source starts without a checkpoint; a restored source does not
+/// list again, and does not read files that were created meanwhile.
 pub struct FileEnumerator {
     context: SplitEnumeratorContext<FileSplit>,
     waiting: VecDeque<FileSplit>,
@@ -78,7 +80,8 @@ pub struct FileEnumerator {
     hand_out: u64,
 }
 
-/// The state of a [`FileEnumerator`] in a checkpoint: the unassigned splits, and the number of bytes that are assigned together.
+/// The state of a [`FileEnumerator`] in a checkpoint: the unassigned splits, and the number of bytes from which on one request gets
+/// no further split.
 pub type FileEnumeratorState = (Vec<FileSplit>, u64);
 
 impl FileEnumerator {

@@ -12,7 +12,8 @@ const BLOCK: usize = 256 << 10;
 #[error("a line is longer than {} MiB", LONGEST_LINE >> 20)]
 pub struct LineTooLong;
 
-/// A buffer of bytes that were read and not yet cut into lines. It grows as needed and does not shrink.
+/// A buffer of bytes that were read and not yet cut into lines at `\n`. It grows as needed, up to 256 MiB for one line, and does
+/// not shrink.
 #[derive(Debug, Default)]
 pub struct LineBuffer {
     bytes: Vec<u8>,
@@ -51,7 +52,7 @@ impl LineBuffer {
         self.filled = (self.filled + bytes).min(self.bytes.len());
     }
 
-    /// Appends a copy of a block.
+    /// Appends a copy of a block of bytes, which may begin and end within a line.
     ///
     /// # Errors
     /// Returns [`LineTooLong`] if more than 256 MiB wait for a line end; a part of the block may have been appended.
@@ -67,7 +68,7 @@ impl LineBuffer {
         Ok(())
     }
 
-    /// Takes the next whole line, without its `\n`; `None` if no line end is in the buffer. A `\r` at its end is kept, so that
+    /// Takes the next whole line, without its `\n`; `None` if no line end is in the buffer. A `\r` before the `\n` is kept, so that
     /// the next line begins at the line's offset plus its length plus 1.
     #[inline]
     pub fn next_line(&mut self) -> Option<&[u8]> {
@@ -95,7 +96,7 @@ impl LineBuffer {
         self.bytes.get(rest).unwrap_or_default()
     }
 
-    /// Drops the buffer's contents and keeps its memory.
+    /// Drops the buffer's bytes, also those of an unfinished line, and keeps its memory.
     pub fn clear(&mut self) {
         (self.start, self.searched, self.filled) = (0, 0, 0);
     }

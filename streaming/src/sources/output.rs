@@ -81,8 +81,9 @@ impl<T: Record> ReaderOutput<T> {
         self.do_or_leave(Left::Release(id.to_owned()));
     }
 
-    /// Returns true if the rest of the chain takes nothing more for now, or if the step should end. A reader that emits many
-    /// records in one call should then return and continue in the next call.
+    /// Returns true if the reader should return from this call and go on in the next one, because the rest of the chain takes
+    /// nothing more for now or the step should end. A reader that emits many records in one call asks after each; what it emits
+    /// nevertheless is kept.
     pub fn is_stopped(&self) -> bool {
         !self.left.is_empty() || !self.out.should_continue()
     }
@@ -229,13 +230,13 @@ impl<T: Record> ReaderOutput<T> {
     }
 }
 
-/// The output of one split, to which a reader emits the split's records; made by [`ReaderOutput::split`].
+/// The output of one split of a source, to which a reader emits the split's records; made by [`ReaderOutput::split`].
 pub struct SplitOutput<'a, T> {
     out: &'a mut ReaderOutput<T>,
 }
 
 impl<T: Record> SplitOutput<'_, T> {
-    /// Emits a record without an event time of its own; the source's watermark strategy may give it one.
+    /// Emits a record of the split without an event time of its own; the source's watermark strategy may give it one.
     #[inline]
     pub fn collect(&mut self, record: T) {
         self.out.push(record, NO_TIME);
@@ -269,7 +270,7 @@ impl<T: Record> SplitOutput<'_, T> {
         self.out.do_or_leave(Left::Watermark(split, ms));
     }
 
-    /// Marks this split as idle: it does not hold back the subtask's watermark until its next record or watermark.
+    /// Marks this split as idle: until its next record or watermark the subtask's watermark does not wait for it.
     pub fn mark_idle(&mut self) {
         self.out.pass_pending();
         let split = self.out.split.clone();
@@ -298,7 +299,8 @@ impl Requests {
     }
 }
 
-/// A reader's view of its task, and its means to ask for splits, I/O and timers.
+/// The context of a [`SourceReader`](super::SourceReader)'s calls: its task's identity and options, and its means to ask for
+/// splits, I/O and timers.
 pub struct ReaderContext<'a> {
     operator: &'a OperatorContext,
     requests: &'a mut Requests,

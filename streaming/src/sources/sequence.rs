@@ -18,7 +18,8 @@ use std::{
 #[derive(Debug, Clone, PartialEq, Eq, derive::FlottType)]
 #[flott(crate = crate)]
 pub struct SequenceSplit {
-    /// The subtask to which the split was assigned first; with `stride`, the split's id.
+    /// The subtask to which the split was assigned first, from 0; after a restore another subtask may have the split. With `stride`
+    /// the split's id.
     pub subtask: u32,
     /// The next item to emit; `None` if it would exceed `u64::MAX`.
     pub next: Option<u64>,

@@ -56,7 +56,7 @@ impl SocketSource<Vec<u8>> {
     }
 }
 
-/// The only split of a [`SocketSource`]: its connection. It has no position, since a socket cannot be read again.
+/// The only split of a [`SocketSource`]: its connection. The split has no position, since a socket cannot be read again.
 #[derive(Debug, Clone, PartialEq, Eq, derive::FlottType)]
 #[flott(crate = crate)]
 pub struct SocketSplit {

@@ -27,7 +27,7 @@ pub trait SourceSplit: FlottType + Clone {
     fn split_id(&self) -> String;
 }
 
-/// The outcome of one call of [`SourceReader::poll_next`]: whether and when the reader is polled again.
+/// The outcome of one call of [`SourceReader::poll_next`], which tells the task when to poll the reader again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadProgress {
     /// More input is available: the reader is polled again at once.
@@ -205,13 +205,13 @@ pub trait Source: Send + 'static {
     /// Returns whether the source ends by itself. A job is bounded if all its sources are. Called once, when the graph is built.
     fn boundedness(&self) -> Boundedness;
 
-    /// Checks the source when the graph is built, and makes its paths absolute where relative ones are allowed. A mistake is recorded
-    /// in the environment and fails the build. `operator`: the operator's name, for errors.
+    /// Checks the source when the graph is built, and makes its paths absolute where relative ones are allowed; does nothing by
+    /// default. A mistake is recorded in the environment and fails the build. `_operator`: the operator's name, for errors.
     #[doc(hidden)]
     fn resolve(&mut self, _env: &Environment, _operator: &str) {}
 
-    /// Returns true if the source can have one subtask only. It is then a chain of its own, and its records are distributed
-    /// round-robin to the subtasks of the next operator. Called once, when the graph is built.
+    /// Returns true if the source can have one subtask only; false by default. Such a source is a chain of its own, and its records
+    /// are distributed round-robin to the subtasks of the next operator. Called once, when the graph is built.
     #[doc(hidden)]
     fn is_single(&self) -> bool {
         false
@@ -354,8 +354,8 @@ pub trait SourceReader: Send + 'static {
         splits: Vec<Self::Split>,
         context: &mut ReaderContext<'_>,
     ) -> Result<(), BoxError>;
-    /// Records that the enumerator has no more splits for this subtask; its events end here too. Without an enumerator, called once at
-    /// the start.
+    /// Records that the enumerator has no more splits and no more events for this subtask, so that the reader may end once its
+    /// splits are read. Without an enumerator, called once at the start.
     fn no_more_splits(&mut self);
     /// Handles an event that the enumerator sent with [`SplitEnumeratorContext::send_event`].
     ///

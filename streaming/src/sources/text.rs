@@ -181,7 +181,7 @@ enum Turn {
     Waiting,
 }
 
-/// The reader of a [`FileSource`]: reads one split after the other and asks for more when it has none.
+/// The reader of a [`FileSource`] in one subtask: reads one split after the other, and asks for more when it has none.
 #[derive(Debug)]
 pub struct FileReader<T> {
     splits: VecDeque<FileSplit>,

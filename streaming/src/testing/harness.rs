@@ -136,7 +136,8 @@ impl<T: Send + 'static, Op: Operator<T>> HarnessBuilder<T, Op> {
         self.gathered.insert(tag.name(), Box::new(gathered));
         self
     }
-    /// Interrupts every step of the operator after its first record, as mail to the task does. The results must be the same.
+    /// Interrupts every step of the operator after its first record, as mail to the task does; the operator is called again with
+    /// the rest. The results must be the same.
     pub fn interrupted(self) -> Self {
         self.interrupt.raise();
         self
@@ -246,16 +247,18 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
     pub fn close(mut self) -> Result<(), TaskError> {
         self.link.close()
     }
-    /// Returns the records that were emitted since the last call, in their order.
+    /// Returns the records that were emitted since the last call of this method or of [`OperatorHarness::timed_output`], in their
+    /// order.
     pub fn output(&mut self) -> Vec<Op::Out> {
         self.timed_output().into_iter().map(|(record, _)| record).collect()
     }
-    /// Returns the records that were emitted since the last call, each with its event time in milliseconds since 1970; `None`: the
-    /// record has no event time.
+    /// Returns the records that were emitted since the last call of this method or of [`OperatorHarness::output`], each with its
+    /// event time in milliseconds since 1970; `None`: the record has no event time.
     pub fn timed_output(&mut self) -> Vec<(Op::Out, Option<i64>)> {
         self.output.take_records()
     }
-    /// Returns the newest watermark that the operator let through or emitted; `None` before the first one.
+    /// Returns the newest watermark that the operator let through or emitted, in milliseconds since 1970; `None` before the first
+    /// one.
     pub fn last_watermark(&self) -> Option<i64> {
         self.output.last_watermark()
     }
@@ -274,23 +277,24 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
         })?;
         Ok(gathered.take_records().into_iter().map(|(record, _)| record).collect())
     }
-    /// Takes a checkpoint, with the number after that of the last one, and returns the operator's snapshots in it; none if the operator
-    /// has no state. The operator is not told that the checkpoint is complete.
+    /// Takes a checkpoint, with the number after that of the last one, and returns the operator's encoded state, for
+    /// [`HarnessBuilder::restore`]; empty if the operator has none. The operator is not told that the checkpoint is complete.
     ///
     /// # Errors
     /// Returns the error with which the operator's task would fail: [`TaskError::User`] for one of a function.
     pub fn snapshot(&mut self) -> Result<Vec<Vec<u8>>, TaskError> {
         self.barrier(self.checkpoint + 1, false)
     }
-    /// Passes in the barrier of a checkpoint and returns the operator's snapshots in it; none if the operator has no state. `last`
-    /// marks the job's final checkpoint, which comes after [`OperatorHarness::end_of_input`].
+    /// Passes in the barrier of a checkpoint and returns the operator's encoded state, for [`HarnessBuilder::restore`]; empty if
+    /// the operator has none. `last` marks the job's final checkpoint, which comes after [`OperatorHarness::end_of_input`].
     ///
     /// # Errors
     /// Returns the error with which the operator's task would fail: [`TaskError::User`] for one of a function.
     pub fn barrier(&mut self, checkpoint: u64, last: bool) -> Result<Vec<Vec<u8>>, TaskError> {
         self.pass_barrier(Barrier { checkpoint, triggered_ms: 0, last, savepoint: false })
     }
-    /// Passes in the barrier of a savepoint after which the job continues, and returns the operator's snapshots in it.
+    /// Passes in the barrier of a savepoint after which the job continues, and returns the operator's encoded state, as
+    /// [`OperatorHarness::barrier`] does.
     ///
     /// # Errors
     /// Returns the error with which the operator's task would fail: [`TaskError::User`] for one of a function.
@@ -312,7 +316,7 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
         self.link.notify_complete(checkpoint)?;
         self.work_off()
     }
-    /// Returns whether the operator still commits what a complete checkpoint has released; the task does not finish before.
+    /// Returns true while the operator commits what a complete checkpoint has released; a task does not finish before.
     pub fn is_committing(&self) -> bool {
         self.link.is_committing()
     }
@@ -431,7 +435,8 @@ impl<T: Send + 'static, Op: Operator<T> + InspectBroadcast> OperatorHarness<T, O
 }
 
 impl<T: Send + 'static, Op: Operator<T> + InspectOperatorState> OperatorHarness<T, Op> {
-    /// Returns the state of the subtask, which the test may also change. It is mutable because lists are read with `&mut`.
+    /// Returns the state of the operator's subtask, which the test may also change. It is mutable because lists are read with
+    /// `&mut`.
     pub fn operator_state(&mut self) -> &mut Op::State {
         self.link.operator_mut().operator_state()
     }

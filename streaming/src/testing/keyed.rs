@@ -14,7 +14,8 @@ use crate::{
 };
 use std::{marker::PhantomData, ops::AddAssign, time::Duration};
 
-/// Prepares the test of an operator of a keyed stream whose key is a part of the record.
+/// Prepares the test of an operator of a keyed stream whose key is a part of the record: `key` returns a reference to it. A method
+/// of the result chooses the operator.
 ///
 /// ```
 /// use streaming::testing;
@@ -37,7 +38,8 @@ where
     KeyedTest::new(ByReference::new(key))
 }
 
-/// Prepares the test of an operator of a keyed stream whose key is computed from the record.
+/// Prepares the test of an operator of a keyed stream whose key `key` computes from the record. A method of the result chooses the
+/// operator.
 ///
 /// ```
 /// use streaming::testing;
@@ -131,7 +133,8 @@ impl<T: Send + 'static, S: KeySelector<T>> KeyedTest<T, S> {
     {
         self.folded(Sum::new(number))
     }
-    /// Prepares the test of [`KeyedStream::reduce`](crate::api::KeyedStream::reduce): the merged record of the key for every record.
+    /// Prepares the test of [`KeyedStream::reduce`](crate::api::KeyedStream::reduce): `merge(&mut kept, record)`, then the merged
+    /// record of the key for every record.
     pub fn reduce<F>(&self, merge: F) -> FoldBuilder<T, S, Reduce<F>>
     where
         T: Record,
@@ -139,7 +142,8 @@ impl<T: Send + 'static, S: KeySelector<T>> KeyedTest<T, S> {
     {
         self.folded(Reduce::new(merge))
     }
-    /// Prepares the test of [`KeyedStream::fold`](crate::api::KeyedStream::fold): `(key, value)` for every record.
+    /// Prepares the test of [`KeyedStream::fold`](crate::api::KeyedStream::fold): `merge(&mut value, record)`, then `(key, value)`
+    /// for every record.
     pub fn fold<A, F>(&self, initial: A, merge: F) -> FoldBuilder<T, S, Fold<A, F>>
     where
         A: Record,
@@ -154,8 +158,8 @@ impl<T: Send + 'static, S: KeySelector<T>> KeyedTest<T, S> {
     {
         operator(KeyedOperator::new(self.selector.clone(), function, F::State::declare()))
     }
-    /// Prepares the test of [`KeyedStream::flat_map_with_state`](crate::api::KeyedStream::flat_map_with_state): a closure with one
-    /// value of state per key. The state is named `value`.
+    /// Prepares the test of [`KeyedStream::flat_map_with_state`](crate::api::KeyedStream::flat_map_with_state): the closure is
+    /// called for every record with the key, the record, the key's value of state and the output. The state is named `value`.
     pub fn flat_map_with_state<V, U, F>(&self, function: F) -> StatefulBuilder<T, S, V, F, U>
     where
         V: FlottType,

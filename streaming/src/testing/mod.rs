@@ -175,7 +175,7 @@ where
     operator(StatefulProcess::new(function))
 }
 
-/// Prepares the test of a [`KeyedProcessFunction`] whose key is a part of the record.
+/// Prepares the test of a [`KeyedProcessFunction`] on a stream whose key is a part of the record: `key` returns a reference to it.
 pub fn keyed<T, K, S, F>(
     key: S,
     function: F,
@@ -189,7 +189,7 @@ where
     operator(KeyedOperator::new(ByReference::new(key), function, F::State::declare()))
 }
 
-/// Prepares the test of a [`KeyedProcessFunction`] whose key is computed from the record.
+/// Prepares the test of a [`KeyedProcessFunction`] on a stream whose key `key` computes from the record.
 ///
 /// ```
 /// use streaming::{
@@ -410,7 +410,8 @@ where
     operator(BroadcastOperator::new(keyed))
 }
 
-/// Prepares the test of an operator of one's own, see [`Stream::transform`](crate::Stream::transform).
+/// Prepares the test of an operator of one's own, as [`Stream::transform`](crate::Stream::transform) adds it to a job. The operator
+/// is not called before [`HarnessBuilder::open`].
 ///
 /// ```
 /// use streaming::{operators::Map, testing};

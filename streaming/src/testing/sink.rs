@@ -85,11 +85,13 @@ impl<T: Send + 'static, S: Sink<T>> SinkHarnessBuilder<T, S> {
     pub fn subtasks(self, parallelism: u32) -> Self {
         Self { parallelism: parallelism.max(1), ..self }
     }
-    /// Sets the number of the execution attempts, from 0, which is 0 by default. After a failure it is greater.
+    /// Sets the number of the execution attempt of all subtasks, from 0; 0 by default. An attempt that is restored after a failure
+    /// has a greater number than the one that failed.
     pub fn attempt(self, attempt: u32) -> Self {
         Self { attempt, ..self }
     }
-    /// Makes the sink one of another job, as one that is restored from a savepoint. By default all are of the same job.
+    /// Sets the id of the job that the sink belongs to, 0 by default: a sink that is restored from a savepoint by another job has
+    /// another one.
     pub fn job(self, job: u128) -> Self {
         Self { job: JobId(job), ..self }
     }
@@ -98,7 +100,7 @@ impl<T: Send + 'static, S: Sink<T>> SinkHarnessBuilder<T, S> {
         self.options.insert(key.into(), value.into());
         self
     }
-    /// Restores the sink from a snapshot that [`SinkHarness::barrier`] returned, of any number of subtasks.
+    /// Restores the sink from what [`SinkHarness::barrier`] or [`SinkHarness::savepoint`] returned, with any number of subtasks.
     pub fn restore(self, restore: SinkSnapshot) -> Self {
         Self { restore, ..self }
     }
@@ -184,7 +186,8 @@ impl<T: Send + 'static, S: Sink<T>> SinkHarness<T, S> {
         self.committers.iter_mut().try_for_each(|committer| committer.advance_clock_to(ms))?;
         self.global.iter_mut().try_for_each(|committer| committer.advance_clock_to(ms))
     }
-    /// Passes in the final watermark, then the end of bounded input.
+    /// Passes the final watermark, then the end of bounded input, to the writers and the committers. What is prepared then is
+    /// committed when the final checkpoint is complete: [`SinkHarness::barrier`] with `last`, then [`SinkHarness::notify_complete`].
     ///
     /// # Errors
     /// Returns the error with which a task of the sink would fail: [`TaskError::Output`] if a commit can never succeed.
@@ -203,7 +206,8 @@ impl<T: Send + 'static, S: Sink<T>> SinkHarness<T, S> {
     pub fn barrier(&mut self, checkpoint: u64, last: bool) -> Result<SinkSnapshot, TaskError> {
         self.pass_barrier((checkpoint, last), false)
     }
-    /// Passes in the barrier of a savepoint after which the job continues, and returns what the sink has in it.
+    /// Passes in the barrier of a savepoint after which the job continues, and returns the snapshots of all operators. Committers
+    /// first keep what the savepoint holds ([`Committer::keep`](crate::sinks::Committer::keep)).
     ///
     /// # Errors
     /// Returns the error with which a task of the sink would fail.
@@ -244,7 +248,7 @@ impl<T: Send + 'static, S: Sink<T>> SinkHarness<T, S> {
         }
         self.commit()
     }
-    /// Returns whether a committer still commits what a complete checkpoint has released.
+    /// Returns true while a committer commits what a complete checkpoint has released, or waits to repeat a commit.
     pub fn is_committing(&self) -> bool {
         self.committers.iter().any(OperatorHarness::is_committing)
             || self.global.as_ref().is_some_and(OperatorHarness::is_committing)

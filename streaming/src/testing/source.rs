@@ -38,7 +38,8 @@ pub fn source<S: Source>(source: S) -> SourceHarnessBuilder<S, SourceTimestamps,
     }
 }
 
-/// The test of a source before it is opened: strategy for watermarks, place, options and snapshot.
+/// The test of a source before it is opened: strategy for watermarks, number of the subtask, options and snapshot to restore; made
+/// by [`source`].
 pub struct SourceHarnessBuilder<S: Source, F, G> {
     source: S,
     watermarks: WatermarkStrategy<S::Record, F, G>,
@@ -204,11 +205,12 @@ impl<S: Source> SourceHarness<S> {
         while self.poll()? {}
         Ok(())
     }
-    /// Returns whether the reader has ended and the final watermark was emitted.
+    /// Returns true if the reader has ended and the final watermark was emitted.
     pub fn has_ended(&self) -> bool {
         self.ended
     }
-    /// Returns the records that were emitted since the last call, in their order.
+    /// Returns the records that were emitted since the last call of this method or of [`SourceHarness::timed_output`], in their
+    /// order.
     pub fn output(&mut self) -> Vec<S::Record> {
         self.timed_output().into_iter().map(|(record, _)| record).collect()
     }
@@ -217,11 +219,11 @@ impl<S: Source> SourceHarness<S> {
     pub fn timed_output(&mut self) -> Vec<(S::Record, Option<i64>)> {
         self.output.take_records()
     }
-    /// Returns the subtask's newest watermark; `None` before the first one.
+    /// Returns the subtask's newest watermark, in milliseconds since 1970; `None` before the first one.
     pub fn last_watermark(&self) -> Option<i64> {
         self.output.last_watermark()
     }
-    /// Returns whether the subtask is idle, by the newest idleness event that it has emitted.
+    /// Returns true if the subtask has become idle, so that watermarks do not wait for it, and no record has ended that.
     pub fn is_idle(&self) -> bool {
         self.output.is_idle()
     }
@@ -248,8 +250,8 @@ impl<S: Source> SourceHarness<S> {
         given_back.map_err(|why| self.coordinator_error(why))?;
         self.work_off().map(drop)
     }
-    /// Takes a checkpoint of the enumerator, then of the reader, and notifies both that it is complete. Checkpoints are numbered from
-    /// 1.
+    /// Takes a checkpoint of the enumerator, then of the reader, notifies both that it is complete, and returns it for
+    /// [`SourceHarnessBuilder::restore`]. Checkpoints are numbered from 1.
     ///
     /// # Errors
     /// Fails with the source's error, or when the reader has not confirmed what the enumerator has sent.

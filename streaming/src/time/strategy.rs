@@ -76,7 +76,8 @@ impl<T> WatermarkGenerator<T> for BoundedOutOfOrderness {
     }
 }
 
-/// The generator that never emits a watermark.
+/// The generator that never emits a watermark. Unless the source emits watermarks itself, event-time timers and windows of the stream
+/// then fire only at the end of input.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoWatermarks;
 
@@ -115,7 +116,7 @@ impl<T, F: FnMut(&T) -> i64 + Clone + Send + 'static> TimestampAssigner<T> for F
     }
 }
 
-/// The timestamp assigner that leaves every record the time that its source gave it.
+/// The timestamp assigner that leaves every record the event time that its source gave it, or none.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SourceTimestamps;
 
@@ -183,8 +184,8 @@ where
 }
 
 impl<T> WatermarkStrategy<T, SourceTimestamps, NoWatermarks> {
-    /// Creates the strategy for streams whose event time does not matter, and for sources that emit watermarks themselves. Records
-    /// keep the times that their source gave them.
+    /// Creates the strategy for streams whose event time does not matter, and for sources that emit watermarks themselves: no
+    /// generator adds any. Records keep the times that their source gave them.
     pub fn no_watermarks() -> Self {
         Self::for_source_timestamps(NoWatermarks)
     }
@@ -224,8 +225,8 @@ where
     F: FnMut(&T) -> i64 + Clone + Send + 'static,
     G: WatermarkGenerator<T>,
 {
-    /// Creates the strategy with a generator of one's own. `timestamp` returns the event time of a record, in milliseconds since
-    /// 1970.
+    /// Creates the strategy with a generator of one's own; subtasks, or splits of a source, get clones of it. `timestamp` returns
+    /// the event time of a record, in milliseconds since 1970.
     pub fn for_generator(generator: G, timestamp: F) -> Self {
         Self { timestamp, generator, idleness: None, record: PhantomData }
     }

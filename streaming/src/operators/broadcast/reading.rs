@@ -10,7 +10,8 @@ use crate::{
 };
 use std::marker::PhantomData;
 
-/// A function joined with its broadcast state, which makes it a function over the first stream alone.
+/// A function over a stream and a broadcast stream, joined with its broadcast state: a function over the first stream alone, which
+/// an ordinary operator can run.
 pub struct Reading<F, B, V> {
     function: F,
     broadcast: V,
@@ -19,7 +20,8 @@ pub struct Reading<F, B, V> {
 }
 
 impl<F, B, V> Reading<F, B, V> {
-    /// Makes a function with the broadcast state that `create` returns for it.
+    /// Joins `function` with the broadcast state that `create(&function)` returns. A clone, which works in another subtask, gets a
+    /// newly created state.
     pub fn new(function: F, create: fn(&F) -> V) -> Self {
         Self { broadcast: create(&function), function, create, record: PhantomData }
     }

@@ -4,18 +4,19 @@ use super::{KeySelector, selector::Keyed};
 use crate::types::{FlottType, Key, Record};
 use std::{marker::PhantomData, ops::AddAssign};
 
-/// A folding of the records of a key into one value, for [`KeyedFold`](super::KeyedFold). Each subtask works on its own clone.
+/// A folding of the records of a key into one value, which [`KeyedFold`](super::KeyedFold) keeps and emits: a count, a sum, a
+/// reduction. Each subtask works on its own clone.
 pub trait Folding<K, T>: Clone + Send + 'static {
     /// The value that is kept per key and written to checkpoints.
     type Kept: FlottType;
     /// The type of the emitted records.
     type Out: Record;
-    /// Returns the kept value of a key's first record.
+    /// Returns the value to keep for a key that has had no record before `record`.
     fn first(&mut self, record: T) -> Self::Kept;
     /// Adds another record to the kept value of its key.
     fn add(&mut self, kept: &mut Self::Kept, record: T);
-    /// Adds another record to the kept value and returns what to emit for it. The key is taken from the record, so that a record that is
-    /// its own key is moved, not cloned.
+    /// Adds another record to the kept value and returns what to emit for it; called instead of [`Folding::add`] where every record
+    /// emits. The key is taken from the record, so that a record that is its own key is moved, not cloned.
     fn update<S>(&mut self, kept: &mut Self::Kept, record: Keyed<'_, T, S>) -> Self::Out
     where
         S: KeySelector<T, Key = K>;

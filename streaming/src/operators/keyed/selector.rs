@@ -3,8 +3,9 @@
 use crate::types::Key;
 use std::{any::Any, marker::PhantomData, ptr};
 
-/// Finds the key of a record. A key that has to be computed is computed once per record and held beside the record. The key must depend
-/// on the record alone, because records of a key meet by it.
+/// Finds the key of a record. A key that has to be computed is held beside the record, so that it is computed once where the record
+/// is sent and once where it arrives. Equal records must have equal keys at all times, because the key decides the subtask and the
+/// state.
 pub trait KeySelector<T>: Clone + Send + 'static {
     /// The type of the keys.
     type Key: Key;
@@ -12,7 +13,8 @@ pub trait KeySelector<T>: Clone + Send + 'static {
     type Held;
     /// True if keys are computed by a function of the program, which may take long; false if a key is a part of its record.
     const COMPUTES: bool;
-    /// Computes the value that is held beside the record; calls the program's function if [`KeySelector::COMPUTES`].
+    /// Computes the value that is held beside the record: the key, by a call of the program's function, if
+    /// [`KeySelector::COMPUTES`]; otherwise `()`.
     fn hold(&self, record: &T) -> Self::Held;
     /// Returns the record's key, which is a part of the record or of `held`.
     fn key<'a>(&self, record: &'a T, held: &'a Self::Held) -> &'a Self::Key;
@@ -21,14 +23,15 @@ pub trait KeySelector<T>: Clone + Send + 'static {
     /// Returns the key of a record that nothing else needs: moved if the record is its own key, otherwise as
     /// [`KeySelector::own`] does.
     fn take(&self, record: T, held: Self::Held) -> Self::Key;
-    /// Calls `look` with the record's key.
+    /// Calls `look` once with a reference to the record's key, which is computed for this call if [`KeySelector::COMPUTES`], and
+    /// returns the result.
     #[inline]
     fn with<R>(&self, record: &T, look: impl FnOnce(&Self::Key) -> R) -> R {
         look(self.key(record, &self.hold(record)))
     }
 }
 
-/// A record together with the value held beside it, and the selector that finds its key in them.
+/// A record, the value held beside it (its computed key, or nothing), and the selector that finds the key in the two.
 pub struct Keyed<'s, T, S: KeySelector<T>> {
     selector: &'s S,
     record: T,

@@ -6,7 +6,7 @@ use crate::operators::{
     timers::{Queue, TimeDomain, Timer},
 };
 
-/// The access of tests to the state and timers of an operator under test.
+/// The access of a test (`testing::OperatorHarness`) to the keyed state and the timers of an operator.
 pub trait InspectKeyed {
     /// The type of the keys.
     type Key;

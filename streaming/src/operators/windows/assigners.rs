@@ -157,8 +157,9 @@ macro_rules! assigner {
         }
 
         impl $type {
-            /// Makes the operator of one subtask over a backend that fetches, with one state per key. The operator that
-            /// [`WindowAssigner::operator`] makes is faster, but has all state in memory. Each restores what the other has written.
+            /// Makes the operator of one subtask that keeps the panes of each key as one state in `backend`, which may fetch it
+            /// from outside of memory. The operator that [`WindowAssigner::operator`] makes is faster, but has all state in memory.
+            /// Each restores what the other has written.
             pub fn operator_with_backend<T, S, F, B>(
                 &self,
                 selector: S,

@@ -58,7 +58,8 @@ struct Firing {
     part: usize,
 }
 
-/// Tumbling or sliding windows of one subtask: their panes, and how far their windows have been fired.
+/// The [`WindowStore`] of tumbling or sliding windows of one subtask, in memory: their panes (the parts of time that windows are
+/// put together from), and how far their windows have been fired.
 pub struct WindowCore<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>> {
     folding: F,
     slices: Slices,

@@ -68,7 +68,8 @@ impl RowCounts {
     }
 }
 
-/// The function that runs windows by count over the keyed state of a [`KeyedProcessFunction`].
+/// The [`KeyedProcessFunction`] of windows by count: keeps the records of each key's open windows folded in keyed state, and emits
+/// a window's results with its last record.
 #[derive(Debug, Clone)]
 pub struct CountWindow<F> {
     counts: RowCounts,

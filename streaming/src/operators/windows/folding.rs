@@ -18,7 +18,8 @@ pub trait WindowFolding<K, T>: Clone + Send + 'static {
     fn first(&mut self, record: T) -> Self::Kept;
     /// Adds another record to the kept value.
     fn add(&mut self, kept: &mut Self::Kept, record: T);
-    /// Adds `later`, the kept value of a later part of the same window. Sliding windows and sessions consist of several parts.
+    /// Adds `later`, the kept value of a later part of the same window, to `kept`. Sliding windows and sessions consist of several
+    /// parts.
     fn merge(&mut self, kept: &mut Self::Kept, later: Self::Kept);
     /// Emits the results of a window for `key`: once when the window fires, and once more for every late record that it still takes. For
     /// windows of time the records get the window's last millisecond as their event time.

@@ -3,7 +3,7 @@
 use super::whole_ms;
 use std::time::Duration;
 
-/// Computes the gap after a record: the session ends if no further record comes within it.
+/// Computes the gap after a record of a session window: the session ends if no further record of the key comes within the gap.
 ///
 /// ```
 /// use std::time::Duration;
@@ -19,7 +19,8 @@ use std::time::Duration;
 pub trait SessionGap<T>: Clone + Send + 'static {
     /// Returns the gap after `record` in milliseconds. A gap below 1 fails the task.
     fn gap_ms(&mut self, record: &T) -> i64;
-    /// Returns why the gap is invalid for every record, `None` if it may be valid. Called when the program is built.
+    /// Returns the reason why the gap is invalid for every record, for the error of the build; `None` if it may be valid. Called
+    /// when the program is built. `None` by default.
     fn mistake(&self) -> Option<&'static str> {
         None
     }

@@ -24,7 +24,8 @@ use crate::{
     types::{Key, Reader, Record},
 };
 
-/// The windows that each key has, and what records and time do to them.
+/// The rule of a kind of windows whose state a [`KeyCore`] keeps per key (panes of fixed windows, or sessions): which windows of
+/// its key a record goes to, and which ones end as time passes.
 pub trait KeyRule<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>>:
     Sized + Send + 'static
 {
@@ -36,10 +37,11 @@ pub trait KeyRule<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>>:
     /// Returns the declaration of the keyed state.
     fn declare() -> Vec<StateDeclaration>;
 
-    /// Appends what tells these windows from others of the same kind, such as their size.
+    /// Appends the properties that tell these windows from others of the same kind, such as their size, to a snapshot; nothing by
+    /// default.
     fn write_parts(&self, _out: &mut Vec<u8>) {}
 
-    /// Reads what [`KeyRule::write_parts`] wrote.
+    /// Reads what [`KeyRule::write_parts`] wrote, and compares it with these windows; reads nothing by default.
     ///
     /// # Errors
     /// Returns an error if the state belongs to other windows.
@@ -51,11 +53,12 @@ pub trait KeyRule<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>>:
         Ok(())
     }
 
-    /// Returns the first moment after `passed` at which a window of the key ends or is to be discarded, `lateness` milliseconds after
-    /// its end; `None` if there are no windows, or none that [`KeyRule::give_up`] would leave.
+    /// Returns the next moment after `passed`, in milliseconds since 1970, at which the key has to be looked at: a window ends, or
+    /// is to be discarded `lateness` milliseconds after its end. `None` if there are no windows, or only ones that
+    /// [`KeyRule::give_up`] discards at `passed`.
     fn next(&self, windows: &Self::Windows, passed: i64, lateness: i64) -> Option<i64>;
 
-    /// Discards the windows that ended `lateness` milliseconds before `moment` or earlier.
+    /// Discards the windows that ended `lateness` milliseconds before `moment` or earlier; emits nothing.
     fn give_up(&self, windows: &mut Self::Windows, moment: i64, lateness: i64);
 
     /// Adds a record with its event time to the windows of its key, whose state is resident. A record that no window takes goes to the
@@ -72,8 +75,9 @@ pub trait KeyRule<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>>:
         time: i64,
     ) -> Result<bool, TaskError>;
 
-    /// Handles an entry of the queue: emits the windows of a key that end at the moment, discards those that were kept long enough, and
-    /// queues the key again if it has others. Does nothing for an outdated entry.
+    /// Looks at a key whose queued moment has come: emits its windows that end at `moment`, discards those that were kept long
+    /// enough for late records, and queues the key again if it has others. Does nothing if the key was queued for another moment
+    /// meanwhile.
     ///
     /// # Errors
     /// Returns an error if the user's code fails.
@@ -86,12 +90,12 @@ pub trait KeyRule<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>>:
     ) -> Result<(), TaskError>;
 }
 
-/// The state of one key.
+/// The windows of one key, as a [`KeyRule`] keeps them in the state backend.
 pub trait KeyWindows: Kept + Default {
-    /// Returns the moment in milliseconds at which the key is looked at next: no window ends, or is discarded, before it. The moment
-    /// is no part of the written state: it is `None` for windows that were read.
+    /// Returns the place of the moment, in milliseconds since 1970, for which the key is queued: no window ends, or is discarded,
+    /// before it. The moment is no part of the written state: it is `None` for windows that were read.
     fn looked_at(&mut self) -> &mut Option<i64>;
-    /// Adds windows of the same key that another snapshot has.
+    /// Adds the windows `more` of the same key, which another snapshot of a restore has, to these.
     fn join(&mut self, more: Self);
 }
 
@@ -99,7 +103,8 @@ pub trait KeyWindows: Kept + Default {
 type States<T, S, F, R, B> =
     Resident<<S as KeySelector<T>>::Key, <R as KeyRule<T, S, F>>::Windows, T, B>;
 
-/// Windows of all keys of one subtask, and how far they have been fired.
+/// The [`WindowStore`] of one subtask that keeps the windows of each key as one state in the backend `B`, by the [`KeyRule`] `R`,
+/// with a queue of the moments at which keys are looked at.
 pub struct KeyCore<
     T,
     S,
@@ -248,7 +253,7 @@ where
     }
 }
 
-/// Lets windows take records, and looks at keys.
+/// The argument of [`KeyRule`]'s calls: the folding, the queue of keys, the lateness, the output and the context of the operator.
 pub struct Taking<'a, T, K, F, R, Out> {
     pub(super) timing: &'a mut Timing<T, K, F, R>,
     pub(super) out: &'a mut Collector<Out>,

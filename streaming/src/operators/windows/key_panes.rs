@@ -13,7 +13,7 @@ use crate::{
 };
 use std::collections::VecDeque;
 
-/// The kept values of the panes of one key, ordered by time.
+/// The kept values of the panes of one key, ordered by time. A pane is a part of time that no window's begin or end divides.
 #[derive(Debug)]
 pub struct KeyPanes<A> {
     /// Numbers of the panes that have records, and their kept values.

@@ -15,7 +15,7 @@ use crate::{
     types::{Key, Reader, Record, write_zigzag},
 };
 
-/// Windows that are cut out of time by these slices.
+/// The [`KeyRule`] of tumbling and sliding windows, whose size, slide and offset are in the [`Slices`].
 pub struct PaneRule(pub(super) Slices);
 
 /// Tumbling or sliding windows of all keys of one subtask, in the backend `B`.

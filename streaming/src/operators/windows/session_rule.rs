@@ -13,7 +13,7 @@ use crate::{
     types::{Key, Record},
 };
 
-/// Sessions with the gap `G` after each record.
+/// The [`KeyRule`] of session windows: a session ends when the gap that `G` computes after each of its records has passed.
 pub struct SessionRule<G>(pub(super) G);
 
 /// The sessions of one key, with the values that the folding `F` keeps.

@@ -16,7 +16,7 @@ struct Session<A> {
     kept: A,
 }
 
-/// The sessions of one key, ordered by time; no two of them overlap or touch.
+/// The session windows of one key with the kept values of their records, ordered by time; no two of them overlap or touch.
 #[derive(Debug)]
 pub struct Sessions<A> {
     sessions: VecDeque<Session<A>>,

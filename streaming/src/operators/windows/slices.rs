@@ -39,7 +39,8 @@ impl TimeWindow {
     }
 }
 
-/// The division of time into windows and panes, by size, slide and offset in milliseconds.
+/// The division of time into windows, by size, slide and offset in milliseconds, and into panes: parts of time, as long as the
+/// greatest common divisor of size and slide, that no window's begin or end divides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slices {
     size: i64,

@@ -14,17 +14,18 @@ pub trait WindowStore<T, S>: Send + 'static {
     /// The type of the emitted records.
     type Out: Record;
 
-    /// Restores the state that the context has, as far as it belongs to the subtask's key groups. Called once, before any
+    /// Restores the state in the context's snapshots, as far as it belongs to the subtask's key groups. Called once, before any
     /// record.
     ///
     /// # Errors
     /// Returns an error if the state cannot be read or belongs to other windows.
     fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError>;
 
-    /// Adds the records of a batch to their windows, or parks those whose keys are not resident, until the output interrupts the step;
-    /// the records that are left stay in the batch. All of them have an event time, between the two of `extent`. A late record for a
-    /// window that was fired and is still kept fires that window once more, for the record's key; a record that no window takes goes to
-    /// the side output of late records or is dropped.
+    /// Adds the records of a batch to their windows, until the output interrupts the step; the records that are left stay in the
+    /// batch. Records whose keys are not resident (their state is not in memory) are kept aside until it has been fetched. All
+    /// records have an event time, between the two of `extent`. A late record for a window that was fired and is still kept fires
+    /// that window once more, for the record's key; a record that no window takes goes to the side output of late records or is
+    /// dropped.
     ///
     /// # Errors
     /// Returns an error if the user's code fails, or if the subtask does not own a key.
@@ -37,7 +38,8 @@ pub trait WindowStore<T, S>: Send + 'static {
         context: &OperatorContext,
     ) -> Result<(), TaskError>;
 
-    /// Takes the answer to a read of the store's backend, and works on what waits for its keys. Windows in memory read nothing.
+    /// Takes the answer to a read of the store's backend: the keys that it fetched become resident, and the records and windows
+    /// that wait for them are processed. Does nothing by default, as in memory, where nothing is fetched.
     ///
     /// # Errors
     /// Returns an error if the state cannot be read, or if the user's code fails.
@@ -51,8 +53,8 @@ pub trait WindowStore<T, S>: Send + 'static {
         Ok(())
     }
 
-    /// Returns true while records are parked, or windows that are being fired, until their keys are resident. No control element may
-    /// pass them.
+    /// Returns true while records, or windows that are being fired, wait until the state of their keys is fetched; false by
+    /// default. The caller holds back control elements as long.
     fn waits(&self) -> bool {
         false
     }
@@ -74,19 +76,20 @@ pub trait WindowStore<T, S>: Send + 'static {
     /// window. The operator of processing time fires next after this moment.
     fn next_end(&self) -> Option<i64>;
 
-    /// Returns the greatest moment up to which windows of any key group were fired, in this run or before the state was
-    /// written.
+    /// Returns the greatest moment, in milliseconds since 1970, up to which windows of any key group were fired, in this run or
+    /// before the restored state was written; `i64::MIN` if none were.
     fn fired_until(&self) -> i64;
 
     /// Returns the bytes of memory that the windows' tables take; what keys and kept values have on the heap does not count.
     fn memory_bytes(&self) -> u64;
 
-    /// Begins the snapshot of the present state, which is written while records come. No other one is being written. Returns false
-    /// and does nothing if the store's backend cannot: [`WindowStore::snapshot`] is called then.
+    /// Begins the snapshot of the present state, which [`WindowStore::write_snapshot`] writes while records come. Must not be
+    /// called while another one is being written. Returns false and does nothing if the store's backend cannot:
+    /// [`WindowStore::snapshot`] is called then.
     fn begin_snapshot(&mut self) -> bool;
 
-    /// Writes a slice of the snapshot that was begun, as [`Operator::write_snapshot`](crate::operators::Operator::write_snapshot) does.
-    /// Returns true if the snapshot is complete.
+    /// Writes as much of the snapshot that was begun as the slice (a number of bytes) allows, as
+    /// [`Operator::write_snapshot`](crate::operators::Operator::write_snapshot) does. Returns true if the snapshot is complete.
     ///
     /// # Errors
     /// Returns an error if a value cannot be encoded.
@@ -100,7 +103,7 @@ pub trait WindowStore<T, S>: Send + 'static {
     /// false, and does nothing, if the store has to write it to its end.
     fn abort_snapshot(&mut self) -> bool;
 
-    /// Returns the present state, if the backend cannot write it while records come.
+    /// Returns the whole encoded state at once; called only if [`WindowStore::begin_snapshot`] returned false. `None` by default.
     ///
     /// # Errors
     /// Returns an error if the state cannot be read or encoded.
@@ -108,8 +111,8 @@ pub trait WindowStore<T, S>: Send + 'static {
         Ok(None)
     }
 
-    /// Returns true while no more records should come: so many chunks of a snapshot wait for their storage, or so many records for
-    /// their keys.
+    /// Returns true while the caller should hand in no more records, because too many chunks of a snapshot wait to be stored, or
+    /// too many records wait for the state of their keys.
     fn full(&self) -> bool;
 
     /// Returns the number of records that this subtask has dropped since its start because they came after the end of the allowed

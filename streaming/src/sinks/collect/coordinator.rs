@@ -56,7 +56,8 @@ pub struct CollectCoordinator {
 }
 
 impl CollectCoordinator {
-    /// Creates the coordinator without chunks; `bounded` tells whether the job ends by itself. Touches no file.
+    /// Creates the coordinator without chunks. `bounded` is true if the job ends by itself: its lines are then shown after the end
+    /// only. Touches no file.
     pub fn new(context: &CoordinatorContext, bounded: bool) -> Self {
         let name = format!("collect-{}-{}", context.job_id, context.operator);
         Self {

@@ -81,7 +81,9 @@ type Answer = Option<u64>;
 const SENT: u32 = 0;
 const AGAIN: u32 = 1;
 
-/// The sink's part in a task: sends records as lines to the coordinator, one chunk at a time.
+/// The operator of a sink that collects ([`Stream::collect`](crate::Stream::collect)): sends its subtask's records as lines to the
+/// sink's coordinator, which keeps them for the client, in chunks, one at a time. It sends a chunk that the coordinator refuses
+/// again after 50 ms.
 ///
 /// In a job with periodic checkpoints the sink keeps a chunk in its state until the chunk is certainly in a snapshot of the
 /// coordinator. Suppose a chunk is taken after the coordinator's snapshot for checkpoint 4 and before the sink's barrier. A job

@@ -6,10 +6,10 @@ use crate::types::{CodecError, FlottType, decode_one, encode_one};
 /// A client's request for lines to a [`CollectCoordinator`](super::CollectCoordinator).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CollectRequest {
-    /// Number of the first line to return, from 0. In an unbounded job the coordinator drops the lines before it: they cannot be
-    /// requested again.
+    /// Number of the first line to return, from 0. In an unbounded job this also drops stored chunks that end before the line: they
+    /// cannot be requested again.
     pub offset: u64,
-    /// Bytes of lines after which no further line is returned. The first line is returned whatever its size.
+    /// Number of bytes of lines from which on the answer gets no further line. The first line is returned whatever its size.
     pub max_bytes: u64,
 }
 
@@ -36,7 +36,8 @@ impl CollectRequest {
 pub struct CollectChunk {
     /// Number of the first line returned. Greater than the requested one if earlier lines were dropped.
     pub offset: u64,
-    /// The lines without their line ends. Empty if no line is available yet, or, with `end`, if there are no more.
+    /// The lines without their line ends, of one stored chunk at most. Empty if no line is available yet, or, with `end`, if there
+    /// are no more.
     pub lines: Vec<Vec<u8>>,
     /// True if the result ends after these lines, because the job has finished.
     pub end: bool,

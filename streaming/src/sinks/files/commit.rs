@@ -20,7 +20,8 @@ use storage::{
 /// Maximum number of parts that are published at a time.
 const AT_ONCE: usize = 16;
 
-/// A part that is written to its end under a hidden name: the committable of a [`FileSink`](super::FileSink).
+/// A file of a [`FileSink`](super::FileSink) that is written to its end under a hidden name (on S3: as an unfinished upload) and
+/// waits for the commit that gives it its final name.
 #[derive(Debug, Clone, PartialEq, Eq, derive::FlottType)]
 #[flott(crate = crate)]
 pub struct PendingPart {

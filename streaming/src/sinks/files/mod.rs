@@ -44,7 +44,7 @@ where
     }
 }
 
-/// Writes each record as a line ([`ToLine`]), which ends with `\n`.
+/// The encoder that writes each record as a line of text ([`ToLine`]), which ends with `\n`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Lines;
 
@@ -56,7 +56,8 @@ impl<T: ToLine> Encoder<T> for Lines {
     }
 }
 
-/// Decides when a subtask ends a part file and begins another one. A checkpoint always ends the part, whatever the policy.
+/// Decides when a subtask of a [`FileSink`] ends a part file and begins another one. A checkpoint always ends the part, whatever
+/// the policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RollingPolicy {
     max_part_bytes: u64,
@@ -75,12 +76,13 @@ impl RollingPolicy {
     pub fn on_checkpoint() -> Self {
         Self { max_part_bytes: u64::MAX, rollover_interval: None }
     }
-    /// Ends a part once it has this many encoded bytes (128 MiB by default). The record that reaches the size is not divided, so that a
-    /// part is larger by at most one record; with 0 or 1 each record gets a part of its own.
+    /// Returns the policy that ends a part once it has this many encoded bytes (128 MiB by default). The record that reaches the
+    /// size is not divided, so that a part is larger by at most one record; with 0 or 1 each record gets a part of its own.
     pub fn max_part_bytes(self, max_part_bytes: u64) -> Self {
         Self { max_part_bytes, ..self }
     }
-    /// Ends a part at this age, counted from its first record (60 s by default), whether further records come or not.
+    /// Returns the policy that ends a part at this age, counted from its first record (60 s by default), whether further records
+    /// come or not.
     pub fn rollover_interval(self, interval: Duration) -> Self {
         Self { rollover_interval: Some(interval), ..self }
     }
@@ -167,7 +169,8 @@ impl<E> FileSink<E> {
         let policy = RollingPolicy::default();
         Self { uri: uri.into(), encoder, policy, suffix: String::new() }
     }
-    /// Sets when a file is ended before a checkpoint ends it; [`RollingPolicy::default`] if this is not called.
+    /// Sets the policy by which a file is ended before a checkpoint ends it; [`RollingPolicy::default`] (128 MiB or 60 s) if this
+    /// is not called.
     pub fn rolling(self, policy: RollingPolicy) -> Self {
         Self { policy, ..self }
     }

@@ -39,8 +39,9 @@ enum Stepped {
 }
 type Slot = Arc<Mutex<Option<Result<Stepped, StoreError>>>>;
 
-/// The writer of a [`FileSink`](super::FileSink) in one subtask: encodes records on the task's thread and writes parts by I/O beside
-/// it. It takes no more records while a step is under way and two pieces wait.
+/// The writer of a [`FileSink`](super::FileSink) in one subtask: encodes records on the task's thread, cuts the bytes into pieces
+/// of the size that the store writes at once, and writes them beside the task, one call at a time. It takes no more records while a
+/// call is under way and two pieces wait.
 pub struct PartWriter<E> {
     uri: String,
     folder: Arc<dyn OutputFolder>,

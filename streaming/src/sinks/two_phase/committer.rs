@@ -33,7 +33,7 @@ const AGAIN: u32 = 1;
 const CHECK: u32 = 2;
 const KEEP: u32 = 3;
 
-/// The outcome of committing the committables of a checkpoint.
+/// The outcome of committing the committables of a checkpoint: those that are left to be committed again, and the first reason.
 #[derive(Debug)]
 pub struct Outcome<C> {
     /// The committables that are to be committed again later.
@@ -63,17 +63,19 @@ pub trait CommitGroup<C>: Send + 'static {
     const ONLY_AT_END: bool;
     /// Commits the committables of the request. The future runs beside the task and does not fail: its outcome names what is left.
     fn commit(&self, request: CommitRequest<Vec<C>>) -> BoxFuture<'static, Outcome<C>>;
-    /// Keeps committables that a savepoint holds from being aborted.
+    /// Keeps committables that a savepoint holds from being aborted by the writers of a later attempt, as [`Committer::keep`] does;
+    /// an error fails the savepoint's task.
     fn keep(&self, committables: Vec<C>) -> BoxFuture<'static, Result<(), CommitError>>;
-    /// Returns the check of an announcement; `None` if announcements are not for this committer.
+    /// Returns the check of a writer's announcement, a committable that is not to be committed: see [`GlobalCommitter::check`].
+    /// `None`, as by default and for a [`Committer`], drops the announcement.
     fn check(&self, _announced: C) -> Option<BoxFuture<'static, Result<(), CommitError>>> {
         None
     }
 }
 
-/// Commits each committable by itself with a [`Committer`], at most 64 at a time.
+/// The [`CommitGroup`] that commits each committable by itself with a [`Committer`], at most 64 at a time.
 pub struct EachAlone<K>(pub(super) K);
-/// Commits all committables of a checkpoint together with a [`GlobalCommitter`].
+/// The [`CommitGroup`] that commits all committables of a checkpoint together with a [`GlobalCommitter`].
 pub struct Together<K>(pub(super) K);
 
 impl<C: Record, K: Committer<C>> CommitGroup<C> for EachAlone<Arc<K>> {

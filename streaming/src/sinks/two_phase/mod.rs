@@ -26,13 +26,14 @@ use crate::{
 use futures::future::BoxFuture;
 use std::sync::{Arc, Mutex};
 
-/// A committable on its way from a writer to the committers.
+/// A record from a sink's writer to its committers: a committable, or the writer's announcement.
 #[derive(Debug, Clone, derive::FlottType)]
 #[flott(crate = crate)]
 pub enum Prepared<C> {
-    /// To be committed when its checkpoint is complete.
+    /// A committable of the next checkpoint, to be committed when that is complete.
     Committable(C),
-    /// To be checked by the global committer at once, and never committed.
+    /// The writer's announcement ([`CommittingSinkWriter::announce`](super::CommittingSinkWriter::announce)): the global committer
+    /// checks it at once and never commits it; other committers drop it.
     Announcement(C),
 }
 
@@ -75,10 +76,10 @@ pub(crate) fn commits<T, S: Sink<T>>() -> (bool, bool) {
     )
 }
 
-/// The operator that runs the [`Committer`] of a sink in each subtask.
+/// The operator that runs the [`Committer`] of a sink, in each subtask chained to the writer's operator.
 pub type CommitterOf<T, S> =
     CommitterOperator<<S as Sink<T>>::Committable, EachAlone<Arc<<S as Sink<T>>::Committer>>>;
-/// The operator that runs the [`GlobalCommitter`] of a sink, in one subtask.
+/// The operator that runs the [`GlobalCommitter`] of a sink, in one subtask that gets the committables of all writers.
 pub type GlobalCommitterOf<T, S> =
     CommitterOperator<<S as Sink<T>>::Committable, Together<Arc<<S as Sink<T>>::GlobalCommitter>>>;
 
