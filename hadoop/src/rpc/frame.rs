@@ -5,7 +5,8 @@ use super::ConnectionError;
 use bytes::{Buf as _, Bytes, BytesMut};
 use prost::Message;
 
-/// Cuts a stream of bytes into frames. `Debug` shows how many bytes there are, never the bytes.
+/// Cuts a stream of bytes from a Hadoop RPC peer into frames: four bytes of length (big-endian), then as many bytes.
+/// `Debug` shows how many bytes there are, never the bytes.
 pub struct FrameDecoder {
     buffer: BytesMut,
     max: usize,
@@ -32,7 +33,8 @@ impl FrameDecoder {
         self.max = max;
     }
 
-    /// Adds bytes of the stream. What is kept grows with what comes; the caller takes frames in between.
+    /// Adds bytes of the stream to those that wait. Their number is not bounded here: the caller takes frames in
+    /// between.
     pub fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
@@ -67,7 +69,8 @@ impl FrameDecoder {
     }
 }
 
-/// Takes a message with its length off the front of a frame, and decodes it. `what` names the message in errors.
+/// Takes a protobuf message with its length (a varint) off the front of a frame, and decodes it. `what` names the
+/// message in errors.
 ///
 /// # Errors
 /// [`ConnectionError::Protocol`] for bytes that are no such message.
@@ -76,7 +79,8 @@ pub fn take<M: Message + Default>(frame: &mut Bytes, what: &str) -> Result<M, Co
     M::decode(body).map_err(|error| ConnectionError::Protocol(format!("{what}: {error}")))
 }
 
-/// Takes a length and as many bytes off the front of a frame, and returns these bytes. `what` names them in errors.
+/// Takes a length (a varint) and as many bytes off the front of a frame, and returns these bytes. `what` names them in
+/// errors.
 ///
 /// # Errors
 /// [`ConnectionError::Protocol`] for a length that is malformed, or longer than the rest of the frame.
