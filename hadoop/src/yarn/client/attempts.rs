@@ -5,7 +5,8 @@ use crate::yarn::YarnError;
 use crate::yarn::messages::*;
 
 impl YarnClient {
-    /// Returns the reports of all attempts of an application that the ResourceManager knows.
+    /// Returns the reports of all attempts of an application that the ResourceManager still knows; each attempt is one
+    /// run of its ApplicationMaster.
     ///
     /// # Errors
     /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
@@ -19,7 +20,7 @@ impl YarnClient {
         Ok(response.application_attempts)
     }
 
-    /// Returns the reports of an attempt's containers; of a running attempt only those that live.
+    /// Returns the reports of an attempt's containers; of a running attempt only of those that have not ended.
     ///
     /// # Errors
     /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
@@ -32,7 +33,7 @@ impl YarnClient {
         Ok(response.containers)
     }
 
-    /// Returns the report of one attempt.
+    /// Returns the report of one attempt to run an application.
     ///
     /// # Errors
     /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception,
@@ -60,7 +61,8 @@ impl YarnClient {
         response.container_report.ok_or(YarnError::Incomplete { method, field: "report" })
     }
 
-    /// Ends an attempt as failed. YARN starts another where the application may have one.
+    /// Has the ResourceManager end an attempt as failed, with its containers. YARN starts another attempt if the
+    /// application may have one.
     ///
     /// # Errors
     /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
@@ -71,7 +73,7 @@ impl YarnClient {
         Ok(())
     }
 
-    /// Has the ResourceManager tell a container's node to signal the container, with the node's next heartbeat. Success
+    /// Has the ResourceManager send a signal to a container's program, by way of its node's next heartbeat. Success
     /// does not say that the signal was delivered.
     ///
     /// # Errors

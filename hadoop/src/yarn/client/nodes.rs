@@ -5,7 +5,7 @@ use crate::yarn::YarnError;
 use crate::yarn::messages::*;
 
 impl YarnClient {
-    /// Returns the nodes in these states; in all states where none is given.
+    /// Returns the reports of the nodes that are in one of these states; of all nodes if `states` is empty.
     ///
     /// # Errors
     /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
@@ -27,7 +27,7 @@ impl YarnClient {
         response.cluster_metrics.ok_or(YarnError::Incomplete { method, field: "metrics" })
     }
 
-    /// Returns the resource types that the cluster knows, memory and cores among them.
+    /// Returns the resource types of which the cluster's containers can ask an amount, memory and cores among them.
     ///
     /// # Errors
     /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
@@ -38,7 +38,8 @@ impl YarnClient {
         Ok(response.resource_type_info)
     }
 
-    /// Returns the node labels that the cluster knows.
+    /// Returns the node labels (names of partitions of the nodes) that the cluster knows, whether a node has them or
+    /// not.
     ///
     /// # Errors
     /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
@@ -49,7 +50,7 @@ impl YarnClient {
         Ok(response.node_labels)
     }
 
-    /// Returns the labels of each node that has some. A port of 0 stands for all of the host's nodes.
+    /// Returns the nodes that have labels, with these. A node id with port 0 stands for all of the host's nodes.
     ///
     /// # Errors
     /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
@@ -64,8 +65,8 @@ impl YarnClient {
         response.node_to_labels.into_iter().map(entry).collect()
     }
 
-    /// Returns the nodes of each of these labels; of all labels where none is given. A label without nodes has no
-    /// entry.
+    /// Returns these labels with the nodes that have them; all labels if `labels` is empty. A label without nodes has
+    /// no entry.
     ///
     /// # Errors
     /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
@@ -87,12 +88,11 @@ impl YarnClient {
 }
 
 impl Resource {
-    /// Checks that a container of this size may be asked for if the largest has the size `maximum` (see
-    /// `YarnClient::new_application`). Resources in other units than the maximum's are left to the ResourceManager.
-    /// Asks nobody.
+    /// Checks that a container of this size may be asked for, if `maximum` is the size of the largest one (see
+    /// `YarnClient::new_application`). Amounts in another unit than the maximum's are not checked. Asks no server.
     ///
     /// # Errors
-    /// [`YarnError::Capability`] with the first resource of which more is wanted than `maximum` has.
+    /// Fails with [`YarnError::Capability`] for the first resource of which this has more than `maximum`.
     pub fn check(&self, maximum: &Self) -> Result<(), YarnError> {
         let over = |resource: &str, wanted: i64, maximum: i64| match wanted > maximum {
             true => Err(YarnError::Capability { resource: resource.to_owned(), wanted, maximum }),

@@ -6,9 +6,9 @@ use crate::yarn::YarnError;
 use crate::yarn::messages::*;
 
 impl YarnClient {
-    /// Gets a delegation token for the ResourceManagers, which `renewer` may renew. On secure clusters only users with
-    /// Kerberos get one. Its service is set to the addresses of all ResourceManagers, which clients look for; their
-    /// hosts are looked up.
+    /// Gets a delegation token of this client's user for the ResourceManagers, which only `renewer` may renew. On
+    /// secure clusters only users with Kerberos get one. Its service is set to the addresses of all ResourceManagers,
+    /// by which clients look for it; their hosts are looked up.
     ///
     /// # Errors
     /// `YarnError::Address` if a host has no address; `YarnError::Incomplete` if the cluster gives no token; `YarnError::Call` if no
@@ -37,7 +37,8 @@ impl YarnClient {
         Ok(services.join(","))
     }
 
-    /// Renews a delegation token, which only its renewer may do. Returns its new expiry in milliseconds since 1970.
+    /// Renews a delegation token at the ResourceManager, which only its renewer may do. Returns its new expiry in
+    /// milliseconds since 1970.
     ///
     /// # Errors
     /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
@@ -48,7 +49,7 @@ impl YarnClient {
         Ok(response.new_expiry_time)
     }
 
-    /// Cancels a delegation token; nobody can use it afterwards.
+    /// Cancels a delegation token at the ResourceManager; nobody can use it afterwards.
     ///
     /// # Errors
     /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
