@@ -182,7 +182,7 @@ impl Library {
     /// GSSAPI libraries.
     ///
     /// # Errors
-    /// [`GssError::Library`].
+    /// Fails with [`GssError::Library`].
     pub(crate) fn load_from(names: &[&str]) -> Result<Self, GssError> {
         let mut tried = Vec::new();
         for name in names {

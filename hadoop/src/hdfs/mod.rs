@@ -139,7 +139,7 @@ impl HdfsTokens {
     /// NameNode's address. Looks the NameNode's host up.
     ///
     /// # Errors
-    /// [`HdfsError::NoAddress`].
+    /// Fails with [`HdfsError::NoAddress`].
     async fn service(&self) -> Result<String, HdfsError> {
         if let Some(service) = self.file_system.logical_service() {
             return Ok(service);
@@ -156,8 +156,8 @@ impl HdfsTokens {
     /// token's renewer may do this, authenticated by Kerberos.
     ///
     /// # Errors
-    /// Fails with `HdfsError::Call` if no active NameNode answers after all tries, or for its exception, as where the
-    /// user may not do this.
+    /// Fails with `HdfsError::Call` if no active NameNode answers after all tries, or for its exception, for example
+    /// because the user may not do this.
     pub async fn renew(&self, token: &Token) -> Result<u64, HdfsError> {
         let request = RenewDelegationTokenRequest { token: TokenProto::from(token) };
         let response: RenewDelegationTokenResponse =
@@ -168,8 +168,8 @@ impl HdfsTokens {
     /// Cancels a delegation token at the active NameNode; nobody can use it afterwards.
     ///
     /// # Errors
-    /// Fails with `HdfsError::Call` if no active NameNode answers after all tries, or for its exception, as where the
-    /// user may not do this.
+    /// Fails with `HdfsError::Call` if no active NameNode answers after all tries, or for its exception, for example
+    /// because the user may not do this.
     pub async fn cancel(&self, token: &Token) -> Result<(), HdfsError> {
         let request = CancelDelegationTokenRequest { token: TokenProto::from(token) };
         let _: CancelDelegationTokenResponse =

@@ -42,8 +42,8 @@ impl FrameDecoder {
     /// Takes the next whole frame, without its length; `None` if more bytes are needed.
     ///
     /// # Errors
-    /// [`ConnectionError::Protocol`] for a frame that is longer than the bound. Nothing is removed: the stream is of no
-    /// use any more.
+    /// Fails with [`ConnectionError::Protocol`] for a frame that is longer than the bound. Nothing is removed: the
+    /// stream is of no use any more.
     pub fn next_frame(&mut self) -> Result<Option<Bytes>, ConnectionError> {
         let Some(length) = self.buffer.first_chunk::<4>() else { return Ok(None) };
         let text = length.iter().all(|byte| byte.is_ascii_graphic() || *byte == b' ');
@@ -73,7 +73,7 @@ impl FrameDecoder {
 /// message in errors.
 ///
 /// # Errors
-/// [`ConnectionError::Protocol`] for bytes that are no such message.
+/// Fails with [`ConnectionError::Protocol`] for bytes that are no such message.
 pub fn take<M: Message + Default>(frame: &mut Bytes, what: &str) -> Result<M, ConnectionError> {
     let body = take_body(frame, what)?;
     M::decode(body).map_err(|error| ConnectionError::Protocol(format!("{what}: {error}")))
@@ -83,7 +83,7 @@ pub fn take<M: Message + Default>(frame: &mut Bytes, what: &str) -> Result<M, Co
 /// errors.
 ///
 /// # Errors
-/// [`ConnectionError::Protocol`] for a length that is malformed, or longer than the rest of the frame.
+/// Fails with [`ConnectionError::Protocol`] for a length that is malformed, or longer than the rest of the frame.
 pub fn take_body(frame: &mut Bytes, what: &str) -> Result<Bytes, ConnectionError> {
     let wrong = |reason: &str| ConnectionError::Protocol(format!("{what}: {reason}"));
     let length = prost::decode_length_delimiter(&mut *frame).map_err(|e| wrong(&e.to_string()))?;

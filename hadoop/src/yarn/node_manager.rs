@@ -94,8 +94,8 @@ impl NmClient {
     /// Asks a node for the state of one of its containers; `token` is the node's NMToken.
     ///
     /// # Errors
-    /// [`YarnError::Container`] where the node does not know it; `YarnError::Call` if the node does
-    /// not answer after all tries, or for its exception.
+    /// Fails with [`YarnError::Container`] where the node does not know it; `YarnError::Call` if the node does not
+    /// answer after all tries, or for its exception.
     pub async fn status(
         &self,
         node: &NodeId,
@@ -115,8 +115,8 @@ impl NmClient {
     /// configured with, is killed. Returns before the container has ended. `token` is the node's NMToken.
     ///
     /// # Errors
-    /// [`YarnError::Container`] where the node does not know it; `YarnError::Call` if the node does
-    /// not answer after all tries, or for its exception.
+    /// Fails with [`YarnError::Container`] where the node does not know it; `YarnError::Call` if the node does not
+    /// answer after all tries, or for its exception.
     pub async fn stop(
         &self,
         node: &NodeId,
@@ -133,7 +133,8 @@ impl NmClient {
     /// no such container.
     ///
     /// # Errors
-    /// `YarnError::Call`: the node does not answer after all tries, or it throws an exception, as for a wrong token.
+    /// Fails with `YarnError::Call` if the node does not answer after all tries, or for its exception, for example
+    /// because the token is wrong.
     pub async fn signal(
         &self,
         node: &NodeId,
@@ -151,7 +152,8 @@ impl NmClient {
     /// working directory. Returns before they are there. `token` is the node's NMToken.
     ///
     /// # Errors
-    /// `YarnError::Call`: the node does not answer after all tries, or it throws an exception, as for a wrong token.
+    /// Fails with `YarnError::Call` if the node does not answer after all tries, or for its exception, for example
+    /// because the token is wrong.
     pub async fn localize(
         &self,
         node: &NodeId,

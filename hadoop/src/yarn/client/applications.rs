@@ -26,7 +26,8 @@ impl YarnClient {
     /// nothing yet; the id may stay unused.
     ///
     /// # Errors
-    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example
+    /// because the user may not do this.
     pub async fn new_application(&self) -> Result<(ApplicationId, Resource), YarnError> {
         let method = "getNewApplication";
         let response: GetNewApplicationResponse =
@@ -78,8 +79,8 @@ impl YarnClient {
     /// Returns the ResourceManager's report of an application: its state, diagnostics, use of resources and more.
     ///
     /// # Errors
-    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, `ApplicationNotFoundException`
-    /// if it knows no such application.
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception:
+    /// `ApplicationNotFoundException` if it knows no such application.
     pub async fn report(&self, id: ApplicationId) -> Result<ApplicationReport, YarnError> {
         let method = "getApplicationReport";
         let request = GetApplicationReportRequest { application_id: Some(id) };
@@ -91,7 +92,8 @@ impl YarnClient {
     /// returns all that the user may see.
     ///
     /// # Errors
-    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example
+    /// because the user may not do this.
     pub async fn applications(
         &self,
         request: &GetApplicationsRequest,
@@ -112,7 +114,8 @@ impl YarnClient {
     /// that has ended before. `diagnostics` is the reason, shown in the application's report.
     ///
     /// # Errors
-    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example
+    /// because the user may not do this.
     pub async fn kill(
         &self,
         id: ApplicationId,
@@ -133,8 +136,8 @@ impl YarnClient {
     /// Moves an application with its containers to another queue, named by the leaf's name or full path. Returns once it is moved.
     ///
     /// # Errors
-    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user
-    /// may not do this, or the queue does not exist or has no room; then nothing has moved.
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example
+    /// because the user may not do this, or the queue does not exist or has no room; then nothing has moved.
     pub async fn move_to_queue(&self, id: ApplicationId, queue: &str) -> Result<(), YarnError> {
         let request = MoveApplicationAcrossQueuesRequest {
             application_id: id,
@@ -149,7 +152,8 @@ impl YarnClient {
     /// that now holds, at most the cluster's maximum.
     ///
     /// # Errors
-    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example
+    /// because the user may not do this.
     pub async fn set_priority(&self, id: ApplicationId, priority: i32) -> Result<i32, YarnError> {
         let application_priority = Priority { priority: Some(priority) };
         let request = UpdateApplicationPriorityRequest { application_id: id, application_priority };
@@ -162,7 +166,8 @@ impl YarnClient {
     /// since 1970 and must lie in the future. If the application has ended, nothing changes.
     ///
     /// # Errors
-    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example
+    /// because the user may not do this.
     pub async fn set_timeout(
         &self,
         id: ApplicationId,
@@ -217,7 +222,8 @@ impl Watch {
     /// application's end.
     ///
     /// # Errors
-    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception. The call can be made again then.
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception. The call can
+    /// be made again then.
     pub async fn next(&mut self) -> Result<Option<ApplicationReport>, YarnError> {
         loop {
             match self.last.as_ref().map(ApplicationReport::state) {

@@ -9,7 +9,8 @@ impl YarnClient {
     /// run of its ApplicationMaster.
     ///
     /// # Errors
-    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example
+    /// because the user may not do this.
     pub async fn attempts(
         &self,
         id: ApplicationId,
@@ -23,7 +24,8 @@ impl YarnClient {
     /// Returns the reports of an attempt's containers; of a running attempt only of those that have not ended.
     ///
     /// # Errors
-    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example
+    /// because the user may not do this.
     pub async fn containers(
         &self,
         id: ApplicationAttemptId,
@@ -36,7 +38,7 @@ impl YarnClient {
     /// Returns the report of one attempt to run an application.
     ///
     /// # Errors
-    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception,
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception:
     /// `ApplicationAttemptNotFoundException` or `ApplicationNotFoundException` if it knows no such attempt.
     pub async fn attempt(
         &self,
@@ -52,8 +54,8 @@ impl YarnClient {
     /// Returns the report of one container. ResourceManagers forget most containers that have ended.
     ///
     /// # Errors
-    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, `ContainerNotFoundException`
-    /// if it knows no such container (any more).
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception:
+    /// `ContainerNotFoundException` if it knows no such container (any more).
     pub async fn container(&self, id: ContainerId) -> Result<ContainerReport, YarnError> {
         let method = "getContainerReport";
         let request = GetContainerReportRequest { container_id: Some(id) };
@@ -65,7 +67,8 @@ impl YarnClient {
     /// application may have one.
     ///
     /// # Errors
-    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example
+    /// because the user may not do this.
     pub async fn fail_attempt(&self, id: ApplicationAttemptId) -> Result<(), YarnError> {
         let request = FailApplicationAttemptRequest { application_attempt_id: Some(id) };
         let _: FailApplicationAttemptResponse =
@@ -77,7 +80,8 @@ impl YarnClient {
     /// does not say that the signal was delivered.
     ///
     /// # Errors
-    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example
+    /// because the user may not do this.
     pub async fn signal(
         &self,
         id: ContainerId,

@@ -8,7 +8,8 @@ impl YarnClient {
     /// Returns the reports of the nodes that are in one of these states; of all nodes if `states` is empty.
     ///
     /// # Errors
-    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example
+    /// because the user may not do this.
     pub async fn nodes(&self, states: &[NodeState]) -> Result<Vec<NodeReport>, YarnError> {
         let node_states = states.iter().map(|state| i32::from(*state)).collect();
         let request = GetClusterNodesRequest { node_states };
@@ -19,7 +20,8 @@ impl YarnClient {
     /// Returns the numbers of the cluster's nodes by state, as the ResourceManager counts them now.
     ///
     /// # Errors
-    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example
+    /// because the user may not do this.
     pub async fn metrics(&self) -> Result<YarnClusterMetrics, YarnError> {
         let method = "getClusterMetrics";
         let response: GetClusterMetricsResponse =
@@ -30,7 +32,8 @@ impl YarnClient {
     /// Returns the resource types of which the cluster's containers can ask an amount, memory and cores among them.
     ///
     /// # Errors
-    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example
+    /// because the user may not do this.
     pub async fn resource_types(&self) -> Result<Vec<ResourceTypeInfo>, YarnError> {
         let request = GetAllResourceTypeInfoRequest {};
         let response: GetAllResourceTypeInfoResponse =
@@ -42,7 +45,8 @@ impl YarnClient {
     /// not.
     ///
     /// # Errors
-    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example
+    /// because the user may not do this.
     pub async fn node_labels(&self) -> Result<Vec<NodeLabel>, YarnError> {
         let request = GetClusterNodeLabelsRequest {};
         let response: GetClusterNodeLabelsResponse =
@@ -53,7 +57,8 @@ impl YarnClient {
     /// Returns the nodes that have labels, with these. A node id with port 0 stands for all of the host's nodes.
     ///
     /// # Errors
-    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example
+    /// because the user may not do this.
     pub async fn nodes_to_labels(&self) -> Result<Vec<(NodeId, Vec<String>)>, YarnError> {
         let method = "getNodeToLabels";
         let response: GetNodesToLabelsResponse =
@@ -69,7 +74,8 @@ impl YarnClient {
     /// no entry.
     ///
     /// # Errors
-    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example
+    /// because the user may not do this.
     pub async fn labels_to_nodes(
         &self,
         labels: &[&str],

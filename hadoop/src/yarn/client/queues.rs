@@ -9,8 +9,8 @@ impl YarnClient {
     /// applications.
     ///
     /// # Errors
-    /// `YarnError::Incomplete` if the ResourceManager has no such queue; `YarnError::Call` if no ResourceManager answers after all
-    /// tries, or for its exception.
+    /// Fails with `YarnError::Incomplete` if the ResourceManager has no such queue; `YarnError::Call` if no
+    /// ResourceManager answers after all tries, or for its exception.
     pub async fn queue(&self, name: &str) -> Result<QueueInfo, YarnError> {
         let method = "getQueueInfo";
         let request = GetQueueInfoRequest {
@@ -28,7 +28,8 @@ impl YarnClient {
     /// these; stopped ones are among them.
     ///
     /// # Errors
-    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example
+    /// because the user may not do this.
     pub async fn leaf_queues(&self) -> Result<Vec<(String, QueueInfo)>, YarnError> {
         let mut leaves = Vec::new();
         let mut open = vec![(String::new(), self.queue("root").await?)];
@@ -79,7 +80,8 @@ impl YarnClient {
     /// Returns the permissions (submit, administer) that this client's user has in each queue.
     ///
     /// # Errors
-    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example
+    /// because the user may not do this.
     pub async fn queue_acls(&self) -> Result<Vec<QueueUserAclInfo>, YarnError> {
         let request = GetQueueUserAclsInfoRequest {};
         let response: GetQueueUserAclsInfoResponse =

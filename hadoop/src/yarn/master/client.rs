@@ -129,8 +129,8 @@ impl AmRmClient {
     ///
     /// # Errors
     /// Fails with `YarnError::Conf` or `YarnError::Login` for a configuration that cannot be used; `YarnError::Call` if
-    /// no ResourceManager answers after all tries, or for its exception, as for a wrong token. No heartbeat is sent
-    /// then.
+    /// no ResourceManager answers after all tries, or for its exception, for example because the token is wrong. No
+    /// heartbeat is sent then.
     pub async fn register(
         conf: &Configuration,
         login: &Login,
