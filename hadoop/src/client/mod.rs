@@ -168,8 +168,8 @@ impl Client {
         &self.inner.options
     }
 
-    /// Returns a number for a new request: 0 or more, each once until they wrap around after 2^31. A repetition of a
-    /// request keeps its number, so that servers can recognise it.
+    /// Returns a number for a new request, 0 or more; after 2^31 of them the numbers repeat. A repetition of a request
+    /// keeps its number, so that servers can recognise it.
     #[must_use]
     pub fn next_call_id(&self) -> i32 {
         // From 0 again after the greatest: negative numbers are no calls.

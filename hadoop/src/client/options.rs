@@ -17,13 +17,15 @@ pub struct Options {
     /// Pause before each of the `connect_retries`, varied at random by half up or down
     /// (`ipc.client.connect.retry.interval`; 1 s).
     pub connect_backoff: Duration,
-    /// Maximum time of authentication on a new connection, which closes after it. Always 60 s from a configuration.
+    /// Maximum time of authentication on a new connection, which is closed after it. [`Options::from_conf`] always sets
+    /// 60 s.
     pub setup_timeout: Duration,
-    /// Number of further tries to authenticate by Kerberos, each with the newest tickets and on a connection of its own
-    /// (`ipc.client.connect.max.retries.on.sasl`; 5, as earlier lines of Hadoop, which have no such property).
+    /// Number of further tries to authenticate by Kerberos before the connection fails, each with the newest tickets
+    /// and on a connection of its own (`ipc.client.connect.max.retries.on.sasl`; 5, as in earlier versions of Hadoop,
+    /// which have no such property).
     pub kerberos_retries: u32,
-    /// Longest pause before each of the `kerberos_retries`; a random part of it is waited, so that clients of one
-    /// user do not meet again. Always 5 s from a configuration, as in Hadoop's clients.
+    /// Longest pause before each of the `kerberos_retries`; a random part of it is waited, so that clients of one user
+    /// do not meet again. [`Options::from_conf`] always sets 5 s, as in Hadoop's clients.
     pub kerberos_backoff: Duration,
     /// Maximum time of one try of a call where the caller of a [`Proxy`](super::Proxy) names none
     /// (`ipc.client.rpc-timeout.ms`; 120 s).
@@ -33,7 +35,7 @@ pub struct Options {
     pub ping: Option<Duration>,
     /// Time after which a connection without calls closes (`ipc.client.connection.maxidletime`; 10 s). `None`: never.
     pub idle: Option<Duration>,
-    /// Bounds of each connection on frames, calls and unsent bytes.
+    /// Bounds of each connection on the length of frames, waiting calls and unsent bytes.
     pub limits: Limits,
 }
 

@@ -9,15 +9,16 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The limits of one call through a [`Proxy`], and whether it may be repeated.
+/// The bounds on the time of one call through a [`Proxy`], and whether the call may be repeated.
 #[derive(Debug, Clone, Copy)]
 pub struct CallOptions {
     /// Maximum time of the call with all its tries and pauses. `None`: as long as the proxy's retry policy goes on.
     pub deadline: Option<Duration>,
     /// Maximum time of one try; `None`: the client's `call_timeout`.
     pub attempt: Option<Duration>,
-    /// True if executing the call twice has the same effect as once, or the server notices a repetition. If false, the
-    /// call is not repeated where the server may have executed it.
+    /// True if executing the call twice has the same effect as once, or the server notices a repetition. If false, a
+    /// policy with failover does not repeat the call where the server may have executed it; [`RetryPolicy::Fixed`]
+    /// repeats it all the same.
     pub idempotent: bool,
 }
 

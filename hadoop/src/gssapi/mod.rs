@@ -66,7 +66,7 @@ pub enum GssTarget {
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 #[debug("Opened({} bytes)", self.plain.len())]
 pub struct Opened {
-    /// The message as its sender gave it.
+    /// The plain bytes of the message, as the peer gave them to its library.
     pub plain: Vec<u8>,
     /// True if the message was encrypted, not only signed.
     pub encrypted: bool,

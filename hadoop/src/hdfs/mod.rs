@@ -36,7 +36,7 @@ pub enum HdfsError {
     /// The user could not be logged in, or has no way to authenticate at a NameNode.
     #[error(transparent)]
     Login(#[from] LoginError),
-    /// The NameNode gave no token, because its cluster has no security; the value is the file system's URI.
+    /// The NameNode gave no token, because security is off in its cluster; the value is the file system's URI.
     #[error("the NameNode of {0} gives no tokens: security is off there")]
     NoToken(String),
     /// The NameNode's host has no address to name the token's service by; the value is the file system's URI.

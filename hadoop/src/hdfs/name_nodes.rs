@@ -14,7 +14,7 @@ pub struct NameNode {
     pub port: u16,
 }
 
-/// A file system of HDFS, as the configuration describes it.
+/// A file system of HDFS and its NameNodes, as the configuration describes them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileSystem {
     /// The URI without a path: `hdfs://name` or `hdfs://host:port`.

@@ -53,7 +53,8 @@ impl Service {
         }
     }
 
-    /// Returns true if the service takes Kerberos as well as tokens; others take tokens only.
+    /// Returns true if clients can authenticate to the service by Kerberos as well as by tokens; false if by tokens
+    /// only.
     #[must_use]
     pub fn takes_kerberos(self) -> bool {
         matches!(self, Self::ResourceManager | Self::NameNode)

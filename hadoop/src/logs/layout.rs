@@ -11,16 +11,16 @@ const BUCKETS: i32 = 10_000;
 /// A directory of the remote file system in which nodes may have put an application's logs, as [`places`] finds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogPlace {
-    /// The format of the files in it.
+    /// The format of the log files in the directory.
     pub format: LogFormat,
     /// Path of the directory, with a scheme if the configuration has one. It may not exist.
     pub directory: String,
 }
 
-/// The kind of a file in a [`LogPlace`].
+/// The kind of a file in a directory of collected logs (a [`LogPlace`]), by its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NodeFile {
-    /// A file with a node's logs, which can be read.
+    /// A file with a node's logs, which `LogDecoder` reads.
     Logs,
     /// The checksum file beside an indexed log file, to be decoded by [`checksum`](super::checksum).
     Checksum,

@@ -99,7 +99,7 @@ pub enum LogEvent {
     },
 }
 
-/// Selects the logs that a decoder gives out, by container and file name; the default selects all.
+/// Selects, by container and file name, the logs that a decoder gives out; the default selects all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selection {
     /// Selects only logs of this container; `None` selects those of all.
@@ -146,10 +146,10 @@ pub enum LogError {
     /// The source of the log file failed to read it; it may be tried again.
     #[error("the log file cannot be read: {0}")]
     Read(#[source] std::io::Error),
-    /// A node's answer is not one that nodes give; the text says why.
+    /// A node's HTTP answer is not one that nodes give; the text says what is wrong.
     #[error("the node's answer cannot be understood: {0}")]
     Answer(&'static str),
-    /// A node could not be reached, or did not answer in time.
+    /// A node could not be reached, did not answer in time, or wants TLS.
     #[error("node {address}: {source}")]
     Node {
         /// The node's web address, as `host:port`.

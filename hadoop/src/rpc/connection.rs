@@ -178,8 +178,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Forgets a call whose caller has gone: no event comes. Does nothing for a number that does not wait. The server may carry
-    /// the call out; an answer that still comes is skipped.
+    /// Forgets a call whose caller has gone: no event comes for it. Does nothing if no call of this number waits. The
+    /// server may carry the call out; an answer that still comes is skipped.
     pub fn cancel(&mut self, id: i32, now: Time) {
         self.remove(id, now);
     }
@@ -198,7 +198,7 @@ impl Connection {
         self.calls.len()
     }
 
-    /// Returns true if the connection has ended; it takes no calls any more.
+    /// Returns true if the connection has ended: it takes no more calls, and cannot be started again.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         matches!(self.phase, Phase::Closed)
@@ -269,9 +269,9 @@ impl Connection {
         self.close(error);
     }
 
-    /// Ends the connection with `error`: the stream has ended, or something went wrong that this value does not see.
-    /// Every call that waits gets the error as its result, then [`Event::Closed`] follows. Does nothing the second
-    /// time.
+    /// Ends the connection with `error`, because the stream has ended or something outside of this value went wrong.
+    /// Every call that waits gets the error as its result, then [`Event::Closed`] follows. Does nothing if the
+    /// connection has ended already.
     pub fn close(&mut self, error: ConnectionError) {
         if self.is_closed() {
             return;

@@ -91,11 +91,11 @@ pub(crate) fn is_class(class: &str, name: &str) -> bool {
 pub enum ErrorCode {
     /// The called method itself threw the exception.
     Application,
-    /// The protocol has no such method.
+    /// The server's protocol has no method of the called name.
     NoSuchMethod,
-    /// The server has no such protocol.
+    /// The server does not offer the called protocol.
     NoSuchProtocol,
-    /// The server itself failed.
+    /// The RPC server itself failed, not the called method.
     RpcServer,
     /// The server could not encode the response.
     SerializingResponse,

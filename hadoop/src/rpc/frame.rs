@@ -22,7 +22,7 @@ impl std::fmt::Debug for FrameDecoder {
 }
 
 impl FrameDecoder {
-    /// Makes a decoder that takes frames of at most `max` bytes, without their length fields.
+    /// Makes a decoder that accepts frames of at most `max` bytes, their length fields not counted.
     #[must_use]
     pub fn new(max: usize) -> Self {
         Self { buffer: BytesMut::new(), max }

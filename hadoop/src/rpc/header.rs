@@ -18,7 +18,8 @@ pub const CALL_SASL: i32 = -33;
 pub const RETRY_NONE: i32 = -1;
 
 messages! {
-    /// The header before every message from the client.
+    /// The header before every message from the client to the server: whose message it is, and which call it belongs
+    /// to.
     pub struct RequestHeader (Eq) {
         /// Always [`KIND_PROTOBUF`] here.
         optional int32 kind = 1;
@@ -32,7 +33,7 @@ messages! {
         optional sint32 retry_count = 5;
     }
 
-    /// The header between the [`RequestHeader`] and the request of a call.
+    /// The header between the [`RequestHeader`] and the request of a call: the method and protocol that are called.
     pub struct MethodHeader (Eq) {
         /// The method, such as `getClusterNodes`.
         required string method = 1;
@@ -42,7 +43,7 @@ messages! {
         required uint64 version = 3;
     }
 
-    /// The header before every message from the server.
+    /// The header before every message from the server: which call it answers, and whether that succeeded.
     pub struct ResponseHeader (Eq) {
         /// The number of the call that is answered. Negative numbers come back as their two's
         /// complement.
@@ -120,7 +121,7 @@ impl std::fmt::Debug for SaslMessage {
 }
 
 messages! {
-    /// A way to authenticate that the server offers or the client chooses.
+    /// A way to authenticate, method and mechanism, that the server offers or the client chooses in a [`SaslMessage`].
     #[prost(skip_debug)]
     pub struct SaslAuth (Eq) {
         /// The method: `SIMPLE`, `TOKEN`, `KERBEROS`, ….

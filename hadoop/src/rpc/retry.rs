@@ -45,8 +45,9 @@ pub struct Attempt<'a> {
     pub retries: u32,
     /// Number of changes to another server before this try.
     pub failovers: u32,
-    /// True if executing the call twice has the same effect as once, or the server notices a repetition. If false, the
-    /// call is not repeated where the server may have executed it.
+    /// True if executing the call twice has the same effect as once, or the server notices a repetition. If false,
+    /// [`RetryPolicy::FailOver`] does not repeat the call where the server may have executed it; [`RetryPolicy::Fixed`]
+    /// does not look at this.
     pub idempotent: bool,
     /// A random number, evenly distributed in 0 to 1, by which pauses vary.
     pub random: f64,

@@ -16,12 +16,13 @@ pub type Time = Duration;
 /// they are added to others: no clock has room for every [`Duration`].
 pub(crate) const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// Names a client across connections, by 16 random bytes. With a call's number it names a request, so that a server can
-/// recognise a repeated one.
+/// The id of a client, 16 random bytes, the same on all its connections. Together with a call's number it names a
+/// request, so that a server can recognise a repeated one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ClientId(pub [u8; 16]);
 
-/// A protocol of Hadoop RPC: a Java interface and its version, which the server must have.
+/// A protocol of Hadoop RPC: the name of a Java interface and a version. The server refuses calls of one that it does
+/// not have.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Protocol {
     /// Name of the protocol's Java interface, such as `org.apache.hadoop.yarn.api.ApplicationClientProtocolPB`.
@@ -31,7 +32,7 @@ pub struct Protocol {
 }
 
 impl Protocol {
-    /// Makes version 1 of a protocol.
+    /// Makes a protocol of this name (its Java interface, package included) with version 1.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), version: 1 }
@@ -119,7 +120,7 @@ impl Setup {
     }
 }
 
-/// A call that a client is to make on a connection.
+/// A call that a client is to make on a connection: method, encoded request, number and deadline.
 #[derive(Clone)]
 pub struct Request {
     /// The call's number, 0 or more, by which its answer is found; a repetition of the call keeps it.
@@ -178,7 +179,8 @@ pub enum Event {
     /// connection another one by [`Connection::start`](super::Connection::start). Calls whose deadline passes before
     /// that end with this error.
     Refused(ConnectionError),
-    /// The connection is of no use any more. All its calls have had their [`Reply`](Event::Reply) before this event.
+    /// The connection has ended and is of no use any more. All its calls have had their [`Reply`](Event::Reply) before
+    /// this event.
     Closed(ConnectionError),
 }
 

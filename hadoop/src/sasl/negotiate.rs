@@ -37,7 +37,7 @@ pub enum SimpleFallback {
     /// Fail with [`SaslError::SimpleRefused`]: it may not be the server that it seems to be.
     #[default]
     Refuse,
-    /// Go on without authentication: whoever answers is taken for the server.
+    /// Go on without authentication: anybody who answers at the address is taken for the server.
     Allow,
 }
 

@@ -98,7 +98,8 @@ pub struct Token {
 }
 
 impl Token {
-    /// Makes a token of these parts; `kind` and `service` as in [`kinds`] and [`Token::service`].
+    /// Makes a token of these parts. `identifier` is the bearer's identity in the issuer's encoding; `kind` and
+    /// `service` are as in [`kinds`] and [`Token::service`].
     #[must_use]
     pub fn new(
         identifier: Vec<u8>,
@@ -196,7 +197,7 @@ impl Credentials {
         self.secrets.insert(alias.into(), secret);
     }
 
-    /// Takes over all tokens and keys of `other`, in place of those with the same alias here.
+    /// Adds all tokens and secret keys of `other`, in place of those with the same alias here.
     pub fn extend(&mut self, other: Self) {
         self.tokens.extend(other.tokens);
         self.secrets.extend(other.secrets);

@@ -52,7 +52,7 @@ pub enum YarnError {
         /// The largest amount that a container may have.
         maximum: i64,
     },
-    /// The application ended before it got as far as the call waits for, for example because it was refused.
+    /// The application ended before it was accepted, for example because it was refused or killed.
     #[error("{application} is {state:?}: {diagnostics}")]
     Ended {
         /// The application that was waited for.

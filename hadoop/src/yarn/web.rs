@@ -7,7 +7,7 @@ use crate::conf::{ConfError, Configuration};
 /// An address under which YARN's web proxy, through which users open the applications' own pages, answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebAddress {
-    /// The host's name or address.
+    /// Name or address of the proxy's host.
     pub host: String,
     /// TCP port of the proxy.
     pub port: u16,

@@ -20,7 +20,8 @@ use prost::Message;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A client of a cluster's ResourceManager. Clones share connections.
+/// A client of a cluster's ResourceManager, by which users submit and watch applications and look at queues and nodes.
+/// Clones share connections.
 ///
 /// ```no_run
 /// use hadoop::{conf::Configuration, login::Login, yarn::YarnClient};

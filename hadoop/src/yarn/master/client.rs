@@ -70,7 +70,7 @@ impl Default for AmRmOptions {
     }
 }
 
-/// The result with which an application unregisters.
+/// The result with which an ApplicationMaster unregisters, and so ends its application: see [`AmRmClient::finish`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finish {
     /// The application's own verdict on its success, shown in its report.
@@ -211,8 +211,9 @@ impl AmRmClient {
         self.shared.changed.notify_one();
     }
 
-    /// Takes [`block`](Self::block) back for these hosts or racks, spelled as they were blocked, with the next beat, which
-    /// it brings forward. Others are ignored.
+    /// Lets the scheduler grant containers again on these hosts or racks, spelled as they were in
+    /// [`block`](Self::block), from the next heartbeat on, which it brings forward. Places that are not blocked are
+    /// ignored.
     pub fn unblock(&self, places: impl IntoIterator<Item = String>) {
         self.master().unblock(places);
         self.shared.changed.notify_one();

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Requests that may be open at the same time.
 const REQUESTS_MAX: usize = 10_000;
 
-/// The reason why a request for containers was not taken; nothing has changed.
+/// The reason why a request for containers was not accepted; no request was added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// The number of open requests has reached its bound of 10,000.
@@ -100,8 +100,9 @@ impl Master {
         self.requests.get(&id).map_or(0, |open| open.ask.count)
     }
 
-    /// Gives a container back with the next allocation, whether it was started or not. A second call for the same container
-    /// changes nothing; its end is reported as for any other.
+    /// Gives a container back with the next allocation, whether it was started or not. A second call for the same
+    /// container changes nothing. The end of a container that was granted or recovered comes as
+    /// [`MasterEvent::Completed`], as for any other.
     pub fn release(&mut self, id: ContainerId) {
         if !self.released.contains(&id) {
             self.releases.insert(id);
@@ -119,8 +120,8 @@ impl Master {
         }
     }
 
-    /// Takes [`block`](Self::block) back for these hosts or racks, spelled as they were blocked, from the next allocation
-    /// on. Others are ignored.
+    /// Lets the scheduler grant containers again on these hosts or racks, spelled as they were in
+    /// [`block`](Self::block), from the next allocation on. Places that are not blocked are ignored.
     pub fn unblock(&mut self, places: impl IntoIterator<Item = String>) {
         for place in places {
             let unsaid = self.block.remove(&place);
@@ -130,8 +131,8 @@ impl Master {
         }
     }
 
-    /// Sets the application's progress, 0 to 1, for the next allocation. Other numbers are cut to that; NaN and infinity
-    /// count as 0.
+    /// Sets the application's progress, 0 to 1, for the next allocation. Other numbers are cut to that range; NaN and
+    /// infinity count as 0.
     pub fn set_progress(&mut self, progress: f32) {
         self.progress = if progress.is_finite() { progress.clamp(0.0, 1.0) } else { 0.0 };
     }
@@ -143,7 +144,8 @@ impl Master {
         self.nm_tokens.get(node)
     }
 
-    /// Returns the containers that were granted and whose end was not reported yet.
+    /// Returns the containers of this ApplicationMaster: those granted to it or recovered from an earlier attempt,
+    /// whose end was not reported yet. Released ones are among them until then.
     pub fn containers(&self) -> impl Iterator<Item = &Container> {
         self.containers.values()
     }
@@ -162,7 +164,7 @@ impl Master {
         &self.maximum
     }
 
-    /// Returns the number of the cluster's nodes, by the last response; 0 before the first.
+    /// Returns the number of the cluster's nodes that take containers, by the last response; 0 before the first.
     #[must_use]
     pub fn nodes(&self) -> i32 {
         self.nodes

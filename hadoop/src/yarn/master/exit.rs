@@ -5,15 +5,14 @@
 pub enum ContainerExit {
     /// The program ended with code 0.
     Success,
-    /// The program ended with a code of its own, 1 to 255; 128 and a signal's number where it was
-    /// killed by one.
+    /// The program ended with a code of its own, 1 to 255; the code is 128 plus a signal's number if the signal killed
+    /// the program.
     Code(i32),
     /// The container has not ended, or nobody knows how.
     Unknown,
-    /// The container was lost with its node, released before it was started, or not started in
-    /// time.
+    /// The container was lost with its node, released by its ApplicationMaster, or not started in time.
     Aborted,
-    /// The disks of the container's node failed.
+    /// Too many of the node's disks failed, so the container was killed.
     DisksFailed,
     /// The scheduler took the container away for another application or queue.
     Preempted,
@@ -21,7 +20,8 @@ pub enum ContainerExit {
     VirtualMemoryExceeded,
     /// The node killed the container because it used more memory than it may.
     MemoryExceeded,
-    /// The container was stopped or released by its ApplicationMaster.
+    /// The ApplicationMaster had the container's node stop it (`stopContainers`); one that it releases ends as
+    /// `Aborted`.
     KilledByMaster,
     /// The ResourceManager killed the container.
     KilledByResourceManager,

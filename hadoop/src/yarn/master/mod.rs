@@ -75,8 +75,8 @@ impl Ask {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum MasterEvent {
-    /// The ApplicationMaster has been registered, for the first time or after a restart of the
-    /// ResourceManager.
+    /// The ApplicationMaster has been registered, for the first time or after a restart of the ResourceManager. Holds
+    /// the answer, with the limits for requests.
     Registered(Box<RegisterApplicationMasterResponse>),
     /// A container was granted for a request. It must be started on its node before its token expires, or released;
     /// otherwise it is lost.

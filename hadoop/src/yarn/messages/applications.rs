@@ -120,7 +120,7 @@ messages! {
         optional message<ApplicationTimeout> application_timeout = 2;
     }
 
-    /// A time-out of an application, after which YARN kills it.
+    /// A time-out of an application: YARN kills the application when it is over.
     pub struct ApplicationTimeout (Eq) {
         /// An [`ApplicationTimeoutType`]: the kind of time-out that this is.
         required enumeration(ApplicationTimeoutType) application_timeout_type = 1;

@@ -23,7 +23,7 @@ messages! {
         repeated message<ResourceInformation> resource_value_map = 3;
     }
 
-    /// An amount of one resource type, within a [`Resource`].
+    /// An amount of one resource type, such as memory, within a [`Resource`].
     pub struct ResourceInformation (Eq) {
         /// The type's name: `memory-mb`, `vcores`, `yarn.io/gpu`.
         required string key = 1;
@@ -129,7 +129,7 @@ messages! {
 }
 
 enumerations! {
-    /// The kind of quantity that a resource type measures.
+    /// The way in which a resource type is measured; there is one so far.
     pub enum ResourceTypes {
         /// The resource can be counted and split, as memory can.
         Countable = 0,

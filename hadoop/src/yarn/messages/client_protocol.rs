@@ -30,7 +30,8 @@ messages! {
         optional message<ApplicationId> application_id = 1;
     }
 
-    /// The response to `getApplicationReport`: the ResourceManager's report of the application.
+    /// The response to `getApplicationReport`: the ResourceManager's report of the application; an unknown one is an
+    /// exception.
     pub struct GetApplicationReportResponse () {
         /// Always set: an unknown application is an exception.
         optional message<ApplicationReport> application_report = 1;
@@ -66,7 +67,8 @@ messages! {
         optional string diagnostics = 2;
     }
 
-    /// The response to `forceKillApplication`: tells whether the application is dead already.
+    /// The response to `forceKillApplication`: tells whether the application is dead; if not, the client repeats the
+    /// request.
     pub struct KillApplicationResponse (Eq) {
         /// True once the application is dead; until then the request is to be repeated.
         optional bool is_kill_completed = 1 [default = "false"];
@@ -100,7 +102,7 @@ messages! {
         optional string name = 12;
     }
 
-    /// The response to `getApplications`: the reports of the applications that fulfil the filters.
+    /// The response to `getApplications`: the reports of the applications that fulfil the request's filters.
     pub struct GetApplicationsResponse () {
         /// Reports of the selected applications, in no order.
         repeated message<ApplicationReport> applications = 1;
@@ -132,7 +134,8 @@ messages! {
         required uint64 new_expiry_time = 1;
     }
 
-    /// The request of `cancelDelegationToken`, which invalidates a delegation token at once.
+    /// The request of `cancelDelegationToken`, which makes a delegation token invalid at once; its owner and its
+    /// renewer may do so.
     pub struct CancelDelegationTokenRequest (Eq) {
         /// The token to cancel; an exception unless its owner or renewer asks.
         required message<TokenProto> token = 1;
@@ -160,7 +163,8 @@ messages! {
         optional message<ApplicationAttemptId> application_attempt_id = 1;
     }
 
-    /// The response to `getApplicationAttemptReport`: the ResourceManager's report of the attempt.
+    /// The response to `getApplicationAttemptReport`: the ResourceManager's report of the attempt; an unknown one is an
+    /// exception.
     pub struct GetApplicationAttemptReportResponse (Eq) {
         /// Always set: an unknown attempt is an exception.
         optional message<ApplicationAttemptReport> application_attempt_report = 1;
@@ -184,7 +188,8 @@ messages! {
         optional message<ContainerId> container_id = 1;
     }
 
-    /// The response to `getContainerReport`: the report of the container.
+    /// The response to `getContainerReport`: the ResourceManager's report of the container; an unknown one is an
+    /// exception.
     pub struct GetContainerReportResponse (Eq) {
         /// Always set: an unknown container is an exception.
         optional message<ContainerReport> container_report = 1;
@@ -212,7 +217,7 @@ messages! {
         required message<Priority> application_priority = 2;
     }
 
-    /// The response to `updateApplicationPriority`: the application's priority that now holds.
+    /// The response to `updateApplicationPriority`: the priority that the application has now.
     pub struct UpdateApplicationPriorityResponse (Eq) {
         /// The priority that now holds: the requested one, or the cluster's maximum if that is lower.
         optional message<Priority> application_priority = 1;

@@ -72,7 +72,8 @@ messages! {
         optional string user_info = 5;
     }
 
-    /// An entry of a map from texts to bytes. Its `Debug` shows the key only.
+    /// An entry of a map from texts to bytes, such as data for a node's auxiliary services. Its `Debug` shows the key
+    /// only.
     #[prost(skip_debug)]
     pub struct StringBytesMap (Eq) {
         /// The key, such as the name of an auxiliary service.
@@ -96,7 +97,7 @@ messages! {
         optional int64 failures_validity_interval = 5 [default = "-1"];
     }
 
-    /// The ResourceManager's report of a container, for clients.
+    /// The ResourceManager's report of a container, for clients: its node, state, times and end.
     pub struct ContainerReport (Eq) {
         /// The container's id.
         optional message<ContainerId> container_id = 1;

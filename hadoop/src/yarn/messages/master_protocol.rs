@@ -100,7 +100,8 @@ messages! {
         optional enumeration(FinalApplicationStatus) final_status = 3;
     }
 
-    /// The response to `finishApplicationMaster`: tells whether the application is unregistered.
+    /// The response to `finishApplicationMaster`: tells whether the application is unregistered; if not, the request is
+    /// repeated.
     pub struct FinishApplicationMasterResponse (Eq) {
         /// True once the application is unregistered; until then the request is to be repeated.
         optional bool is_unregistered = 1 [default = "false"];
@@ -191,8 +192,8 @@ messages! {
         optional message<EnhancedHeadroom> enhanced_headroom = 19;
     }
 
-    /// The ResourceManager's warning to an ApplicationMaster: containers that will be taken away, and ones that could be
-    /// given back instead.
+    /// The ResourceManager's warning that it will take containers away from an application: which ones for certain, and
+    /// how much the ApplicationMaster could give back in place of others.
     pub struct PreemptionMessage (Eq) {
         /// The containers that are taken whatever the application does.
         optional message<StrictPreemptionContract> strict_contract = 1;
@@ -222,7 +223,7 @@ messages! {
         repeated message<PreemptionContainer> container = 2;
     }
 
-    /// Resources of one size that an ApplicationMaster should give back.
+    /// A number of containers of one size that an ApplicationMaster should give back, in a [`PreemptionContract`].
     pub struct PreemptionResourceRequest (Eq) {
         /// The size of the containers to be given back, and their number.
         optional message<ResourceRequest> resource = 1;

@@ -106,7 +106,7 @@ messages! {
         repeated message<NodeToAttributeValue> node_value_map = 2;
     }
 
-    /// A host and its value of an attribute, in an [`AttributeToNodes`].
+    /// A host and the value that its node has for an attribute, in an [`AttributeToNodes`].
     pub struct NodeToAttributeValue (Eq) {
         /// Host name of the node, without a port.
         required string hostname = 1;

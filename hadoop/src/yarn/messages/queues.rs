@@ -134,7 +134,7 @@ messages! {
         optional message<Resource> configured_max_capacity = 9;
     }
 
-    /// The permissions that the calling user has in a queue.
+    /// The permissions that the calling user has in one queue.
     pub struct QueueUserAclInfo (Eq) {
         /// Name of the queue that the permissions are for.
         optional string queue_name = 1;
