@@ -129,7 +129,8 @@ impl std::fmt::Debug for Kerberos {
 /// has none, refuses servers without authentication, and accepts authentication without further protection.
 #[derive(Debug, Clone)]
 pub struct SaslConfig {
-    /// The token for this server; `None` if the client has none. Used if the server offers it before Kerberos.
+    /// The token for this server; `None` if the client has none. Of token and Kerberos, the one that the server offers
+    /// first is used.
     pub token: Option<Token>,
     /// The Kerberos credential; `None` if the client does not use Kerberos.
     pub kerberos: Option<Kerberos>,

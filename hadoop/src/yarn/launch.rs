@@ -99,8 +99,8 @@ impl LocalResource {
 
     /// Returns this file with another visibility, so that the node's copy serves others too: with `Private` the same
     /// user's other applications, with `Public` everybody's. For a public file, everybody must be allowed to read the
-    /// file and to pass the directories above it. The node fetches a public file itself, but starts a process of the
-    /// user for any other, so a public one comes sooner.
+    /// file and to pass the directories above it. The node fetches a public file itself, but starts a process (a
+    /// localiser) for any other, so a public one comes sooner.
     #[must_use]
     pub fn shared(mut self, visibility: LocalResourceVisibility) -> Self {
         self.visibility = Some(visibility.into());

@@ -89,7 +89,7 @@ impl YarnClient {
     }
 
     /// Returns the reports of the applications that fulfil every filter in `request`; the default request has none, and
-    /// returns all that the user may see.
+    /// returns those of all applications.
     ///
     /// # Errors
     /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example

@@ -63,8 +63,7 @@ impl YarnClient {
         response.container_report.ok_or(YarnError::Incomplete { method, field: "report" })
     }
 
-    /// Has the ResourceManager end an attempt as failed, with its containers. YARN starts another attempt if the
-    /// application may have one.
+    /// Has the ResourceManager end an attempt as failed. YARN starts another attempt if the application may have one.
     ///
     /// # Errors
     /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example

@@ -44,8 +44,8 @@ pub struct AmRmOptions {
     pub idle: Duration,
     /// Longest interval of heartbeats while containers are wanted; 200 ms by default. A change is told at once, then
     /// containers are asked for every 10 ms; from 100 ms on each pause is a tenth of the time waited so far, up to this
-    /// interval. After a slow answer the pause is at least 4 times as long as the answer took, again up to this
-    /// interval. On average at most 20 beats per second come sooner than this interval.
+    /// interval. Slow answers make the pause at least 4 times as long as the quicker of the last two took, again up to
+    /// this interval. On average at most 20 beats per second come sooner than this interval.
     pub busy: Duration,
     /// Maximum number of events that wait for [`AmRmEvents::next`]; 65,536 by default. With more, the ApplicationMaster
     /// counts as stuck: the heartbeats stop, so that the ResourceManager starts another attempt.
