@@ -88,7 +88,8 @@ pub mod sasl;
 pub mod tokens;
 pub mod yarn;
 
-/// The README's examples compile.
+/// Exists in documentation tests only: its doc comment is README.md, so that the test run compiles and runs the
+/// README's examples.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 pub struct Readme;

@@ -38,17 +38,17 @@ const LINE: usize = 64;
 /// How often a call goes to a connection that closes for idleness in that very moment.
 const IDLE_RACES: usize = 4;
 
-/// The way in which connections to a `Target` authenticate: not at all, or by SASL.
+/// The way in which connections to a [`Target`] authenticate.
 #[derive(Debug, Clone)]
 pub enum Auth {
     /// Neither side authenticates: the server believes the user name that it is told.
     Simple,
-    /// By SASL, with the token or the Kerberos tickets in this configuration.
+    /// By SASL, with the token or the Kerberos tickets in this value.
     Sasl(Box<SaslConfig>),
 }
 
-/// A server, the protocol to speak there, and the user to speak as. Calls of one client to equal targets share a
-/// connection.
+/// A server, the protocol to speak there, and the user to speak as. Calls of one client to targets that agree in these,
+/// with the same token and Kerberos principal, share a connection.
 #[derive(Debug, Clone)]
 pub struct Target {
     /// Host of the server, as a name or an address.
@@ -57,7 +57,7 @@ pub struct Target {
     pub port: u16,
     /// The protocol of all calls to the server.
     pub protocol: Protocol,
-    /// The user in whose name the calls are made.
+    /// The user in whose name the calls are made, and the one that really makes them, if another.
     pub user: UserInformation,
     /// How this client proves that it acts for the user.
     pub auth: Auth,
@@ -125,8 +125,8 @@ struct Handle {
     generation: u64,
 }
 
-/// A client of any number of servers, which makes connections as calls need them. Clones share their connections; when
-/// the last clone is dropped, they close once their calls have ended.
+/// A client of any number of servers of Hadoop RPC, which makes connections as calls need them. Clones share their
+/// connections; when the last clone is dropped, they close once their calls have ended.
 #[derive(Debug, Clone)]
 pub struct Client {
     inner: Arc<Inner>,
@@ -144,8 +144,8 @@ struct Inner {
 }
 
 impl Client {
-    /// Makes a client without connections. Its calls must be made inside a tokio runtime with I/O and time. Option
-    /// times of more than a year are cut to that.
+    /// Makes a client that has no connections yet. Its calls must be made inside a tokio runtime with I/O and time.
+    /// Times in `options` of more than a year are cut to a year.
     #[must_use]
     pub fn new(options: Options) -> Self {
         let options = options.bounded();
@@ -161,26 +161,28 @@ impl Client {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Returns the options that this client uses: those given to `Client::new`, with times of more than a year cut to
-    /// that.
+    /// Returns the options that this client uses: those given to `Client::new`, with times of more than a year cut to a
+    /// year.
     #[must_use]
     pub fn options(&self) -> &Options {
         &self.inner.options
     }
 
-    /// Returns a number for a new request: 0 or more, each once until they wrap around after 2^31. A repetition of a
-    /// request keeps its number, so that servers can recognise it.
+    /// Returns a number for a new request, 0 or more; after 2^31 of them the numbers repeat. A repetition of a request
+    /// keeps its number, so that servers can recognise it.
     #[must_use]
     pub fn next_call_id(&self) -> i32 {
         // From 0 again after the greatest: negative numbers are no calls.
         self.inner.next_call.fetch_add(1, Ordering::Relaxed) & i32::MAX
     }
 
-    /// Makes one call, tried once: connects if necessary, encodes the request, waits at most `timeout` for the answer,
-    /// and decodes it. Dropping the future gives the call up; the server may carry it out all the same.
+    /// Makes one call, without a second try: connects if necessary, encodes the request, waits at most `timeout` for
+    /// everything together, and decodes the answer. Where the connection is full, the call waits in line within that
+    /// time. Dropping the future gives the call up; the server may carry it out all the same.
     ///
     /// # Errors
-    /// See [`CallError`]; [`CallError::may_have_run`] says whether the server may have carried it out.
+    /// Fails with the [`CallError`] of this try; [`CallError::may_have_run`] says whether the server may have carried
+    /// it out.
     pub async fn call<Q: Message, R: Message + Default>(
         &self,
         target: &Target,
@@ -305,7 +307,7 @@ impl Client {
         }
     }
 
-    /// Returns the number of this client's connections, over all clones, that are open or being made.
+    /// Returns the number of connections of this client and its clones that are open or being made.
     #[must_use]
     pub fn connections(&self) -> usize {
         let connections = self.inner.connections.lock().unwrap_or_else(PoisonError::into_inner);

@@ -11,28 +11,31 @@ pub struct Options {
     /// Maximum time of one try to connect to one address, and of looking the host up (`ipc.client.connect.timeout`; 20
     /// s).
     pub connect_timeout: Duration,
-    /// Number of further tries to connect before the waiting calls fail (`ipc.client.connect.max.retries`). Retry
-    /// policies try again above this, so the default is 0.
+    /// Number of further tries to connect before the calls that wait for the connection fail
+    /// (`ipc.client.connect.max.retries`). 0 by default, because a retry policy repeats the whole call.
     pub connect_retries: u32,
     /// Pause before each of the `connect_retries`, varied at random by half up or down
     /// (`ipc.client.connect.retry.interval`; 1 s).
     pub connect_backoff: Duration,
-    /// Maximum time of authentication on a new connection, which closes after it. Always 60 s from a configuration.
+    /// Maximum time of authentication on a new connection, which is closed after it. [`Options::from_conf`] always sets
+    /// 60 s.
     pub setup_timeout: Duration,
-    /// Number of further tries to authenticate by Kerberos, each with the newest tickets and on a connection of its own
-    /// (`ipc.client.connect.max.retries.on.sasl`; 5, as earlier lines of Hadoop, which have no such property).
+    /// Number of further tries to authenticate by Kerberos before the connection fails, each with the newest tickets
+    /// and on a connection of its own (`ipc.client.connect.max.retries.on.sasl`; 5, as in earlier versions of Hadoop,
+    /// which have no such property).
     pub kerberos_retries: u32,
-    /// Longest pause before each of the `kerberos_retries`; a random part of it is waited, so that clients of one
-    /// user do not meet again. Always 5 s from a configuration, as in Hadoop's clients.
+    /// Longest pause before each of the `kerberos_retries`; a random part of it is waited, so that clients of one user
+    /// do not meet again. [`Options::from_conf`] always sets 5 s, as in Hadoop's clients.
     pub kerberos_backoff: Duration,
-    /// Maximum time of one try of a call where the caller names none (`ipc.client.rpc-timeout.ms`; 120 s).
+    /// Maximum time of one try of a call where the caller of a [`Proxy`](super::Proxy) names none
+    /// (`ipc.client.rpc-timeout.ms`; 120 s).
     pub call_timeout: Duration,
     /// Silence after which a ping is sent while calls wait (`ipc.client.ping`, `ipc.ping.interval`; 60 s). `None`: no
     /// pings.
     pub ping: Option<Duration>,
     /// Time after which a connection without calls closes (`ipc.client.connection.maxidletime`; 10 s). `None`: never.
     pub idle: Option<Duration>,
-    /// Bounds of each connection on frames, calls and unsent bytes.
+    /// Bounds of each connection on the length of frames, waiting calls and unsent bytes.
     pub limits: Limits,
 }
 
@@ -74,7 +77,8 @@ impl Options {
     /// of 0 means no pings.
     ///
     /// # Errors
-    /// [`ConfError::Type`] for a property of the wrong type, and [`ConfError::Expansion`].
+    /// Fails with [`ConfError::Type`] for a property of the wrong type, and with [`ConfError::Expansion`] for one whose
+    /// `${…}` never stop expanding.
     pub fn from_conf(conf: &Configuration) -> Result<Self, ConfError> {
         let default = Self::default();
         let duration = |name: &str, or: Duration| Ok(conf.get_duration(name)?.unwrap_or(or));

@@ -9,15 +9,16 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The limits of one call through a [`Proxy`], and whether it may be repeated.
+/// The bounds on the time of one call through a [`Proxy`], and whether the call may be repeated.
 #[derive(Debug, Clone, Copy)]
 pub struct CallOptions {
-    /// Maximum time of the call with all its tries and pauses. `None`: as long as the policy goes on.
+    /// Maximum time of the call with all its tries and pauses. `None`: as long as the proxy's retry policy goes on.
     pub deadline: Option<Duration>,
     /// Maximum time of one try; `None`: the client's `call_timeout`.
     pub attempt: Option<Duration>,
-    /// True if executing the call twice has the same effect as once, or the server notices a repetition. If false, the
-    /// call is not repeated where the server may have executed it.
+    /// True if executing the call twice has the same effect as once, or the server notices a repetition. If false, a
+    /// policy with failover does not repeat the call where the server may have executed it; [`RetryPolicy::Fixed`]
+    /// repeats it all the same.
     pub idempotent: bool,
 }
 
@@ -29,7 +30,7 @@ impl Default for CallOptions {
     }
 }
 
-/// The servers of one service of which one is active, such as the ResourceManagers of a cluster. Calls go to the
+/// A client of the servers of one service of which one is active, such as a cluster's ResourceManagers. Calls go to the
 /// active one, and are tried again as a policy says; the proxy remembers across calls which server it asks first.
 #[derive(Debug)]
 pub struct Proxy {
@@ -41,25 +42,26 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Makes a proxy for these servers; the first is asked first. Without servers every call fails.
+    /// Makes a proxy for these servers, of which the first is asked first. Without servers every call fails with
+    /// `ConnectionError::Connect`. Connects to nothing yet.
     #[must_use]
     pub fn new(client: Client, targets: Vec<Target>, policy: RetryPolicy) -> Self {
         Self { client, targets: RwLock::new(targets.into()), policy, failovers: Mutex::new(0) }
     }
 
-    /// Replaces the servers, for example when a token was renewed. Calls under way use the new ones from their next try
-    /// on.
+    /// Replaces the servers, for example by the same ones with a renewed token. Calls under way use the new ones from
+    /// their next try on. Which one is asked first is kept as a position in the list.
     pub fn set_targets(&self, targets: Vec<Target>) {
         *self.targets.write().unwrap_or_else(PoisonError::into_inner) = targets.into();
     }
 
-    /// Returns the servers as they were set last, in the order in which they are tried.
+    /// Returns the servers as they were set last, in the order in which they are tried: after the last comes the first.
     #[must_use]
     pub fn targets(&self) -> Arc<[Target]> {
         Arc::clone(&self.targets.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Returns the server that the next call goes to; `None` without servers.
+    /// Returns the server that the next call asks first; `None` if the proxy has no servers.
     #[must_use]
     pub fn current(&self) -> Option<Target> {
         let count = *self.failovers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -76,12 +78,13 @@ impl Proxy {
         }
     }
 
-    /// Calls the server that answered last, tries again and elsewhere as the policy says, and decodes the answer. A
-    /// failover counts for all later calls. Retries are logged at info.
+    /// Calls the current server, tries again there or at the next one as the policy says, and decodes the answer. A
+    /// change to another server counts for all later calls. Each repetition keeps the call's number and is logged at
+    /// info.
     ///
     /// # Errors
-    /// The error of the last try. If only the rest of the overall deadline was left for that try, the error of the try
-    /// before it.
+    /// Fails with the error of the last try. If the overall deadline left that try less than its full time and its
+    /// request was never sent, the error of the try before it is returned.
     pub async fn call<Q: Message, R: Message + Default>(
         &self,
         method: &str,
@@ -92,10 +95,10 @@ impl Proxy {
         decode(method, self.call_encoded(method, body, options).await?)
     }
 
-    /// Makes a call like [`Proxy::call`], with messages that are encoded already.
+    /// Makes a call like [`Proxy::call`], with a request and an answer in encoded form.
     ///
     /// # Errors
-    /// Returns the errors of [`Proxy::call`].
+    /// Fails as [`Proxy::call`] does, except that the answer is not decoded.
     pub async fn call_encoded(
         &self,
         method: &str,

@@ -14,7 +14,7 @@ pub enum ConfError {
         /// The I/O error.
         source: std::io::Error,
     },
-    /// The text is not well-formed XML, or not a Hadoop configuration.
+    /// A configuration's text is not well-formed XML, or not a Hadoop configuration.
     #[error("{resource}: {reason}")]
     Xml {
         /// The file or resource.
@@ -22,7 +22,7 @@ pub enum ConfError {
         /// The mistake, with line and column where they are known.
         reason: String,
     },
-    /// Files include each other too deeply, or without end.
+    /// Files include each other more than 16 levels deep, perhaps without end.
     #[error("{resource}: more than {max} levels of included files")]
     Includes {
         /// The file whose inclusion was refused.
@@ -30,7 +30,7 @@ pub enum ConfError {
         /// Maximum depth of inclusions.
         max: usize,
     },
-    /// A resource, or all that are included in it together, is longer than any configuration is.
+    /// A configuration, with all that it includes, has more than 16 MiB.
     #[error("{resource}: longer than {max} bytes")]
     TooLong {
         /// The file or resource.
@@ -38,13 +38,13 @@ pub enum ConfError {
         /// Largest length that is read, in bytes.
         max: usize,
     },
-    /// `${…}` refers to itself, or expands to more than any value may hold.
+    /// The property's value refers to itself by `${…}`, or expands to more than 1 MiB or by more than 20 replacements.
     #[error("the value of {name} never stops expanding: check its ${{…}}")]
     Expansion {
         /// Name of the property whose value was asked for.
         name: String,
     },
-    /// The property's value is not of the type that its reader needs.
+    /// The property's value is not of the type that is needed.
     #[error("{name} must be {expected}")]
     Type {
         /// Name of the property whose value does not fit.
@@ -52,7 +52,7 @@ pub enum ConfError {
         /// The expected type in words, such as `a number`.
         expected: &'static str,
     },
-    /// A property that is needed has no value.
+    /// A property that is needed is not set, or empty.
     #[error("{name} is not set: {why}")]
     Missing {
         /// Name of the property that is not set.

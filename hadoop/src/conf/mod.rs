@@ -30,7 +30,7 @@ pub use xml::{Declared, FileIncludes, Includes, NoIncludes, parse};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The files that are read from a configuration directory, in this order; later ones override earlier ones.
+/// Names of the files that are read from a configuration directory, in this order; later ones override earlier ones.
 pub const SITE_FILES: &[&str] = &["core-site.xml", "hdfs-site.xml", "yarn-site.xml"];
 /// The name of the resource of a value that a program itself has set, as Hadoop's configuration names it.
 const PROGRAM: &str = "programmatically";
@@ -43,8 +43,9 @@ struct Property {
     resource: String,
 }
 
-/// Properties in layers, later ones over earlier ones. Values are expanded when they are read. Properties that Hadoop
-/// has renamed are found under both names.
+/// Hadoop's configuration: properties from several resources (files, defaults, the program), of which later ones
+/// override earlier ones. References `${…}` are expanded when a value is read. Properties that Hadoop has renamed are
+/// found under both names.
 ///
 /// `Debug` shows how many properties there are, never their values.
 #[derive(Clone, Default)]
@@ -63,13 +64,15 @@ impl std::fmt::Debug for Configuration {
 }
 
 impl Configuration {
-    /// Returns a configuration without properties, system properties and environment: not even Hadoop's defaults.
+    /// Returns a configuration without properties, system properties and environment variables: not even Hadoop's
+    /// defaults.
     #[must_use]
     pub fn empty() -> Self {
         Self::default()
     }
 
-    /// Returns Hadoop's defaults of the properties that this library reads, without an environment.
+    /// Returns a configuration of Hadoop's defaults for the properties that this library reads, without environment
+    /// variables.
     #[must_use]
     pub fn with_defaults() -> Self {
         let mut conf = Self::empty();
@@ -80,12 +83,13 @@ impl Configuration {
     }
 
     /// Reads the configuration of this process, as Hadoop's own commands find it: the defaults, then the [`SITE_FILES`]
-    /// of `HADOOP_CONF_DIR` (or `$HADOOP_HOME/etc/hadoop`), then those of `YARN_CONF_DIR` if that is another directory.
-    /// Missing files and directories are no error (a missing directory is logged as a warning): see
-    /// [`Configuration::sources`] for what was found. Blocks on the file system.
+    /// of `HADOOP_CONF_DIR` (or `$HADOOP_HOME/etc/hadoop`), then those of `YARN_CONF_DIR` if that is another directory;
+    /// with the process's environment. Missing files and directories are no error (a missing directory is logged as a
+    /// warning): [`Configuration::sources`] says what was found. Blocks on the file system.
     ///
     /// # Errors
-    /// A file that is there and cannot be read or understood.
+    /// Fails with [`ConfError::Read`] for a file that is there and cannot be read, other [`ConfError`]s for one that is
+    /// no configuration.
     pub fn load() -> Result<Self, ConfError> {
         let mut conf = Self::with_defaults();
         conf.environment = std::env::vars_os()
@@ -104,7 +108,7 @@ impl Configuration {
     }
 
     /// Reads the defaults and the [`SITE_FILES`] of one directory, with the process's environment. Missing files are no
-    /// error.
+    /// error. Blocks on the file system.
     ///
     /// # Errors
     /// Fails as [`Configuration::load`] does.
@@ -149,11 +153,11 @@ impl Configuration {
         found
     }
 
-    /// Adds those of the [`SITE_FILES`] that the directory has, over what there is; missing ones are no error. Files
-    /// before the faulty one stay added.
+    /// Adds the [`SITE_FILES`] of a directory, whose properties override earlier ones that are not final; missing files
+    /// are no error. If one fails, those before it stay added.
     ///
     /// # Errors
-    /// A file that is there and cannot be read or understood.
+    /// Fails with a [`ConfError`] for a file that is there and cannot be read, or is no configuration.
     pub fn add_directory(&mut self, directory: &Path) -> Result<(), ConfError> {
         for name in SITE_FILES {
             let path = directory.join(name);
@@ -164,20 +168,21 @@ impl Configuration {
         Ok(())
     }
 
-    /// Adds a file over what there is, following its inclusions of other files.
+    /// Adds a file, and the files that it includes; its properties override earlier ones that are not final.
     ///
     /// # Errors
-    /// A file that cannot be read or understood.
+    /// Fails with a [`ConfError`] for a file that cannot be read, or is no configuration; nothing of it is taken then.
     pub fn add_file(&mut self, path: &Path) -> Result<(), ConfError> {
         let text = xml::read(path)?;
         self.add_xml(&path.display().to_string(), &text, &mut FileIncludes)
     }
 
-    /// Adds a resource over what there is. `resource` names it in errors and in [`Configuration::source`]. Properties
-    /// that an earlier resource made final stay, with a warning in the log; a property without a value changes nothing.
+    /// Adds the properties of an XML text, which override earlier ones. `resource` names the text in errors and in
+    /// [`Configuration::source`]; `includes` opens what it includes. A property that an earlier resource made final
+    /// stays, with a warning in the log; one without a value changes nothing.
     ///
     /// # Errors
-    /// A text that cannot be understood. Nothing of it is taken then.
+    /// Fails with a [`ConfError`] for a text that is no configuration; nothing of it is taken then.
     pub fn add_xml(
         &mut self,
         resource: &str,
@@ -201,7 +206,7 @@ impl Configuration {
         self.properties.insert(name.to_owned(), Property { value, is_final, resource });
     }
 
-    /// Sets a value, even of a final property, which stays final. Its source is `programmatically`.
+    /// Sets a property's value, even of a final property, which stays final. Its source is then `programmatically`.
     pub fn set(&mut self, name: &str, value: impl Into<String>) {
         let is_final = self.is_final(name);
         self.put(current_name(name), value.into(), is_final, PROGRAM);
@@ -212,14 +217,14 @@ impl Configuration {
         self.properties.remove(current_name(name));
     }
 
-    /// Sets the value that `${name}` finds before any property, like a system property of Java. It is no property
-    /// itself.
+    /// Sets a value by which `${name}` is expanded, before a property of that name is looked for, as with Java's system
+    /// properties. It is no property itself.
     pub fn set_system(&mut self, name: &str, value: impl Into<String>) {
         self.system.insert(name.to_owned(), value.into());
     }
 
-    /// Sets the value that `${env.NAME}` and [`Configuration::environment`] find; the process's environment stays as it
-    /// is.
+    /// Sets an environment variable for this configuration only, which `${env.NAME}` and [`Configuration::environment`]
+    /// find; the process's environment stays as it is.
     pub fn set_environment(&mut self, name: &str, value: impl Into<String>) {
         self.environment.insert(name.to_owned(), value.into());
     }
@@ -236,8 +241,8 @@ impl Configuration {
         self.properties.get(current_name(name)).is_some_and(|property| property.is_final)
     }
 
-    /// Returns the resource that a property's value comes from: a file's path, `defaults`, or `programmatically`;
-    /// `None` if it is not set.
+    /// Returns the name of the resource that a property's value comes from: a file's path, `defaults`, or
+    /// `programmatically`; `None` if the property is not set.
     #[must_use]
     pub fn source(&self, name: &str) -> Option<&str> {
         self.properties.get(current_name(name)).map(|property| property.resource.as_str())
@@ -257,17 +262,17 @@ impl Configuration {
         self.properties.keys().map(String::as_str)
     }
 
-    /// Returns the value as its resource has it, with references unexpanded; `None` if the property is not set.
+    /// Returns a property's value as its resource has it, with references `${…}` unexpanded; `None` if it is not set.
     #[must_use]
     pub fn get_raw(&self, name: &str) -> Option<&str> {
         self.properties.get(current_name(name)).map(|property| property.value.as_str())
     }
 
-    /// Returns the value with `${…}` replaced; references that lead nowhere stay as they are. `None` if the property is
-    /// not set.
+    /// Returns a property's value with references `${…}` expanded; those to nothing known stay as they are. `None` if
+    /// the property is not set.
     ///
     /// # Errors
-    /// [`ConfError::Expansion`] if the value never stops expanding (more than 20 replacements, or 1 MiB).
+    /// Fails with [`ConfError::Expansion`] if the value never stops expanding (more than 20 replacements, or 1 MiB).
     pub fn get(&self, name: &str) -> Result<Option<String>, ConfError> {
         let Some(value) = self.get_raw(name) else { return Ok(None) };
         match subst::expand(value, self) {
@@ -276,13 +281,13 @@ impl Configuration {
         }
     }
 
-    /// Returns the configuration as XML, final marks included. With `resolved`, every reference is replaced by its
-    /// value here, so that the result means the same on any machine; references that lead nowhere stay. Environment and
-    /// system properties are not written.
+    /// Returns the configuration as XML, final marks included. If `resolved` is true, references `${…}` are replaced by
+    /// their values here, so that the result means the same on any machine; those to nothing known stay. Environment
+    /// and system properties are not written.
     ///
     /// # Errors
-    /// [`ConfError::Expansion`], with `resolved` only; [`ConfError::TooLong`] if the values have more than 16 MiB,
-    /// which could not be read again.
+    /// Fails with [`ConfError::Expansion`] for a value that never stops expanding, only if `resolved` is true;
+    /// [`ConfError::TooLong`] if the values have more than 16 MiB, which could not be read again.
     pub fn to_xml(&self, resolved: bool) -> Result<String, ConfError> {
         let mut written = Vec::with_capacity(self.properties.len());
         let mut length = 0_usize;

@@ -5,30 +5,31 @@ use super::{ConfError, Configuration};
 use std::time::Duration;
 
 impl Configuration {
-    /// Returns the expanded value without blanks around it; `None` if it is not set or empty.
+    /// Returns a property's expanded value without blanks around it; `None` if the property is not set, empty or only
+    /// blanks.
     ///
     /// # Errors
-    /// [`ConfError::Expansion`].
+    /// Fails with [`ConfError::Expansion`] if the value's `${…}` never stop expanding.
     pub fn get_trimmed(&self, name: &str) -> Result<Option<String>, ConfError> {
         let value = self.get(name)?.map(|value| value.trim().to_owned());
         Ok(value.filter(|value| !value.is_empty()))
     }
 
-    /// Returns the expanded value without blanks around it; a reference `${…}` that leads nowhere stays. `why` says in the error
-    /// what the property is needed for.
+    /// Returns the expanded value, without blanks around it, of a property that must be set; a reference `${…}` to
+    /// nothing known stays. `why` says in the error what the property is needed for.
     ///
     /// # Errors
-    /// [`ConfError::Missing`] with `why` if the property is not set, empty or only blanks; [`ConfError::Expansion`] if the value
-    /// never stops expanding (more than 20 replacements, or 1 MiB).
+    /// Fails with [`ConfError::Missing`] and `why` if the property is not set, empty or only blanks;
+    /// [`ConfError::Expansion`] if the value never stops expanding (more than 20 replacements, or 1 MiB).
     pub fn require(&self, name: &str, why: &'static str) -> Result<String, ConfError> {
         let missing = || ConfError::Missing { name: name.to_owned(), why };
         self.get_trimmed(name)?.ok_or_else(missing)
     }
 
-    /// Reads `true` or `false`, in upper or lower case; `None` if the property is not set or empty.
+    /// Reads a property as `true` or `false`, in upper or lower case; `None` if it is not set or empty.
     ///
     /// # Errors
-    /// [`ConfError::Type`] for anything else, [`ConfError::Expansion`].
+    /// Fails with [`ConfError::Type`] for any other value, [`ConfError::Expansion`] if its `${…}` never stop expanding.
     pub fn get_bool(&self, name: &str) -> Result<Option<bool>, ConfError> {
         match self.get_trimmed(name)?.map(|value| value.to_ascii_lowercase()).as_deref() {
             None => Ok(None),
@@ -38,31 +39,32 @@ impl Configuration {
         }
     }
 
-    /// Reads a whole number, decimal or `0x…`; `None` if the property is not set or empty.
+    /// Reads a property as a whole number, decimal or `0x…`; `None` if it is not set or empty.
     ///
     /// # Errors
-    /// [`ConfError::Type`], [`ConfError::Expansion`].
+    /// Fails with [`ConfError::Type`] for any other value, [`ConfError::Expansion`] if its `${…}` never stop expanding.
     pub fn get_i64(&self, name: &str) -> Result<Option<i64>, ConfError> {
         let Some(value) = self.get_trimmed(name)? else { return Ok(None) };
         integer(&value).map(Some).ok_or_else(|| wrong(name, "a whole number"))
     }
 
-    /// Reads a duration: a number with `ns`, `us`, `ms`, `s`, `m`, `h` or `d`, or a bare number of milliseconds; `None`
-    /// if the property is not set or empty.
+    /// Reads a property as a duration: a whole number with `ns`, `us`, `ms`, `s`, `m`, `h` or `d`, or a bare number of
+    /// milliseconds; `None` if it is not set or empty.
     ///
     /// # Errors
-    /// [`ConfError::Type`], for negative ones too; [`ConfError::Expansion`].
+    /// Fails with [`ConfError::Type`] for any other value, such as a negative one; [`ConfError::Expansion`] if its
+    /// `${…}` never stop expanding.
     pub fn get_duration(&self, name: &str) -> Result<Option<Duration>, ConfError> {
         let Some(value) = self.get_trimmed(name)? else { return Ok(None) };
         let expected = "a duration, such as 500, 500ms or 2m";
         duration(&value).map(Some).ok_or_else(|| wrong(name, expected))
     }
 
-    /// Reads a number of bytes: a number, with `k`, `m`, `g`, `t`, `p` for powers of 1024 and perhaps a `b` after it;
-    /// `None` if the property is not set or empty.
+    /// Reads a property as a number of bytes: a whole number, with `k`, `m`, `g`, `t`, `p` for powers of 1024 and
+    /// perhaps a `b` after it; `None` if it is not set or empty.
     ///
     /// # Errors
-    /// [`ConfError::Type`], [`ConfError::Expansion`].
+    /// Fails with [`ConfError::Type`] for any other value, [`ConfError::Expansion`] if its `${…}` never stop expanding.
     pub fn get_bytes(&self, name: &str) -> Result<Option<u64>, ConfError> {
         let Some(value) = self.get_trimmed(name)? else { return Ok(None) };
         bytes(&value)
@@ -70,10 +72,11 @@ impl Configuration {
             .ok_or_else(|| wrong(name, "a number of bytes, such as 1048576 or 1m"))
     }
 
-    /// Reads the parts between commas, trimmed, without empty ones; none if the property is not set.
+    /// Reads a property as a list: the parts between commas, trimmed, without empty ones. An empty list if it is not
+    /// set.
     ///
     /// # Errors
-    /// [`ConfError::Expansion`].
+    /// Fails with [`ConfError::Expansion`] if the value's `${…}` never stop expanding.
     pub fn get_list(&self, name: &str) -> Result<Vec<String>, ConfError> {
         let value = self.get(name)?.unwrap_or_default();
         let parts = value.split(',').map(str::trim).filter(|part| !part.is_empty());

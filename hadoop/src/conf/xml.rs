@@ -11,8 +11,8 @@ pub(crate) const BYTES_MAX: usize = 16 << 20;
 /// XML nodes of one resource.
 const NODES_MAX: u32 = 1 << 20;
 
-/// One `<property>` as it stands in a resource, before substitution. `Debug` shows its name, never its value,
-/// which may be a password.
+/// One `<property>` as a configuration resource declares it, before `${…}` are expanded. `Debug` shows its name, never
+/// its value, which may be a password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Declared {
     /// Name of the property, such as `dfs.nameservices`, as the resource spells it, without white space around it; never
@@ -37,17 +37,18 @@ impl std::fmt::Debug for Declared {
     }
 }
 
-/// Opens the resources that a configuration includes by `<include href="…">`.
+/// Opens the resources that a configuration includes by `<include href="…">`; [`parse`] calls it for each.
 pub trait Includes {
-    /// Returns the name and the text of the resource that `href` means in the resource `from`.
+    /// Returns the name and the text of the resource that `href` means inside the resource named `from`.
     ///
     /// # Errors
-    /// Any error by which it can't be read; the inclusion's fallback is taken then, if it has one.
+    /// Fails with any error if it cannot be read; the inclusion's fallback is taken then, or, if it has none, [`parse`]
+    /// fails with the error.
     fn open(&mut self, from: &str, href: &str) -> Result<(String, String), ConfError>;
 }
 
-/// Opens included files of this machine; a relative path is relative to the file that includes. Reads from the file
-/// system, at most 16 MiB each.
+/// Opens included files of this machine, at most 16 MiB each; a relative path starts at the directory of the file that
+/// includes. Blocks on the file system.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FileIncludes;
 
@@ -62,7 +63,7 @@ impl Includes for FileIncludes {
     }
 }
 
-/// Follows no inclusion: fallbacks are taken, and an inclusion without one is an error.
+/// Opens nothing: an inclusion's fallback is taken, and an inclusion without one is an error.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoIncludes;
 
@@ -86,12 +87,13 @@ pub(crate) fn read(path: &Path) -> Result<String, ConfError> {
     Ok(text)
 }
 
-/// Returns the properties of a resource, in order, with those of included resources in their place. `resource` is its
-/// name in errors.
+/// Returns the properties that a configuration's XML text declares, in order, with those of included resources in their
+/// place. `resource` names the text in errors; `includes` opens what it includes.
 ///
 /// # Errors
-/// [`ConfError::Xml`] for a text that is no configuration; [`ConfError::TooLong`] above 16 MiB with all inclusions;
-/// [`ConfError::Includes`] above 16 levels; the error of an inclusion that cannot be read and has no fallback.
+/// Fails with [`ConfError::Xml`] for a text that is no configuration; [`ConfError::TooLong`] above 16 MiB with all
+/// inclusions; [`ConfError::Includes`] above 16 levels; the error of an inclusion that cannot be read and has no
+/// fallback.
 pub fn parse(
     resource: &str,
     text: &str,

@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Names by which [`Library::load`] looks for the system's GSSAPI library, tried in this order.
 pub const LIBRARY_NAMES: &[&str] = &["libgssapi_krb5.so.2", "libgssapi_krb5.so"];
 
-/// The reason why Kerberos could not be used.
+/// The reason why Kerberos could not be used or refused an operation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GssError {
@@ -24,7 +24,7 @@ pub enum GssError {
          (Debian: libgssapi-krb5-2, Red Hat: krb5-libs). {0}"
     )]
     Library(String),
-    /// The library failed or refused an operation, other than getting credentials.
+    /// The library failed or refused an operation other than getting a user's credential.
     #[error("{call}: {reason}")]
     Refused {
         /// The operation that the library refused.
@@ -32,7 +32,7 @@ pub enum GssError {
         /// The library's words, of both status codes.
         reason: String,
     },
-    /// The user has no tickets and can get none.
+    /// The user has no Kerberos tickets and can get none from this source.
     #[error("no Kerberos tickets from {from}: {reason}")]
     Credential {
         /// The ticket cache or keytab.
@@ -40,20 +40,20 @@ pub enum GssError {
         /// The library's words.
         reason: String,
     },
-    /// The context was established although the server did not prove who it is.
+    /// The server did not prove who it is, although Kerberos took the security context for established.
     #[error("the server did not prove who it is")]
     NotMutual,
-    /// A name or path holds a zero byte.
+    /// A principal, host or path holds a zero byte, which the library cannot take.
     #[error("a name or path holds a zero byte")]
     Name,
 }
 
-/// The server that a context is for.
+/// The server that a security context authenticates to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum GssTarget {
     /// A principal with its realm: `yarn/rm.example.org@EXAMPLE.ORG`.
     Principal(String),
-    /// A service on a host, whose realm Kerberos finds out.
+    /// A service on a host; Kerberos itself finds the realm.
     Service {
         /// The service, such as `yarn`.
         service: String,
@@ -62,81 +62,88 @@ pub enum GssTarget {
     },
 }
 
-/// A message with its protection taken off.
+/// A message of the peer that [`GssContext::unwrap`] has checked, without its protection.
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 #[debug("Opened({} bytes)", self.plain.len())]
 pub struct Opened {
-    /// The message as its sender gave it.
+    /// The plain bytes of the message, as the peer gave them to its library.
     pub plain: Vec<u8>,
     /// True if the message was encrypted, not only signed.
     pub encrypted: bool,
 }
 
-/// One side of a security context, which authenticates both sides by tokens that they exchange and protects messages
-/// afterwards. Dropping it forgets its keys.
+/// One side of a GSSAPI security context: it exchanges tokens with the peer until both have proved who they are, and
+/// protects messages to the peer afterwards. Dropping it forgets its keys.
 pub trait GssContext: Send {
-    /// Takes the peer's token (empty at first). Returns the next token to send, and true once the context is
-    /// established. It may ask a KDC, and so may block.
+    /// Takes the peer's token (empty at the client's first step). Returns the token to send to the peer, and true once
+    /// the context is established. It may ask a Kerberos server (KDC), and so may block.
     ///
     /// # Errors
-    /// The refusal of Kerberos; [`GssError::NotMutual`] if the context is established without the server's proof.
+    /// Fails with [`GssError::Refused`] if Kerberos does not authenticate, [`GssError::NotMutual`] if the context is
+    /// established without the server's proof.
     fn step(&mut self, token: &[u8]) -> Result<(Vec<u8>, bool), GssError>;
 
-    /// Signs a message for the peer, and encrypts it if `encrypt` is true. Only once the context is established.
+    /// Returns a message for the peer in signed form, and encrypted if `encrypt` is true. To be called only once the
+    /// context is established.
     ///
     /// # Errors
-    /// The refusal of Kerberos; also if encryption was asked for and not done.
+    /// Fails with [`GssError::Refused`] if the library does, or does not encrypt although it was asked to.
     fn wrap(&mut self, encrypt: bool, plain: &[u8]) -> Result<Vec<u8>, GssError>;
 
-    /// Checks the peer's message and takes its protection off.
+    /// Checks the peer's next message and returns it without its protection. To be called only once the context is
+    /// established.
     ///
     /// # Errors
-    /// A message that was changed, repeated or is out of order.
+    /// Fails with [`GssError::Refused`] if the message was changed, repeated or is out of order.
     fn unwrap(&mut self, wrapped: &[u8]) -> Result<Opened, GssError>;
 
-    /// Returns the largest number of bytes that a message may have for its wrapped form to have at most `raw_max`
-    /// bytes.
+    /// Returns the largest number of bytes that a message may have so that its wrapped form, encrypted or only signed,
+    /// has at most `raw_max` bytes.
     ///
     /// # Errors
-    /// The refusal of Kerberos.
+    /// Fails with [`GssError::Refused`] if the library does.
     fn plain_max(&self, encrypt: bool, raw_max: u32) -> Result<usize, GssError>;
 }
 
-/// The reason for which newer Kerberos tickets are wanted of an `Initiator`.
+/// The reason for which [`Initiator::refresh`] is asked to get newer Kerberos tickets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Need {
-    /// A connection is about to be set up: the tickets should last for a while.
+    /// A connection is about to be set up: newer tickets are got if the present ones have passed four fifths of their
+    /// life.
     Connection,
-    /// Kerberos has failed with the tickets that there are.
+    /// Kerberos has refused the present tickets, or a server has: newer ones are got whatever their age.
     Refusal,
 }
 
-/// Starts security contexts as one user: a Kerberos credential, or a double of it in tests.
+/// Starts security contexts as one user: implemented by a Kerberos credential, and by doubles in tests.
 pub trait Initiator: Send + Sync {
     /// Returns the user's principal, such as `alice@EXAMPLE.ORG`.
     fn principal(&self) -> String;
 
-    /// Makes a new context for this server; no KDC is asked before its first step.
+    /// Makes a new security context for authenticating to this server; no Kerberos server (KDC) is asked before its
+    /// first step.
     ///
     /// # Errors
-    /// The refusal of Kerberos, for example of a wrong name.
+    /// Fails with a [`GssError`], for example for a name that Kerberos cannot parse.
     fn context(&self, target: &GssTarget) -> Result<Box<dyn GssContext>, GssError>;
 
-    /// Gets newer tickets if `need` asks for them and that was not tried just before, and waits for them. If none can
-    /// be had, the old ones stay in use and their next context says what is wrong. The default does nothing.
+    /// Gets newer tickets if `need` asks for them and no try was made just before. Waits for them where the present
+    /// ones are of no use. If none can be had, the present ones stay, and the next context fails with the reason. The
+    /// default does nothing.
     fn refresh(&self, need: Need) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         let _ = need;
         Box::pin(std::future::ready(()))
     }
 }
 
-/// The source of a user's tickets.
+/// The source from which a user's Kerberos tickets come.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CredentialSource {
-    /// The ticket cache that `kinit` filled: this one, or `KRB5CCNAME` or Kerberos' default.
+    /// A ticket cache that `kinit` has filled: the one of this name; `None`: that of `KRB5CCNAME`, or Kerberos'
+    /// default.
     TicketCache(Option<String>),
-    /// A keytab; tickets are kept in this process's memory.
+    /// A keytab (a file with a user's keys), by which tickets are got; these are kept in this process's memory.
     Keytab {
         /// The user: `alice@EXAMPLE.ORG`.
         principal: String,
@@ -157,16 +164,16 @@ impl std::fmt::Display for CredentialSource {
     }
 }
 
-/// The system's GSSAPI library, loaded into this process; it makes credentials. Clones share it.
+/// The system's GSSAPI library, loaded into this process, by which users' credentials are acquired. Clones share it.
 #[derive(Clone, derive_more::Debug)]
 #[debug("Library")]
 pub struct Library(Arc<raw::Functions>);
 
 impl Library {
-    /// Loads the first of [`LIBRARY_NAMES`] that this machine has.
+    /// Loads the first of [`LIBRARY_NAMES`] that this machine has. May block on the file system.
     ///
     /// # Errors
-    /// [`GssError::Library`], with what the loader says of each name.
+    /// Fails with [`GssError::Library`], which holds what the loader says of each name.
     pub fn load() -> Result<Self, GssError> {
         Self::load_from(LIBRARY_NAMES)
     }
@@ -175,7 +182,7 @@ impl Library {
     /// GSSAPI libraries.
     ///
     /// # Errors
-    /// [`GssError::Library`].
+    /// Fails with [`GssError::Library`].
     pub(crate) fn load_from(names: &[&str]) -> Result<Self, GssError> {
         let mut tried = Vec::new();
         for name in names {
@@ -187,12 +194,12 @@ impl Library {
         Err(GssError::Library(tried.join("; ")))
     }
 
-    /// Acquires a user's credential: reads the ticket cache, or gets tickets for a keytab. It may ask a KDC, and so may
-    /// block.
+    /// Acquires a user's credential: reads the ticket cache, or gets tickets with a keytab. It may ask a Kerberos
+    /// server (KDC), and so may block.
     ///
     /// # Errors
-    /// [`GssError::Credential`] if there are no tickets, the keytab lacks the user's key, or the KDC does not answer,
-    /// in Kerberos' words; [`GssError::Name`].
+    /// Fails with [`GssError::Credential`] if there are no tickets, the keytab lacks the user's key, or the KDC does
+    /// not answer; [`GssError::Name`] for a name or path with a zero byte.
     pub fn credential(&self, source: &CredentialSource) -> Result<Credential, GssError> {
         let none = |reason: String| GssError::Credential { from: source.to_string(), reason };
         if let CredentialSource::Keytab { keytab, .. } = source {
@@ -212,8 +219,8 @@ impl Library {
     }
 }
 
-/// A user's credential: its tickets, for as long as they last. A keytab's tickets are forgotten with the last clone and
-/// context.
+/// A user's Kerberos credential: the tickets that it had when it was acquired. Those of a keytab are forgotten with the
+/// last clone and context.
 #[derive(Clone)]
 pub struct Credential(Arc<Inner>);
 
@@ -224,8 +231,8 @@ struct Inner {
 }
 
 impl Credential {
-    /// Returns how long the tickets were still valid at the moment when this value was acquired, which is not
-    /// updated; `None` if they last for ever.
+    /// Returns how long the tickets were still valid when this credential was acquired; `None` if they last for ever.
+    /// The value does not shrink with time.
     #[must_use]
     pub fn lifetime(&self) -> Option<Duration> {
         self.0.lifetime

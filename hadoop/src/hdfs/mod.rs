@@ -29,13 +29,14 @@ pub enum HdfsError {
     /// A call to a NameNode failed, after all tries.
     #[error(transparent)]
     Call(#[from] CallError),
-    /// The configuration could not be read, or lacks something.
+    /// The configuration could not be read, lacks a property, or has a wrong value; also for a URI that is none of
+    /// HDFS.
     #[error(transparent)]
     Conf(#[from] ConfError),
-    /// The user could not be found out or logged in.
+    /// The user could not be logged in, or has no way to authenticate at a NameNode.
     #[error(transparent)]
     Login(#[from] LoginError),
-    /// The NameNode gave no token, because its cluster has no security; the value is the file system's URI.
+    /// The NameNode gave no token, because security is off in its cluster; the value is the file system's URI.
     #[error("the NameNode of {0} gives no tokens: security is off there")]
     NoToken(String),
     /// The NameNode's host has no address to name the token's service by; the value is the file system's URI.
@@ -43,8 +44,8 @@ pub enum HdfsError {
     NoAddress(String),
 }
 
-/// Returns the file system that a token is for, as the token names it: `hdfs://10.1.2.3:8020` or `hdfs://name`.
-/// `None` for a token of another kind than HDFS delegation tokens, or without a service. Looks nothing up.
+/// Returns the URI of the file system that a token is for, as the token names it: `hdfs://10.1.2.3:8020` or
+/// `hdfs://name`. `None` for a token that is no HDFS delegation token, or has no service. Looks nothing up.
 ///
 /// Hadoop's clients look for a token by the address of their NameNode. Others, such as `hdfs-native`, look for it by
 /// the host in their URI, and miss it if that is a name and the token's service an address. A process in a container,
@@ -56,7 +57,8 @@ pub fn uri_of(token: &Token) -> Option<String> {
     is_one.then(|| format!("hdfs://{}", service.strip_prefix("ha-hdfs:").unwrap_or(service)))
 }
 
-/// Gets, renews and cancels the delegation tokens of one file system.
+/// A client of one file system's NameNodes that gets, renews and cancels delegation tokens, by which an application's
+/// processes authenticate there.
 #[derive(Debug)]
 pub struct HdfsTokens {
     proxy: Proxy,
@@ -65,11 +67,12 @@ pub struct HdfsTokens {
 }
 
 impl HdfsTokens {
-    /// Prepares for the file system of a URI (`hdfs://name-or-host:port`), or of `fs.defaultFS` where none is given.
-    /// Calls no NameNode, but may look hosts up.
+    /// Makes a client for the file system of a URI (`hdfs://name-or-host:port`), or of `fs.defaultFS` where none is
+    /// given. Calls no NameNode, but may look hosts up.
     ///
     /// # Errors
-    /// See [`HdfsError`]: a configuration or URI that is wrong, or no way for this user to authenticate.
+    /// Fails with [`HdfsError::Conf`] for a configuration or URI that is wrong, [`HdfsError::Login`] if this user has
+    /// no way to authenticate.
     pub async fn new(
         conf: &Configuration,
         login: &Login,
@@ -115,12 +118,13 @@ impl HdfsTokens {
         &self.file_system
     }
 
-    /// Gets a new token of this user from the active NameNode; only `renewer` may renew it (for YARN the
-    /// ResourceManager's principal). Its service is set to the name by which HDFS clients look for tokens of this
-    /// file system; the token is not added to the login.
+    /// Gets a new delegation token of this user from the active NameNode; only `renewer` may renew it (for YARN the
+    /// ResourceManager's principal). Its service is set to the name by which HDFS clients look for tokens of this file
+    /// system, for which the NameNode's host may be looked up. The token is not added to the login.
     ///
     /// # Errors
-    /// `HdfsError::NoToken` if the cluster has no security; `HdfsError::NoAddress`; `HdfsError::Call`.
+    /// Fails with `HdfsError::NoToken` if the cluster has no security, `HdfsError::NoAddress` if the NameNode's host is
+    /// not found, `HdfsError::Call` if no active NameNode answers after all tries, or for its exception.
     pub async fn get(&self, renewer: &str) -> Result<Token, HdfsError> {
         let request = GetDelegationTokenRequest { renewer: renewer.to_owned() };
         let options = CallOptions { idempotent: true, ..CallOptions::default() };
@@ -135,7 +139,7 @@ impl HdfsTokens {
     /// NameNode's address. Looks the NameNode's host up.
     ///
     /// # Errors
-    /// [`HdfsError::NoAddress`].
+    /// Fails with [`HdfsError::NoAddress`].
     async fn service(&self) -> Result<String, HdfsError> {
         if let Some(service) = self.file_system.logical_service() {
             return Ok(service);
@@ -148,11 +152,12 @@ impl HdfsTokens {
         Ok(service_of(&node.host, address, self.use_ip))
     }
 
-    /// Renews a token at the NameNode. Returns its new expiry in milliseconds since 1970. Only the token's renewer may
-    /// do this, authenticated by Kerberos.
+    /// Renews a delegation token at the active NameNode. Returns its new expiry in milliseconds since 1970. Only the
+    /// token's renewer may do this, authenticated by Kerberos.
     ///
     /// # Errors
-    /// `HdfsError::Call`: no active NameNode answers after all tries, or it throws an exception, as where the user may not do this.
+    /// Fails with `HdfsError::Call` if no active NameNode answers after all tries, or for its exception, for example
+    /// because the user may not do this.
     pub async fn renew(&self, token: &Token) -> Result<u64, HdfsError> {
         let request = RenewDelegationTokenRequest { token: TokenProto::from(token) };
         let response: RenewDelegationTokenResponse =
@@ -160,10 +165,11 @@ impl HdfsTokens {
         Ok(response.new_expiry_time)
     }
 
-    /// Cancels a token at the NameNode; nobody can use it afterwards.
+    /// Cancels a delegation token at the active NameNode; nobody can use it afterwards.
     ///
     /// # Errors
-    /// `HdfsError::Call`: no active NameNode answers after all tries, or it throws an exception, as where the user may not do this.
+    /// Fails with `HdfsError::Call` if no active NameNode answers after all tries, or for its exception, for example
+    /// because the user may not do this.
     pub async fn cancel(&self, token: &Token) -> Result<(), HdfsError> {
         let request = CancelDelegationTokenRequest { token: TokenProto::from(token) };
         let _: CancelDelegationTokenResponse =

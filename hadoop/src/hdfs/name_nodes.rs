@@ -5,33 +5,34 @@ use crate::conf::{ConfError, Configuration};
 /// The port of a NameNode that says none.
 const DEFAULT_PORT: u16 = 8020;
 
-/// A NameNode's address for clients.
+/// The address at which clients call a NameNode of HDFS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NameNode {
     /// Host name or address, from the configuration or a URI.
     pub host: String,
-    /// The NameNode's RPC port.
+    /// TCP port of the NameNode's RPC service for clients.
     pub port: u16,
 }
 
-/// A file system of HDFS, as the configuration describes it.
+/// A file system of HDFS and its NameNodes, as the configuration describes them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileSystem {
     /// The URI without a path: `hdfs://name` or `hdfs://host:port`.
     pub uri: String,
-    /// Its name service, if it has several NameNodes; otherwise `None`.
+    /// Name of the file system's name service (in `dfs.ha.namenodes.NAME`), which stands for several NameNodes; `None`
+    /// if the URI names the NameNode's host.
     pub name_service: Option<String>,
-    /// All its NameNodes, active or not, in the configuration's order; at least one.
+    /// All NameNodes of the file system, active or not, in the configuration's order; at least one.
     pub name_nodes: Vec<NameNode>,
 }
 
 impl FileSystem {
-    /// Finds the file system of a URI, or of `fs.defaultFS` where none is given. A NameNode without
-    /// a port has 8020.
+    /// Reads from the configuration which NameNodes the file system of a URI has, or that of `fs.defaultFS` where none
+    /// is given. A NameNode without a port has 8020. Looks no host up.
     ///
     /// # Errors
-    /// [`ConfError::Type`] for a URI or address that is wrong; [`ConfError::Missing`] for a
-    /// NameNode without an address, or no URI at all.
+    /// Fails with [`ConfError::Type`] for a URI or address that is wrong, [`ConfError::Missing`] for a NameNode without
+    /// an address or no URI at all.
     pub fn from_conf(conf: &Configuration, uri: Option<&str>) -> Result<Self, ConfError> {
         const DEFAULT: &str = "fs.defaultFS";
         let uri = match uri {
@@ -58,8 +59,8 @@ impl FileSystem {
         Ok(Self { uri: format!("hdfs://{authority}"), name_service, name_nodes })
     }
 
-    /// Returns the service that tokens for all NameNodes together carry, `ha-hdfs:NAME`; `None` if
-    /// there is one NameNode only.
+    /// Returns the service name, `ha-hdfs:NAME`, of tokens that are for all NameNodes of a name service together;
+    /// `None` if the file system has none.
     #[must_use]
     pub fn logical_service(&self) -> Option<String> {
         self.name_service.as_ref().map(|name| format!("ha-hdfs:{name}"))

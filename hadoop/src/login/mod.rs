@@ -48,13 +48,13 @@ use std::time::Duration;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoginError {
-    /// The configuration could not be read, or a property not be used.
+    /// The configuration could not be read, lacks a property, or has one with a wrong value.
     #[error(transparent)]
     Conf(#[from] ConfError),
     /// The token file of `HADOOP_TOKEN_FILE_LOCATION` could not be read.
     #[error(transparent)]
     Token(#[from] TokenError),
-    /// Kerberos has refused, or cannot be used here.
+    /// Kerberos refused, gave no tickets, or cannot be used on this machine.
     #[error(transparent)]
     Gss(#[from] GssError),
     /// The operating system does not know this process's user, and `HADOOP_USER_NAME` is not set.
@@ -63,7 +63,7 @@ pub enum LoginError {
     /// `KRB5KEYTAB` names a keytab, and `KRB5PRINCIPAL`, which has to name the user in it, is not set.
     #[error("KRB5KEYTAB is set and KRB5PRINCIPAL is not")]
     NoPrincipal,
-    /// Tickets could not be renewed; the old ones stay in use.
+    /// The command that renews a ticket cache (`kinit -R`) failed; the old Kerberos tickets stay in use.
     #[error("cannot renew Kerberos tickets by {command}: {reason}")]
     Renew {
         /// The command that was run.
@@ -71,7 +71,7 @@ pub enum LoginError {
         /// The command's error output, or why it did not run to its end.
         reason: String,
     },
-    /// Somebody else has logged in to the ticket cache since.
+    /// Another user has logged in to the ticket cache since this login; this login's old tickets stay in use.
     #[error("{from} is {now}'s now, and was {was}'s")]
     OtherUser {
         /// The ticket cache, in words for users, such as `the default ticket cache`.
@@ -81,7 +81,7 @@ pub enum LoginError {
         /// The principal that the cache holds now.
         now: String,
     },
-    /// The runtime is shutting down, so that no thread waits for Kerberos any more.
+    /// The tokio runtime is shutting down, so that its threads do not wait for Kerberos any more.
     #[error("the runtime is shutting down")]
     Stopped,
 }
@@ -145,8 +145,8 @@ impl Security {
     }
 }
 
-/// A user of Hadoop: a name, tokens, and perhaps Kerberos tickets, which are renewed while a clone lives. Clones are
-/// the same user with the same tokens.
+/// A user of Hadoop, as whom servers are called: a name, tokens, and perhaps Kerberos tickets, which are renewed while
+/// a clone lives. Clones are the same user with the same tokens.
 #[derive(Clone)]
 pub struct Login(Arc<Inner>);
 
@@ -171,16 +171,17 @@ impl std::fmt::Debug for Login {
 }
 
 impl Login {
-    /// Returns the user that Hadoop's own commands would be here. With Kerberos that is `KRB5PRINCIPAL` by the keytab
-    /// `KRB5KEYTAB` where they are set, else the owner of the ticket cache; without it `HADOOP_USER_NAME` or the
-    /// operating system's user. The user has the tokens of `HADOOP_TOKEN_FILE_LOCATION`. Where `HADOOP_PROXY_USER` is
-    /// set, the user acts for the one it names.
+    /// Logs in the user that Hadoop's own commands would be here. Where `hadoop.security.authentication` is `kerberos`,
+    /// that is `KRB5PRINCIPAL` by the keytab `KRB5KEYTAB` if they are set, else the owner of the ticket cache;
+    /// otherwise `HADOOP_USER_NAME` or the operating system's user. The user has the tokens of
+    /// `HADOOP_TOKEN_FILE_LOCATION`. If `HADOOP_PROXY_USER` is set, returns the user that it names, for whom the other
+    /// one acts.
     ///
-    /// A process that has tokens and no Kerberos tickets - a container - logs in all the same.
+    /// A process that has tokens and no Kerberos tickets, such as a container, logs in by its user name.
     ///
     /// # Errors
-    /// [`LoginError`]: a security property or the token file cannot be used, there is no user name, or, without tokens, Kerberos
-    /// gives no tickets.
+    /// Fails with a [`LoginError`] if a security property or the token file cannot be used, there is no user name, or,
+    /// without tokens, Kerberos gives no tickets.
     pub async fn current(conf: &Configuration) -> Result<Self, LoginError> {
         let security = Security::from_conf(conf)?;
         let credentials = Credentials::from_environment()?;
@@ -212,10 +213,10 @@ impl Login {
         })
     }
 
-    /// Returns a user by name, with these tokens and without Kerberos. Asks nobody.
+    /// Returns the user of this name, with these tokens and without Kerberos. Asks no server and reads no token file.
     ///
     /// # Errors
-    /// [`LoginError::Conf`] for a property about security that cannot be used.
+    /// Fails with [`LoginError::Conf`] for a property about security that cannot be used.
     pub fn simple(
         conf: &Configuration,
         user: impl Into<String>,
@@ -224,11 +225,12 @@ impl Login {
         Ok(Self::new(user.into(), None, credentials, Security::from_conf(conf)?))
     }
 
-    /// Logs the owner of a keytab in, with the tokens of `HADOOP_TOKEN_FILE_LOCATION`. `_HOST` in the principal is
-    /// replaced by this machine's name. Asks a KDC, and renews the tickets from then on.
+    /// Logs in a principal by its key in a keytab file, with the tokens of `HADOOP_TOKEN_FILE_LOCATION`. `_HOST` in the
+    /// principal is replaced by this machine's name. Asks a Kerberos server (KDC), and renews the tickets from then on.
     ///
     /// # Errors
-    /// [`LoginError`]: a security property or the token file cannot be used, or Kerberos gives no tickets for the keytab.
+    /// Fails with a [`LoginError`] if a security property or the token file cannot be used, or Kerberos gives no
+    /// tickets.
     pub async fn from_keytab(
         conf: &Configuration,
         principal: &str,
@@ -252,8 +254,8 @@ impl Login {
         Self(Arc::new(Inner { user, real: None, credentials, tickets, security }))
     }
 
-    /// Returns the user `user` for whom this one acts (a proxy user); it begins without tokens and uses this user's
-    /// tickets. Servers must allow it (`hadoop.proxyuser.…`); nobody is asked here.
+    /// Returns another user, for whom this one acts (a proxy user). The other begins without tokens and authenticates
+    /// by this user's Kerberos tickets. Servers must allow it (`hadoop.proxyuser.…`), which is not checked here.
     #[must_use]
     pub fn proxy(&self, user: impl Into<String>) -> Self {
         Self(Arc::new(Inner {
@@ -271,27 +273,28 @@ impl Login {
         &self.0.user
     }
 
-    /// Returns the name without host and realm, which is what Hadoop's default rule makes of a principal.
+    /// Returns the user's name without host and realm, which is what Hadoop's default rule makes of a principal:
+    /// `alice` of `alice/host@EXAMPLE.ORG`.
     #[must_use]
     pub fn short_name(&self) -> &str {
         self.0.user.split(['/', '@']).next().unwrap_or_default()
     }
 
-    /// Returns the user that acts for this one (a proxy user's real user); `None` if this user acts itself.
+    /// Returns the real user, who acts for this proxy user; `None` if this is no proxy user.
     #[must_use]
     pub fn real(&self) -> Option<&Self> {
         self.0.real.as_ref()
     }
 
-    /// Returns true if the configuration says that the cluster authenticates (`hadoop.security.authentication` is
-    /// `kerberos`).
+    /// Returns true if the configuration says that the cluster authenticates by Kerberos
+    /// (`hadoop.security.authentication` is `kerberos`).
     #[must_use]
     pub fn is_secure(&self) -> bool {
         self.0.security.kerberos
     }
 
-    /// Returns the principal and the path of the keytab that this user logged in with; `None` for any other login.
-    /// For libraries that log in by themselves.
+    /// Returns the principal and the path of the keytab that this user logged in with, for libraries that log in by
+    /// themselves; `None` for any other login.
     #[must_use]
     pub fn keytab(&self) -> Option<(&str, &Path)> {
         self.0.tickets.as_ref().and_then(Tickets::keytab)
@@ -303,23 +306,24 @@ impl Login {
         self.0.credentials.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Adds tokens and secret keys for all clones, over those with the same aliases. Targets that were made before do
-    /// not change.
+    /// Adds tokens and secret keys to those of this user and all its clones, in place of those with the same aliases.
+    /// Targets that were made before keep their token.
     pub fn add_credentials(&self, more: Credentials) {
         self.0.credentials.write().unwrap_or_else(PoisonError::into_inner).extend(more);
     }
 
-    /// Adds one token for all clones, over one with the same alias. Targets that were made before do not change.
+    /// Adds one token to those of this user and all its clones, in place of one with the same alias. Targets that were
+    /// made before keep their token.
     pub fn add_token(&self, alias: impl Into<String>, token: Token) {
         self.0.credentials.write().unwrap_or_else(PoisonError::into_inner).add(alias, token);
     }
 
-    /// Returns how to call a service as this user: with the token for it, else with Kerberos, else without
-    /// authentication where the cluster has none. Looks the host up if the user has a token of the service's kind, or
-    /// the principal needs the host's name.
+    /// Returns the target by which a client calls this service as this user: with the user's token for it, Kerberos
+    /// tickets, or without authentication where the cluster has none. Calls nobody, but looks the host up if the user
+    /// has a token of the service's kind or the principal needs the host's name.
     ///
     /// # Errors
-    /// [`LoginError::Conf`] where Kerberos is to be used and the configuration does not name the service's
+    /// Fails with [`LoginError::Conf`] if Kerberos is to be used and the configuration does not name the service's
     /// principal.
     pub async fn target(
         &self,
@@ -331,9 +335,9 @@ impl Login {
         self.target_with(service, host, port, token).await
     }
 
-    /// Returns how to call a service as this user with `token`, such as a NodeManager's; `None`: with Kerberos, or
-    /// without authentication where the cluster has none. The user's own tokens are not looked at. Looks the host up
-    /// if its principal needs the host's name.
+    /// Returns the target by which a client calls this service as this user with `token`, such as a NodeManager's; with
+    /// `None` by Kerberos, or without authentication where the cluster has none. The user's own tokens are not used.
+    /// Looks the host up only if the principal needs the host's name.
     ///
     /// # Errors
     /// Fails as [`Login::target`] does.
@@ -416,9 +420,9 @@ impl Login {
         })
     }
 
-    /// Returns the time until the Kerberos tickets should be renewed: at four fifths of the time that they still had
-    /// when this process acquired them; zero once that is over. A proxy user's are those of the real user. `None`
-    /// without tickets, or with ones that last for ever.
+    /// Returns the time until the Kerberos tickets are due for renewal: until four fifths of the life that they had
+    /// when this process acquired them; zero after that. A proxy user's are those of the real user. `None` without
+    /// tickets, or with ones that last for ever.
     #[must_use]
     pub fn renew_in(&self) -> Option<Duration> {
         match (&self.0.tickets, &self.0.real) {
@@ -434,12 +438,13 @@ impl Login {
         self.0.tickets.as_ref().unwrap().age(by);
     }
 
-    /// Renews the Kerberos tickets now: a keytab's by a new login, a ticket cache's by `kinit -R`, or where that fails
-    /// by what somebody else has put into the cache. Does nothing without tickets. Open connections keep what they
-    /// have. It is seldom needed: tickets are renewed as they age, as [the module says](self).
+    /// Renews the Kerberos tickets now: a keytab's by a new login, a ticket cache's by `kinit -R` or, if that fails, by
+    /// newer ones that somebody else has put into the cache. Does nothing without tickets; open connections stay as
+    /// they are. Seldom needed, because tickets are renewed as they age, as [the module says](self).
     ///
     /// # Errors
-    /// [`LoginError`]: no newer tickets can be had, or they are another user's. The old tickets stay in use.
+    /// Fails with a [`LoginError`] if no newer tickets can be had, or they are another user's. The old tickets stay in
+    /// use.
     pub async fn renew(&self) -> Result<(), LoginError> {
         match (&self.0.tickets, &self.0.real) {
             (Some(tickets), _) => tickets.renew().await,

@@ -2,17 +2,17 @@
 
 use crate::tokens::kinds;
 
-/// A service of Hadoop.
+/// A service of Hadoop that this library calls; it determines protocol, kind of token and Kerberos principal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Service {
-    /// The ResourceManager, for clients.
+    /// The ResourceManager's service for clients, who submit and watch applications.
     ResourceManager,
-    /// The ResourceManager's scheduler, for ApplicationMasters.
+    /// The ResourceManager's scheduler, which ApplicationMasters ask for containers.
     Scheduler,
-    /// A NodeManager's containers, for ApplicationMasters.
+    /// A NodeManager's service for ApplicationMasters, who start and stop containers there.
     NodeManager,
-    /// A NameNode, for clients.
+    /// A NameNode's service for clients of HDFS.
     NameNode,
 }
 
@@ -21,7 +21,7 @@ impl Service {
     pub const ALL: [Self; 4] =
         [Self::ResourceManager, Self::Scheduler, Self::NodeManager, Self::NameNode];
 
-    /// Returns the name of the service's protocol, as Java names its interface.
+    /// Returns the name of the service's protocol, which is that of its Java interface, package included.
     #[must_use]
     pub fn protocol(self) -> &'static str {
         match self {
@@ -32,7 +32,7 @@ impl Service {
         }
     }
 
-    /// Returns the kind of token that the service takes.
+    /// Returns the kind of token that the service takes, one of [`kinds`].
     #[must_use]
     pub fn token_kind(self) -> &'static str {
         match self {
@@ -43,7 +43,7 @@ impl Service {
         }
     }
 
-    /// Returns the property that names the service's Kerberos principal.
+    /// Returns the name of the configuration property that holds the service's Kerberos principal.
     #[must_use]
     pub fn principal_property(self) -> &'static str {
         match self {
@@ -53,7 +53,8 @@ impl Service {
         }
     }
 
-    /// Returns true if the service takes Kerberos as well as tokens; others take tokens only.
+    /// Returns true if clients can authenticate to the service by Kerberos as well as by tokens; false if by tokens
+    /// only.
     #[must_use]
     pub fn takes_kerberos(self) -> bool {
         matches!(self, Self::ResourceManager | Self::NameNode)

@@ -8,7 +8,8 @@ use bytes::{Bytes, BytesMut};
 const HEAD_MAX: usize = 64 << 10;
 const END: &[u8] = b"\r\n\r\n";
 
-/// Decodes a node's answer to one request of HTTP/1.0.
+/// Decodes a node's answer to one HTTP/1.0 request, byte by byte as it comes: first the head, then the body, which it
+/// hands out. Reads nothing itself.
 #[derive(Debug, Default)]
 pub struct HttpResponse {
     head: BytesMut,
@@ -18,12 +19,12 @@ pub struct HttpResponse {
 }
 
 impl HttpResponse {
-    /// Takes bytes of the answer and returns the part of them that belongs to its body; empty while
-    /// the head is not whole (at most 64 KiB). Bytes behind the announced length are dropped.
+    /// Takes the next bytes of the answer and returns the part of them that belongs to its body: nothing while the head
+    /// (at most 64 KiB) is not whole. Bytes after the announced length are dropped.
     ///
     /// # Errors
-    /// [`LogError::Answer`] if the answer is not HTTP, or comes in an encoding although none was
-    /// asked for.
+    /// Fails with [`LogError::Answer`] if the answer is not HTTP, its head is longer, or it comes in a transfer or
+    /// content encoding although none was asked for.
     pub fn give(&mut self, bytes: Bytes) -> Result<Bytes, LogError> {
         let mut body = match self.status {
             Some(_) => bytes,
@@ -39,7 +40,7 @@ impl HttpResponse {
         Ok(body)
     }
 
-    /// Returns the answer's status, such as 200; `None` until its head is whole.
+    /// Returns the answer's HTTP status, such as 200; `None` until its head is whole.
     #[must_use]
     pub fn status(&self) -> Option<u16> {
         self.status
@@ -52,10 +53,11 @@ impl HttpResponse {
         self.left == Some(0)
     }
 
-    /// Checks that the answer is whole; called when the connection has ended.
+    /// Checks that the answer is whole; to be called when the connection has ended.
     ///
     /// # Errors
-    /// [`LogError::Answer`] if something of the answer is missing.
+    /// Fails with [`LogError::Answer`] if the head is not whole, or the body is shorter than the head announced. A body
+    /// without an announced length is always whole.
     pub fn finish(&self) -> Result<(), LogError> {
         match (self.status, self.left) {
             (None, _) => Err(LogError::Answer("it ends before it begins")),

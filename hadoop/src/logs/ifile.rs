@@ -237,11 +237,12 @@ fn hash(application: ApplicationId) -> [u8; HASH as usize] {
     Sha256::digest(application.to_string()).into()
 }
 
-/// Decodes the checksum file that stands beside a node's file while the node adds to it. Returns the name of the node's
-/// file and the number of its bytes that are whole, which is 0 for a file that has just been begun.
+/// Decodes the checksum file that stands beside a node's indexed log file while the node adds to it. Returns the name
+/// of the log file and the number of its bytes, from the beginning, that are written completely; 0 if it has just been
+/// begun.
 ///
 /// # Errors
-/// [`LogError::Malformed`] for bytes that are no such file.
+/// Fails with [`LogError::Malformed`] for bytes that are no checksum file.
 pub fn checksum(bytes: &[u8]) -> Result<(String, u64), LogError> {
     let mut cursor = Cursor::new(bytes);
     let length = cursor.count()?;

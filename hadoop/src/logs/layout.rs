@@ -8,25 +8,25 @@ use crate::yarn::messages::ApplicationId;
 /// Applications are spread over so many directories.
 const BUCKETS: i32 = 10_000;
 
-/// A directory that may hold an application's logs.
+/// A directory of the remote file system in which nodes may have put an application's logs, as [`places`] finds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogPlace {
-    /// The format of the files in it.
+    /// The format of the log files in the directory.
     pub format: LogFormat,
-    /// The path of the directory, with a scheme where the configuration has one. It may not exist.
+    /// Path of the directory, with a scheme if the configuration has one. It may not exist.
     pub directory: String,
 }
 
-/// The kind of a file in a [`LogPlace`].
+/// The kind of a file in a directory of collected logs (a [`LogPlace`]), by its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NodeFile {
-    /// A file with a node's logs, which can be read.
+    /// A file with a node's logs, which `LogDecoder` reads.
     Logs,
-    /// The [`checksum`](super::checksum) of an indexed file.
+    /// The checksum file beside an indexed log file, to be decoded by [`checksum`](super::checksum).
     Checksum,
     /// A file that a node is still writing; not to be read.
     Partial,
-    /// An archive of such files (`mapred archive-logs`), which is not read here.
+    /// An archive of log files (made by `mapred archive-logs`), which this library does not read.
     Archive,
 }
 
@@ -44,13 +44,14 @@ impl NodeFile {
     }
 }
 
-/// The directories in which logs of `owner`'s application may be, in the order in which Hadoop looks for them:
-/// those of the configured formats first, then those where the formats would be by default - a client's
-/// configuration often does not say what the nodes' says. For each, the one of Hadoop 3.3 and later, and,
-/// unless `yarn.nodemanager.remote-app-log-dir-include-older` is off, the one of versions before.
+/// Returns the directories in which logs of `owner`'s application may be, in the order in which Hadoop looks for them:
+/// those of the configured formats first, then those where the formats would be by default, because a client's
+/// configuration often lacks what the nodes' says. For each format the directory of Hadoop 3.3 and later comes first,
+/// then, unless `yarn.nodemanager.remote-app-log-dir-include-older` is false, that of earlier versions. Looks into none
+/// of them.
 ///
 /// # Errors
-/// A configuration that cannot be read.
+/// Fails with a [`ConfError`] for a property that is wrong.
 pub fn places(
     conf: &Configuration,
     owner: &str,

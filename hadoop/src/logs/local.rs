@@ -13,7 +13,7 @@ const HEAD_MAX: usize = 64 << 10;
 /// The text right before a log's bytes.
 const CONTENTS: &[u8] = b"\nLogContents:\n";
 
-/// A log file of a container on its node.
+/// A log file of a container that is still on its node's disk, as the node lists it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalLog {
     /// The file's name, such as `stdout`.
@@ -22,11 +22,11 @@ pub struct LocalLog {
     pub length: u64,
 }
 
-/// Decodes the logs in a node's answer to `/ws/v1/node/containers/ID/logs` in XML; only those that are on the node, not
-/// those that it knows to be in HDFS.
+/// Decodes a node's list of a container's logs: its answer, in XML, to `/ws/v1/node/containers/ID/logs`. Returns the
+/// logs that are on the node's disk, not those that it knows to be in HDFS.
 ///
 /// # Errors
-/// [`LogError::Answer`] if the answer is no such list, or has more than 4 MiB.
+/// Fails with [`LogError::Answer`] if the answer is no such list, or has more than 4 MiB.
 pub fn local_logs(answer: &str) -> Result<Vec<LocalLog>, LogError> {
     let wrong = || LogError::Answer("the list of logs is not one");
     if answer.len() > LIST_MAX {
@@ -66,8 +66,8 @@ enum State {
     Over,
 }
 
-/// Decodes a node's answer to `/ws/v1/node/containers/ID/logs/FILE`. Earlier parts of the log, which are in HDFS
-/// already and which the node adds, are left out.
+/// Decodes one log out of a node's answer to `/ws/v1/node/containers/ID/logs/FILE`, a text with a head, the log and a
+/// foot. Parts of the log that are in HDFS already, and that the node adds, are left out.
 #[derive(derive_more::Debug)]
 #[debug("LocalLogs {{ .. }}")]
 pub struct LocalLogs {
@@ -83,8 +83,8 @@ impl Default for LocalLogs {
 }
 
 impl LocalLogs {
-    /// Takes bytes of the answer; to be called only when [`LocalLogs::poll`] has returned `None`, as earlier bytes are
-    /// replaced.
+    /// Gives the decoder the next bytes of the answer. To be called only after [`LocalLogs::poll`] has returned `None`:
+    /// bytes that it has not used yet are replaced.
     pub fn give(&mut self, bytes: Bytes) {
         self.input = bytes;
     }
@@ -96,10 +96,10 @@ impl LocalLogs {
         matches!(self.state, State::Over)
     }
 
-    /// Returns the next event; `None` if more bytes are needed or the log is over.
+    /// Returns the next event of the log; `None` if more bytes are needed or the log is over.
     ///
     /// # Errors
-    /// [`LogError::Answer`] if no log begins in the first 64 KiB, or its head names no container or size.
+    /// Fails with [`LogError::Answer`] if no log begins in the first 64 KiB, or its head names no container or size.
     pub fn poll(&mut self) -> Result<Option<LogEvent>, LogError> {
         match self.state {
             State::Head => self.head(),
@@ -118,11 +118,11 @@ impl LocalLogs {
         }
     }
 
-    /// Says that the answer has ended. Returns the end of a log that was still open; it is complete if it had all its
-    /// bytes.
+    /// Tells the decoder that the answer has ended. Returns [`LogEvent::End`] for a log that was still open, complete
+    /// if it had all its bytes; `None` if its end was given out before.
     ///
     /// # Errors
-    /// [`LogError::Answer`] if the log had not begun.
+    /// Fails with [`LogError::Answer`] if the log had not begun.
     pub fn finish(&mut self) -> Result<Option<LogEvent>, LogError> {
         match std::mem::replace(&mut self.state, State::Over) {
             State::Head => Err(LogError::Answer("it ends before a log begins")),

@@ -60,22 +60,23 @@ pub use reader::{LogDecoder, LogReader, LogStep, ReadRange};
 use crate::yarn::messages::ContainerId;
 use bytes::Bytes;
 
-/// The format of a node's file (`yarn.log-aggregation.file-formats`).
+/// The format of the file in which a node collects the logs of an application's containers
+/// (`yarn.log-aggregation.file-formats`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum LogFormat {
-    /// `TFile`, Hadoop's default: records of a container each.
+    /// `TFile`, Hadoop's default: one record for each container, with all its logs.
     TFile,
     /// `IFile`, "indexed": logs one after the other, and an index of them at the end.
     Indexed,
 }
 
-/// The name, owner and size of one log.
+/// The container, file name and size of one log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogHeader {
     /// The container that wrote the log.
     pub container: ContainerId,
-    /// The file's name: `stdout`, `stderr`, ….
+    /// Name of the log's file: `stdout`, `stderr`, ….
     pub name: String,
     /// Length of the log in bytes, as its writer says; the log may turn out shorter.
     pub length: u64,
@@ -84,26 +85,26 @@ pub struct LogHeader {
     pub modified: Option<i64>,
 }
 
-/// An event of a decoder: for each log first `File`, then its `Bytes`, then `End`.
+/// An event of a decoder of logs: for each log first `File`, then its `Bytes`, then `End`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LogEvent {
-    /// A log begins; the next events are about it.
+    /// A log begins; the events until its `End` are about it.
     File(LogHeader),
-    /// The next bytes of the log.
+    /// The next bytes of the log that has begun.
     Bytes(Bytes),
-    /// The log is over; the next event is about another one.
+    /// The log has ended; a further event is about another one.
     End {
         /// True if it had as many bytes as its header says.
         complete: bool,
     },
 }
 
-/// Selects the logs that a decoder gives out, by container and file name; the default selects all.
+/// Selects, by container and file name, the logs that a decoder gives out; the default selects all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// Selects only logs of this container.
+    /// Selects only logs of this container; `None` selects those of all.
     pub container: Option<ContainerId>,
-    /// Selects only files of this name.
+    /// Selects only logs whose file has this name, such as `stdout`; `None` selects all.
     pub file: Option<String>,
 }
 
@@ -123,16 +124,16 @@ fn same(one: ContainerId, other: ContainerId) -> bool {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogError {
-    /// The bytes are not of the format, or damaged; the text says where.
+    /// The bytes are not of the expected format, or damaged; the text says where.
     #[error("not a log file of this format, or a damaged one: {0}")]
     Malformed(&'static str),
-    /// The file is of another application.
+    /// The log file was written for another application than the decoder's.
     #[error("the file was not written for this application")]
     OtherApplication,
-    /// The file is compressed in a way for which Hadoop needs other libraries; the value is its name.
+    /// The log file is compressed by the method that the value names; only gzip and no compression are supported.
     #[error("the file is compressed with {0}, which is not supported: none and gz are")]
     Compression(String),
-    /// Something in the file is larger than anything that Hadoop writes.
+    /// A part of the log file is larger than anything that Hadoop writes.
     #[error("the {what} has {bytes} bytes, at most {max} are taken")]
     TooLarge {
         /// The part of the file.
@@ -142,13 +143,13 @@ pub enum LogError {
         /// Largest size that is accepted for it.
         max: u64,
     },
-    /// The file could not be read.
+    /// The source of the log file failed to read it; it may be tried again.
     #[error("the log file cannot be read: {0}")]
     Read(#[source] std::io::Error),
-    /// A node's answer is not one that nodes give; the text says why.
+    /// A node's HTTP answer is not one that nodes give; the text says what is wrong.
     #[error("the node's answer cannot be understood: {0}")]
     Answer(&'static str),
-    /// A node could not be reached, or did not answer in time.
+    /// A node could not be reached, did not answer in time, or wants TLS.
     #[error("node {address}: {source}")]
     Node {
         /// The node's web address, as `host:port`.
@@ -156,7 +157,7 @@ pub enum LogError {
         /// The I/O error.
         source: std::io::Error,
     },
-    /// A node answered something else than a log.
+    /// A node answered with another HTTP status than 200, so without the log or list.
     #[error("node {address}: {status} {reason}")]
     Refused {
         /// The node's web address, as `host:port`.

@@ -18,8 +18,8 @@ const READ: usize = 64 << 10;
 /// Characters of a refusal that are kept.
 const REASON_MAX: usize = 300;
 
-/// A node on which containers run, asked for their logs over HTTP. No connection is made until a log or a list is
-/// asked for.
+/// A client of one node's web service, which asks it over HTTP for the logs of containers that run there. No connection
+/// is made until a log or a list is asked for.
 #[derive(Debug, Clone)]
 pub struct NodeLogs {
     address: String,
@@ -28,20 +28,20 @@ pub struct NodeLogs {
 }
 
 impl NodeLogs {
-    /// Describes the node at this web address, as a `ContainerReport` has it: `http://host:port` or `host:port`.
-    /// `user` is the user name that the node is told; nodes that want Kerberos or TLS for their web addresses refuse.
-    /// `patience` is the longest wait for each connection and each read. Connects to nothing.
+    /// Describes the node at this web address, as a `ContainerReport` has it: `http://host:port` or `host:port`. `user`
+    /// is the user name that the node is told, without proof; nodes that want Kerberos or TLS refuse. `patience` is the
+    /// longest wait for each connection and for each read. Connects to nothing.
     #[must_use]
     pub fn new(address: &str, user: &str, patience: Duration) -> Self {
         let address = address.strip_prefix("http://").unwrap_or(address).trim_end_matches('/');
         Self { address: address.to_owned(), user: user.to_owned(), patience }
     }
 
-    /// Asks the node for the container's logs that are on the node. Makes a connection of its own.
+    /// Asks the node which log files of the container are on its disk. Makes a connection of its own.
     ///
     /// # Errors
-    /// [`LogError::Node`], [`LogError::Refused`] where the node does not know the container or the user may
-    /// not see it, [`LogError::Answer`].
+    /// Fails with [`LogError::Node`] if the node cannot be reached or wants TLS, [`LogError::Refused`] if it does not
+    /// know the container or the user may not see it, [`LogError::Answer`] for an answer that is no list.
     pub async fn list(&self, container: ContainerId) -> Result<Vec<LocalLog>, LogError> {
         let path = format!("/ws/v1/node/containers/{container}/logs");
         let mut answer = self.ask(&path, "application/xml").await?;
@@ -55,8 +55,8 @@ impl NodeLogs {
         local_logs(&String::from_utf8_lossy(&list))
     }
 
-    /// Opens one of the container's logs, as far as it is written when the node reads it. `name` is the file's name,
-    /// such as `stdout`. Makes a connection of its own.
+    /// Opens one of the container's logs, which ends where the node's file ends when it is read. `name` is the file's
+    /// name, such as `stdout`. Makes a connection of its own.
     ///
     /// # Errors
     /// Fails as [`NodeLogs::list`] does.
@@ -137,7 +137,7 @@ impl Answer {
     }
 }
 
-/// One log as it comes from a node. Dropping it closes the connection.
+/// One log that a node sends over its connection, made by [`NodeLogs::open`]. Dropping it closes the connection.
 #[derive(derive_more::Debug)]
 #[debug("NodeLogStream {{ node: {:?}, .. }}", self.answer.node)]
 pub struct NodeLogStream {
@@ -146,7 +146,8 @@ pub struct NodeLogStream {
 }
 
 impl NodeLogStream {
-    /// Returns the next event, waiting for the node at most `patience` for each read; `None` at the end.
+    /// Returns the next event of the log, waiting at most the `patience` of [`NodeLogs::new`] for each read; `None`
+    /// after the log's end.
     ///
     /// # Errors
     /// Fails as [`NodeLogs::list`] does.

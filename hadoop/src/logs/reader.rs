@@ -11,23 +11,24 @@ use std::future::Future;
 /// Bytes of a log that are read at once.
 pub(super) const READ_MAX: u64 = 1 << 20;
 
-/// The next step of a [`LogDecoder`].
+/// The thing that a [`LogDecoder`] needs or has found next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LogStep {
-    /// The decoder needs these bytes of the file, all of them, for [`LogDecoder::give`].
+    /// The decoder needs exactly these bytes of the file, to be given to [`LogDecoder::give`].
     Read {
         /// Offset in the file, in bytes.
         offset: u64,
         /// Number of bytes to read, exactly.
         length: usize,
     },
-    /// The decoder has found something.
+    /// The decoder has found the beginning of a log, bytes of it, or its end.
     Event(LogEvent),
     /// The file has no more of the selected logs.
     End,
 }
 
-/// Decodes one node's file of one application: bytes in, events out. Reads nothing itself.
+/// Decodes the file in which one node collected an application's logs: it says which bytes it needs, and gives events
+/// out. Reads nothing itself.
 pub struct LogDecoder(Format);
 
 enum Format {
@@ -46,9 +47,9 @@ impl std::fmt::Debug for LogDecoder {
 }
 
 impl LogDecoder {
-    /// Makes a decoder for a file of `length` bytes. Of an indexed file that has a [`checksum`](super::checksum), only
-    /// as many bytes count as that says are whole. `selection` chooses the logs; a TFile does not name its application,
-    /// so `application` is checked for an indexed file only.
+    /// Makes a decoder for a file of `length` bytes; for an indexed file beside which there is a
+    /// [`checksum`](super::checksum), `length` is the number in that. `selection` chooses the logs. `application` is
+    /// checked for an indexed file only, because a TFile does not name its application.
     #[must_use]
     pub fn new(
         format: LogFormat,
@@ -64,11 +65,12 @@ impl LogDecoder {
         })
     }
 
-    /// Returns the next step. A [`LogStep::Read`] is returned again until its bytes are given.
+    /// Returns what the decoder needs or has found next. A [`LogStep::Read`] is returned again until its bytes are
+    /// given.
     ///
     /// # Errors
-    /// A file that is damaged, too large in some part, of another application or compressed in an unknown
-    /// way. What was found before is right; nothing can be found behind.
+    /// Fails with a [`LogError`] for a file that is damaged, too large in some part, of another application or
+    /// compressed in an unsupported way. Events given out before are right; none comes after.
     pub fn step(&mut self) -> Result<LogStep, LogError> {
         match &mut self.0 {
             Format::TFile(file) => file.step(),
@@ -90,10 +92,10 @@ impl LogDecoder {
 
 /// A node's log file of which ranges can be read, such as one in HDFS; the caller of `LogReader` implements it.
 pub trait ReadRange: Send {
-    /// Reads exactly these bytes of the file.
+    /// Reads the `length` bytes of the file from `offset` on, neither more nor less.
     ///
     /// # Errors
-    /// Any error that keeps them from being read; an early end of the file is one.
+    /// Fails with any error that keeps them from being read; an early end of the file is one.
     fn read_range(
         &mut self,
         offset: u64,
@@ -116,10 +118,12 @@ impl<S: ReadRange> LogReader<S> {
         Self { source, decoder }
     }
 
-    /// Returns the next event; `None` at the end. Its future may be dropped while it waits, and the call made again.
+    /// Returns the next event of the selected logs; `None` at the end. The future may be dropped while it waits, and
+    /// the call made again.
     ///
     /// # Errors
-    /// [`LogError::Read`], which may be tried again, and as [`LogDecoder::step`].
+    /// Fails with [`LogError::Read`] if the source does (the call may be repeated), otherwise as [`LogDecoder::step`]
+    /// does.
     pub async fn next(&mut self) -> Result<Option<LogEvent>, LogError> {
         loop {
             match self.decoder.step()? {

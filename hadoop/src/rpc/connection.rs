@@ -49,7 +49,8 @@ struct Protected {
     inner: FrameDecoder,
 }
 
-/// The client's side of a connection. The caller moves the bytes, tells the time, and takes the events.
+/// The client's side of one Hadoop RPC connection as a state machine: it authenticates, sends calls, and matches
+/// answers to them by number. The caller moves the bytes, tells the time, and takes the events.
 pub struct Connection {
     setup: Setup,
     phase: Phase,
@@ -83,7 +84,8 @@ impl std::fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// Makes a connection whose stream exists. Its first bytes are ready to be sent.
+    /// Makes a connection on a stream (such as TCP's) that exists already. The greeting is ready in
+    /// [`take_outbound`](Self::take_outbound), and calls can be made at once.
     #[must_use]
     pub fn new(setup: Setup, now: Time) -> Self {
         let mut connection = Self::without_stream(setup);
@@ -91,7 +93,8 @@ impl Connection {
         connection
     }
 
-    /// Makes a connection without a stream yet: calls are kept for [`start`](Self::start), and their deadlines hold.
+    /// Makes a connection that has no stream yet: calls are kept until [`start`](Self::start), and only their deadlines
+    /// run.
     #[must_use]
     pub fn without_stream(setup: Setup) -> Self {
         Self {
@@ -114,7 +117,8 @@ impl Connection {
     }
 
     /// Begins on a stream, with the calls that wait: on the first one after [`without_stream`](Self::without_stream),
-    /// or on another after [`Event::Refused`]. On any other connection nothing happens. `entropy` must be fresh.
+    /// or on another after [`Event::Refused`]. On any other connection nothing happens. `entropy` is random bytes for
+    /// SASL on this stream only.
     pub fn start(&mut self, entropy: [u8; 16], now: Time) {
         if !matches!(self.phase, Phase::Streamless) {
             return;
@@ -133,11 +137,12 @@ impl Connection {
         self.greet(now);
     }
 
-    /// Makes a call, or keeps it until authentication is through. Its result comes as an [`Event::Reply`].
+    /// Sends a call, or keeps it until authentication has succeeded. Its result comes as an [`Event::Reply`].
     ///
     /// # Errors
-    /// [`CallError::Overloaded`] above the bounds or if the call's number waits already, [`CallError::TooLong`], or the
-    /// end of the connection. Nothing was sent then, and no event comes.
+    /// Fails with [`CallError::Overloaded`] if the connection [is full](Self::is_full) or the call's number is waiting
+    /// already, [`CallError::TooLong`] above [`Limits::frame_out`](super::Limits::frame_out), and
+    /// [`CallError::Connection`] if the connection has ended. Nothing was sent then, and no event comes.
     pub fn call(&mut self, request: Request, now: Time) -> Result<(), CallError> {
         if let Phase::Closed = self.phase {
             let error = ConnectionError::Closed("it had ended before".to_owned());
@@ -173,13 +178,14 @@ impl Connection {
         Ok(())
     }
 
-    /// Forgets a call whose caller has gone: no event comes. Does nothing for a number that does not wait. The server may carry
-    /// the call out; an answer that still comes is skipped.
+    /// Forgets a call whose caller has gone: no event comes for it. Does nothing if no call of this number waits. The
+    /// server may carry the call out; an answer that still comes is skipped.
     pub fn cancel(&mut self, id: i32, now: Time) {
         self.remove(id, now);
     }
 
-    /// Returns true if another call would be refused now, because of the number of calls or of unsent bytes.
+    /// Returns true if [`call`](Self::call) would refuse another call now, because the number of calls or of unsent
+    /// bytes has reached its bound in [`Limits`](super::Limits).
     #[must_use]
     pub fn is_full(&self) -> bool {
         let limits = &self.setup.limits;
@@ -192,31 +198,32 @@ impl Connection {
         self.calls.len()
     }
 
-    /// Returns true if the connection has ended; it takes no calls any more.
+    /// Returns true if the connection has ended: it takes no more calls, and cannot be started again.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         matches!(self.phase, Phase::Closed)
     }
 
-    /// Takes all bytes that are to be sent; empty if there are none.
+    /// Takes all bytes that are to be sent to the server now; empty if there are none.
     pub fn take_outbound(&mut self) -> Bytes {
         self.outbound.split().freeze()
     }
 
-    /// Returns true if bytes are to be sent.
+    /// Returns true if [`take_outbound`](Self::take_outbound) has bytes for the server.
     #[must_use]
     pub fn has_outbound(&self) -> bool {
         !self.outbound.is_empty()
     }
 
-    /// Takes the next thing that has happened; `None` if everything was taken.
+    /// Takes the oldest event that was not taken yet; `None` if there is none.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// Takes bytes from the server, up to where a KDC may have to be asked. A step that is returned is to be run, and
-    /// its outcome given to [`resume`](Self::resume); no more bytes are to be taken until then. Calls are taken, and
-    /// their deadlines and the greeting's hold meanwhile. Bytes after the end of the stream are dropped.
+    /// Takes bytes from the server and acts on them, up to a step of authentication that may ask a Kerberos server
+    /// (KDC) and so block. Such a step is returned: run it and give its outcome to [`resume`](Self::resume), and take
+    /// no more bytes until then. Calls may be made meanwhile, and deadlines and the setup timeout run. `None` means
+    /// that all was handled. Without a stream or after its end the bytes are dropped.
     #[must_use]
     pub fn take(&mut self, bytes: &[u8], now: Time) -> Option<Ask> {
         if matches!(self.phase, Phase::Closed | Phase::Streamless) {
@@ -262,9 +269,9 @@ impl Connection {
         self.close(error);
     }
 
-    /// Ends the connection with `error`: the stream has ended, or something went wrong that this value does not see.
-    /// Every call that waits gets the error as its result, then [`Event::Closed`] follows. Does nothing the second
-    /// time.
+    /// Ends the connection with `error`, because the stream has ended or something outside of this value went wrong.
+    /// Every call that waits gets the error as its result, then [`Event::Closed`] follows. Does nothing if the
+    /// connection has ended already.
     pub fn close(&mut self, error: ConnectionError) {
         if self.is_closed() {
             return;
@@ -281,7 +288,8 @@ impl Connection {
         self.events.push_back(Event::Closed(error));
     }
 
-    /// Returns when [`on_time`](Self::on_time) has something to do next; `None` if never.
+    /// Returns the moment at which [`on_time`](Self::on_time) has something to do next; `None` if nothing is due as
+    /// things stand, or if the connection has ended.
     #[must_use]
     pub fn next_time(&self) -> Option<Time> {
         if self.is_closed() {
@@ -306,8 +314,8 @@ impl Connection {
         self.setup.idle.filter(|_| idle).map(|after| self.idle_since.saturating_add(after))
     }
 
-    /// Does what is due at `now`: ends calls whose deadline has passed, gives up a greeting that takes too long, sends
-    /// a ping, or closes the idle connection.
+    /// Does what is due at `now`: ends calls whose deadline has passed, closes the connection if authentication takes
+    /// too long or no call was made for [`Setup::idle`], or sends a ping.
     pub fn on_time(&mut self, now: Time) {
         if self.is_closed() {
             return;

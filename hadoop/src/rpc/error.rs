@@ -10,25 +10,25 @@ pub struct RemoteException {
     pub class: String,
     /// The exception's message, often followed by a stack trace.
     pub message: String,
-    /// Hadoop's classification of the error, as the response's header gives it.
+    /// The server's classification of the error, from the response's header.
     pub code: ErrorCode,
     /// True if the server closed the connection with it; other calls on the connection are lost as well then.
     pub fatal: bool,
 }
 
-/// The advice that an exception's class gives to the client.
+/// The thing that a client should do about a server's exception, judged by the exception's class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Advice {
     /// Give up: the same call will fail the same way.
     Fail,
-    /// Ask the same server again, later.
+    /// Try the same server again, later.
     Retry,
-    /// Ask another server: this one is not the active one.
+    /// Try another server: this one is not the active one.
     FailOver,
 }
 
 impl RemoteException {
-    /// Returns the exception's class without its package and without the class around it, such as `InvalidToken`.
+    /// Returns the name of the exception's class without package and outer class, such as `InvalidToken`.
     #[must_use]
     pub fn short_class(&self) -> &str {
         self.class.rsplit(['.', '$']).next().unwrap_or(&self.class)
@@ -49,15 +49,16 @@ impl RemoteException {
         is_class(&self.class, class)
     }
 
-    /// Returns true if the same server may answer later: after `RetriableException` and its like.
+    /// Returns true if the same server may answer a later try: if [`advice`](Self::advice) is [`Advice::Retry`].
     #[must_use]
     pub fn is_retriable(&self) -> bool {
         self.advice() == Advice::Retry
     }
 
-    /// Returns what Hadoop's clients do about this exception: they fail over after `StandbyException` and its like, ask
-    /// again after `RetriableException` and its like, and fail after others. An exception that wraps one of these
-    /// counts as the wrapped one.
+    /// Returns what Hadoop's clients do about this exception: they try another server after `StandbyException` and
+    /// `ObserverRetryOnActiveException`, the same one again after `RetriableException`, `ServerTooBusyException` and
+    /// `NMNotYetReadyException`, and fail after others. An exception whose message begins with the name of one of
+    /// these, because it wraps it, counts as that one.
     #[must_use]
     pub fn advice(&self) -> Advice {
         const STANDBY: &[&str] = &["StandbyException", "ObserverRetryOnActiveException"];
@@ -83,35 +84,36 @@ pub(crate) fn is_class(class: &str, name: &str) -> bool {
     class == name || unpackaged == name || unpackaged.rsplit('$').next() == Some(name)
 }
 
-/// Hadoop's classification of errors (`RpcErrorCodeProto`).
+/// Hadoop's classification of errors, as the server sends it with an exception (`RpcErrorCodeProto`). After a code
+/// whose name begins with `Fatal` the server closes the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum ErrorCode {
-    /// The method threw the exception.
+    /// The called method itself threw the exception.
     Application,
-    /// The protocol has no such method.
+    /// The server's protocol has no method of the called name.
     NoSuchMethod,
-    /// The server has no such protocol.
+    /// The server does not offer the called protocol.
     NoSuchProtocol,
-    /// The server itself failed.
+    /// The RPC server itself failed, not the called method.
     RpcServer,
-    /// The response could not be encoded.
+    /// The server could not encode the response.
     SerializingResponse,
     /// The client and the server have different versions of the protocol.
     RpcVersionMismatch,
-    /// Fatal, for no stated reason.
+    /// Fatal error for which the server states no kind, for example because it is shutting down.
     FatalUnknown,
-    /// Fatal: an encoding that the server does not know.
+    /// Fatal: the client uses an encoding that the server does not know.
     FatalUnsupportedSerialization,
-    /// Fatal: a header that makes no sense.
+    /// Fatal: the client sent a header that the server cannot make sense of.
     FatalInvalidRpcHeader,
-    /// Fatal: a request that cannot be decoded.
+    /// Fatal: the client sent a request that the server cannot decode.
     FatalDeserializingRequest,
-    /// Fatal: another version of Hadoop RPC.
+    /// Fatal: the server speaks another version of Hadoop RPC than the client.
     FatalVersionMismatch,
     /// Fatal: the caller is not authenticated, or not allowed to connect.
     FatalUnauthorized,
-    /// No code, or one unknown to this library; 0 stands for none.
+    /// A code that this library does not know; 0 if the server sent none.
     Other(i32),
 }
 
@@ -144,22 +146,23 @@ pub enum ConnectionError {
     /// The server sent this exception for the connection itself and closes it.
     #[error(transparent)]
     Fatal(RemoteException),
-    /// Authentication failed on this side.
+    /// The client gave up the authentication, or refused a message of a protected stream.
     #[error("authentication: {0}")]
     Sasl(#[from] SaslError),
-    /// The server sent bytes that are not Hadoop RPC.
+    /// The server sent bytes that are not Hadoop RPC; the text says what is wrong.
     #[error("the peer does not speak Hadoop RPC as it should: {0}")]
     Protocol(String),
     /// The connection was closed or reset; the text says how.
     #[error("the connection was closed: {0}")]
     Closed(String),
-    /// The server took too long to greet or authenticate.
+    /// Authentication was not through within the setup timeout ([`Setup::setup_timeout`](super::Setup::setup_timeout)).
     #[error("the server did not finish its greeting in time")]
     SetupTimeout,
-    /// This side closed the connection after it had had nothing to do for the configured time.
+    /// This side closed the connection because no call was made for the configured time
+    /// ([`Setup::idle`](super::Setup::idle)).
     #[error("the connection was idle and has been closed")]
     Idle,
-    /// The connection never came about: nobody listens there, no way there, no such host.
+    /// The connection could not be made: the host is unknown or cannot be reached, or nobody listens at its port.
     #[error("cannot connect to {address}: {reason}")]
     Connect {
         /// The server's `host:port`.
@@ -167,21 +170,21 @@ pub enum ConnectionError {
         /// The I/O error, as text.
         reason: String,
     },
-    /// The connection did not come about within the connect timeout.
+    /// The connection, or the look-up of the host, was not through within the connect timeout.
     #[error("connecting to {address} took too long")]
     ConnectTimeout {
         /// The server's `host:port`.
         address: String,
     },
-    /// The client was dropped or shut down, so the connection ended.
+    /// The client was shut down, and the connection with it.
     #[error("the client was shut down")]
     Shutdown,
 }
 
 impl ConnectionError {
-    /// Returns true if a request that had been sent on this connection may have been carried out. False for a failed
-    /// greeting, because nothing is sent before both sides know each other. A broken protection of the stream says
-    /// nothing about what went over it before: true.
+    /// Returns true if a request that had been sent on this connection may have been carried out. False if the
+    /// connection could not be made, closed idle, or ran out of time to authenticate, because requests go out only
+    /// after that; true for all others, a broken protection of the stream among them.
     #[must_use]
     pub fn may_have_run(&self) -> bool {
         match self {
@@ -200,7 +203,7 @@ pub enum CallError {
     /// The server threw an exception for this call; the connection lives on.
     #[error(transparent)]
     Remote(#[from] RemoteException),
-    /// The connection failed before the result came, or none could be made.
+    /// The connection failed before the result came, or no connection could be made.
     #[error("{error}")]
     Connection {
         /// The reason why the connection failed.
@@ -218,13 +221,15 @@ pub enum CallError {
         /// Whether the request had been handed to the network by then: it may have been carried out.
         sent: bool,
     },
-    /// Too many calls or unsent bytes wait already; nothing was sent.
+    /// The connection's bounds on waiting calls and unsent bytes are reached, or the call's number is waiting already;
+    /// nothing was sent.
     #[error("{waiting} calls wait on this connection already")]
     Overloaded {
         /// Number of calls that have no answer yet.
         waiting: usize,
     },
-    /// The request is longer than the server takes; nothing was sent.
+    /// The request is longer than a frame to the server may be ([`Limits::frame_out`](super::Limits::frame_out));
+    /// nothing was sent.
     #[error("a request of {length} bytes; at most {max} may be sent")]
     TooLong {
         /// Length of the request in bytes, with room for its headers.
@@ -243,8 +248,8 @@ pub enum CallError {
 }
 
 impl CallError {
-    /// Returns true if the server may have carried the request out although no result came. An exception of the server
-    /// counts as true.
+    /// Returns true if the server may have carried the request out: after any exception for this call, an answer that
+    /// cannot be decoded, and wherever the request was sent and no answer came. False if it was surely not executed.
     #[must_use]
     pub fn may_have_run(&self) -> bool {
         match self {

@@ -5,7 +5,8 @@ use super::ConnectionError;
 use bytes::{Buf as _, Bytes, BytesMut};
 use prost::Message;
 
-/// Cuts a stream of bytes into frames. `Debug` shows how many bytes there are, never the bytes.
+/// Cuts a stream of bytes from a Hadoop RPC peer into frames: four bytes of length (big-endian), then as many bytes.
+/// `Debug` shows how many bytes there are, never the bytes.
 pub struct FrameDecoder {
     buffer: BytesMut,
     max: usize,
@@ -21,7 +22,7 @@ impl std::fmt::Debug for FrameDecoder {
 }
 
 impl FrameDecoder {
-    /// Makes a decoder that takes frames of at most `max` bytes, without their length fields.
+    /// Makes a decoder that accepts frames of at most `max` bytes, their length fields not counted.
     #[must_use]
     pub fn new(max: usize) -> Self {
         Self { buffer: BytesMut::new(), max }
@@ -32,7 +33,8 @@ impl FrameDecoder {
         self.max = max;
     }
 
-    /// Adds bytes of the stream. What is kept grows with what comes; the caller takes frames in between.
+    /// Adds bytes of the stream to those that wait. Their number is not bounded here: the caller takes frames in
+    /// between.
     pub fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
@@ -40,8 +42,8 @@ impl FrameDecoder {
     /// Takes the next whole frame, without its length; `None` if more bytes are needed.
     ///
     /// # Errors
-    /// [`ConnectionError::Protocol`] for a frame that is longer than the bound. Nothing is removed: the stream is of no
-    /// use any more.
+    /// Fails with [`ConnectionError::Protocol`] for a frame that is longer than the bound. Nothing is removed: the
+    /// stream is of no use any more.
     pub fn next_frame(&mut self) -> Result<Option<Bytes>, ConnectionError> {
         let Some(length) = self.buffer.first_chunk::<4>() else { return Ok(None) };
         let text = length.iter().all(|byte| byte.is_ascii_graphic() || *byte == b' ');
@@ -67,19 +69,21 @@ impl FrameDecoder {
     }
 }
 
-/// Takes a message with its length off the front of a frame, and decodes it. `what` names the message in errors.
+/// Takes a protobuf message with its length (a varint) off the front of a frame, and decodes it. `what` names the
+/// message in errors.
 ///
 /// # Errors
-/// [`ConnectionError::Protocol`] for bytes that are no such message.
+/// Fails with [`ConnectionError::Protocol`] for bytes that are no such message.
 pub fn take<M: Message + Default>(frame: &mut Bytes, what: &str) -> Result<M, ConnectionError> {
     let body = take_body(frame, what)?;
     M::decode(body).map_err(|error| ConnectionError::Protocol(format!("{what}: {error}")))
 }
 
-/// Takes a length and as many bytes off the front of a frame, and returns these bytes. `what` names them in errors.
+/// Takes a length (a varint) and as many bytes off the front of a frame, and returns these bytes. `what` names them in
+/// errors.
 ///
 /// # Errors
-/// [`ConnectionError::Protocol`] for a length that is malformed, or longer than the rest of the frame.
+/// Fails with [`ConnectionError::Protocol`] for a length that is malformed, or longer than the rest of the frame.
 pub fn take_body(frame: &mut Bytes, what: &str) -> Result<Bytes, ConnectionError> {
     let wrong = |reason: &str| ConnectionError::Protocol(format!("{what}: {reason}"));
     let length = prost::decode_length_delimiter(&mut *frame).map_err(|e| wrong(&e.to_string()))?;

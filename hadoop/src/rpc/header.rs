@@ -3,21 +3,23 @@
 
 use crate::proto::{enumerations, messages};
 
-/// `RpcRequestHeaderProto.rpcKind` of protocol buffer calls, the only kind that is spoken here.
+/// Value of `RequestHeader::kind` for requests in protocol buffers, the only kind that is spoken here
+/// (`RpcRequestHeaderProto.rpcKind`).
 pub const KIND_PROTOBUF: i32 = 2;
-/// `RpcRequestHeaderProto.rpcOp` of a whole request, the only one that is used.
+/// Value of `RequestHeader::op` for a whole request, the only one that is used (`RpcRequestHeaderProto.rpcOp`).
 pub const OP_FINAL_PACKET: i32 = 0;
-/// The call id of the connection context.
+/// The call id that marks the [`ConnectionContext`], a connection's first message after authentication.
 pub const CALL_CONTEXT: i32 = -3;
-/// The call id of a ping.
+/// The call id that marks a ping, which has no answer.
 pub const CALL_PING: i32 = -4;
-/// The call id of SASL messages.
+/// The call id that marks SASL messages, from either side: authentication and the protected stream.
 pub const CALL_SASL: i32 = -33;
-/// The retry count of messages that are no calls.
+/// The retry count in the header of messages that are no calls, such as pings.
 pub const RETRY_NONE: i32 = -1;
 
 messages! {
-    /// The header before every message from the client.
+    /// The header before every message from the client to the server: whose message it is, and which call it belongs
+    /// to.
     pub struct RequestHeader (Eq) {
         /// Always [`KIND_PROTOBUF`] here.
         optional int32 kind = 1;
@@ -31,7 +33,7 @@ messages! {
         optional sint32 retry_count = 5;
     }
 
-    /// The header between the [`RequestHeader`] and the request of a call.
+    /// The header between the [`RequestHeader`] and the request of a call: the method and protocol that are called.
     pub struct MethodHeader (Eq) {
         /// The method, such as `getClusterNodes`.
         required string method = 1;
@@ -41,7 +43,7 @@ messages! {
         required uint64 version = 3;
     }
 
-    /// The header before every message from the server.
+    /// The header before every message from the server: which call it answers, and whether that succeeded.
     pub struct ResponseHeader (Eq) {
         /// The number of the call that is answered. Negative numbers come back as their two's
         /// complement.
@@ -64,7 +66,7 @@ messages! {
 }
 
 enumerations! {
-    /// The outcome of a call, by the header of its response.
+    /// The outcome of a call or the end of the connection, as the header of a response says it.
     pub enum ResponseStatus {
         /// The call succeeded; its response follows.
         Success = 0,
@@ -76,7 +78,7 @@ enumerations! {
 }
 
 messages! {
-    /// The protocol and the user of a connection, sent once as its first message.
+    /// The protocol and the user of a connection, which the client sends once after authentication, before its calls.
     pub struct ConnectionContext (Eq) {
         /// The user that the server shall take the client for; without names when the token says
         /// so.
@@ -85,7 +87,7 @@ messages! {
         optional string protocol = 3;
     }
 
-    /// The user part of a [`ConnectionContext`].
+    /// The user of a connection: in whose name calls are made, and who really makes them.
     pub struct UserInformation (Eq, Hash) {
         /// The user in whose name the calls are made.
         optional string effective = 1;
@@ -93,7 +95,8 @@ messages! {
         optional string real = 2;
     }
 
-    /// A message of the SASL exchange.
+    /// A message of the exchange by which a connection authenticates; afterwards, of a protected stream, the wrapped
+    /// bytes. Its `Debug` shows the length of its token only.
     #[prost(skip_debug)]
     pub struct SaslMessage (Eq) {
         /// Version of the exchange; nobody uses it yet.
@@ -118,7 +121,7 @@ impl std::fmt::Debug for SaslMessage {
 }
 
 messages! {
-    /// A way to authenticate that the server offers or the client chooses.
+    /// A way to authenticate, method and mechanism, that the server offers or the client chooses in a [`SaslMessage`].
     #[prost(skip_debug)]
     pub struct SaslAuth (Eq) {
         /// The method: `SIMPLE`, `TOKEN`, `KERBEROS`, ….
@@ -146,7 +149,7 @@ impl std::fmt::Debug for SaslAuth {
 }
 
 enumerations! {
-    /// The kind of a [`SaslMessage`].
+    /// The step of the exchange that a [`SaslMessage`] makes.
     pub enum SaslState {
         /// The server says that the exchange is over; the mechanism's last token may be with it.
         Success = 0,

@@ -12,44 +12,48 @@ use std::time::Duration;
 pub enum RetryPolicy {
     /// Each call is tried once only.
     Never,
-    /// The same server again after a fixed time, as YARN's clients do without failover.
+    /// Tries the same server again after a fixed pause, as YARN's clients do without failover. Gives up at once where
+    /// that is of no use: after most exceptions of the server, a failed authentication, or bytes that are not Hadoop
+    /// RPC.
     Fixed {
         /// Pause between two tries.
         interval: Duration,
         /// Maximum number of tries after the first.
         retries: u32,
     },
-    /// Another server, as YARN's clients do with failover: at once the first time, then after times that
-    /// double up to a bound, each between half and one and a half of that.
+    /// Tries another server if this one is not the active one, is not reached or, for idempotent calls, does not
+    /// answer; the same one again if it asks for that. The first failover comes at once; later pauses double up to a
+    /// bound, each varied at random by half up or down.
     FailOver {
-        /// Maximum number of failovers.
+        /// Maximum number of failovers of one call.
         failovers: u32,
-        /// Maximum number of further tries that are no failovers.
+        /// Number of repetitions at the same server above which a call fails; as in Hadoop, one more than this is made.
         retries: u32,
-        /// The first pause after the one that is zero.
+        /// The time that is doubled for each pause: the first pause that is not zero is twice this.
         base: Duration,
-        /// Upper bound of the doubled times.
+        /// Upper bound of the doubled times; the random part may make a pause up to half longer.
         max: Duration,
     },
 }
 
-/// A try that failed, as [`RetryPolicy::decide`] looks at it.
+/// The facts about a try that failed, from which [`RetryPolicy::decide`] decides whether and where to try again.
 #[derive(Debug, Clone, Copy)]
 pub struct Attempt<'a> {
     /// The error that the try failed with, by which the rules tell whether the server may have executed the call.
     pub error: &'a CallError,
-    /// Number of tries before this one, failovers included.
+    /// Number of tries of this call before this one, those at other servers included.
     pub retries: u32,
     /// Number of changes to another server before this try.
     pub failovers: u32,
-    /// True if executing the call twice has the same effect as once, or the server notices a repetition. If false, the
-    /// call is not repeated where the server may have executed it.
+    /// True if executing the call twice has the same effect as once, or the server notices a repetition. If false,
+    /// [`RetryPolicy::FailOver`] does not repeat the call where the server may have executed it; [`RetryPolicy::Fixed`]
+    /// does not look at this.
     pub idempotent: bool,
     /// A random number, evenly distributed in 0 to 1, by which pauses vary.
     pub random: f64,
 }
 
-/// The decision about a failed try.
+/// The thing to do after a failed try, as [`RetryPolicy::decide`] decides it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
     /// Give up, and give the error to the caller.
@@ -101,7 +105,8 @@ fn kind(error: &CallError) -> Kind {
 }
 
 impl RetryPolicy {
-    /// Decides what to do after a try that failed. Neither waits nor counts: the caller does.
+    /// Decides what to do after a try that failed: give up, or try this or the next server after a pause. A pure
+    /// function: the caller waits, counts the tries and draws the random number.
     #[must_use]
     pub fn decide(&self, attempt: Attempt<'_>) -> Decision {
         let kind = kind(attempt.error);

@@ -16,12 +16,13 @@ pub type Time = Duration;
 /// they are added to others: no clock has room for every [`Duration`].
 pub(crate) const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// Names a client across connections, by 16 random bytes. With a call's number it names a request, so that a server can
-/// recognise a repeated one.
+/// The id of a client, 16 random bytes, the same on all its connections. Together with a call's number it names a
+/// request, so that a server can recognise a repeated one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ClientId(pub [u8; 16]);
 
-/// A protocol of Hadoop RPC: a Java interface and its version, which the server must have.
+/// A protocol of Hadoop RPC: the name of a Java interface and a version. The server refuses calls of one that it does
+/// not have.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Protocol {
     /// Name of the protocol's Java interface, such as `org.apache.hadoop.yarn.api.ApplicationClientProtocolPB`.
@@ -31,7 +32,7 @@ pub struct Protocol {
 }
 
 impl Protocol {
-    /// Makes version 1 of a protocol.
+    /// Makes a protocol of this name (its Java interface, package included) with version 1.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), version: 1 }
@@ -43,7 +44,7 @@ impl Protocol {
 pub enum AuthSetup {
     /// No authentication is offered, and none is asked for: the server believes the user's name.
     Simple,
-    /// SASL. The entropy must be fresh for every connection.
+    /// By SASL, with a token or Kerberos tickets.
     Sasl {
         /// The credentials that the client has and the methods that it accepts.
         config: Box<SaslConfig>,
@@ -58,12 +59,12 @@ pub struct Limits {
     /// Maximum bytes of a frame from the server (`ipc.maximum.response.length`); a longer one ends the connection. 128
     /// MiB by default.
     pub frame_in: usize,
-    /// Maximum bytes of a frame to the server (`ipc.maximum.data.length` there); a longer request is refused. 128 MiB
-    /// by default.
+    /// Maximum bytes of a frame to the server (whose own bound is `ipc.maximum.data.length`); a longer request is
+    /// refused with `CallError::TooLong`. 128 MiB by default.
     pub frame_out: usize,
-    /// Maximum number of calls that wait for answers; 1,024 by default.
+    /// Maximum number of calls that wait for answers, above which further ones are refused; 1,024 by default.
     pub calls: usize,
-    /// Bytes that wait to be sent at which the connection counts as full; 4 MiB by default.
+    /// Number of bytes waiting to be sent from which further calls are refused; 4 MiB by default.
     pub unsent: usize,
 }
 
@@ -80,12 +81,12 @@ pub struct Setup {
     pub protocol: Protocol,
     /// The client's id, the same on all connections of a client.
     pub client: ClientId,
-    /// The user in whose name calls are made (`effective`), and the one that really makes them (`real`). Not sent with a
-    /// token, which names the user itself.
+    /// The user in whose name calls are made (`effective`), and the one that really makes them (`real`). With a token
+    /// neither is sent, because the token names both; with Kerberos `real` is not.
     pub user: UserInformation,
     /// The way in which the connection authenticates.
     pub auth: AuthSetup,
-    /// Bounds on frames and on calls that wait.
+    /// Bounds on the connection's frames, waiting calls and unsent bytes.
     pub limits: Limits,
     /// Silence after which a ping is sent while calls wait (`ipc.ping.interval`); `None`: no pings. A ping has no
     /// answer; it finds connections that are dead.
@@ -95,13 +96,14 @@ pub struct Setup {
     pub setup_timeout: Duration,
     /// Time without calls after which the connection closes (`ipc.client.connection.maxidletime`); `None`: never.
     pub idle: Option<Duration>,
-    /// Maximum number of times that another stream is asked for after Kerberos has failed: see [`Event::Refused`].
+    /// Maximum number of times that the connection asks for another stream ([`Event::Refused`]) after Kerberos has
+    /// failed on one; then it closes.
     pub kerberos_retries: u32,
 }
 
 impl Setup {
-    /// Makes a setup without authentication, with Hadoop's defaults for the rest: a ping after 60 s, 60 s to begin,
-    /// closed after 10 idle seconds.
+    /// Makes a setup without authentication, with Hadoop's defaults for the rest: a ping after 60 s of silence, 60 s
+    /// for the setup, closed after 10 s without calls.
     #[must_use]
     pub fn simple(protocol: Protocol, client: ClientId, user: &str) -> Self {
         Self {
@@ -118,10 +120,10 @@ impl Setup {
     }
 }
 
-/// A call that a client is to make on a connection.
+/// A call that a client is to make on a connection: method, encoded request, number and deadline.
 #[derive(Clone)]
 pub struct Request {
-    /// The request's number, 0 or more; a repeated request keeps it.
+    /// The call's number, 0 or more, by which its answer is found; a repetition of the call keeps it.
     pub id: i32,
     /// Number of times that the request was sent before; 0 for the first try.
     pub retry: i32,
@@ -158,26 +160,27 @@ impl Debug for Request {
 
 /// An event of a connection, in the order in which it happened.
 pub enum Event {
-    /// Both sides know each other; calls that were kept are sent.
+    /// Authentication has succeeded, or none was asked for; the calls that were kept until now are being sent.
     Ready {
         /// How the client was authenticated.
         method: AuthMethod,
         /// How the stream is protected.
         qop: Qop,
     },
-    /// A call has ended.
+    /// A call has ended, with its answer or an error.
     Reply {
         /// The number of the call's [`Request`].
         id: i32,
         /// The encoded response message, or why there is none.
         result: Result<Bytes, CallError>,
     },
-    /// Kerberos has failed in a way that may pass: with newer tickets, or a little later where the server took two
-    /// clients of one user for one that repeats itself. The stream is of no use any more; its calls wait for
-    /// [`Connection::start`](super::Connection::start) on another. Calls whose time is over before that end with this
-    /// error.
+    /// Kerberos has failed in a way that may pass: newer tickets may help, or a later try where the server mistook two
+    /// clients of one user for a replay. The stream is of no use any more; the calls wait until the caller gives the
+    /// connection another one by [`Connection::start`](super::Connection::start). Calls whose deadline passes before
+    /// that end with this error.
     Refused(ConnectionError),
-    /// The connection is of no use any more. All its calls have had their [`Reply`](Event::Reply) before this event.
+    /// The connection has ended and is of no use any more. All its calls have had their [`Reply`](Event::Reply) before
+    /// this event.
     Closed(ConnectionError),
 }
 

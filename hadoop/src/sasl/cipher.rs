@@ -4,14 +4,14 @@
 use cbc::cipher::generic_array::GenericArray;
 use cbc::cipher::{BlockDecryptMut as _, BlockEncryptMut as _, KeyIvInit as _};
 
-/// A cipher that DIGEST-MD5 can protect a stream with (`privacy` after authentication by a token). All are old,
-/// because Hadoop's Java side has no others.
+/// A cipher by which DIGEST-MD5, the SASL mechanism for Hadoop's tokens, can encrypt a stream (the protection
+/// `privacy`). All are old, because Hadoop's Java side has no others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Cipher {
-    /// DES three times with two keys: 112 bits.
+    /// DES applied three times with two keys, 112 bits of key together; `3des` in DIGEST-MD5.
     TripleDes,
-    /// RC4 with 128 bits.
+    /// RC4 with a key of 128 bits; not among the breakable ones here.
     Rc4,
     /// DES with one key of 56 bits: breakable.
     Des,
@@ -25,7 +25,8 @@ impl Cipher {
     /// Every cipher, the strongest first, as Java's side prefers them.
     pub const ALL: [Self; 5] =
         [Self::TripleDes, Self::Rc4, Self::Des, Self::Rc4With56, Self::Rc4With40];
-    /// The ciphers of 112 bits and more, the strongest first.
+    /// The ciphers with keys of 112 bits and more, the strongest first; the default of
+    /// [`SaslConfig`](super::SaslConfig).
     pub const STRONG: [Self; 2] = [Self::TripleDes, Self::Rc4];
 
     /// Returns the cipher's name in DIGEST-MD5, such as `3des`.

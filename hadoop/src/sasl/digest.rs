@@ -14,7 +14,8 @@ pub(super) const RAW_MAX: usize = 65_536;
 /// The digest's stand-in for a message's body, used where messages are protected.
 const NO_BODY: &str = ":00000000000000000000000000000000";
 
-/// The client's half of DIGEST-MD5, for one exchange. It checks the server's proof.
+/// The client's half of the SASL mechanism DIGEST-MD5, for one exchange: client and server prove to each other that
+/// they know a token's password. A server whose proof is missing or wrong is refused ([`SaslError::ServerProof`]).
 #[derive(derive_more::Debug)]
 #[debug("DigestMd5 {{ uri: {:?}, .. }}", self.uri)]
 pub struct DigestMd5 {
@@ -34,9 +35,10 @@ enum State {
 }
 
 impl DigestMd5 {
-    /// Makes the client's half for a token, whose identifier is the user and whose password the secret. `protocol` and
-    /// `server_id` are what the server's offer says of itself; `entropy` must be fresh; `qops` and `ciphers` are the
-    /// acceptable ones, the best first.
+    /// Makes the client's half for a token, whose identifier is the user name and whose password the secret. `protocol`
+    /// and `server_id` are the two parts of the server's name in its offer; `entropy` is 16 random bytes for this
+    /// exchange only. `qops` and `ciphers` are the acceptable ones, the best first: the first that the server offers
+    /// too is used, a cipher only with [`Qop::Privacy`].
     #[must_use]
     pub fn new(
         token: &Token,

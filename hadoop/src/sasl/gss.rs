@@ -7,7 +7,8 @@ use crate::gssapi::GssContext;
 /// How long a wrapped message may be that the server sends us: the most that three bytes can say.
 const RAW_MAX: u32 = 0x00ff_ffff;
 
-/// The client's half of GSSAPI as a SASL mechanism, for one exchange.
+/// The client's half of the SASL mechanism GSSAPI (Kerberos), for one exchange: client and server prove who they are,
+/// then agree on the protection of the stream.
 #[derive(derive_more::Debug)]
 #[debug("GssapiMechanism {{ .. }}")]
 pub struct GssapiMechanism {
@@ -24,8 +25,8 @@ enum State {
 }
 
 impl GssapiMechanism {
-    /// Makes the client's half with a fresh context; `qops` are the acceptable protections, the
-    /// best first.
+    /// Makes the client's half from a security context that has made no step yet. `qops` are the acceptable
+    /// protections, the best first: the first that the server offers too is used.
     #[must_use]
     pub fn new(context: Box<dyn GssContext>, qops: &[Qop]) -> Self {
         Self { state: State::Establishing(context), qops: qops.to_vec() }

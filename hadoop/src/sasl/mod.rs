@@ -22,7 +22,7 @@ pub use negotiate::{
     AuthMethod, Kerberos, Negotiation, Outcome, SaslConfig, ServerPrincipal, SimpleFallback, Step,
 };
 
-/// The protection of the stream once both sides know each other.
+/// The protection of the stream after authentication ("quality of protection" in SASL), on which both sides agree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Qop {
     /// The stream is not protected: `auth`, in Hadoop's words `authentication`.
@@ -34,8 +34,9 @@ pub enum Qop {
 }
 
 impl Qop {
-    /// Returns the protection of this name in `hadoop.rpc.protection`, in upper or lower case; `None` for any other
-    /// name.
+    /// Returns the protection that one entry of `hadoop.rpc.protection` names: `authentication`, `integrity` or
+    /// `privacy`, in upper or lower case, with or without blanks around it. `None` for any other text, such as a whole
+    /// list.
     #[must_use]
     pub fn from_hadoop(name: &str) -> Option<Self> {
         match name.trim().to_ascii_lowercase().as_str() {
@@ -57,44 +58,52 @@ impl Qop {
     }
 }
 
-/// The client's half of a SASL mechanism, for one exchange.
+/// The client's half of a SASL mechanism (a way to authenticate), for one exchange. [`Negotiation`] calls `step` for
+/// each challenge of the server, then `finish` once.
 pub trait Mechanism: Send {
     /// Returns the mechanism's name, such as `GSSAPI`.
     fn name(&self) -> &'static str;
 
-    /// Answers the server's challenge; `None` begins where the client speaks first. With Kerberos it may ask a KDC, and
-    /// so may block.
+    /// Takes the server's challenge and returns the client's answer to it. `None` stands for no challenge, where the
+    /// client speaks first. With Kerberos it may ask a Kerberos server (KDC), and so may block.
     ///
     /// # Errors
-    /// A challenge that is malformed or comes out of turn, or the mechanism's own failure.
+    /// Fails with [`SaslError::Challenge`] for a challenge that is malformed, [`SaslError::OutOfStep`] for one out of
+    /// turn, and for lack of agreement ([`SaslError::NoCommonQop`], [`SaslError::NoCommonCipher`]) or Kerberos'
+    /// refusal.
     fn step(&mut self, challenge: Option<&[u8]>) -> Result<Vec<u8>, SaslError>;
 
-    /// Takes the server's word that the exchange is over, with its last token, and checks that it is. Returns the
-    /// protection that was agreed on, and the layer that the stream must pass from now on; `None` for
-    /// [`Qop::Authentication`].
+    /// Checks the server's last message, which says that the exchange has succeeded; `token` is what the mechanism has
+    /// in that message. Returns the agreed protection, and the layer that all later bytes of the stream must pass; no
+    /// layer with [`Qop::Authentication`].
     ///
     /// # Errors
-    /// A server that ends too early or whose proof is wrong.
+    /// Fails with [`SaslError::OutOfStep`] if the server ends too early, [`SaslError::ServerProof`] if its proof is
+    /// missing or wrong.
     fn finish(
         &mut self,
         token: Option<&[u8]>,
     ) -> Result<(Qop, Option<Box<dyn SecurityLayer>>), SaslError>;
 }
 
-/// Protection of a stream: messages in order, each wrapped by one side and unwrapped by the other.
+/// Protects a stream after authentication: signs each message and, if agreed, encrypts it. Both sides count the
+/// messages, so they must be wrapped, sent and unwrapped in the same order.
 pub trait SecurityLayer: Send {
-    /// Returns the largest number of bytes that one wrapped message may hold.
+    /// Returns the largest number of bytes that one call of `wrap` may be given, so that the peer accepts the wrapped
+    /// message.
     fn plain_max(&self) -> usize;
 
-    /// Protects the next message, of at most [`plain_max`](Self::plain_max) bytes.
+    /// Returns the next message to send in protected form; `plain` has at most [`plain_max`](Self::plain_max) bytes,
+    /// which is not checked.
     ///
     /// # Errors
-    /// Only where the mechanism's own library fails.
+    /// Fails with [`SaslError::Gss`] if the Kerberos library does; DIGEST-MD5 never fails.
     fn wrap(&mut self, plain: &[u8]) -> Result<Vec<u8>, SaslError>;
 
-    /// Checks the peer's next message and takes its protection off. After an error the stream is of no use any more.
+    /// Checks that `wrapped` is exactly the peer's next message, and returns the plain bytes. After an error the stream
+    /// is of no use any more.
     ///
     /// # Errors
-    /// [`SaslError::Integrity`] for anything that is not exactly the peer's next message; the mechanism's own failure.
+    /// Fails with [`SaslError::Integrity`], or with [`SaslError::Gss`] where the Kerberos library made the check.
     fn unwrap(&mut self, wrapped: &[u8]) -> Result<Vec<u8>, SaslError>;
 }

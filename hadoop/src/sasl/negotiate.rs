@@ -11,7 +11,7 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum AuthMethod {
-    /// The client was not authenticated: the server believes what it says.
+    /// The client was not authenticated: the server believes the user name that the client sends.
     Simple,
     /// The client proved that it knows a token's password, and so did the server.
     Token,
@@ -20,7 +20,7 @@ pub enum AuthMethod {
 }
 
 impl AuthMethod {
-    /// Returns the name in Hadoop's `AuthMethod`, as it stands in SASL messages.
+    /// Returns the method's name in Hadoop's SASL messages: `SIMPLE`, `TOKEN` or `KERBEROS`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -37,25 +37,27 @@ pub enum SimpleFallback {
     /// Fail with [`SaslError::SimpleRefused`]: it may not be the server that it seems to be.
     #[default]
     Refuse,
-    /// Go on without authentication: whoever answers is taken for the server.
+    /// Go on without authentication: anybody who answers at the address is taken for the server.
     Allow,
 }
 
 /// The Kerberos principal that a server must have, as the client's configuration says.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ServerPrincipal {
-    /// Exactly this principal; `_HOST` was replaced already.
+    /// Exactly this principal, with or without a realm; `_HOST` in it was replaced already by the server's host name.
     Exact(String),
-    /// One that a pattern with `*` and `?` admits, as `….principal.pattern` has it.
+    /// Any principal that this pattern admits (`*` stands for any text, `?` for one character), from a property
+    /// `….principal.pattern` of the configuration.
     Pattern(String),
 }
 
 impl ServerPrincipal {
-    /// Checks what the server says it is (service and host, as `service/host`). Returns the name to
-    /// authenticate to. Case is ignored for [`Exact`](Self::Exact) only.
+    /// Checks the principal that the server claims, `service/host`, against this one; realms are not compared, and case
+    /// is ignored for [`Exact`](Self::Exact) only. Returns the target to authenticate to: the exact principal, or for a
+    /// pattern the claimed service and host.
     ///
     /// # Errors
-    /// [`SaslError::Principal`] if that is not the principal that the server must have.
+    /// Fails with [`SaslError::Principal`] if the server claims another principal.
     pub fn admit(&self, service: &str, host: &str) -> Result<GssTarget, SaslError> {
         let advertised = format!("{service}/{host}");
         let (Self::Exact(expected) | Self::Pattern(expected)) = self;
@@ -107,7 +109,7 @@ fn glob(pattern: &str, text: &str) -> bool {
 /// A Kerberos credential, and the server that it may be used with. Its `Debug` shows the user and the server only.
 #[derive(Clone)]
 pub struct Kerberos {
-    /// The user's credential, by which tickets for the server are got.
+    /// The user's Kerberos credential, by which tickets for the server are got.
     pub initiator: Arc<dyn Initiator>,
     /// The principal that the server must have; a server that names another one is refused with [`SaslError::Principal`]
     /// before anything secret is sent.
@@ -127,15 +129,18 @@ impl std::fmt::Debug for Kerberos {
 /// has none, refuses servers without authentication, and accepts authentication without further protection.
 #[derive(Debug, Clone)]
 pub struct SaslConfig {
-    /// The token for this server; `None` without one.
+    /// The token for this server; `None` if the client has none. Of token and Kerberos, the one that the server offers
+    /// first is used.
     pub token: Option<Token>,
     /// The Kerberos credential; `None` if the client does not use Kerberos.
     pub kerberos: Option<Kerberos>,
     /// The reaction to a server that wants no authentication.
     pub simple: SimpleFallback,
-    /// Acceptable protections of the stream, the best first.
+    /// Acceptable protections of the stream, the best first: the first that the server offers too is used. By default
+    /// only [`Qop::Authentication`], which protects nothing.
     pub qops: Vec<Qop>,
-    /// Acceptable ciphers of DIGEST-MD5, the best first.
+    /// Acceptable ciphers for a stream that is encrypted after authentication by a token, the best first;
+    /// [`Cipher::STRONG`] by default.
     pub ciphers: Vec<Cipher>,
 }
 
@@ -151,11 +156,12 @@ impl Default for SaslConfig {
     }
 }
 
-/// The next step of a client's authentication after a message of the server.
+/// The next thing that the client has to do after [`Negotiation::receive`] took a message of the server.
 pub enum Step {
     /// Send this message, and wait for the server's answer.
     Send(SaslMessage),
-    /// The exchange is over; send this message first, if there is one.
+    /// Authentication has succeeded, with this outcome. Send the message first, if there is one: it tells the server
+    /// that no authentication was chosen.
     Done(Option<SaslMessage>, Outcome),
 }
 
@@ -187,8 +193,8 @@ impl std::fmt::Debug for Outcome {
     }
 }
 
-/// The client's half of the exchange, from the server's offers to the end.
-/// [`receive`](Self::receive) drives it.
+/// The client's half of a connection's authentication, from the server's offers to the end, as an exchange of messages
+/// that the caller moves. [`receive`](Self::receive) drives it.
 pub struct Negotiation {
     config: SaslConfig,
     entropy: [u8; 16],
@@ -207,32 +213,32 @@ impl std::fmt::Debug for Negotiation {
 }
 
 impl Negotiation {
-    /// Begins a new exchange. Returns it with the message that opens it. `entropy` must be fresh
-    /// for each exchange.
+    /// Begins a new exchange. Returns it with the message to send first, which asks for the server's offers. `entropy`
+    /// is 16 random bytes for this exchange only.
     #[must_use]
     pub fn start(config: SaslConfig, entropy: [u8; 16]) -> (Self, SaslMessage) {
         (Self { config, entropy, chosen: None, rounds: 0 }, message(SaslState::Negotiate, None))
     }
 
-    /// Returns true if the next [`receive`](Self::receive) may wait for a KDC: whenever the
-    /// configuration has Kerberos.
+    /// Returns true if [`receive`](Self::receive) may wait for a Kerberos server (KDC): whenever the configuration has
+    /// a Kerberos credential, even where a token is used.
     #[must_use]
     pub fn may_block(&self) -> bool {
         self.config.kerberos.is_some()
     }
 
-    /// Returns the method that was chosen; `None` before the choice and after the end.
+    /// Returns the method that was chosen; `None` before the choice, after the end, and without authentication.
     #[must_use]
     pub fn method(&self) -> Option<AuthMethod> {
         self.chosen.as_ref().map(|(method, _)| *method)
     }
 
-    /// Takes a message of the server, and returns the next step. May ask a KDC, and so may block.
+    /// Takes a message of the server, and returns the next step. Of the server's offers the first is chosen that this
+    /// client can use. May ask a Kerberos server (KDC), and so may block.
     ///
     /// # Errors
-    /// [`SaslError`] for a server that is malformed, out of step, has nothing in common with this
-    /// client or wants no authentication, and for the mechanism's own failure. The connection is of
-    /// no use then.
+    /// Fails with a [`SaslError`] if the server's message is malformed or out of order, if it offers nothing that this
+    /// client can or may use, or if the mechanism fails. The connection is of no use then.
     pub fn receive(&mut self, said: SaslMessage) -> Result<Step, SaslError> {
         self.rounds += 1;
         if self.rounds > ROUNDS_MAX {

@@ -4,7 +4,8 @@
 pub const AM_RM: &str = "YARN_AM_RM_TOKEN";
 /// The kind of the token with which an ApplicationMaster calls a NodeManager's container service.
 pub const NODE_MANAGER: &str = "NMToken";
-/// The kind of the token of one container, which is sent inside requests to a NodeManager.
+/// The kind of the token by which a NodeManager knows that a container was granted; an ApplicationMaster sends it
+/// inside the request that starts the container.
 pub const CONTAINER: &str = "ContainerToken";
 /// The kind of the delegation token with which a user calls the ResourceManager.
 pub const RM_DELEGATION: &str = "RM_DELEGATION_TOKEN";

@@ -2,19 +2,18 @@
 
 use super::{Secret, Token};
 
-/// A token as protocols carry it (`hadoop.common.TokenProto`; YARN's and HDFS's messages share it).
-///
-/// Its `Debug` shows kind and service only.
+/// A [`Token`] as a protobuf message (`hadoop.common.TokenProto`), which YARN's and HDFS's messages share. Its `Debug`
+/// shows kind and service only.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 #[prost(skip_debug)]
 pub struct TokenProto {
     /// The encoded identity of the bearer, which only the issuer reads.
     #[prost(bytes = "vec", required, tag = "1")]
     pub identifier: Vec<u8>,
-    /// The password that proves the identity: secret.
+    /// The token's password, which proves the identity: secret.
     #[prost(bytes = "vec", required, tag = "2")]
     pub password: Vec<u8>,
-    /// The kind, as in [`kinds`](super::kinds).
+    /// The token's kind, such as those in [`kinds`](super::kinds).
     #[prost(string, required, tag = "3")]
     pub kind: String,
     /// The service that takes the token, as [`Token::service`] has it.

@@ -35,7 +35,7 @@ pub const TOKEN_FILE_VARIABLE: &str = "HADOOP_TOKEN_FILE_LOCATION";
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenError {
-    /// A file could not be read or written.
+    /// A token storage file could not be read or written, or does not hold a token storage.
     #[error("token file {path}: {source}")]
     File {
         /// The file that was to be read or written.
@@ -43,16 +43,16 @@ pub enum TokenError {
         /// The I/O error.
         source: std::io::Error,
     },
-    /// The bytes are no token storage; the text says why.
+    /// The bytes are no token storage, or more than 4 MiB; the text says why.
     #[error("not a token storage: {0}")]
     Malformed(&'static str),
-    /// A storage format that this version does not know.
+    /// The token storage has a format, with this number, that this library does not know.
     #[error("token storage of unknown format {0}")]
     UnknownFormat(u8),
 }
 
-/// Bytes that are never shown in `Debug`, and overwritten when they are dropped. Two secrets are compared in constant
-/// time for their length.
+/// Secret bytes, such as a token's password: never shown in `Debug`, and overwritten when they are dropped. How long a
+/// comparison takes depends on the lengths of two secrets, not on their bytes.
 #[derive(Clone, Default, derive_more::Debug)]
 #[debug("Secret({} bytes)", self.0.len())]
 pub struct Secret(Vec<u8>);
@@ -64,7 +64,7 @@ impl Secret {
         Self(bytes)
     }
 
-    /// Returns the secret's bytes, for protocols and files that need them; they must never be logged.
+    /// Returns the secret bytes, for protocols and files that need them; they must never be logged.
     #[must_use]
     pub fn expose(&self) -> &[u8] {
         &self.0
@@ -87,8 +87,8 @@ impl Drop for Secret {
     }
 }
 
-/// A token: who its bearer is (identifier, opaque here), the password that proves it, its kind, and the
-/// service that takes it.
+/// A token of Hadoop, by which its bearer authenticates without Kerberos: the bearer's identity (encoded by the
+/// issuer), the password that proves it, the token's kind, and the service that takes it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token {
     identifier: Vec<u8>,
@@ -98,7 +98,8 @@ pub struct Token {
 }
 
 impl Token {
-    /// Makes a token of these parts; `kind` and `service` as in [`kinds`] and [`Token::service`].
+    /// Makes a token of these parts. `identifier` is the bearer's identity in the issuer's encoding; `kind` and
+    /// `service` are as in [`kinds`] and [`Token::service`].
     #[must_use]
     pub fn new(
         identifier: Vec<u8>,
@@ -116,33 +117,34 @@ impl Token {
         &self.identifier
     }
 
-    /// Returns the password that proves the identity.
+    /// Returns the secret password that proves the bearer's identity.
     #[must_use]
     pub fn password(&self) -> &Secret {
         &self.password
     }
 
-    /// Returns the token's kind, such as those in [`kinds`].
+    /// Returns the token's kind, which says what service takes it, such as those in [`kinds`].
     #[must_use]
     pub fn kind(&self) -> &str {
         &self.kind
     }
 
-    /// Returns the service that takes the token, as text: `ip:port` or `host:port`, `ha-hdfs:NAME`, several with
-    /// commas between them (ResourceManagers with failover), or empty.
+    /// Returns the name of the service that takes the token: `ip:port` or `host:port`, `ha-hdfs:NAME` for all NameNodes
+    /// of a file system, several with commas between them (ResourceManagers with failover), or empty.
     #[must_use]
     pub fn service(&self) -> &str {
         &self.service
     }
 
-    /// Returns the same token with another service.
+    /// Returns the same token with another [`service`](Self::service), so that clients of that service find it.
     #[must_use]
     pub fn with_service(mut self, service: impl Into<String>) -> Self {
         self.service = service.into();
         self
     }
 
-    /// Returns true if `service` is the token's service or one of those in its list, letter for letter.
+    /// Returns true if `service` is exactly the token's service, or one of those in its list between commas; in the
+    /// same case.
     #[must_use]
     pub fn serves(&self, service: &str) -> bool {
         self.service == service || self.service.split(',').any(|one| one.trim() == service)
@@ -159,7 +161,7 @@ impl std::fmt::Debug for Token {
     }
 }
 
-/// Returns the service that a token for the server at `address`, named `host`, carries: `ip:port`, or `host:port`
+/// Returns the service name that a token for the server at `address`, named `host`, carries: `ip:port`, or `host:port`
 /// with `host` in lower case if `use_ip` (`hadoop.security.token.service.use_ip`) is false. Looks nothing up.
 #[must_use]
 pub fn service_of(host: &str, address: SocketAddr, use_ip: bool) -> String {
@@ -170,7 +172,8 @@ pub fn service_of(host: &str, address: SocketAddr, use_ip: bool) -> String {
     }
 }
 
-/// Tokens and secret keys by alias, in the order of their aliases. A token and a key may have the same alias.
+/// A user's tokens and secret keys by alias (a name of the holder's choice), in the order of their aliases. A token and
+/// a key may have the same alias.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Credentials {
     tokens: BTreeMap<String, Token>,
@@ -184,17 +187,17 @@ impl Credentials {
         Self::default()
     }
 
-    /// Adds a token, in place of an earlier one of this alias.
+    /// Adds a token under this alias, in place of an earlier token with the same alias.
     pub fn add(&mut self, alias: impl Into<String>, token: Token) {
         self.tokens.insert(alias.into(), token);
     }
 
-    /// Adds a secret key, in place of an earlier one of this alias.
+    /// Adds a secret key under this alias, in place of an earlier secret key with the same alias.
     pub fn add_secret(&mut self, alias: impl Into<String>, secret: Secret) {
         self.secrets.insert(alias.into(), secret);
     }
 
-    /// Takes over all tokens and keys of `other`, in place of those with the same alias here.
+    /// Adds all tokens and secret keys of `other`, in place of those with the same alias here.
     pub fn extend(&mut self, other: Self) {
         self.tokens.extend(other.tokens);
         self.secrets.extend(other.secrets);
@@ -205,8 +208,8 @@ impl Credentials {
         self.tokens.remove(alias)
     }
 
-    /// Keeps only the tokens for which `keep` returns true, such as all but the token of the ApplicationMaster, which
-    /// its containers must not have. Secret keys stay.
+    /// Removes the tokens for which `keep`, called once for each alias and token, returns false; for example the token
+    /// of the ApplicationMaster, which its containers must not have. Secret keys stay.
     pub fn retain(&mut self, mut keep: impl FnMut(&str, &Token) -> bool) {
         self.tokens.retain(|alias, token| keep(alias, token));
     }
@@ -223,60 +226,64 @@ impl Credentials {
         self.secrets.get(alias)
     }
 
-    /// Returns all tokens with their aliases.
+    /// Returns all tokens with their aliases, in the order of the aliases.
     pub fn tokens(&self) -> impl Iterator<Item = (&str, &Token)> {
         self.tokens.iter().map(|(alias, token)| (alias.as_str(), token))
     }
 
-    /// Returns all secret keys with their aliases.
+    /// Returns all secret keys with their aliases, in the order of the aliases.
     pub fn secrets(&self) -> impl Iterator<Item = (&str, &Secret)> {
         self.secrets.iter().map(|(alias, secret)| (alias.as_str(), secret))
     }
 
-    /// Returns the first token of this kind, whatever its service: right for the token of an ApplicationMaster, whose
-    /// service is empty in its file. `None` if there is none.
+    /// Returns the first token of this kind in the order of aliases, whatever its service: right for the token of an
+    /// ApplicationMaster, whose service is empty in its file. `None` if there is none.
     #[must_use]
     pub fn by_kind(&self, kind: &str) -> Option<&Token> {
         self.tokens.values().find(|token| token.kind == kind)
     }
 
-    /// Returns the first token of this kind that [`serves`](Token::serves) this service; `None` if there is none.
+    /// Returns the first token of this kind, in the order of aliases, that [`serves`](Token::serves) this service;
+    /// `None` if there is none.
     #[must_use]
     pub fn by_service(&self, kind: &str, service: &str) -> Option<&Token> {
         self.tokens.values().find(|token| token.kind == kind && token.serves(service))
     }
 
-    /// Reads a token storage of either format, of at most 4 MiB.
+    /// Reads tokens and secret keys from a token storage, in either of Hadoop's formats, of at most 4 MiB. Bytes after
+    /// the storage are not looked at.
     ///
     /// # Errors
-    /// [`TokenError::Malformed`], [`TokenError::UnknownFormat`]. Bytes behind the storage are not looked at.
+    /// Fails with [`TokenError::Malformed`] for bytes that are no storage or too many, [`TokenError::UnknownFormat`]
+    /// for another format.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, TokenError> {
         storage::decode(bytes)
     }
 
-    /// Returns the storage in the older format, which every Hadoop reads and which `hdfs-native` and launch contexts
-    /// (`ContainerLaunchContext.tokens`) take. It holds the passwords in clear.
+    /// Returns a token storage in the older format, which every Hadoop reads and which `hdfs-native` and launch
+    /// contexts (`ContainerLaunchContext.tokens`) take. It holds the passwords in clear.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         storage::encode_writable(self)
     }
 
-    /// Returns the storage in the newer format, of Hadoop 3. It holds the passwords in clear.
+    /// Returns a token storage in the newer format, which Hadoop 3 reads. It holds the passwords in clear.
     #[must_use]
     pub fn to_proto_bytes(&self) -> Vec<u8> {
         storage::encode_proto(self)
     }
 
-    /// Reads a token storage file of either format. Blocks on the file system.
+    /// Reads a token storage file, in either of Hadoop's formats. Blocks on the file system.
     ///
     /// # Errors
-    /// [`TokenError::File`], also where the bytes are no token storage; [`TokenError::Malformed`] above 4 MiB.
+    /// Fails with [`TokenError::File`] if the file cannot be read or is no token storage, [`TokenError::Malformed`] if
+    /// it has more than 4 MiB.
     pub fn read_file(path: &Path) -> Result<Self, TokenError> {
         storage::read_file(path)
     }
 
-    /// Reads the file that `HADOOP_TOKEN_FILE_LOCATION` names; returns no credentials if the variable is not set or
-    /// empty.
+    /// Reads the token storage file that the process's variable `HADOOP_TOKEN_FILE_LOCATION` names; returns no
+    /// credentials if the variable is not set or empty. Blocks on the file system.
     ///
     /// # Errors
     /// Fails as [`Credentials::read_file`] does: a variable that names no readable file is an error.
@@ -287,11 +294,11 @@ impl Credentials {
         }
     }
 
-    /// Writes a token storage file of the older format that its owner alone may read, whole or not at all, in place of
-    /// an existing one. Blocks on the file system.
+    /// Writes a token storage file in the older format, whole or not at all, in place of an existing one. Only the
+    /// file's owner may read it (mode 0600). Blocks on the file system.
     ///
     /// # Errors
-    /// [`TokenError::File`].
+    /// Fails with [`TokenError::File`] if the file cannot be written; an existing one then stays.
     pub fn write_file(&self, path: &Path) -> Result<(), TokenError> {
         storage::write_file(path, &self.to_bytes())
     }

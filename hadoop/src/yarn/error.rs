@@ -9,16 +9,16 @@ use crate::rpc::{CallError, is_class};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum YarnError {
-    /// A call failed, after all tries.
+    /// A call to a ResourceManager or NodeManager failed, after all tries.
     #[error(transparent)]
     Call(#[from] CallError),
-    /// The configuration could not be read, or lacks something.
+    /// The configuration could not be read, lacks a property, or has a wrong value.
     #[error(transparent)]
     Conf(#[from] ConfError),
-    /// The user could not be found out or logged in.
+    /// The user could not be determined or logged in, or has no way to authenticate at a server.
     #[error(transparent)]
     Login(#[from] LoginError),
-    /// There is no such queue, or it is not a leaf.
+    /// There is no queue of this name, or it is no leaf, and only leaves take applications.
     #[error("no queue '{queue}' to submit to; there are: {}", .there_are.join(", "))]
     Queue {
         /// The queue that was asked for.
@@ -26,7 +26,7 @@ pub enum YarnError {
         /// The leaves, by their full paths.
         there_are: Vec<String>,
     },
-    /// The name means several queues.
+    /// The queue's short name fits several queues; a full path is needed.
     #[error("queue '{queue}' could be any of: {}", .candidates.join(", "))]
     QueueAmbiguous {
         /// The queue that was asked for.
@@ -34,13 +34,13 @@ pub enum YarnError {
         /// Full paths of all queues that the name fits.
         candidates: Vec<String>,
     },
-    /// The queue takes no applications.
+    /// The queue is stopped, so that it takes no applications.
     #[error("queue '{queue}' is stopped")]
     QueueStopped {
         /// The queue's full path.
         queue: String,
     },
-    /// More is wanted than a container may have.
+    /// More of a resource is asked for than a container of this cluster may have.
     #[error(
         "{wanted} {resource} for one container are more than the cluster's maximum of {maximum}"
     )]
@@ -52,7 +52,7 @@ pub enum YarnError {
         /// The largest amount that a container may have.
         maximum: i64,
     },
-    /// The application ended before it got as far as the call waits for, for example because it was refused.
+    /// The application ended before it was accepted, for example because it was refused or killed.
     #[error("{application} is {state:?}: {diagnostics}")]
     Ended {
         /// The application that was waited for.
@@ -62,7 +62,7 @@ pub enum YarnError {
         /// The reason, in YARN's words.
         diagnostics: String,
     },
-    /// A node did not do what was asked with a container, and says why.
+    /// A node refused or failed to do what was asked with a container, and gives an exception as the reason.
     #[error("{id}: {class}: {message}")]
     Container {
         /// The container that the request was about.
@@ -72,13 +72,14 @@ pub enum YarnError {
         /// The exception's message, as the node sent it.
         message: String,
     },
-    /// A ResourceManager's host is not known, and a token must name its address.
+    /// A ResourceManager's host name resolves to no address, and a token's service must name the address.
     #[error("no address of {host} for a token's service")]
     Address {
         /// Host name that resolves to no address.
         host: String,
     },
-    /// The response, or a value given by the caller, lacks what it must have.
+    /// A server's response lacks a part that it must have, or a value that the caller gave does, such as a container
+    /// without a node.
     #[error("the response to {method} has no {field}")]
     Incomplete {
         /// Name of the remote method that was called.
@@ -89,8 +90,8 @@ pub enum YarnError {
 }
 
 impl YarnError {
-    /// Returns true if a server threw this exception, for the call or for a container in it. `class` is the Java class
-    /// with or without its package and the class around it.
+    /// Returns true if a server threw an exception of this class, for the call or for a container in it. `class` is the
+    /// Java class, with or without its package and outer class.
     #[must_use]
     pub fn is_remote(&self, class: &str) -> bool {
         match self {

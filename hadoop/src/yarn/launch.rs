@@ -8,18 +8,20 @@ use super::messages::{
 use crate::tokens::Credentials;
 
 impl ContainerLaunchContext {
-    /// Makes the launch of a container that runs this command in a shell. `<LOG_DIR>` in it stands for the directory of
-    /// the container's logs: `./worker 1><LOG_DIR>/stdout 2><LOG_DIR>/stderr`.
+    /// Makes the launch of a container that runs this command in a shell, without files, environment and tokens.
+    /// `<LOG_DIR>` in it stands for the directory of the container's logs: `./worker 1><LOG_DIR>/stdout
+    /// 2><LOG_DIR>/stderr`.
     #[must_use]
     pub fn of_command(command: impl Into<String>) -> Self {
         Self { command: vec![command.into()], ..Self::default() }
     }
 
-    /// Sets an environment variable to exactly `value`, in place of an earlier one of this name.
+    /// Returns this launch with an environment variable set to exactly `value`, in place of an earlier one of this
+    /// name.
     ///
     /// A NodeManager writes `export NAME="VALUE"` into a shell script without quoting `VALUE`, so this puts a backslash
-    /// before each `"`, `\`, `$` and backtick. Nothing can protect `{{` and `}}`: the NodeManager has replaced the one by
-    /// `$` and removed the other before.
+    /// before each `"`, `\`, `$` and backtick. Nothing can protect `{{` and `}}`: before that the NodeManager replaces
+    /// `{{` by `$` and removes `}}`.
     #[must_use]
     pub fn with_env(self, name: impl Into<String>, value: impl AsRef<str>) -> Self {
         let mut quoted = String::with_capacity(value.as_ref().len());
@@ -32,8 +34,9 @@ impl ContainerLaunchContext {
         self.with_expanded_env(name, quoted)
     }
 
-    /// Sets an environment variable to what a shell makes of `value` between double quotes, in place of an earlier one of
-    /// this name. `{{NAME}}` and `$NAME` stand for the container's variable `NAME`: `{{PWD}}/conf`.
+    /// Returns this launch with an environment variable set to what a shell makes of `value` between double quotes, in
+    /// place of an earlier one of this name. `{{NAME}}` and `$NAME` stand for the container's variable `NAME`:
+    /// `{{PWD}}/conf`.
     #[must_use]
     pub fn with_expanded_env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         let (name, value) = (name.into(), value.into());
@@ -52,8 +55,8 @@ impl ContainerLaunchContext {
         self
     }
 
-    /// Sets the tokens and secret keys, which the container finds through `HADOOP_TOKEN_FILE_LOCATION`; they replace
-    /// earlier ones.
+    /// Sets the container's tokens and secret keys, in place of earlier ones. The node writes them into a file, which
+    /// the program finds through its variable `HADOOP_TOKEN_FILE_LOCATION`.
     #[must_use]
     pub fn with_tokens(mut self, credentials: &Credentials) -> Self {
         self.tokens = Some(credentials.to_bytes());
@@ -70,12 +73,12 @@ impl ContainerLaunchContext {
 }
 
 impl LocalResource {
-    /// Describes a file of a file system, for this application's containers alone; nothing is looked up. Size (bytes)
-    /// and modification time (milliseconds since 1970) must be the file's own, exactly: nodes refuse a file that has
-    /// changed.
+    /// Describes a file of a file system that a node is to fetch for this application's containers alone; nothing is
+    /// looked up. Size (bytes) and modification time (milliseconds since 1970) must be exactly the file's: nodes refuse
+    /// a file that has changed.
     ///
     /// # Errors
-    /// [`IdError`] for a text that is no URI with a scheme and a path.
+    /// Fails with [`IdError`] for a text that is no URI with a scheme and a path.
     pub fn file(uri: &str, size: i64, modified: i64) -> Result<Self, IdError> {
         Ok(Self {
             resource: Some(uri.parse()?),
@@ -87,16 +90,17 @@ impl LocalResource {
         })
     }
 
-    /// Returns this file with the mark that the node unpacks it as an archive, by its ending (`.zip`, `.tar.gz`, …).
+    /// Returns this file marked as an archive, which the node unpacks by its ending (`.zip`, `.tar.gz`, …).
     #[must_use]
     pub fn unpacked(mut self) -> Self {
         self.kind = Some(LocalResourceType::Archive.into());
         self
     }
 
-    /// Returns this file with another visibility, so that the node's copy serves others too: with `Private` the
-    /// user's other applications, with `Public` everybody's. Everybody must be allowed to read a public file and to
-    /// pass the directories above it. A node starts a localiser for other files, so a public one comes sooner.
+    /// Returns this file with another visibility, so that the node's copy serves others too: with `Private` the same
+    /// user's other applications, with `Public` everybody's. For a public file, everybody must be allowed to read the
+    /// file and to pass the directories above it. The node fetches a public file itself, but starts a process (a
+    /// localiser) for any other, so a public one comes sooner.
     #[must_use]
     pub fn shared(mut self, visibility: LocalResourceVisibility) -> Self {
         self.visibility = Some(visibility.into());

@@ -12,7 +12,8 @@ use crate::tokens::Token;
 use prost::Message;
 use std::time::Duration;
 
-/// A client of a cluster's NodeManagers. Clones share connections.
+/// A client of a cluster's NodeManagers, by which an ApplicationMaster starts, watches and stops containers. Clones
+/// share connections.
 #[derive(Debug, Clone)]
 pub struct NmClient {
     client: Client,
@@ -22,11 +23,11 @@ pub struct NmClient {
 }
 
 impl NmClient {
-    /// Makes a client without connections, which calls nodes as this user. The retries are those of
-    /// `yarn.client.nodemanager-connect.…`.
+    /// Makes a client that has no connections yet and calls nodes as this user. Failed calls are tried again as
+    /// `yarn.client.nodemanager-connect.…` says.
     ///
     /// # Errors
-    /// [`YarnError::Conf`] for a property that cannot be used.
+    /// Fails with [`YarnError::Conf`] for a property that cannot be used.
     pub fn new(conf: &Configuration, login: &Login) -> Result<Self, YarnError> {
         let client = Client::new(Options::from_conf(conf)?);
         let (policy, total) = patience(conf)?;
@@ -36,20 +37,21 @@ impl NmClient {
         Ok(Self { client, login: login.clone(), policy, options })
     }
 
-    /// Returns a client whose calls take at most this long with all their tries. Without it they
-    /// take what `yarn.client.nodemanager-connect.max-wait-ms` allows (180 s by default), or one
-    /// try where that takes longer.
+    /// Returns this client with a bound for each of its calls, all tries together. Without it a call takes at most what
+    /// `yarn.client.nodemanager-connect.max-wait-ms` allows (180 s by default), or one try where that takes longer.
     #[must_use]
     pub fn with_deadline(mut self, deadline: Duration) -> Self {
         self.options.deadline = Some(deadline);
         self
     }
 
-    /// Calls any method of ContainerManagementProtocol on a node, and repeats it as the
-    /// configuration says. `token` is the node's NMToken.
+    /// Calls any method of ContainerManagementProtocol, a NodeManager's service for containers, and repeats it as the
+    /// configuration says: the method must be idempotent. `token` is the NMToken for this node.
     ///
     /// # Errors
-    /// `YarnError::Call` with the [`CallError`](crate::rpc::CallError) of the last try.
+    /// Fails with `YarnError::Call` and the [`CallError`](crate::rpc::CallError) of the last try,
+    /// `YarnError::Incomplete` if the node's id has no valid port, `YarnError::Login` if its address cannot be used
+    /// with this login.
     pub async fn call<Q: Message, R: Message + Default>(
         &self,
         node: &NodeId,
@@ -65,12 +67,12 @@ impl NmClient {
         Ok(proxy.call(method, request, self.options).await?)
     }
 
-    /// Has the container's node start it; `token` is the node's NMToken. Success means that the
-    /// node prepares the container: its sub-state says when it runs.
+    /// Has the container's node start it; `token` is the node's NMToken. Success means that the node has begun to
+    /// prepare the container: its sub-state (`ContainerStatus`) says when it runs.
     ///
     /// # Errors
-    /// [`YarnError::Container`] with the node's reason; `YarnError::Call` if the node does
-    /// not answer after all tries, or for its exception.
+    /// Fails with [`YarnError::Container`] and the node's reason; `YarnError::Call` if the node does not answer after
+    /// all tries, or for its exception; `YarnError::Incomplete` for a container without a node.
     pub async fn start(
         &self,
         container: &Container,
@@ -89,11 +91,11 @@ impl NmClient {
         failed(response.failed_requests)
     }
 
-    /// Returns the state of a container as its node sees it.
+    /// Asks a node for the state of one of its containers; `token` is the node's NMToken.
     ///
     /// # Errors
-    /// [`YarnError::Container`] where the node does not know it; `YarnError::Call` if the node does
-    /// not answer after all tries, or for its exception.
+    /// Fails with [`YarnError::Container`] where the node does not know it; `YarnError::Call` if the node does not
+    /// answer after all tries, or for its exception.
     pub async fn status(
         &self,
         node: &NodeId,
@@ -109,12 +111,12 @@ impl NmClient {
         status.ok_or(YarnError::Incomplete { method, field: "status" })
     }
 
-    /// Has a node stop a container: first politely, then by force, as the node is configured.
-    /// Returns before the container has ended.
+    /// Has a node stop a container: its program first gets a signal to end and, after the time that the node is
+    /// configured with, is killed. Returns before the container has ended. `token` is the node's NMToken.
     ///
     /// # Errors
-    /// [`YarnError::Container`] where the node does not know it; `YarnError::Call` if the node does
-    /// not answer after all tries, or for its exception.
+    /// Fails with [`YarnError::Container`] where the node does not know it; `YarnError::Call` if the node does not
+    /// answer after all tries, or for its exception.
     pub async fn stop(
         &self,
         node: &NodeId,
@@ -127,10 +129,12 @@ impl NmClient {
         failed(response.failed_requests)
     }
 
-    /// Has a node send a signal to a container. Success does not say that the container exists.
+    /// Has a node send a signal to a container's program; `token` is the node's NMToken. Succeeds even if the node has
+    /// no such container.
     ///
     /// # Errors
-    /// `YarnError::Call`: the node does not answer after all tries, or it throws an exception, as for a wrong token.
+    /// Fails with `YarnError::Call` if the node does not answer after all tries, or for its exception, for example
+    /// because the token is wrong.
     pub async fn signal(
         &self,
         node: &NodeId,
@@ -144,11 +148,12 @@ impl NmClient {
         Ok(())
     }
 
-    /// Has a node fetch more files for a running container, under these names in its working
-    /// directory. Returns before they are there.
+    /// Has a node fetch more files for a running container; each comes with the name that it gets in the container's
+    /// working directory. Returns before they are there. `token` is the node's NMToken.
     ///
     /// # Errors
-    /// `YarnError::Call`: the node does not answer after all tries, or it throws an exception, as for a wrong token.
+    /// Fails with `YarnError::Call` if the node does not answer after all tries, or for its exception, for example
+    /// because the token is wrong.
     pub async fn localize(
         &self,
         node: &NodeId,

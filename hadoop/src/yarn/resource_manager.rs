@@ -6,24 +6,25 @@ use crate::login::{Service, with_named_host};
 use crate::rpc::RetryPolicy;
 use std::time::Duration;
 
-/// A ResourceManager's address for one of its services.
+/// The address of one ResourceManager's service, from the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResourceManager {
-    /// The ResourceManager's id among several; `None` if it is the only one.
+    /// Id of the ResourceManager (one of `yarn.resourcemanager.ha.rm-ids`) where there are several; `None` if it is the
+    /// only one.
     pub id: Option<String>,
     /// Host name or address, from the configuration; `127.0.0.1` for `0.0.0.0`.
     pub host: String,
-    /// The service's port.
+    /// TCP port of the service.
     pub port: u16,
 }
 
-/// Returns the addresses of the ResourceManagers for a service (the scheduler's, or else that for clients): one, or
-/// with `yarn.resourcemanager.ha.enabled` those of `yarn.resourcemanager.ha.rm-ids`, in this order. Never an empty
-/// list.
+/// Returns the addresses of the ResourceManagers' scheduler for `Service::Scheduler`, for any other value those of
+/// their service for clients: one address, or with `yarn.resourcemanager.ha.enabled` those of
+/// `yarn.resourcemanager.ha.rm-ids`, in this order. Never an empty list.
 ///
 /// # Errors
-/// [`ConfError::Type`] for addresses that are none; [`ConfError::Missing`] for failover without ids, or a
-/// ResourceManager without an address.
+/// Fails with [`ConfError::Type`] for a property that is no address; [`ConfError::Missing`] for failover without ids,
+/// or a ResourceManager without an address.
 pub fn resource_managers(
     conf: &Configuration,
     service: Service,
@@ -60,12 +61,14 @@ pub fn resource_managers(
     }
 }
 
-/// Returns the renewer of the tokens that applications take along: the Kerberos principal of the ResourceManagers.
-/// Looks the first ResourceManager's host up if the principal has `_HOST`.
+/// Returns the name to request delegation tokens with for an application, so that the ResourceManager may renew them:
+/// the Kerberos principal of the ResourceManagers. Looks the first ResourceManager's host up if the principal has
+/// `_HOST`.
 ///
 /// # Errors
-/// A configuration that does not name it, as that of a cluster without Kerberos; an address without a name where the
-/// principal has `_HOST`: a token with that for its renewer would be renewed by nobody.
+/// Fails with [`ConfError::Missing`] if the configuration names no principal, as on a cluster without Kerberos;
+/// [`ConfError::Type`] if the principal has `_HOST` and the ResourceManager has an address without a name, because
+/// nobody could renew a token with that renewer.
 pub async fn renewer(conf: &Configuration) -> Result<String, ConfError> {
     let why = "tokens name it as their renewer";
     let principal = conf.require(Service::ResourceManager.principal_property(), why)?;
@@ -134,11 +137,11 @@ pub(super) fn times(total: Option<Duration>, interval: Duration) -> u32 {
 }
 
 /// Returns the policy by which YARN's clients try again, from `yarn.resourcemanager.connect.…` and
-/// `yarn.client.failover-…`: at a fixed interval (30 s, for 15 minutes) with one ResourceManager, by failover with
-/// several.
+/// `yarn.client.failover-…`: with one ResourceManager at a fixed interval (by default 30 s, for 15 minutes), with
+/// several by turning to another one.
 ///
 /// # Errors
-/// [`ConfError::Type`] for properties of the wrong type.
+/// Fails with [`ConfError::Type`] for properties of the wrong type.
 pub fn retry_policy(conf: &Configuration) -> Result<RetryPolicy, ConfError> {
     let seconds = Duration::from_secs;
     let total = wait(conf, "yarn.resourcemanager.connect.max-wait.ms", seconds(900))?;

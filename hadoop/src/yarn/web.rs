@@ -4,10 +4,10 @@
 use super::resource_manager::split;
 use crate::conf::{ConfError, Configuration};
 
-/// An address under which YARN's web proxy answers.
+/// An address under which YARN's web proxy, through which users open the applications' own pages, answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebAddress {
-    /// The host's name or address.
+    /// Name or address of the proxy's host.
     pub host: String,
     /// TCP port of the proxy.
     pub port: u16,
@@ -16,7 +16,8 @@ pub struct WebAddress {
 }
 
 impl WebAddress {
-    /// Returns what browsers call the site: `http://host:port`, without a port that is the scheme's own.
+    /// Returns the address as browsers write it: `http://host:port`, in lower case, without a port that is the scheme's
+    /// default.
     pub fn origin(&self) -> String {
         let (scheme, default) = if self.https { ("https", 443) } else { ("http", 80) };
         let host = match self.host.contains(':') {
@@ -30,20 +31,21 @@ impl WebAddress {
     }
 }
 
-/// Returns true if YARN's pages are served by HTTPS alone.
+/// Returns true if YARN's web pages are served by HTTPS alone (`yarn.http.policy` is `HTTPS_ONLY`).
 ///
 /// # Errors
-/// [`ConfError::Expansion`] for a configuration that refers to itself.
+/// Fails with [`ConfError::Expansion`] if the property's `${…}` never stop expanding.
 pub fn https_only(conf: &Configuration) -> Result<bool, ConfError> {
     let policy = conf.get_trimmed("yarn.http.policy")?;
     Ok(policy.is_some_and(|policy| policy.eq_ignore_ascii_case("HTTPS_ONLY")))
 }
 
-/// Returns the addresses of the proxy, as Hadoop's filter for ApplicationMasters finds them: the one of
-/// `yarn.web-proxy.address`, else those of the ResourceManagers' pages, of which each is a proxy.
+/// Returns the addresses of YARN's web proxy: the one of `yarn.web-proxy.address`, else those of the ResourceManagers'
+/// pages, each of which is a proxy; none if the configuration has neither. Hadoop's filter, which lets only the proxy
+/// open an ApplicationMaster's pages, finds them in the same way.
 ///
 /// # Errors
-/// [`ConfError::Type`] for addresses that are none.
+/// Fails with [`ConfError::Type`] for a property that is no address, [`ConfError::Expansion`] for endless `${…}`.
 pub fn web_proxies(conf: &Configuration) -> Result<Vec<WebAddress>, ConfError> {
     let https = https_only(conf)?;
     let name = "yarn.web-proxy.address";

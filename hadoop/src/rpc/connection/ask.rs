@@ -7,14 +7,15 @@ use crate::rpc::header::SaslMessage;
 use crate::rpc::setup::Time;
 use crate::sasl::{Negotiation, SaslError, Step};
 
-/// A step of authentication that may ask a KDC, given out by [`Connection::take`] and [`Connection::resume`].
+/// A step of authentication that may ask a Kerberos server (KDC) and so block, given out by [`Connection::take`] and
+/// [`Connection::resume`] for the caller to run, on another thread if need be.
 #[derive(Debug)]
 pub struct Ask {
     negotiation: Box<Negotiation>,
     message: SaslMessage,
 }
 
-/// The outcome of a step, for [`Connection::resume`].
+/// The outcome of an [`Ask`], to be given to [`Connection::resume`].
 #[derive(Debug)]
 pub struct Answered {
     negotiation: Box<Negotiation>,
@@ -22,7 +23,8 @@ pub struct Answered {
 }
 
 impl Ask {
-    /// Makes the step. It may block for as long as the KDC and the system's library take; it may run on any thread.
+    /// Makes this step of a connection's authentication. It may block for as long as the Kerberos server (KDC) and the
+    /// system's library take; it may run on any thread. Give the result to [`Connection::resume`].
     #[must_use]
     pub fn run(self) -> Answered {
         let Self { mut negotiation, message } = self;
@@ -32,8 +34,8 @@ impl Ask {
 }
 
 impl Connection {
-    /// Takes bytes from the server like [`take`](Self::take), and makes itself every step that may ask a KDC: this may
-    /// block.
+    /// Takes bytes from the server like [`take`](Self::take), and runs every [`Ask`] itself, so that it may block for
+    /// as long as a Kerberos server (KDC) takes.
     pub fn receive(&mut self, bytes: &[u8], now: Time) {
         let mut ask = self.take(bytes, now);
         while let Some(asked) = ask {
@@ -41,8 +43,9 @@ impl Connection {
         }
     }
 
-    /// Goes on after a step of [`take`](Self::take). Returns the next step to run, if there is one. If the connection
-    /// has ended meanwhile, nothing happens.
+    /// Goes on with authentication after a step that [`take`](Self::take) or this method returned, and with the bytes
+    /// that came with it. Returns the next step to run, if there is one. Does nothing if the connection has ended
+    /// meanwhile.
     #[must_use]
     pub fn resume(&mut self, answered: Answered, now: Time) -> Option<Ask> {
         if !matches!(self.phase, Phase::Asking) {

@@ -22,11 +22,12 @@ fn pause(since: Instant) -> Duration {
 }
 
 impl YarnClient {
-    /// Asks for a new application's id, and for the largest container that an application may ask for. Nothing is
-    /// submitted yet.
+    /// Asks for the id of a new application, and for the size of the largest container that the cluster grants. Submits
+    /// nothing yet; the id may stay unused.
     ///
     /// # Errors
-    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example
+    /// because the user may not do this.
     pub async fn new_application(&self) -> Result<(ApplicationId, Resource), YarnError> {
         let method = "getNewApplication";
         let response: GetNewApplicationResponse =
@@ -36,13 +37,14 @@ impl YarnClient {
     }
 
     /// Submits an application under the id in `context`, and waits until the scheduler has accepted it; submits it
-    /// again where a ResourceManager was lost before it had written it down. It waits as long as that takes:
-    /// [`with_deadline`](Self::with_deadline) bounds each question, [`tokio::time::timeout`] the whole, after which the
+    /// again if a ResourceManager lost it before writing it down. The whole wait has no bound:
+    /// [`with_deadline`](Self::with_deadline) bounds each call, and [`tokio::time::timeout`] the whole, after which the
     /// application may have been submitted or not.
     ///
     /// # Errors
-    /// [`YarnError::Ended`] with the reason if it was refused; `YarnError::Incomplete` if `context` has no id; `YarnError::Call` if no
-    /// ResourceManager answers after all tries, or for its exception: then the application may have been submitted or not.
+    /// Fails with [`YarnError::Ended`] and the reason if the application was refused or killed; `YarnError::Incomplete`
+    /// if `context` has no id; `YarnError::Call` if no ResourceManager answers after all tries, or for its exception:
+    /// then the application may have been submitted or not.
     pub async fn submit(
         &self,
         context: ApplicationSubmissionContext,
@@ -74,11 +76,11 @@ impl YarnClient {
         }
     }
 
-    /// Returns the ResourceManager's report of an application.
+    /// Returns the ResourceManager's report of an application: its state, diagnostics, use of resources and more.
     ///
     /// # Errors
-    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, `ApplicationNotFoundException`
-    /// if it knows no such application.
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception:
+    /// `ApplicationNotFoundException` if it knows no such application.
     pub async fn report(&self, id: ApplicationId) -> Result<ApplicationReport, YarnError> {
         let method = "getApplicationReport";
         let request = GetApplicationReportRequest { application_id: Some(id) };
@@ -86,10 +88,12 @@ impl YarnClient {
         response.application_report.ok_or(YarnError::Incomplete { method, field: "report" })
     }
 
-    /// Returns the applications that a request describes; the default one describes all.
+    /// Returns the reports of the applications that fulfil every filter in `request`; the default request has none, and
+    /// returns those of all applications.
     ///
     /// # Errors
-    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example
+    /// because the user may not do this.
     pub async fn applications(
         &self,
         request: &GetApplicationsRequest,
@@ -98,19 +102,20 @@ impl YarnClient {
         Ok(response.applications)
     }
 
-    /// Returns a watch that reports an application, once for each change of its state, attempt or diagnostics. Asks
-    /// nothing yet.
+    /// Returns a watch that gives a report of an application for each change of its state, attempt or diagnostics. Asks
+    /// nothing until [`Watch::next`] is called.
     #[must_use]
     pub fn watch(&self, id: ApplicationId) -> Watch {
         Watch { client: self.clone(), id, last: None, since: Instant::now() }
     }
 
-    /// Kills an application and waits until it is dead, however long that takes: [`tokio::time::timeout`] bounds
-    /// it, and [`with_deadline`](Self::with_deadline) each question. Succeeds for one that has ended before. `diagnostics` is the
-    /// reason, shown in its report.
+    /// Kills an application and waits until it is dead, asking again and again without a bound:
+    /// [`tokio::time::timeout`] bounds the whole, [`with_deadline`](Self::with_deadline) each call. Succeeds for one
+    /// that has ended before. `diagnostics` is the reason, shown in the application's report.
     ///
     /// # Errors
-    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example
+    /// because the user may not do this.
     pub async fn kill(
         &self,
         id: ApplicationId,
@@ -131,8 +136,8 @@ impl YarnClient {
     /// Moves an application with its containers to another queue, named by the leaf's name or full path. Returns once it is moved.
     ///
     /// # Errors
-    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user
-    /// may not do this, or the queue does not exist or has no room; then nothing has moved.
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example
+    /// because the user may not do this, or the queue does not exist or has no room; then nothing has moved.
     pub async fn move_to_queue(&self, id: ApplicationId, queue: &str) -> Result<(), YarnError> {
         let request = MoveApplicationAcrossQueuesRequest {
             application_id: id,
@@ -144,10 +149,11 @@ impl YarnClient {
     }
 
     /// Changes an application's priority: the higher, the sooner it is served within its queue. Returns the priority
-    /// that now holds, which is at most the cluster's maximum.
+    /// that now holds, at most the cluster's maximum.
     ///
     /// # Errors
-    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example
+    /// because the user may not do this.
     pub async fn set_priority(&self, id: ApplicationId, priority: i32) -> Result<i32, YarnError> {
         let application_priority = Priority { priority: Some(priority) };
         let request = UpdateApplicationPriorityRequest { application_id: id, application_priority };
@@ -156,11 +162,12 @@ impl YarnClient {
         Ok(response.application_priority.map_or(priority, |now| now.priority()))
     }
 
-    /// Changes the time at which an application's time-out of this kind is over: `at` is in Unix milliseconds and
-    /// must lie in the future. YARN kills the application then. If it has ended, nothing changes.
+    /// Changes the time at which YARN kills an application that is still in the period `kind`: `at` is in milliseconds
+    /// since 1970 and must lie in the future. If the application has ended, nothing changes.
     ///
     /// # Errors
-    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example
+    /// because the user may not do this.
     pub async fn set_timeout(
         &self,
         id: ApplicationId,
@@ -198,7 +205,7 @@ pub(in crate::yarn) fn iso8601(at: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{seconds:02}.{millis:03}+0000")
 }
 
-/// Reports of one application, one for each change; made by [`YarnClient::watch`].
+/// A watch of one application, which gives a report for each change; made by [`YarnClient::watch`].
 #[derive(Debug)]
 pub struct Watch {
     client: YarnClient,
@@ -209,12 +216,14 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Waits for the next report that says something new: of the state, the attempt or the diagnostics; the first call
-    /// returns the present report. Asks every 10 ms at first and less often the longer nothing happens, at last every
-    /// 250 ms; once the application runs, every second. Returns `None` after the report of its end.
+    /// Waits for the next report with another state, attempt or diagnostics than the one before; the first call returns
+    /// the present report. Asks the ResourceManager every 10 ms at first, less often the longer nothing changes, at
+    /// last every 250 ms; while the application runs, every second. Returns `None` after the report of the
+    /// application's end.
     ///
     /// # Errors
-    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception. The call can be made again then.
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception. The call can
+    /// be made again then.
     pub async fn next(&mut self) -> Result<Option<ApplicationReport>, YarnError> {
         loop {
             match self.last.as_ref().map(ApplicationReport::state) {

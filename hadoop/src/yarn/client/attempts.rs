@@ -5,10 +5,12 @@ use crate::yarn::YarnError;
 use crate::yarn::messages::*;
 
 impl YarnClient {
-    /// Returns the reports of all attempts of an application that the ResourceManager knows.
+    /// Returns the reports of all attempts of an application that the ResourceManager still knows; each attempt is one
+    /// run of its ApplicationMaster.
     ///
     /// # Errors
-    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example
+    /// because the user may not do this.
     pub async fn attempts(
         &self,
         id: ApplicationId,
@@ -19,10 +21,11 @@ impl YarnClient {
         Ok(response.application_attempts)
     }
 
-    /// Returns the reports of an attempt's containers; of a running attempt only those that live.
+    /// Returns the reports of an attempt's containers; of a running attempt only of those that have not ended.
     ///
     /// # Errors
-    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example
+    /// because the user may not do this.
     pub async fn containers(
         &self,
         id: ApplicationAttemptId,
@@ -32,10 +35,10 @@ impl YarnClient {
         Ok(response.containers)
     }
 
-    /// Returns the report of one attempt.
+    /// Returns the report of one attempt to run an application.
     ///
     /// # Errors
-    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception,
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception:
     /// `ApplicationAttemptNotFoundException` or `ApplicationNotFoundException` if it knows no such attempt.
     pub async fn attempt(
         &self,
@@ -51,8 +54,8 @@ impl YarnClient {
     /// Returns the report of one container. ResourceManagers forget most containers that have ended.
     ///
     /// # Errors
-    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, `ContainerNotFoundException`
-    /// if it knows no such container (any more).
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception:
+    /// `ContainerNotFoundException` if it knows no such container (any more).
     pub async fn container(&self, id: ContainerId) -> Result<ContainerReport, YarnError> {
         let method = "getContainerReport";
         let request = GetContainerReportRequest { container_id: Some(id) };
@@ -60,10 +63,11 @@ impl YarnClient {
         response.container_report.ok_or(YarnError::Incomplete { method, field: "report" })
     }
 
-    /// Ends an attempt as failed. YARN starts another where the application may have one.
+    /// Has the ResourceManager end an attempt as failed. YARN starts another attempt if the application may have one.
     ///
     /// # Errors
-    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example
+    /// because the user may not do this.
     pub async fn fail_attempt(&self, id: ApplicationAttemptId) -> Result<(), YarnError> {
         let request = FailApplicationAttemptRequest { application_attempt_id: Some(id) };
         let _: FailApplicationAttemptResponse =
@@ -71,11 +75,12 @@ impl YarnClient {
         Ok(())
     }
 
-    /// Has the ResourceManager tell a container's node to signal the container, with the node's next heartbeat. Success
+    /// Has the ResourceManager send a signal to a container's program, by way of its node's next heartbeat. Success
     /// does not say that the signal was delivered.
     ///
     /// # Errors
-    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example
+    /// because the user may not do this.
     pub async fn signal(
         &self,
         id: ContainerId,

@@ -20,7 +20,8 @@ use prost::Message;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A client of a cluster's ResourceManager. Clones share connections.
+/// A client of a cluster's ResourceManager, by which users submit and watch applications and look at queues and nodes.
+/// Clones share connections.
 ///
 /// ```no_run
 /// use hadoop::{conf::Configuration, login::Login, yarn::YarnClient};
@@ -43,20 +44,21 @@ pub struct YarnClient {
 }
 
 impl YarnClient {
-    /// Makes a client for the ResourceManagers of the configuration, with connections of its own. Asks no
+    /// Makes a client for the ResourceManagers of the configuration, with connections of its own. Calls no
     /// ResourceManager yet, but may look their hosts up.
     ///
     /// # Errors
-    /// A configuration that is wrong or incomplete ([`YarnError::Conf`], [`YarnError::Login`]).
+    /// Fails with [`YarnError::Conf`] for a configuration that is wrong or incomplete, [`YarnError::Login`] if this
+    /// user has no way to authenticate.
     pub async fn new(conf: &Configuration, login: Login) -> Result<Self, YarnError> {
         Self::with_client(conf, login, Client::new(connections(conf)?)).await
     }
 
-    /// Makes a client for the ResourceManagers of the configuration, like [`YarnClient::new`], which uses the
-    /// connections of `client` instead of its own, and its options instead of those of the configuration.
+    /// Makes a client for the ResourceManagers of the configuration, like [`YarnClient::new`], that uses the
+    /// connections and the options of `client` instead of its own.
     ///
     /// # Errors
-    /// Returns the errors of [`YarnClient::new`].
+    /// Fails as [`YarnClient::new`] does.
     pub async fn with_client(
         conf: &Configuration,
         login: Login,
@@ -72,19 +74,19 @@ impl YarnClient {
         Ok(Self { proxy, options: CallOptions::default(), servers: servers.into(), use_ip })
     }
 
-    /// Returns this client with a bound for each of its calls: all tries and pauses of a call take at most
-    /// `deadline`, where the configuration allows more. Clones that were made before do not change.
+    /// Returns this client with a bound for each of its calls: all tries and pauses of one call together take at most
+    /// `deadline`, even if the configuration allows more. Clones that were made before do not change.
     #[must_use]
     pub fn with_deadline(mut self, deadline: Duration) -> Self {
         self.options.deadline = Some(deadline);
         self
     }
 
-    /// Calls any method of ApplicationClientProtocol at the active ResourceManager, and repeats it on this or another
-    /// ResourceManager as the configuration says: the method must be idempotent.
+    /// Calls any method of ApplicationClientProtocol, the ResourceManager's service for clients, at the active one, and
+    /// repeats the call there or at another one as the configuration says: the method must be idempotent.
     ///
     /// # Errors
-    /// `YarnError::Call` with the last try's [`CallError`](crate::rpc::CallError).
+    /// Fails with `YarnError::Call` and the last try's [`CallError`](crate::rpc::CallError).
     pub async fn call<Q: Message, R: Message + Default>(
         &self,
         method: &str,

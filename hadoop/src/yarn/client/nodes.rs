@@ -5,10 +5,11 @@ use crate::yarn::YarnError;
 use crate::yarn::messages::*;
 
 impl YarnClient {
-    /// Returns the nodes in these states; in all states where none is given.
+    /// Returns the reports of the nodes that are in one of these states; of all nodes if `states` is empty.
     ///
     /// # Errors
-    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example
+    /// because the user may not do this.
     pub async fn nodes(&self, states: &[NodeState]) -> Result<Vec<NodeReport>, YarnError> {
         let node_states = states.iter().map(|state| i32::from(*state)).collect();
         let request = GetClusterNodesRequest { node_states };
@@ -19,7 +20,8 @@ impl YarnClient {
     /// Returns the numbers of the cluster's nodes by state, as the ResourceManager counts them now.
     ///
     /// # Errors
-    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example
+    /// because the user may not do this.
     pub async fn metrics(&self) -> Result<YarnClusterMetrics, YarnError> {
         let method = "getClusterMetrics";
         let response: GetClusterMetricsResponse =
@@ -27,10 +29,11 @@ impl YarnClient {
         response.cluster_metrics.ok_or(YarnError::Incomplete { method, field: "metrics" })
     }
 
-    /// Returns the resource types that the cluster knows, memory and cores among them.
+    /// Returns the resource types of which the cluster's containers can ask an amount, memory and cores among them.
     ///
     /// # Errors
-    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example
+    /// because the user may not do this.
     pub async fn resource_types(&self) -> Result<Vec<ResourceTypeInfo>, YarnError> {
         let request = GetAllResourceTypeInfoRequest {};
         let response: GetAllResourceTypeInfoResponse =
@@ -38,10 +41,12 @@ impl YarnClient {
         Ok(response.resource_type_info)
     }
 
-    /// Returns the node labels that the cluster knows.
+    /// Returns the node labels (names of partitions of the nodes) that the cluster knows, whether a node has them or
+    /// not.
     ///
     /// # Errors
-    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example
+    /// because the user may not do this.
     pub async fn node_labels(&self) -> Result<Vec<NodeLabel>, YarnError> {
         let request = GetClusterNodeLabelsRequest {};
         let response: GetClusterNodeLabelsResponse =
@@ -49,10 +54,11 @@ impl YarnClient {
         Ok(response.node_labels)
     }
 
-    /// Returns the labels of each node that has some. A port of 0 stands for all of the host's nodes.
+    /// Returns the nodes that have labels, with these. A node id with port 0 stands for all of the host's nodes.
     ///
     /// # Errors
-    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example
+    /// because the user may not do this.
     pub async fn nodes_to_labels(&self) -> Result<Vec<(NodeId, Vec<String>)>, YarnError> {
         let method = "getNodeToLabels";
         let response: GetNodesToLabelsResponse =
@@ -64,11 +70,12 @@ impl YarnClient {
         response.node_to_labels.into_iter().map(entry).collect()
     }
 
-    /// Returns the nodes of each of these labels; of all labels where none is given. A label without nodes has no
-    /// entry.
+    /// Returns these labels with the nodes that have them; all labels if `labels` is empty. A label without nodes has
+    /// no entry.
     ///
     /// # Errors
-    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example
+    /// because the user may not do this.
     pub async fn labels_to_nodes(
         &self,
         labels: &[&str],
@@ -87,12 +94,11 @@ impl YarnClient {
 }
 
 impl Resource {
-    /// Checks that a container of this size may be asked for if the largest has the size `maximum` (see
-    /// `YarnClient::new_application`). Resources in other units than the maximum's are left to the ResourceManager.
-    /// Asks nobody.
+    /// Checks that a container of this size may be asked for, if `maximum` is the size of the largest one (see
+    /// `YarnClient::new_application`). Amounts in another unit than the maximum's are not checked. Asks no server.
     ///
     /// # Errors
-    /// [`YarnError::Capability`] with the first resource of which more is wanted than `maximum` has.
+    /// Fails with [`YarnError::Capability`] for the first resource of which this has more than `maximum`.
     pub fn check(&self, maximum: &Self) -> Result<(), YarnError> {
         let over = |resource: &str, wanted: i64, maximum: i64| match wanted > maximum {
             true => Err(YarnError::Capability { resource: resource.to_owned(), wanted, maximum }),

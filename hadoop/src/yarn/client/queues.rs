@@ -5,11 +5,12 @@ use crate::yarn::YarnError;
 use crate::yarn::messages::*;
 
 impl YarnClient {
-    /// Returns a queue, by its name or full path, with all queues below it and without their applications.
+    /// Returns the report of a queue, by its name or full path, with all queues below it and without their
+    /// applications.
     ///
     /// # Errors
-    /// `YarnError::Incomplete` if the ResourceManager has no such queue; `YarnError::Call` if no ResourceManager answers after all
-    /// tries, or for its exception.
+    /// Fails with `YarnError::Incomplete` if the ResourceManager has no such queue; `YarnError::Call` if no
+    /// ResourceManager answers after all tries, or for its exception.
     pub async fn queue(&self, name: &str) -> Result<QueueInfo, YarnError> {
         let method = "getQueueInfo";
         let request = GetQueueInfoRequest {
@@ -23,10 +24,12 @@ impl YarnClient {
         response.queue_info.ok_or(YarnError::Incomplete { method, field: "queue" })
     }
 
-    /// Returns the queues that applications can be submitted to, with their full paths, sorted by these.
+    /// Returns the leaf queues, the only ones that applications can be submitted to, with their full paths, sorted by
+    /// these; stopped ones are among them.
     ///
     /// # Errors
-    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example
+    /// because the user may not do this.
     pub async fn leaf_queues(&self) -> Result<Vec<(String, QueueInfo)>, YarnError> {
         let mut leaves = Vec::new();
         let mut open = vec![(String::new(), self.queue("root").await?)];
@@ -41,11 +44,13 @@ impl YarnClient {
         Ok(leaves)
     }
 
-    /// Returns the leaf queue that a name or full path means, and checks that it takes applications.
+    /// Returns the leaf queue that has this short name or full path, if it takes applications. A full path goes before
+    /// a name.
     ///
     /// # Errors
-    /// [`YarnError::Queue`] with the queues that there are, [`YarnError::QueueAmbiguous`],
-    /// [`YarnError::QueueStopped`]; `YarnError::Call` if no ResourceManager answers after all tries, or for its exception.
+    /// Fails with [`YarnError::Queue`], which lists the leaves, if there is none; [`YarnError::QueueAmbiguous`] if the
+    /// name fits several; [`YarnError::QueueStopped`] if it is not running; `YarnError::Call` if no ResourceManager
+    /// answers after all tries, or for its exception.
     pub async fn check_queue(&self, name: &str) -> Result<QueueInfo, YarnError> {
         let leaves = self.leaf_queues().await?;
         let is_meant = |path: &str| path == name || path.rsplit('.').next() == Some(name);
@@ -72,10 +77,11 @@ impl YarnClient {
         }
     }
 
-    /// Returns the permissions that the user of this client has in each queue.
+    /// Returns the permissions (submit, administer) that this client's user has in each queue.
     ///
     /// # Errors
-    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example
+    /// because the user may not do this.
     pub async fn queue_acls(&self) -> Result<Vec<QueueUserAclInfo>, YarnError> {
         let request = GetQueueUserAclsInfoRequest {};
         let response: GetQueueUserAclsInfoResponse =

@@ -6,13 +6,13 @@ use crate::yarn::YarnError;
 use crate::yarn::messages::*;
 
 impl YarnClient {
-    /// Gets a delegation token for the ResourceManagers, which `renewer` may renew. On secure clusters only users with
-    /// Kerberos get one. Its service is set to the addresses of all ResourceManagers, which clients look for; their
-    /// hosts are looked up.
+    /// Gets a delegation token of this client's user for the ResourceManagers, which only `renewer` may renew. On
+    /// secure clusters only users with Kerberos get one. Its service is set to the addresses of all ResourceManagers,
+    /// by which clients look for it; their hosts are looked up.
     ///
     /// # Errors
-    /// `YarnError::Address` if a host has no address; `YarnError::Incomplete` if the cluster gives no token; `YarnError::Call` if no
-    /// ResourceManager answers after all tries, or for its exception.
+    /// Fails with `YarnError::Address` if a host has no address; `YarnError::Incomplete` if the cluster gives no token;
+    /// `YarnError::Call` if no ResourceManager answers after all tries, or for its exception.
     pub async fn delegation_token(&self, renewer: &str) -> Result<Token, YarnError> {
         let method = "getDelegationToken";
         let request = GetDelegationTokenRequest { renewer: renewer.to_owned() };
@@ -25,7 +25,7 @@ impl YarnClient {
     /// any of them may be the active one. ResourceManagers leave the service out of their tokens. Looks the hosts up.
     ///
     /// # Errors
-    /// [`YarnError::Address`].
+    /// Fails with [`YarnError::Address`].
     async fn token_service(&self) -> Result<String, YarnError> {
         let mut services = Vec::new();
         for rm in self.servers.iter() {
@@ -37,10 +37,12 @@ impl YarnClient {
         Ok(services.join(","))
     }
 
-    /// Renews a delegation token, which only its renewer may do. Returns its new expiry in milliseconds since 1970.
+    /// Renews a delegation token at the ResourceManager, which only its renewer may do. Returns its new expiry in
+    /// milliseconds since 1970.
     ///
     /// # Errors
-    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example
+    /// because the user may not do this.
     pub async fn renew_delegation_token(&self, token: &Token) -> Result<u64, YarnError> {
         let request = RenewDelegationTokenRequest { token: TokenProto::from(token) };
         let response: RenewDelegationTokenResponse =
@@ -48,10 +50,11 @@ impl YarnClient {
         Ok(response.new_expiry_time)
     }
 
-    /// Cancels a delegation token; nobody can use it afterwards.
+    /// Cancels a delegation token at the ResourceManager; nobody can use it afterwards.
     ///
     /// # Errors
-    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception, as where the user may not do this.
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example
+    /// because the user may not do this.
     pub async fn cancel_delegation_token(&self, token: &Token) -> Result<(), YarnError> {
         let request = CancelDelegationTokenRequest { token: TokenProto::from(token) };
         let _: CancelDelegationTokenResponse = self.call("cancelDelegationToken", &request).await?;

@@ -23,30 +23,32 @@ use tokio::time::Instant;
 /// Between two questions whether the application is unregistered.
 const POLL: Duration = Duration::from_millis(100);
 
-/// The addresses under which an ApplicationMaster presents itself; the ResourceManager only shows them.
+/// The addresses under which an ApplicationMaster registers; the ResourceManager only shows them to clients.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Registration {
     /// The host at which the application's clients may call the ApplicationMaster; not checked.
     pub host: String,
     /// The port on that host at which the application's clients may call the ApplicationMaster; -1 for none.
     pub rpc_port: i32,
-    /// The address of the web page that shows the application's progress; empty for none.
+    /// URL of the web page that shows the application's progress; empty for none.
     pub tracking_url: String,
 }
 
-/// The intervals of an ApplicationMaster's heartbeats; below 1 ms they count as 1 ms.
+/// The intervals of an ApplicationMaster's heartbeats (calls of `allocate`), and the bound on its waiting events.
+/// Intervals below 1 ms count as 1 ms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AmRmOptions {
-    /// Interval while no containers are wanted and nothing is to be told; 5 s by default. Keep it well below
-    /// `yarn.am.liveness-monitor.expiry-interval-ms`.
+    /// Interval of heartbeats while no containers are wanted and there is nothing to tell; 5 s by default. Keep it well
+    /// below `yarn.am.liveness-monitor.expiry-interval-ms`, after which the ResourceManager takes the ApplicationMaster
+    /// for dead.
     pub idle: Duration,
-    /// Longest interval while containers are wanted; 200 ms by default. A change is told at once, and containers are
-    /// asked for every 10 ms at first; after 100 ms the next beat comes when another tenth of the time that was waited
-    /// has passed, until this interval is reached. A ResourceManager that takes long to answer is left in peace 4 times
-    /// as long. On average at most 20 beats per second come sooner than this interval, however often something changes.
+    /// Longest interval of heartbeats while containers are wanted; 200 ms by default. A change is told at once, then
+    /// containers are asked for every 10 ms; from 100 ms on each pause is a tenth of the time waited so far, up to this
+    /// interval. Slow answers make the pause at least 4 times as long as the quicker of the last two took, again up to
+    /// this interval. On average at most 20 beats per second come sooner than this interval.
     pub busy: Duration,
-    /// Maximum number of events that wait to be taken; 65,536 by default. An ApplicationMaster that leaves more of them
-    /// is stuck: its heart stops, so that the ResourceManager starts another attempt.
+    /// Maximum number of events that wait for [`AmRmEvents::next`]; 65,536 by default. With more, the ApplicationMaster
+    /// counts as stuck: the heartbeats stop, so that the ResourceManager starts another attempt.
     pub events: usize,
 }
 
@@ -68,36 +70,38 @@ impl Default for AmRmOptions {
     }
 }
 
-/// The result with which an application unregisters.
+/// The result with which an ApplicationMaster unregisters, and so ends its application: see [`AmRmClient::finish`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finish {
     /// The application's own verdict on its success, shown in its report.
     pub status: FinalApplicationStatus,
     /// The reason, for people; shown in the application's report.
     pub diagnostics: String,
-    /// The address of the web page that shows the application's history; empty for none.
+    /// URL of the web page that shows the application's history; empty for none.
     pub tracking_url: String,
 }
 
-/// Receives the events of the ResourceManager, in order. An error is the last one: the client has ended.
+/// Receives the ResourceManager's events for an [`AmRmClient`], in order. After an error nothing comes: the heartbeats
+/// have stopped.
 #[derive(Debug)]
 pub struct AmRmEvents {
     events: mpsc::Receiver<Result<MasterEvent, YarnError>>,
 }
 
 impl AmRmEvents {
-    /// Waits for the next event; `None` after the end. An error is the last thing that comes: the heart has stopped.
+    /// Waits for the next event. Returns `None` after the last one: the client was finished or dropped,
+    /// `MasterEvent::Shutdown` came, or too many events waited.
     ///
     /// # Errors
-    /// The failure that stopped the heart.
+    /// Fails with the error that stopped the heartbeats; nothing comes after it.
     pub async fn next(&mut self) -> Result<Option<MasterEvent>, YarnError> {
         self.events.recv().await.transpose()
     }
 }
 
-/// An ApplicationMaster's line to the ResourceManager: a task of its own sends the heartbeats. Clones are the same
-/// line; the heart beats until the last of them is gone or [`finish`](AmRmClient::finish) is called. Without heartbeats
-/// the ResourceManager starts another attempt.
+/// An ApplicationMaster's client of the ResourceManager: registers it, asks for containers, and sends heartbeats from a
+/// task of its own until the last clone is dropped or [`finish`](AmRmClient::finish) is called. Without heartbeats the
+/// ResourceManager starts another attempt.
 #[derive(Debug, Clone)]
 pub struct AmRmClient {
     shared: Arc<Shared>,
@@ -118,14 +122,15 @@ struct Shared {
 }
 
 impl AmRmClient {
-    /// Registers an ApplicationMaster and starts its heart. The user's credentials must hold the AMRMToken,
-    /// as they do in the container that YARN made for it. Where the answer to a first try was lost, the
-    /// ApplicationMaster is registered already: [`MasterEvent::Registered`] does not come then, and the largest container
-    /// is not known.
+    /// Registers an ApplicationMaster and starts its heartbeats. The user's credentials must hold the AMRMToken (the
+    /// token for the scheduler), as they do in the container that YARN made for it. If the answer to a first try was
+    /// lost, the ApplicationMaster is registered already: this succeeds, but [`MasterEvent::Registered`] does not come,
+    /// and [`maximum`](Self::maximum) is empty.
     ///
     /// # Errors
-    /// `YarnError::Conf` or `YarnError::Login` for a configuration that cannot be used; `YarnError::Call` if no ResourceManager
-    /// answers after all tries, or for its exception, as for a wrong token. The heart does not beat then.
+    /// Fails with `YarnError::Conf` or `YarnError::Login` for a configuration that cannot be used; `YarnError::Call` if
+    /// no ResourceManager answers after all tries, or for its exception, for example because the token is wrong. No
+    /// heartbeat is sent then.
     pub async fn register(
         conf: &Configuration,
         login: &Login,
@@ -168,82 +173,87 @@ impl AmRmClient {
         self.shared.master()
     }
 
-    /// Asks for containers; the request goes out with the next beat, which it brings forward. They come as
-    /// [`MasterEvent::Allocated`] with the returned id.
+    /// Asks for containers with the next heartbeat, which it brings forward. They come as [`MasterEvent::Allocated`]
+    /// with the returned id; a request that can never be met comes back as [`MasterEvent::Refused`].
     ///
     /// # Errors
-    /// [`Refused`]: too many requests or containers.
+    /// Fails with [`Refused`] if 10,000 requests are open, or for more than `i32::MAX` containers; nothing is asked for
+    /// then.
     pub fn request(&self, ask: Ask) -> Result<RequestId, Refused> {
         let id = self.master().request(ask)?;
         self.shared.changed.notify_one();
         Ok(id)
     }
 
-    /// Changes the number of containers of a request that are still wanted, with the next beat, which it brings forward; 0
-    /// takes the request back. Containers that were granted are not counted. Returns false if nothing of the request is
-    /// open: all were granted, or it was taken back.
+    /// Changes the number of containers of a request that are still wanted, with the next heartbeat, which it brings
+    /// forward; 0 takes the request back. Containers that were granted are not counted. Returns false, without a
+    /// change, if the request is not open any more: all were granted, or it was taken back or refused.
     pub fn set_count(&self, id: RequestId, count: u32) -> bool {
         let open = self.master().set_count(id, count);
         self.shared.changed.notify_one();
         open
     }
 
-    /// Gives a container back with the next beat, which it brings forward; the container is stopped if it runs, and its end
-    /// comes as [`MasterEvent::Completed`]. The release is repeated until the ResourceManager has answered, also one that
-    /// has restarted. A node forgets the end of a container that it has accepted and not begun to start: that one lives on
-    /// until its application ends. Where that matters, wait until the node's `getContainerStatuses` calls the container
+    /// Gives a container back with the next heartbeat, which it brings forward; the container is stopped if it runs,
+    /// and its end comes as [`MasterEvent::Completed`]. The release is repeated until a ResourceManager has answered,
+    /// also a restarted one. A container that its node has accepted and not begun to start may miss its end and live
+    /// until its application ends: where that matters, wait until the node's `getContainerStatuses` calls the container
     /// running.
     pub fn release(&self, id: ContainerId) {
         self.master().release(id);
         self.shared.changed.notify_one();
     }
 
-    /// Asks for no containers on these hosts or racks from the next beat on, which it brings forward. Containers that run
-    /// there go on.
+    /// Has the scheduler grant no more containers on these hosts or racks, from the next heartbeat on, which it brings
+    /// forward. Containers that run there go on.
     pub fn block(&self, places: impl IntoIterator<Item = String>) {
         self.master().block(places);
         self.shared.changed.notify_one();
     }
 
-    /// Takes [`block`](Self::block) back for these hosts or racks, spelled as they were blocked, with the next beat, which
-    /// it brings forward. Others are ignored.
+    /// Lets the scheduler grant containers again on these hosts or racks, spelled as they were in
+    /// [`block`](Self::block), from the next heartbeat on, which it brings forward. Places that are not blocked are
+    /// ignored.
     pub fn unblock(&self, places: impl IntoIterator<Item = String>) {
         self.master().unblock(places);
         self.shared.changed.notify_one();
     }
 
-    /// Sets the application's progress, 0 to 1, for its report; it goes out with the next beat, which it does not bring
-    /// forward. Other numbers are cut to that range.
+    /// Sets the application's progress, 0 to 1, which its report shows; it goes out with the next heartbeat, which it
+    /// does not bring forward. Other numbers are cut to that range; NaN and infinity count as 0.
     pub fn set_progress(&self, progress: f32) {
         self.master().set_progress(progress);
     }
 
-    /// Returns the token for a node's containers, which came with the first container there; `None` before.
+    /// Returns the NMToken with which to call this node about containers; `None` before the first container there was
+    /// granted.
     #[must_use]
     pub fn nm_token(&self, node: &NodeId) -> Option<Token> {
         self.master().nm_token(node).cloned()
     }
 
-    /// Returns the resources that the application could still get, by the last response; empty before the first.
+    /// Returns the resources that the scheduler says the application could still get, by the last response; empty
+    /// before the first.
     #[must_use]
     pub fn headroom(&self) -> Resource {
         self.master().headroom().clone()
     }
 
-    /// Returns the largest container that may be asked for, by the answer to the registration; empty if that was lost.
+    /// Returns the size of the largest container that may be asked for, from the answer to the registration; empty if
+    /// that was lost.
     #[must_use]
     pub fn maximum(&self) -> Resource {
         self.master().maximum().clone()
     }
 
-    /// Stops the heart and unregisters the application, until the ResourceManager says that it is done: however long
-    /// that takes, and with `yarn.resourcemanager.connect.max-wait.ms` for each question. The application ends with
-    /// `finish`'s result, and YARN stops its containers. Whoever cannot wait without end bounds it with
-    /// [`tokio::time::timeout`]; the heart has stopped then.
+    /// Stops the heartbeats, unregisters the application and waits until the ResourceManager says that this is done.
+    /// YARN then ends the application with this result and stops its containers. The whole wait has no bound, each call
+    /// has that of `yarn.resourcemanager.connect.max-wait.ms`; put [`tokio::time::timeout`] around it where needed: the
+    /// heartbeats have stopped then all the same.
     ///
     /// # Errors
-    /// `YarnError::Call`: no ResourceManager answers after all tries, or it throws an exception. The application may be
-    /// unregistered or not, and the heart has stopped.
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception. The
+    /// application may be unregistered or not, and the heartbeats have stopped.
     pub async fn finish(self, finish: Finish) -> Result<(), YarnError> {
         let mut stopped = self.shared.stopped.subscribe();
         self.shared.stop.send_replace(true);

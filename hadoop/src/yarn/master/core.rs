@@ -14,10 +14,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Requests that may be open at the same time.
 const REQUESTS_MAX: usize = 10_000;
 
-/// The reason why a request for containers was not taken; nothing has changed.
+/// The reason why a request for containers was not accepted; no request was added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// No more requests may be open: 10,000 are.
+    /// The number of open requests has reached its bound of 10,000.
     #[error("{REQUESTS_MAX} requests are open already")]
     TooMany,
     /// The request is for more containers than YARN can count (`i32::MAX`).
@@ -35,8 +35,8 @@ struct Open {
     suspect: bool,
 }
 
-/// An ApplicationMaster's view of its requests and containers, without sockets and time: see
-/// [`AmRmClient`](super::AmRmClient) for one that beats. Methods only change this view; the next allocation
+/// An ApplicationMaster's requests and containers as a state machine, without sockets and time: see
+/// [`AmRmClient`](super::AmRmClient) for one that sends heartbeats. Methods only change this state; the next allocation
 /// ([`Master::allocate`]) tells the ResourceManager.
 #[derive(Debug, Default)]
 pub struct Master {
@@ -62,7 +62,7 @@ pub struct Master {
 }
 
 impl Master {
-    /// Makes the view of an ApplicationMaster that has not been registered and wants nothing.
+    /// Makes the state of an ApplicationMaster that has not been registered and has no requests.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -72,7 +72,7 @@ impl Master {
     /// containers.
     ///
     /// # Errors
-    /// [`Refused`]: too many requests or containers; nothing was added.
+    /// Fails with [`Refused`] if 10,000 requests are open, or for more than `i32::MAX` containers; nothing was added.
     pub fn request(&mut self, ask: Ask) -> Result<RequestId, Refused> {
         if self.requests.len() >= REQUESTS_MAX {
             return Err(Refused::TooMany);
@@ -84,8 +84,9 @@ impl Master {
         Ok(id)
     }
 
-    /// Changes the number of containers of a request that are still wanted; 0 takes the request back. Containers that were
-    /// granted are not counted. Returns false, without a change, if nothing of the request is open.
+    /// Changes the number of containers of a request that are still wanted, at most `i32::MAX`; 0 takes the request
+    /// back. Containers that were granted are not counted. Returns false, without a change, if the request is not open
+    /// any more.
     pub fn set_count(&mut self, id: RequestId, count: u32) -> bool {
         let Some(open) = self.requests.get_mut(&id) else { return false };
         open.unsaid |= open.ask.count != count;
@@ -99,15 +100,16 @@ impl Master {
         self.requests.get(&id).map_or(0, |open| open.ask.count)
     }
 
-    /// Gives a container back with the next allocation, whether it was started or not. A second call for the same container
-    /// changes nothing; its end is reported as for any other.
+    /// Gives a container back with the next allocation, whether it was started or not. A second call for the same
+    /// container changes nothing. The end of a container that was granted or recovered comes as
+    /// [`MasterEvent::Completed`], as for any other.
     pub fn release(&mut self, id: ContainerId) {
         if !self.released.contains(&id) {
             self.releases.insert(id);
         }
     }
 
-    /// Adds these hosts or racks to the places where no containers are wanted, from the next allocation on. Places that are
+    /// Has the scheduler grant no more containers on these hosts or racks, from the next allocation on. Places that are
     /// blocked already stay so.
     pub fn block(&mut self, places: impl IntoIterator<Item = String>) {
         for place in places {
@@ -118,8 +120,8 @@ impl Master {
         }
     }
 
-    /// Takes [`block`](Self::block) back for these hosts or racks, spelled as they were blocked, from the next allocation
-    /// on. Others are ignored.
+    /// Lets the scheduler grant containers again on these hosts or racks, spelled as they were in
+    /// [`block`](Self::block), from the next allocation on. Places that are not blocked are ignored.
     pub fn unblock(&mut self, places: impl IntoIterator<Item = String>) {
         for place in places {
             let unsaid = self.block.remove(&place);
@@ -129,42 +131,47 @@ impl Master {
         }
     }
 
-    /// Sets the application's progress, 0 to 1, for the next allocation. Other numbers are cut to that; NaN and infinity
-    /// count as 0.
+    /// Sets the application's progress, 0 to 1, for the next allocation. Other numbers are cut to that range; NaN and
+    /// infinity count as 0.
     pub fn set_progress(&mut self, progress: f32) {
         self.progress = if progress.is_finite() { progress.clamp(0.0, 1.0) } else { 0.0 };
     }
 
-    /// Returns the token for a node, which came with the first container there; `None` before.
+    /// Returns the NMToken with which to call this node about containers; `None` before the first container there was
+    /// granted.
     #[must_use]
     pub fn nm_token(&self, node: &NodeId) -> Option<&Token> {
         self.nm_tokens.get(node)
     }
 
-    /// Returns the containers that were granted and whose end was not reported yet.
+    /// Returns the containers of this ApplicationMaster: those granted to it or recovered from an earlier attempt,
+    /// whose end was not reported yet. Released ones are among them until then.
     pub fn containers(&self) -> impl Iterator<Item = &Container> {
         self.containers.values()
     }
 
-    /// Returns the resources that the application could still get, by the last response; empty before the first.
+    /// Returns the resources that the scheduler says the application could still get, by the last response; empty
+    /// before the first.
     #[must_use]
     pub fn headroom(&self) -> &Resource {
         &self.headroom
     }
 
-    /// Returns the largest container that may be asked for, by the answer to the registration; empty before.
+    /// Returns the size of the largest container that may be asked for, from the answer to the registration; empty
+    /// before.
     #[must_use]
     pub fn maximum(&self) -> &Resource {
         &self.maximum
     }
 
-    /// Returns the number of the cluster's nodes, by the last response; 0 before the first.
+    /// Returns the number of the cluster's nodes that take containers, by the last response; 0 before the first.
     #[must_use]
     pub fn nodes(&self) -> i32 {
         self.nodes
     }
 
-    /// Returns true if the ResourceManager should be asked soon: something is unsaid, or containers are wanted.
+    /// Returns true if the next allocation should be sent soon: there is something to tell, the last one has no answer,
+    /// or containers are wanted.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         let wants = self.requests.values().any(|open| open.unsaid || open.ask.count > 0);
@@ -173,10 +180,11 @@ impl Master {
         wants || unsaid
     }
 
-    /// Returns the next allocation to send: the last one again while that has no answer, else what has changed since.
-    /// Pass its answer to [`allocated`](Self::allocated). Call [`refused`](Self::refused) if the server says that a request can
-    /// never be met (`InvalidResourceRequestException`, `InvalidLabelResourceRequestException`), and [`resync`](Self::resync)
-    /// after `ApplicationMasterNotRegisteredException`. Do nothing if the allocation or its answer was lost on its way.
+    /// Returns the next `allocate` message to send: the last one again while that has no answer, else what has changed
+    /// since. Pass its answer to [`allocated`](Self::allocated). Call [`refused`](Self::refused) if the server says
+    /// that a request can never be met (`InvalidResourceRequestException`, `InvalidLabelResourceRequestException`), and
+    /// [`resync`](Self::resync) after `ApplicationMasterNotRegisteredException`. If the message or its answer was lost,
+    /// call this again.
     #[must_use]
     pub fn allocate(&mut self) -> AllocateRequest {
         if let Some(request) = &self.unanswered {
@@ -212,9 +220,10 @@ impl Master {
         request
     }
 
-    /// Handles that the ResourceManager refused the last allocation, as it does when a request in it can never be met.
-    /// A request that was alone in it is taken back, and returned. Of several nobody knows which was meant: none is
-    /// returned yet, and they are said again one by one. Everything else in it is said again, too.
+    /// Handles that the ResourceManager refused the last allocation because a request in it can never be met. If it
+    /// held one request, that is taken back and its id returned. If it held several, the wrong one is unknown: nothing
+    /// is returned, and the next allocations hold one of them each. Releases and blocked places in it go into the next
+    /// allocation.
     pub fn refused(&mut self) -> Vec<RequestId> {
         let Some(request) = self.unanswered.take() else { return Vec::new() };
         let ids = request.ask.iter().map(|ask| RequestId(ask.allocation_request_id()));
@@ -240,8 +249,8 @@ impl Master {
         ids.into_iter().collect()
     }
 
-    /// Handles that the ResourceManager was restarted and knows nothing of this ApplicationMaster: after it has been
-    /// registered again, everything is said again.
+    /// Handles that the ResourceManager was restarted and knows nothing of this ApplicationMaster. The caller registers
+    /// it again; the next allocation then holds all open requests, unfinished releases and blocked places.
     pub fn resync(&mut self) {
         self.response_id = 0;
         self.unanswered = None;
@@ -252,9 +261,9 @@ impl Master {
         self.unblock.clear();
     }
 
-    /// Takes the answer to a registration: notes the largest container and the tokens for nodes in it. Returns
-    /// [`MasterEvent::Registered`], then `MasterEvent::Recovered` for each container of an earlier
-    /// attempt that is not known yet.
+    /// Takes the answer to a registration: keeps the largest container size and the nodes' tokens in it. Returns
+    /// [`MasterEvent::Registered`], then `MasterEvent::Recovered` for each container of an earlier attempt that is not
+    /// known yet.
     pub fn registered(&mut self, response: RegisterApplicationMasterResponse) -> Vec<MasterEvent> {
         self.keep_tokens(&response.nm_tokens_from_previous_attempts);
         self.maximum = response.maximum_capability.clone().unwrap_or_default();
@@ -283,9 +292,9 @@ impl Master {
         }
     }
 
-    /// Takes the answer to an allocation, and returns the events in it. Containers beyond what is wanted are given back
-    /// at once, without an event. An answer that commands [`AmCommand::Resync`] means what the exception does that
-    /// there is for it: pass it to [`resync`](Self::resync).
+    /// Takes the answer to an allocation, updates this state, and returns the events in it. Containers that no open
+    /// request wants are released with the next allocation, without an event. Pass no answer that commands
+    /// [`AmCommand::Resync`]: call [`resync`](Self::resync) instead.
     pub fn allocated(&mut self, response: AllocateResponse) -> Vec<MasterEvent> {
         let mut events = Vec::new();
         self.unanswered = None;

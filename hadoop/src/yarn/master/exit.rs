@@ -1,42 +1,43 @@
 //! How containers end, by YARN's own numbers (`ContainerExitStatus`). Only names belong here.
 
-/// The end of a container, by YARN's exit status.
+/// The way in which a container ended, by YARN's exit status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ContainerExit {
     /// The program ended with code 0.
     Success,
-    /// The program ended with a code of its own, 1 to 255; 128 and a signal's number where it was
-    /// killed by one.
+    /// The program ended with a code of its own, 1 to 255; the code is 128 plus a signal's number if the signal killed
+    /// the program.
     Code(i32),
     /// The container has not ended, or nobody knows how.
     Unknown,
-    /// The container was lost with its node, released before it was started, or not started in
-    /// time.
+    /// The container was lost with its node, released by its ApplicationMaster, or not started in time.
     Aborted,
-    /// The disks of the container's node failed.
+    /// Too many of the node's disks failed, so the container was killed.
     DisksFailed,
-    /// The container was taken away for another application.
+    /// The scheduler took the container away for another application or queue.
     Preempted,
-    /// The container used more virtual memory than it may.
+    /// The node killed the container because it used more virtual memory than it may.
     VirtualMemoryExceeded,
-    /// The container used more memory than it may.
+    /// The node killed the container because it used more memory than it may.
     MemoryExceeded,
-    /// The container was stopped or released by its ApplicationMaster.
+    /// The ApplicationMaster had the container's node stop it (`stopContainers`); one that it releases ends as
+    /// `Aborted`.
     KilledByMaster,
     /// The ResourceManager killed the container.
     KilledByResourceManager,
     /// The container was killed after its application had ended.
     KilledAfterApplication,
-    /// The container's node killed it for a guaranteed container.
+    /// The container's node killed it to make room for a guaranteed container; only opportunistic containers end so.
     KilledByScheduler,
-    /// The container wrote more logs than it may.
+    /// The node killed the container because it wrote more logs than it may.
     LogsExceeded,
     /// An exit status that this library does not know.
     Other(i32),
 }
 
 impl ContainerExit {
-    /// Returns the end that this exit status of YARN means.
+    /// Returns the end that this exit status of YARN means: 0 is success, 1 to 255 the program's code, negative numbers
+    /// YARN's reasons.
     #[must_use]
     pub fn from_status(status: i32) -> Self {
         match status {

@@ -23,27 +23,27 @@ use crate::tokens::Token;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub i64);
 
-/// The place at which containers are wanted.
+/// The place in the cluster at which the containers of a request are wanted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Place {
     /// On any node of the cluster.
     #[default]
     Anywhere,
-    /// Best on these hosts, else on these racks, else anywhere. Both may be empty.
+    /// On these hosts if possible, else on these racks, else anywhere. Both lists may be empty.
     Preferred {
         /// Hosts, as their NodeManagers are named.
         hosts: Vec<String>,
         /// Racks, the hosts' own among them.
         racks: Vec<String>,
     },
-    /// On this host or nowhere: the request waits while the host has no room.
+    /// On this host only: the request waits while the host has no room.
     OnHost {
         /// The host, as its NodeManager is named.
         host: String,
         /// Its rack: `/default-rack` where the cluster has none.
         rack: String,
     },
-    /// On this rack, such as `/rack-1`, or nowhere.
+    /// On this rack only, such as `/rack-1`: the request waits while the rack has no room.
     OnRack(String),
 }
 
@@ -52,18 +52,19 @@ pub enum Place {
 pub struct Ask {
     /// Number of containers that are wanted.
     pub count: u32,
-    /// The size of each container.
+    /// Memory, cores and further resources of each container.
     pub capability: Resource,
-    /// Lower numbers are served first within the application.
+    /// Priority among the requests of this application; lower numbers are served first.
     pub priority: i32,
-    /// The place of the containers.
+    /// The place at which the containers are wanted.
     pub place: Place,
-    /// Label that the nodes must have; `None`: the application's default.
+    /// Node label that the containers' nodes must have; `None`: the application's default label.
     pub label: Option<String>,
 }
 
 impl Ask {
-    /// Asks for `count` containers of this size anywhere, with priority 0.
+    /// Makes a request for `count` containers of this size anywhere, with priority 0. It goes out by
+    /// [`AmRmClient::request`].
     #[must_use]
     pub fn new(count: u32, capability: Resource) -> Self {
         Self { count, capability, priority: 0, place: Place::Anywhere, label: None }
@@ -74,19 +75,20 @@ impl Ask {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum MasterEvent {
-    /// The ApplicationMaster has been registered, for the first time or after a restart of the
-    /// ResourceManager.
+    /// The ApplicationMaster has been registered, for the first time or after a restart of the ResourceManager. Holds
+    /// the answer, with the limits for requests.
     Registered(Box<RegisterApplicationMasterResponse>),
-    /// A container was granted. It must be started before its token expires, or released.
+    /// A container was granted for a request. It must be started on its node before its token expires, or released;
+    /// otherwise it is lost.
     Allocated {
         /// Id of the request that the container is for.
         request: RequestId,
         /// The granted container, with the token that starts it.
         container: Box<Container>,
     },
-    /// A container of an earlier attempt is still running and is this attempt's now.
+    /// A container that an earlier attempt of the application left running now belongs to this attempt.
     Recovered(Box<Container>),
-    /// A container has ended.
+    /// A container has ended, for whatever reason.
     Completed {
         /// Id of the container that has ended.
         id: ContainerId,
@@ -95,20 +97,22 @@ pub enum MasterEvent {
         /// The reason, in YARN's words.
         diagnostics: String,
     },
-    /// Nodes have changed: lost, unhealthy, usable again.
+    /// The state of these nodes has changed: lost, unhealthy, or usable again.
     Nodes(Vec<NodeReport>),
-    /// Containers will be taken away. It names at least one of them, or how much is wanted. Told once by
-    /// CapacityScheduler, and with every answer until they have ended by FairScheduler.
+    /// The scheduler will take containers away: the message names at least one of them, or the resources that should be
+    /// given back. CapacityScheduler says it once, FairScheduler with every answer until the containers have ended.
     Preemption(Box<PreemptionMessage>),
-    /// The token for the ResourceManager has been replaced; it is in use already.
+    /// The ResourceManager has replaced the AMRMToken, the token for its scheduler. The client uses this one already,
+    /// and the login holds it.
     TokenReplaced(Token),
-    /// The ResourceManager refused these requests, which can never be met. They are taken back.
+    /// The ResourceManager refused these requests because they can never be met. They are not open any more.
     Refused {
         /// The refused requests.
         requests: Vec<RequestId>,
         /// The reason, in YARN's words.
         reason: String,
     },
-    /// The ApplicationMaster must end: another attempt has taken over, or the application was killed.
+    /// The ApplicationMaster must end: another attempt has taken over, or the application was killed. The last event:
+    /// the heartbeats have stopped.
     Shutdown,
 }

@@ -10,7 +10,8 @@ use crate::proto::{enumerations, messages};
 use crate::tokens::TokenProto;
 
 messages! {
-    /// Names a reservation; the ResourceManager assigns it. Values are ordered by `id`, then by `cluster_timestamp`.
+    /// The id of a reservation (resources of a queue that are kept for a later time); the ResourceManager assigns it.
+    /// Values are ordered by `id`, then by `cluster_timestamp`.
     pub struct ReservationId (Copy, Eq, PartialOrd, Ord, Hash) {
         /// Counts the reservations since `cluster_timestamp`.
         optional int64 id = 1;
@@ -81,7 +82,7 @@ messages! {
         optional string rm_cluster_id = 29;
     }
 
-    /// The resources that an application uses and has used.
+    /// The resources that an application uses now and has used over its life, in an [`ApplicationReport`].
     pub struct ApplicationResourceUsageReport () {
         /// Number of containers in use, the ApplicationMaster's among them; -1 if unknown.
         optional int32 num_used_containers = 1;
@@ -111,7 +112,7 @@ messages! {
         repeated message<StringLongMap> application_preempted_resource_usage_map = 13;
     }
 
-    /// An entry of an application's time-outs, in its report.
+    /// One of an application's time-outs, keyed by its kind, in an [`ApplicationReport`].
     pub struct AppTimeoutsMap (Eq) {
         /// An [`ApplicationTimeoutType`]: the kind of time-out that the entry is about.
         optional enumeration(ApplicationTimeoutType) application_timeout_type = 1;
@@ -119,7 +120,7 @@ messages! {
         optional message<ApplicationTimeout> application_timeout = 2;
     }
 
-    /// A time-out of an application, after which YARN kills it.
+    /// A time-out of an application: YARN kills the application when it is over.
     pub struct ApplicationTimeout (Eq) {
         /// An [`ApplicationTimeoutType`]: the kind of time-out that this is.
         required enumeration(ApplicationTimeoutType) application_timeout_type = 1;
@@ -175,7 +176,8 @@ messages! {
         repeated message<StringStringMap> application_scheduling_properties = 19;
     }
 
-    /// One permission for an application, and the users and groups that have it besides the application's owner.
+    /// One permission for an application (to view or to change it), and the users and groups that have it besides the
+    /// application's owner.
     pub struct ApplicationAclMap (Eq) {
         /// An [`ApplicationAccessType`]: the permission that `acl` grants.
         optional enumeration(ApplicationAccessType) access_type = 1;
@@ -183,7 +185,8 @@ messages! {
         optional string acl = 2;
     }
 
-    /// Selects the log files that are collected, and the time at which they are.
+    /// Selects the log files of an application's containers that nodes collect into the remote file system, at its end
+    /// and while it runs.
     pub struct LogAggregationContext (Eq) {
         /// A Java regular expression for the names of the files that are collected at the end of the application.
         optional string include_pattern = 1 [default = ".*"];
@@ -202,7 +205,7 @@ messages! {
         optional string log_aggregation_policy_parameters = 6;
     }
 
-    /// An entry of the time-outs that an application is submitted with.
+    /// One of the time-outs that an application is submitted with, in seconds from the submission.
     pub struct ApplicationTimeoutMap (Eq) {
         /// An [`ApplicationTimeoutType`]: the kind of time-out to be set.
         optional enumeration(ApplicationTimeoutType) application_timeout_type = 1;
@@ -210,7 +213,7 @@ messages! {
         optional int64 timeout = 2;
     }
 
-    /// The numbers of NodeManagers by state.
+    /// The numbers of a cluster's NodeManagers by state, as the ResourceManager counts them.
     pub struct YarnClusterMetrics (Eq) {
         /// Number of registered nodes: active, unhealthy, or on their way out of service.
         optional int32 num_node_managers = 1;
@@ -230,7 +233,8 @@ messages! {
         optional int32 num_shutdown_nms = 8;
     }
 
-    /// The ResourceManager's report of one attempt to run an application.
+    /// The ResourceManager's report of one attempt to run an application: the attempt's state, times and
+    /// ApplicationMaster.
     pub struct ApplicationAttemptReport (Eq) {
         /// The attempt's id.
         optional message<ApplicationAttemptId> application_attempt_id = 1;
@@ -254,7 +258,7 @@ messages! {
         optional int64 finish_time = 10;
     }
 
-    /// An entry of an application's time-outs to be changed, with the absolute time in ISO 8601.
+    /// One of an application's time-outs that is to be changed, with the new absolute time in ISO 8601.
     pub struct ApplicationUpdateTimeoutMap (Eq) {
         /// An [`ApplicationTimeoutType`]: the kind of time-out to be changed.
         optional enumeration(ApplicationTimeoutType) application_timeout_type = 1;
@@ -299,7 +303,7 @@ enumerations! {
         Ended = 4,
     }
 
-    /// The progress of the collection of an application's logs.
+    /// The progress of the nodes in collecting the logs of an application's containers into the remote file system.
     pub enum LogAggregationStatus {
         /// The cluster does not collect logs.
         Disabled = 1,
@@ -317,7 +321,7 @@ enumerations! {
         RunningWithFailure = 7,
     }
 
-    /// The period of an application that a time-out limits.
+    /// The period of an application's life that a time-out limits; YARN kills the application when it is over.
     pub enum ApplicationTimeoutType {
         /// The time that the application may take from its submission, waiting included.
         Lifetime = 1,
@@ -331,7 +335,7 @@ enumerations! {
         ModifyApp = 2,
     }
 
-    /// The applications that a listing includes.
+    /// The owners whose applications a listing (`getApplications`) includes.
     pub enum ApplicationsRequestScope {
         /// Everybody's applications; details that the user may not see are left out of the reports.
         All = 0,
@@ -341,7 +345,8 @@ enumerations! {
         Own = 2,
     }
 
-    /// The state of an attempt to run an application, as the ResourceManager sees it.
+    /// The state of an attempt to run an application, as the ResourceManager sees it. The numbers are YARN's, not an
+    /// order.
     pub enum YarnApplicationAttemptState {
         /// The ResourceManager has made the attempt, and nothing more.
         New = 1,

@@ -3,7 +3,8 @@
 use crate::proto::{enumerations, messages};
 
 messages! {
-    /// The id of an application: the ResourceManager's start time and a number. Shown as `application_1570379089091_0019`.
+    /// The id of an application: the ResourceManager's start time and a number since then. Shown as
+    /// `application_1570379089091_0019`.
     pub struct ApplicationId (Copy, Eq, PartialOrd, Ord, Hash) {
         /// Number of the application since `cluster_timestamp`, from 1.
         optional int32 id = 1;
@@ -11,7 +12,8 @@ messages! {
         optional int64 cluster_timestamp = 2;
     }
 
-    /// An amount of resources: memory, cores and further types, as a container has or a request asks for.
+    /// An amount of resources: memory, cores and further types, such as a container's size, a request's or what a node
+    /// offers.
     pub struct Resource (Eq) {
         /// Memory in mebibytes (MiB).
         optional int64 memory = 1;
@@ -21,7 +23,7 @@ messages! {
         repeated message<ResourceInformation> resource_value_map = 3;
     }
 
-    /// An amount of one resource type, within a [`Resource`].
+    /// An amount of one resource type, such as memory, within a [`Resource`].
     pub struct ResourceInformation (Eq) {
         /// The type's name: `memory-mb`, `vcores`, `yarn.io/gpu`.
         required string key = 1;
@@ -37,7 +39,7 @@ messages! {
         repeated message<StringStringMap> attributes = 6;
     }
 
-    /// An entry of a map from texts to texts.
+    /// An entry of a map from texts to texts, as protocol buffers of version 2 spell maps.
     pub struct StringStringMap (Eq) {
         /// The key, unique in its map.
         optional string key = 1;
@@ -45,7 +47,7 @@ messages! {
         optional string value = 2;
     }
 
-    /// An entry of a map from texts to numbers.
+    /// An entry of a map from texts to whole numbers, such as amounts by resource type.
     pub struct StringLongMap (Eq) {
         /// The key, such as the name of a resource type.
         required string key = 1;
@@ -53,7 +55,8 @@ messages! {
         required int64 value = 2;
     }
 
-    /// The id of one attempt to run an application; attempts are numbered from 1.
+    /// The id of one attempt to run an application: the application and a number from 1. Each attempt has an
+    /// ApplicationMaster of its own.
     pub struct ApplicationAttemptId (Copy, Eq, PartialOrd, Ord, Hash) {
         /// The application that the attempt belongs to.
         optional message<ApplicationId> application_id = 1;
@@ -61,13 +64,14 @@ messages! {
         optional int32 attempt_id = 2;
     }
 
-    /// A priority; among the requests of one application lower numbers come first, among applications higher ones.
+    /// A priority, of an application or a request for containers. Among the requests of one application lower numbers
+    /// are served first, among applications higher ones.
     pub struct Priority (Copy, Eq, PartialOrd, Ord, Hash) {
         /// The priority's number; 0 if it is not set.
         optional int32 priority = 1;
     }
 
-    /// The measured use of a node, or of all its containers together.
+    /// The measured use of resources by a node, or by all its containers together.
     pub struct ResourceUtilization () {
         /// Physical memory in use, in mebibytes.
         optional int32 pmem = 1;
@@ -79,7 +83,7 @@ messages! {
         repeated message<StringFloatMap> custom_resources = 4;
     }
 
-    /// An entry of a map from texts to fractional numbers.
+    /// An entry of a map from texts to fractional numbers, such as the use of each resource type.
     pub struct StringFloatMap () {
         /// The key, such as the name of a resource type.
         required string key = 1;
@@ -87,7 +91,8 @@ messages! {
         required float value = 2;
     }
 
-    /// The id of a container. Shown as `container_e01_1570379089091_0019_01_000002`.
+    /// The id of a container: its attempt and a number. Shown as `container_e01_1570379089091_0019_01_000002`, where
+    /// `e01` counts the ResourceManager's restarts.
     pub struct ContainerId (Copy, Eq, PartialOrd, Ord, Hash) {
         /// The application of the container; not set by YARN, because the attempt's id holds it.
         optional message<ApplicationId> app_id = 1;
@@ -98,13 +103,13 @@ messages! {
         optional int64 id = 3;
     }
 
-    /// Named amounts of resources that the cluster has (resource profiles).
+    /// The resource profiles of a cluster: amounts of resources that have names, by which containers can be asked for.
     pub struct ResourceProfiles (Eq) {
         /// The profiles, in no order.
         repeated message<ResourceProfileEntry> resource_profiles_map = 1;
     }
 
-    /// A resource profile of the cluster: a named amount of resources.
+    /// One resource profile of a cluster: a named amount of resources.
     pub struct ResourceProfileEntry (Eq) {
         /// Name of the profile, such as `minimum`, `default`, `maximum`.
         required string name = 1;
@@ -112,7 +117,7 @@ messages! {
         required message<Resource> resources = 2;
     }
 
-    /// A resource type that the cluster knows, with the unit of its amounts.
+    /// A resource type of which containers can have an amount in this cluster, with the unit of the amounts.
     pub struct ResourceTypeInfo (Eq) {
         /// The type's name: `memory-mb`, `vcores`, `yarn.io/gpu`.
         required string name = 1;
@@ -124,7 +129,7 @@ messages! {
 }
 
 enumerations! {
-    /// The kind of quantity that a resource type measures.
+    /// The way in which a resource type is measured; there is one so far.
     pub enum ResourceTypes {
         /// The resource can be counted and split, as memory can.
         Countable = 0,

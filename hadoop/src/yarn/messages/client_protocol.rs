@@ -15,8 +15,8 @@ messages! {
     /// The request of `getNewApplication`, which asks the ResourceManager for the id of an application to submit.
     pub struct GetNewApplicationRequest (Eq) {}
 
-    /// The response to `getNewApplication`: an unused application id, and the largest container that the cluster grants.
-    /// The id reserves nothing and may stay unused.
+    /// The response to `getNewApplication`: an unused application id, and the size of the largest container that the
+    /// cluster grants. The id reserves nothing and may stay unused.
     pub struct GetNewApplicationResponse (Eq) {
         /// The new application's id, with which the caller submits it.
         optional message<ApplicationId> application_id = 1;
@@ -30,23 +30,26 @@ messages! {
         optional message<ApplicationId> application_id = 1;
     }
 
-    /// The response to `getApplicationReport`: the ResourceManager's report of the application.
+    /// The response to `getApplicationReport`: the ResourceManager's report of the application; an unknown one is an
+    /// exception.
     pub struct GetApplicationReportResponse () {
         /// Always set: an unknown application is an exception.
         optional message<ApplicationReport> application_report = 1;
     }
 
-    /// The request of `submitApplication`, which submits an application; it may be repeated with the same id.
+    /// The request of `submitApplication`, which submits an application to the ResourceManager; it may be repeated with
+    /// the same id.
     pub struct SubmitApplicationRequest (Eq) {
         /// The application to submit, with an id that the ResourceManager gave out.
         optional message<ApplicationSubmissionContext> application_submission_context = 1;
     }
 
-    /// The response to `submitApplication`. It is empty: the ResourceManager has taken the submission, but has
-    /// perhaps not written it down yet.
+    /// The response to `submitApplication`. It is empty: the ResourceManager has taken the submission, but may lose it
+    /// if it ends before writing it down.
     pub struct SubmitApplicationResponse (Eq) {}
 
-    /// The request of `failApplicationAttempt`, which ends an attempt as failed.
+    /// The request of `failApplicationAttempt`, which has the ResourceManager end an attempt as failed; it starts
+    /// another one if the application may have one.
     pub struct FailApplicationAttemptRequest (Eq) {
         /// The attempt that the ResourceManager ends as failed; the application may get another one.
         optional message<ApplicationAttemptId> application_attempt_id = 1;
@@ -55,7 +58,8 @@ messages! {
     /// The response to `failApplicationAttempt`. It is empty: the attempt is being ended.
     pub struct FailApplicationAttemptResponse (Eq) {}
 
-    /// The request of `forceKillApplication`, which kills an application; it is repeated until that is completed.
+    /// The request of `forceKillApplication`, which kills an application. The client repeats it until the response says
+    /// that the application is dead.
     pub struct KillApplicationRequest (Eq) {
         /// The application to be killed.
         optional message<ApplicationId> application_id = 1;
@@ -63,13 +67,14 @@ messages! {
         optional string diagnostics = 2;
     }
 
-    /// The response to `forceKillApplication`: tells whether the application is dead already.
+    /// The response to `forceKillApplication`: tells whether the application is dead; if not, the client repeats the
+    /// request.
     pub struct KillApplicationResponse (Eq) {
         /// True once the application is dead; until then the request is to be repeated.
         optional bool is_kill_completed = 1 [default = "false"];
     }
 
-    /// The request of `getApplications`, which lists applications; those that fulfil every filter that is set.
+    /// The request of `getApplications`, which lists the applications that fulfil every filter that is set.
     pub struct GetApplicationsRequest (Eq) {
         /// Selects applications of any of these types; of any type if there is none.
         repeated string application_types = 1;
@@ -97,14 +102,14 @@ messages! {
         optional string name = 12;
     }
 
-    /// The response to `getApplications`: the reports of the applications that fulfil the filters.
+    /// The response to `getApplications`: the reports of the applications that fulfil the request's filters.
     pub struct GetApplicationsResponse () {
         /// Reports of the selected applications, in no order.
         repeated message<ApplicationReport> applications = 1;
     }
 
-    /// The request of `getDelegationToken`, which has the ResourceManager issue a delegation token for the user who asks.
-    /// On secure clusters the user must have come with Kerberos, not with a token.
+    /// The request of `getDelegationToken`, which has the server issue a token by which its bearer acts as the user who
+    /// asks, without Kerberos. On secure clusters the user must have come with Kerberos, not with a token.
     pub struct GetDelegationTokenRequest (Eq) {
         /// The user who may renew the token, or a principal, of which only the short name counts.
         required string renewer = 1;
@@ -116,8 +121,8 @@ messages! {
         optional message<TokenProto> token = 1;
     }
 
-    /// The request of `renewDelegationToken`, which extends the life of a delegation token, at most to the maximum that it
-    /// was issued with.
+    /// The request of `renewDelegationToken`, which makes a delegation token valid for longer, at most to the end that
+    /// was set when it was issued.
     pub struct RenewDelegationTokenRequest (Eq) {
         /// The token to renew; an exception unless its renewer asks.
         required message<TokenProto> token = 1;
@@ -129,7 +134,8 @@ messages! {
         required uint64 new_expiry_time = 1;
     }
 
-    /// The request of `cancelDelegationToken`, which invalidates a delegation token at once.
+    /// The request of `cancelDelegationToken`, which makes a delegation token invalid at once; its owner and its
+    /// renewer may do so.
     pub struct CancelDelegationTokenRequest (Eq) {
         /// The token to cancel; an exception unless its owner or renewer asks.
         required message<TokenProto> token = 1;
@@ -157,7 +163,8 @@ messages! {
         optional message<ApplicationAttemptId> application_attempt_id = 1;
     }
 
-    /// The response to `getApplicationAttemptReport`: the ResourceManager's report of the attempt.
+    /// The response to `getApplicationAttemptReport`: the ResourceManager's report of the attempt; an unknown one is an
+    /// exception.
     pub struct GetApplicationAttemptReportResponse (Eq) {
         /// Always set: an unknown attempt is an exception.
         optional message<ApplicationAttemptReport> application_attempt_report = 1;
@@ -181,13 +188,14 @@ messages! {
         optional message<ContainerId> container_id = 1;
     }
 
-    /// The response to `getContainerReport`: the report of the container.
+    /// The response to `getContainerReport`: the ResourceManager's report of the container; an unknown one is an
+    /// exception.
     pub struct GetContainerReportResponse (Eq) {
         /// Always set: an unknown container is an exception.
         optional message<ContainerReport> container_report = 1;
     }
 
-    /// The request of `getContainers`, which asks for the reports of the containers of an attempt.
+    /// The request of `getContainers`, which asks for the reports of the containers of one attempt.
     pub struct GetContainersRequest (Eq) {
         /// The attempt whose containers are listed.
         optional message<ApplicationAttemptId> application_attempt_id = 1;
@@ -209,13 +217,14 @@ messages! {
         required message<Priority> application_priority = 2;
     }
 
-    /// The response to `updateApplicationPriority`: the application's priority that now holds.
+    /// The response to `updateApplicationPriority`: the priority that the application has now.
     pub struct UpdateApplicationPriorityResponse (Eq) {
         /// The priority that now holds: the requested one, or the cluster's maximum if that is lower.
         optional message<Priority> application_priority = 1;
     }
 
-    /// The request of `signalToContainer`, which has a node send a signal to a container's program, or stop it.
+    /// The request of `signalToContainer`, to the ResourceManager or the container's node: the node sends a signal to
+    /// the container's program.
     pub struct SignalContainerRequest (Eq) {
         /// The container to be signalled.
         required message<ContainerId> container_id = 1;
@@ -223,7 +232,8 @@ messages! {
         required enumeration(SignalContainerCommand) command = 2;
     }
 
-    /// The response to `signalToContainer`. It is empty: the signal was accepted, not yet delivered.
+    /// The response to `signalToContainer`. It is empty: the request was accepted, but the signal may not have been
+    /// delivered yet.
     pub struct SignalContainerResponse (Eq) {}
 
     /// The request of `updateApplicationTimeouts`, which changes the times at which YARN kills an application.
@@ -234,7 +244,7 @@ messages! {
         repeated message<ApplicationUpdateTimeoutMap> application_timeouts = 2;
     }
 
-    /// The response to `updateApplicationTimeouts`: the application's changed time-outs.
+    /// The response to `updateApplicationTimeouts`: the time-outs that were changed, with their new times.
     pub struct UpdateApplicationTimeoutsResponse (Eq) {
         /// The changed time-outs, with the times that were requested.
         repeated message<ApplicationUpdateTimeoutMap> application_timeouts = 1;

@@ -11,28 +11,30 @@ use super::queues::{QueueInfo, QueueUserAclInfo};
 use crate::proto::messages;
 
 messages! {
-    /// The request of `getClusterMetrics`, which asks for the numbers of nodes by state.
+    /// The request of `getClusterMetrics`, which asks the ResourceManager for the numbers of the cluster's nodes by
+    /// state.
     pub struct GetClusterMetricsRequest (Eq) {}
 
-    /// The response to `getClusterMetrics`: the numbers of nodes by state.
+    /// The response to `getClusterMetrics`: the numbers of the cluster's nodes by state.
     pub struct GetClusterMetricsResponse (Eq) {
         /// The numbers of nodes; always set by the ResourceManager.
         optional message<YarnClusterMetrics> cluster_metrics = 1;
     }
 
-    /// The request of `getClusterNodes`, which asks for the reports of nodes.
+    /// The request of `getClusterNodes`, which asks the ResourceManager for the reports of the nodes in given states.
     pub struct GetClusterNodesRequest (Eq) {
         /// Selects nodes in any of these [`NodeState`]s; in any state if there is none.
         repeated enumeration(NodeState) node_states = 1 [packed = "false"];
     }
 
-    /// The response to `getClusterNodes`: the reports of the selected nodes.
+    /// The response to `getClusterNodes`: the reports of the nodes in the requested states.
     pub struct GetClusterNodesResponse () {
         /// Reports of the selected nodes, in no order.
         repeated message<NodeReport> node_reports = 1;
     }
 
-    /// The request of `getQueueInfo`, which asks for a queue, and if wanted for its applications and child queues.
+    /// The request of `getQueueInfo`, which asks the ResourceManager for the report of a queue, and if wanted of its
+    /// applications and the queues below it.
     pub struct GetQueueInfoRequest (Eq) {
         /// Name of the queue that is asked for, or its full path.
         optional string queue_name = 1;
@@ -46,7 +48,7 @@ messages! {
         optional string sub_cluster_id = 5;
     }
 
-    /// The response to `getQueueInfo`: the queue's capacities, state and content.
+    /// The response to `getQueueInfo`: the queue's capacities, state and content, or nothing if there is no such queue.
     pub struct GetQueueInfoResponse () {
         /// The queue; not set if there is none of that name.
         optional message<QueueInfo> queue_info = 1;
@@ -61,22 +63,23 @@ messages! {
         repeated message<QueueUserAclInfo> queue_user_acls = 1;
     }
 
-    /// The request of `getNodeToLabels`, which asks for the labels of each node.
+    /// The request of `getNodeToLabels`, which asks for the nodes with their node labels (names of partitions of the
+    /// cluster).
     pub struct GetNodesToLabelsRequest (Eq) {}
 
-    /// The response to `getNodeToLabels`: the nodes with their labels.
+    /// The response to `getNodeToLabels`: the nodes that have labels, with these.
     pub struct GetNodesToLabelsResponse (Eq) {
         /// Nodes with at least one label, in no order.
         repeated message<NodeIdToLabels> node_to_labels = 1;
     }
 
-    /// The request of `getLabelsToNodes`, which asks for the nodes of labels.
+    /// The request of `getLabelsToNodes`, which asks for the nodes that have given node labels.
     pub struct GetLabelsToNodesRequest (Eq) {
         /// Selects any of these labels; all labels if there is none.
         repeated string node_labels = 1;
     }
 
-    /// The response to `getLabelsToNodes`: the labels with their nodes.
+    /// The response to `getLabelsToNodes`: the requested node labels, each with the nodes that have it.
     pub struct GetLabelsToNodesResponse (Eq) {
         /// Labels with at least one node, in no order.
         repeated message<LabelsToNodeIds> labels_to_nodes = 1;
@@ -93,7 +96,8 @@ messages! {
         repeated message<NodeLabel> node_labels = 2;
     }
 
-    /// The request of `getResourceProfiles`, which asks for all resource profiles of the cluster.
+    /// The request of `getResourceProfiles`, which asks for all resource profiles (named sizes of containers) of the
+    /// cluster.
     pub struct GetAllResourceProfilesRequest (Eq) {}
 
     /// The response to `getResourceProfiles`: all resource profiles of the cluster.
@@ -102,55 +106,58 @@ messages! {
         required message<ResourceProfiles> resource_profiles = 1;
     }
 
-    /// The request of `getResourceProfile`, which asks for one resource profile of the cluster.
+    /// The request of `getResourceProfile`, which asks for one resource profile (a named size of containers) of the
+    /// cluster.
     pub struct GetResourceProfileRequest (Eq) {
         /// Name of a profile that the ResourceManager has.
         required string profile = 1;
     }
 
-    /// The response to `getResourceProfile`: the resources of a container of that profile.
+    /// The response to `getResourceProfile`: the resources of a container of the requested profile.
     pub struct GetResourceProfileResponse (Eq) {
         /// The resources of a container of the profile.
         required message<Resource> resources = 1;
     }
 
-    /// The request of `getResourceTypeInfo`, which asks for the resource types that the cluster knows.
+    /// The request of `getResourceTypeInfo`, which asks for the resource types of which containers can have an amount.
     pub struct GetAllResourceTypeInfoRequest (Eq) {}
 
-    /// The response to `getResourceTypeInfo`: the resource types that the cluster knows.
+    /// The response to `getResourceTypeInfo`: the resource types of the cluster, memory and cores among them.
     pub struct GetAllResourceTypeInfoResponse (Eq) {
         /// The resource types, memory and cores among them.
         repeated message<ResourceTypeInfo> resource_type_info = 1;
     }
 
-    /// The request of `getClusterNodeAttributes`, which asks for the attributes that some node has.
+    /// The request of `getClusterNodeAttributes`, which asks for the attributes (named values of nodes) that some node
+    /// has.
     pub struct GetClusterNodeAttributesRequest (Eq) {}
 
-    /// The response to `getClusterNodeAttributes`: the attributes that some node has.
+    /// The response to `getClusterNodeAttributes`: the names and types of the attributes that some node has.
     pub struct GetClusterNodeAttributesResponse (Eq) {
         /// The attributes that nodes have, in no order.
         repeated message<NodeAttributeInfo> node_attributes = 1;
     }
 
-    /// The request of `getAttributesToNodes`, which asks for the nodes of attributes.
+    /// The request of `getAttributesToNodes`, which asks for the nodes that have given attributes.
     pub struct GetAttributesToNodesRequest (Eq) {
         /// Selects any of these attributes; all if there is none.
         repeated message<NodeAttributeKey> node_attributes = 1;
     }
 
-    /// The response to `getAttributesToNodes`: the attributes with their nodes.
+    /// The response to `getAttributesToNodes`: the requested attributes, each with the nodes that have it and their
+    /// values.
     pub struct GetAttributesToNodesResponse (Eq) {
         /// The selected attributes with their nodes, in no order.
         repeated message<AttributeToNodes> attributes_to_nodes = 1;
     }
 
-    /// The request of `getNodesToAttributes`, which asks for the attributes of nodes.
+    /// The request of `getNodesToAttributes`, which asks for the attributes of given hosts.
     pub struct GetNodesToAttributesRequest (Eq) {
         /// Selects any of these hosts; all if there is none.
         repeated string hostnames = 1;
     }
 
-    /// The response to `getNodesToAttributes`: the nodes with their attributes.
+    /// The response to `getNodesToAttributes`: the requested hosts with their attributes.
     pub struct GetNodesToAttributesResponse (Eq) {
         /// The selected hosts with their attributes, in no order.
         repeated message<NodeToAttributes> nodes_to_attributes = 1;

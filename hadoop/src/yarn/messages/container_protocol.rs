@@ -8,7 +8,8 @@ use crate::proto::{enumerations, messages};
 use crate::tokens::TokenProto;
 
 messages! {
-    /// The request of `startContainers`, which has a node start containers.
+    /// The request of `startContainers`, by which an ApplicationMaster has a NodeManager start containers that were
+    /// granted to it.
     pub struct StartContainersRequest (Eq) {
         /// The containers to be started, all on the called node.
         repeated message<StartContainerRequest> start_container_request = 1;
@@ -33,7 +34,7 @@ messages! {
         repeated message<ContainerExceptionMap> failed_requests = 3;
     }
 
-    /// The failure of a request about one of several containers.
+    /// A container for which a request about several containers failed, and the node's exception.
     pub struct ContainerExceptionMap (Eq) {
         /// The container that the request failed for.
         optional message<ContainerId> container_id = 1;
@@ -41,7 +42,7 @@ messages! {
         optional message<SerializedException> exception = 2;
     }
 
-    /// A Java exception inside a response, as text.
+    /// A Java exception that a node reports inside a response, as text.
     pub struct SerializedException (Eq) {
         /// The exception's message.
         optional string message = 1;
@@ -53,7 +54,7 @@ messages! {
         optional message<Box<SerializedException>> cause = 4 [boxed];
     }
 
-    /// The request of `stopContainers`, which has a node stop containers.
+    /// The request of `stopContainers`, by which an ApplicationMaster has a NodeManager stop containers.
     pub struct StopContainersRequest (Eq) {
         /// The containers to be stopped, all on the called node.
         repeated message<ContainerId> container_id = 1;
@@ -73,7 +74,8 @@ messages! {
         repeated message<ContainerId> container_id = 1;
     }
 
-    /// The response to `getContainerStatuses`: the states of the known containers, and the containers without one.
+    /// The response to `getContainerStatuses`: the states of the containers that the node knows, and those that it
+    /// cannot report on.
     pub struct GetContainerStatusesResponse (Eq) {
         /// The answers for those containers that the node knows, in no order.
         repeated message<ContainerStatus> status = 1;
@@ -81,13 +83,15 @@ messages! {
         repeated message<ContainerExceptionMap> failed_requests = 2;
     }
 
-    /// The request of `increaseContainersResource`, which has a node give running containers more resources.
+    /// The request of `increaseContainersResource`, which has a node give running containers more resources, as the
+    /// ResourceManager has granted. Newer Hadoop has `updateContainer` in its place.
     pub struct IncreaseContainersResourceRequest (Eq) {
         /// ContainerTokens with the new sizes, as they came with `allocate`.
         repeated message<TokenProto> increase_containers = 1;
     }
 
-    /// The response to `increaseContainersResource`: the containers whose size was increased, and those whose size was not.
+    /// The response to `increaseContainersResource`: the containers whose size was increased, and those for which that
+    /// failed.
     pub struct IncreaseContainersResourceResponse (Eq) {
         /// Containers whose size the node has increased.
         repeated message<ContainerId> succeeded_requests = 1;
@@ -95,13 +99,14 @@ messages! {
         repeated message<ContainerExceptionMap> failed_requests = 2;
     }
 
-    /// The request of `updateContainer`, which has a node change the sizes or execution types of containers.
+    /// The request of `updateContainer`, which has a node change the sizes or execution types of running containers, as
+    /// the ResourceManager has granted.
     pub struct ContainerUpdateRequest (Eq) {
         /// Container tokens with the new sizes or execution types, as they came with `allocate`.
         repeated message<TokenProto> update_container_token = 1;
     }
 
-    /// The response to `updateContainer`: the containers that were updated, and those that were not.
+    /// The response to `updateContainer`: the containers that were changed, and those for which that failed.
     pub struct ContainerUpdateResponse (Eq) {
         /// Containers that the node has updated.
         repeated message<ContainerId> succeeded_requests = 1;
@@ -121,7 +126,7 @@ messages! {
     pub struct ResourceLocalizationResponse (Eq) {}
 
     /// The request of `reInitializeContainer`, which has a node stop the program of a container and start another one
-    /// in it.
+    /// in the same container.
     pub struct ReInitializeContainerRequest (Eq) {
         /// The container to start again, which must be running.
         optional message<ContainerId> container_id = 1;
@@ -135,15 +140,16 @@ messages! {
     /// program later.
     pub struct ReInitializeContainerResponse (Eq) {}
 
-    /// The response to `restartContainer`. It is empty: the node starts the program of the container again.
+    /// The response to `restartContainer`. It is empty: the node stops the container's program and starts the same one
+    /// again.
     pub struct RestartContainerResponse (Eq) {}
 
-    /// The response to `rollbackLastReInitialization`. It is empty: the node has taken the request, and starts the
-    /// program again that ran before the last `reInitializeContainer`.
+    /// The response to `rollbackLastReInitialization`. It is empty: the node starts the program again that ran in the
+    /// container before the last `reInitializeContainer`.
     pub struct RollbackResponse (Eq) {}
 
-    /// The response to `commitLastReInitialization`. It is empty: the last `reInitializeContainer` cannot be undone
-    /// any more.
+    /// The response to `commitLastReInitialization`. It is empty: the container's last change of its program, by
+    /// `reInitializeContainer`, cannot be undone any more.
     pub struct CommitResponse (Eq) {}
 
     /// The request of `getLocalizationStatuses`, which asks a node how far it has fetched the files of the named containers.
@@ -152,7 +158,8 @@ messages! {
         repeated message<ContainerId> container_id = 1;
     }
 
-    /// The response to `getLocalizationStatuses`: the progress, and the containers without one.
+    /// The response to `getLocalizationStatuses`: the progress for the containers that the node knows, and the
+    /// containers that it cannot report on.
     pub struct GetLocalizationStatusesResponse (Eq) {
         /// The answers for those containers that the node knows, in no order.
         repeated message<ContainerLocalizationStatuses> cntn_localization_statuses = 1;
@@ -168,7 +175,7 @@ messages! {
         repeated message<LocalizationStatus> localization_statuses = 2;
     }
 
-    /// The progress of a node in fetching one file.
+    /// The progress of a node in fetching one file for a container.
     pub struct LocalizationStatus (Eq) {
         /// The name that the file has in the container.
         optional string resource_key = 1;
@@ -180,7 +187,7 @@ messages! {
 }
 
 enumerations! {
-    /// The signal that a node sends to a container's program.
+    /// The signal that a node is to send to a container's program.
     pub enum SignalContainerCommand {
         /// `SIGQUIT`: a JVM writes its threads to its standard output; other programs end.
         OutputThreadDump = 1,

@@ -7,8 +7,8 @@ use crate::proto::{enumerations, messages};
 use crate::tokens::TokenProto;
 
 messages! {
-    /// The command, files, environment and tokens with which a node starts a container. Its `Debug` shows neither tokens
-    /// nor values of the environment.
+    /// The command, files, environment and tokens with which a NodeManager starts a container. Its `Debug` shows
+    /// neither tokens nor values of the environment.
     #[prost(skip_debug)]
     pub struct ContainerLaunchContext (Eq) {
         /// The files that the node fetches before the container starts.
@@ -31,7 +31,7 @@ messages! {
         optional bytes tokens_conf = 8;
     }
 
-    /// A file for a container, by the name that the file has there.
+    /// A file for a container, with the name that the file has in the container's working directory.
     pub struct StringLocalResourceMap (Eq) {
         /// The file's name below the container's working directory.
         optional string key = 1;
@@ -39,7 +39,8 @@ messages! {
         optional message<LocalResource> value = 2;
     }
 
-    /// A file that a node fetches for a container; the node keeps it and may share it with other containers.
+    /// A file of a remote file system that a node fetches for a container. The node keeps its copy and may share it
+    /// with other containers.
     pub struct LocalResource (Eq) {
         /// The file's address on a file system that nodes can read.
         optional message<Url> resource = 1;
@@ -71,7 +72,8 @@ messages! {
         optional string user_info = 5;
     }
 
-    /// An entry of a map from texts to bytes. Its `Debug` shows the key only.
+    /// An entry of a map from texts to bytes, such as data for a node's auxiliary services. Its `Debug` shows the key
+    /// only.
     #[prost(skip_debug)]
     pub struct StringBytesMap (Eq) {
         /// The key, such as the name of an auxiliary service.
@@ -80,8 +82,8 @@ messages! {
         optional bytes value = 2;
     }
 
-    /// The rule by which a node starts a container's program again by itself, without telling the ApplicationMaster of the
-    /// failure.
+    /// The rule by which a node starts a container's program again by itself after a failure, of which the
+    /// ApplicationMaster is not told.
     pub struct ContainerRetryContext (Eq) {
         /// A [`ContainerRetryPolicy`]: the ends after which it is started again.
         optional enumeration(ContainerRetryPolicy) retry_policy = 1 [default = "NeverRetry"];
@@ -95,7 +97,7 @@ messages! {
         optional int64 failures_validity_interval = 5 [default = "-1"];
     }
 
-    /// The ResourceManager's report of a container, for clients.
+    /// The ResourceManager's report of a container, for clients: its node, state, times and end.
     pub struct ContainerReport (Eq) {
         /// The container's id.
         optional message<ContainerId> container_id = 1;
@@ -126,8 +128,8 @@ messages! {
         optional string exposed_ports = 13;
     }
 
-    /// A container that the ResourceManager has granted to an ApplicationMaster, which starts it on its node; not started
-    /// before its token expires, it is lost.
+    /// A container that the ResourceManager has granted to an ApplicationMaster, which has to start it on its node. If
+    /// it is not started before its token expires, it is lost.
     pub struct Container (Eq) {
         /// The container's id.
         optional message<ContainerId> id = 1;
@@ -154,8 +156,8 @@ messages! {
         optional string exposed_ports = 11;
     }
 
-    /// The state of a container, or its end: a node reports it when asked, the ResourceManager once the container has
-    /// ended.
+    /// The state of a container, or how it ended. A node reports it when asked, the ResourceManager once the container
+    /// has ended.
     pub struct ContainerStatus (Eq) {
         /// The container's id.
         optional message<ContainerId> container_id = 1;
@@ -199,7 +201,7 @@ enumerations! {
         Application = 3,
     }
 
-    /// The ends of a container's program after which its node starts it again.
+    /// The kinds of ends of a container's program after which its node starts the program again.
     pub enum ContainerRetryPolicy {
         /// No end: each is final.
         NeverRetry = 0,
@@ -220,7 +222,7 @@ enumerations! {
         Complete = 3,
     }
 
-    /// The state of a container on its node, finer than [`ContainerState`].
+    /// The state of a container on its node, finer than [`ContainerState`]: it says whether the program runs already.
     pub enum ContainerSubState {
         /// The container waits, or its files are being fetched.
         Scheduled = 1,

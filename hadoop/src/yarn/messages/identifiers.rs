@@ -7,7 +7,8 @@ use super::nodes::NodeId;
 use crate::proto::messages;
 
 messages! {
-    /// The identifier inside an NMToken: the attempt that may use a node's container service.
+    /// The identifier inside an NMToken, the token with which an ApplicationMaster calls a NodeManager: the attempt
+    /// that may use this node's container service.
     pub struct NmTokenIdentifier (Eq) {
         /// The attempt that the token was issued to.
         optional message<ApplicationAttemptId> app_attempt_id = 1;
@@ -19,7 +20,8 @@ messages! {
         optional int32 key_id = 4 [default = "-1"];
     }
 
-    /// The identifier inside an AMRMToken: the attempt whose ApplicationMaster may use the scheduler.
+    /// The identifier inside an AMRMToken, the token with which an ApplicationMaster calls the ResourceManager's
+    /// scheduler: the attempt that may use it.
     pub struct AmRmTokenIdentifier (Eq) {
         /// The attempt that the token was issued to.
         optional message<ApplicationAttemptId> app_attempt_id = 1;
@@ -27,7 +29,8 @@ messages! {
         optional int32 key_id = 2 [default = "-1"];
     }
 
-    /// The identifier inside a ContainerToken, which says what the container's node may start.
+    /// The identifier inside a ContainerToken, the token that goes with a request to start a container: it says what
+    /// the container's node may start, and until when.
     pub struct ContainerTokenIdentifier (Eq) {
         /// The container that may be started with the token.
         optional message<ContainerId> container_id = 1;
@@ -64,7 +67,8 @@ messages! {
         repeated string allocation_tags = 16;
     }
 
-    /// The identifier inside an RM_DELEGATION_TOKEN, after a leading version byte.
+    /// The identifier inside a ResourceManager's delegation token (`RM_DELEGATION_TOKEN`), where it follows a version
+    /// byte.
     pub struct RmDelegationTokenIdentifier (Eq) {
         /// The user that the token's bearer is taken for.
         optional string owner = 1;

@@ -4,13 +4,14 @@ use super::{ApplicationAttemptId, ApplicationId, ContainerId, NodeId};
 use std::fmt::{Display, Formatter, Result as Written};
 use std::str::FromStr;
 
-/// The error of parsing a text that is no id of this kind.
+/// The error of parsing a text that has not the form of the wanted id (of an application, attempt, container or node)
+/// or URI.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{text}' is not {expected}")]
 pub struct IdError {
-    /// The text as it was given.
+    /// The text that was to be parsed.
     pub text: String,
-    /// The expected form, with an example.
+    /// The expected form in words, with an example.
     pub expected: &'static str,
 }
 

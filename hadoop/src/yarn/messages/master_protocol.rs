@@ -11,8 +11,8 @@ use crate::proto::{enumerations, messages};
 use crate::tokens::TokenProto;
 
 messages! {
-    /// An ApplicationMaster's request for containers of a size in one place, sent with `allocate`: an absolute total per
-    /// priority, place, size and allocation id, not an increment.
+    /// An ApplicationMaster's request for containers of one size in one place, sent with `allocate`. Its number is the
+    /// total wanted now for this priority, place, size and allocation id, not an addition to earlier requests.
     pub struct ResourceRequest (Eq) {
         /// The priority within the application: lower numbers are served first.
         optional message<Priority> priority = 1;
@@ -34,7 +34,7 @@ messages! {
         optional int64 allocation_request_id = 8 [default = "-1"];
     }
 
-    /// The execution type that an ApplicationMaster asks for in a request for containers.
+    /// The execution type (guaranteed or opportunistic) of the containers that an ApplicationMaster requests.
     pub struct ExecutionTypeRequest (Eq) {
         /// The preferred [`ExecutionType`] of the containers.
         optional enumeration(ExecutionType) execution_type = 1 [default = "Guaranteed"];
@@ -42,9 +42,9 @@ messages! {
         optional bool enforce_execution_type = 2 [default = "false"];
     }
 
-    /// The request of `registerApplicationMaster`, by which an ApplicationMaster registers itself at the ResourceManager;
-    /// its application is running from then on. Registering an attempt again is an exception, except after
-    /// [`AmCommand::Resync`].
+    /// The request of `registerApplicationMaster`, by which an ApplicationMaster registers itself at the
+    /// ResourceManager; its application is running from then on. A second registration of an attempt is refused with an
+    /// exception, except after [`AmCommand::Resync`].
     pub struct RegisterApplicationMasterRequest (Eq) {
         /// The host at which the application's clients reach the ApplicationMaster.
         optional string host = 1;
@@ -56,8 +56,8 @@ messages! {
         repeated message<PlacementConstraintMapEntry> placement_constraints = 4;
     }
 
-    /// The response to `registerApplicationMaster`: limits, keys, and what is left of earlier attempts. Its `Debug`
-    /// does not show the key.
+    /// The response to `registerApplicationMaster`: limits, the key for clients' tokens, and the containers left by
+    /// earlier attempts. Its `Debug` does not show the key.
     #[prost(skip_debug)]
     pub struct RegisterApplicationMasterResponse (Eq) {
         /// The largest container that the ApplicationMaster may ask for; a larger request is an exception.
@@ -80,8 +80,8 @@ messages! {
         repeated message<ResourceTypeInfo> resource_types = 9;
     }
 
-    /// The token for one node's container service, which an ApplicationMaster needs to start containers there. The
-    /// ResourceManager sends it once per node and attempt: keep it.
+    /// An NMToken with its node: the token that an ApplicationMaster needs to start containers there. The
+    /// ResourceManager sends it once per node and attempt, so the ApplicationMaster must keep it.
     pub struct NmToken (Eq) {
         /// The node whose container service accepts the token.
         optional message<NodeId> node_id = 1;
@@ -89,8 +89,8 @@ messages! {
         optional message<TokenProto> token = 2;
     }
 
-    /// The request of `finishApplicationMaster`, which unregisters an ApplicationMaster; it is repeated until that is
-    /// done.
+    /// The request of `finishApplicationMaster`, which unregisters an ApplicationMaster and so ends its application. It
+    /// is repeated until the response says that this is done.
     pub struct FinishApplicationMasterRequest (Eq) {
         /// The reason of the end, for people; shown in the application's report.
         optional string diagnostics = 1;
@@ -100,14 +100,15 @@ messages! {
         optional enumeration(FinalApplicationStatus) final_status = 3;
     }
 
-    /// The response to `finishApplicationMaster`: tells whether the application is unregistered.
+    /// The response to `finishApplicationMaster`: tells whether the application is unregistered; if not, the request is
+    /// repeated.
     pub struct FinishApplicationMasterResponse (Eq) {
         /// True once the application is unregistered; until then the request is to be repeated.
         optional bool is_unregistered = 1 [default = "false"];
     }
 
-    /// The request of `allocate`, which is an ApplicationMaster's heartbeat: it asks for containers and gives others
-    /// back.
+    /// The request of `allocate`, an ApplicationMaster's heartbeat to the ResourceManager: it asks for containers and
+    /// gives others back.
     pub struct AllocateRequest () {
         /// The requests that have changed since the last call, as absolute totals.
         repeated message<ResourceRequest> ask = 1;
@@ -128,8 +129,8 @@ messages! {
         optional string tracking_url = 11;
     }
 
-    /// An ApplicationMaster's changes of the hosts and racks on which it wants no containers; sent with `allocate`. The
-    /// ResourceManager keeps the set that results.
+    /// An ApplicationMaster's changes to the hosts and racks on which it wants no more containers, sent with
+    /// `allocate`. The ResourceManager keeps the resulting set.
     pub struct ResourceBlacklistRequest (Eq) {
         /// Hosts and racks where no containers are wanted from now on.
         repeated string blacklist_additions = 1;
@@ -152,8 +153,8 @@ messages! {
         optional enumeration(ExecutionType) execution_type = 5;
     }
 
-    /// The response to `allocate`: what has happened to the application since the last response, as the ResourceManager
-    /// reports it. Each event comes once.
+    /// The response to `allocate`: what has happened to the application since the last response, such as containers
+    /// granted and ended. Each event comes once.
     pub struct AllocateResponse () {
         /// An [`AmCommand`], which the ApplicationMaster must obey; mostly not set.
         optional enumeration(AmCommand) am_command = 1;
@@ -191,8 +192,8 @@ messages! {
         optional message<EnhancedHeadroom> enhanced_headroom = 19;
     }
 
-    /// The ResourceManager's warning to an ApplicationMaster: containers that will be taken away, and ones that could be
-    /// given back instead.
+    /// The ResourceManager's warning that it will take containers away from an application: which ones for certain, and
+    /// how much the ApplicationMaster could give back in place of others.
     pub struct PreemptionMessage (Eq) {
         /// The containers that are taken whatever the application does.
         optional message<StrictPreemptionContract> strict_contract = 1;
@@ -200,19 +201,21 @@ messages! {
         optional message<PreemptionContract> contract = 2;
     }
 
-    /// Containers that the ResourceManager will take away whatever the ApplicationMaster does.
+    /// The containers that the ResourceManager will take away whatever the ApplicationMaster does, in a
+    /// [`PreemptionMessage`].
     pub struct StrictPreemptionContract (Eq) {
         /// All containers that will be taken whatever the ApplicationMaster does.
         repeated message<PreemptionContainer> container = 1;
     }
 
-    /// A container that a preemption message names.
+    /// A container that a [`PreemptionMessage`] names, because it is or may be taken away.
     pub struct PreemptionContainer (Eq) {
         /// Id of the container that is to be given back, or is taken.
         optional message<ContainerId> id = 1;
     }
 
-    /// Resources that an ApplicationMaster should give back, and the containers that the ResourceManager takes otherwise.
+    /// The resources that an ApplicationMaster should give back, and the containers that the ResourceManager takes if
+    /// it does not; in a [`PreemptionMessage`].
     pub struct PreemptionContract (Eq) {
         /// The amounts to be given back; containers of any number and place may be released for it.
         repeated message<PreemptionResourceRequest> resource = 1;
@@ -220,13 +223,14 @@ messages! {
         repeated message<PreemptionContainer> container = 2;
     }
 
-    /// Resources of one size that an ApplicationMaster should give back.
+    /// A number of containers of one size that an ApplicationMaster should give back, in a [`PreemptionContract`].
     pub struct PreemptionResourceRequest (Eq) {
         /// The size of the containers to be given back, and their number.
         optional message<ResourceRequest> resource = 1;
     }
 
-    /// The address of the application's timeline collector, to which an ApplicationMaster may send events.
+    /// The address of the application's timeline collector, a service that stores the history events which an
+    /// ApplicationMaster may send.
     pub struct CollectorInfo (Eq) {
         /// Address of the collector, as `host:port`.
         optional string collector_addr = 1;
@@ -255,8 +259,8 @@ messages! {
         required message<Container> container = 2;
     }
 
-    /// The load of the cluster, in the response to `allocate`, for proxies that choose between the clusters of a
-    /// federation.
+    /// The load of the cluster, in the response to `allocate`; it is for the proxies of a federation (several clusters
+    /// that appear as one), which choose between its clusters.
     pub struct EnhancedHeadroom (Eq) {
         /// Number of containers that are asked for in the cluster and not granted yet.
         optional int32 total_pending_count = 1;
@@ -274,7 +278,7 @@ enumerations! {
         Cpu = 1,
     }
 
-    /// The kind of change that a container gets or is to get.
+    /// The kind of change that is wanted for, or granted to, a container.
     pub enum ContainerUpdateType {
         /// The container gets more resources.
         IncreaseResource = 0,
@@ -286,7 +290,7 @@ enumerations! {
         DemoteExecutionType = 3,
     }
 
-    /// A command of the ResourceManager to an ApplicationMaster, in the response to `allocate`.
+    /// A command of the ResourceManager, in the response to `allocate`, that the ApplicationMaster must obey.
     pub enum AmCommand {
         /// Register again: the ResourceManager has been restarted.
         Resync = 1,

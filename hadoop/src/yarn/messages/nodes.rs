@@ -4,7 +4,7 @@ use super::basics::{Resource, ResourceUtilization};
 use crate::proto::{enumerations, messages};
 
 messages! {
-    /// The ResourceManager's report of a node: its state, its resources and their use.
+    /// The ResourceManager's report of a node: the node's state, its resources and their use.
     pub struct NodeReport () {
         /// The node's id.
         optional message<NodeId> node_id = 1;
@@ -38,7 +38,8 @@ messages! {
         repeated message<NodeAttribute> node_attributes = 15;
     }
 
-    /// The id of a NodeManager: its host and the port of its container service.
+    /// The id of a NodeManager: its host and the port of the service by which it starts containers. Shown as
+    /// `host:port`.
     pub struct NodeId (Eq, PartialOrd, Ord, Hash) {
         /// The host name under which the node has registered.
         optional string host = 1;
@@ -46,7 +47,7 @@ messages! {
         optional int32 port = 2;
     }
 
-    /// An attribute of a node, with its value; placement constraints may demand it.
+    /// An attribute of a node (a name with a value); placement constraints of requests may demand it.
     pub struct NodeAttribute (Eq) {
         /// Prefix and name of the attribute, which together are unique.
         required message<NodeAttributeKey> attribute_key = 1;
@@ -56,7 +57,7 @@ messages! {
         optional string attribute_value = 3;
     }
 
-    /// The name of a node attribute, with the prefix that says who gave it.
+    /// The name of a node attribute, with the prefix that says whether administrators or the node gave it.
     pub struct NodeAttributeKey (Eq) {
         /// The giver of the attribute: `rm.yarn.io` for administrators, `nm.yarn.io` for the node itself.
         optional string attribute_prefix = 1 [default = "rm.yarn.io"];
@@ -64,7 +65,7 @@ messages! {
         required string attribute_name = 2;
     }
 
-    /// A node and its labels.
+    /// A node and the node labels that it has.
     pub struct NodeIdToLabels (Eq) {
         /// The node; a port of 0 stands for all of the host's nodes.
         optional message<NodeId> node_id = 1;
@@ -72,7 +73,7 @@ messages! {
         repeated string node_labels = 2;
     }
 
-    /// A label and the nodes that have it.
+    /// A node label and the nodes that have it.
     pub struct LabelsToNodeIds (Eq) {
         /// Name of the label (one, in spite of the field's name).
         optional string node_labels = 1;
@@ -80,7 +81,8 @@ messages! {
         repeated message<NodeId> node_id = 2;
     }
 
-    /// A node label that the cluster knows: a name for a partition of its nodes.
+    /// A node label that the cluster knows: the name of a partition of its nodes, which requests for containers may
+    /// demand.
     pub struct NodeLabel (Eq) {
         /// The label's name, unique in the cluster.
         optional string name = 1;
@@ -88,7 +90,7 @@ messages! {
         optional bool is_exclusive = 2 [default = "true"];
     }
 
-    /// An attribute that some node has, without a value.
+    /// The name and type of an attribute that some node has, without a value.
     pub struct NodeAttributeInfo (Eq) {
         /// Prefix and name of the attribute.
         required message<NodeAttributeKey> attribute_key = 1;
@@ -96,7 +98,7 @@ messages! {
         required enumeration(NodeAttributeType) attribute_type = 2;
     }
 
-    /// An attribute and the nodes that have it.
+    /// An attribute and the nodes that have it, each with its value.
     pub struct AttributeToNodes (Eq) {
         /// Prefix and name of the attribute.
         required message<NodeAttributeKey> node_attribute = 1;
@@ -104,7 +106,7 @@ messages! {
         repeated message<NodeToAttributeValue> node_value_map = 2;
     }
 
-    /// A host and its value of an attribute, in an [`AttributeToNodes`].
+    /// A host and the value that its node has for an attribute, in an [`AttributeToNodes`].
     pub struct NodeToAttributeValue (Eq) {
         /// Host name of the node, without a port.
         required string hostname = 1;
@@ -112,7 +114,7 @@ messages! {
         required string attribute_value = 2;
     }
 
-    /// A node and its attributes.
+    /// A host and all attributes of its node, with their values.
     pub struct NodeToAttributes (Eq) {
         /// Host name of the node, without a port.
         optional string node = 1;
@@ -142,7 +144,7 @@ enumerations! {
         Shutdown = 8,
     }
 
-    /// The meaning of a node's change for an application that has containers there.
+    /// The consequence of a node's change of state for an application that has containers there.
     pub enum NodeUpdateType {
         /// The node takes containers again.
         Usable = 0,

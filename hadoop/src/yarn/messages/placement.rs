@@ -5,7 +5,8 @@ use super::master_protocol::ExecutionTypeRequest;
 use crate::proto::{enumerations, messages};
 
 messages! {
-    /// A placement constraint, and the tags of the requests for which an ApplicationMaster registers it.
+    /// A placement constraint that an ApplicationMaster registers for all its scheduling requests with some allocation
+    /// tags.
     pub struct PlacementConstraintMapEntry (Eq) {
         /// Tags of the scheduling requests that the constraint holds for.
         repeated string allocation_tags = 1;
@@ -13,7 +14,8 @@ messages! {
         optional message<PlacementConstraint> placement_constraint = 2;
     }
 
-    /// A constraint for the places of containers: either a simple one or a composite one.
+    /// A constraint on the nodes where the containers of a request may be placed: either a simple one or several in
+    /// one.
     pub struct PlacementConstraint (Eq) {
         /// The constraint, if it is a simple one; otherwise the other field is set.
         optional message<SimplePlacementConstraint> simple_constraint = 1;
@@ -21,8 +23,8 @@ messages! {
         optional message<CompositePlacementConstraint> composite_constraint = 2;
     }
 
-    /// A constraint on the number of containers with some tags that a scope may or must hold, or on an attribute of the
-    /// nodes.
+    /// A constraint that the node or rack of a container must hold at least or at most so many containers with some
+    /// tags, or that the node must have, or not have, some value of an attribute.
     pub struct SimplePlacementConstraint (Eq) {
         /// The scope in which containers are counted: `node` or `rack`.
         required string scope = 1;
@@ -36,7 +38,7 @@ messages! {
         optional enumeration(NodeAttributeOpCode) attribute_op_code = 5;
     }
 
-    /// The target that a constraint counts or compares.
+    /// The things that a placement constraint counts or compares: containers with some tags, or an attribute of nodes.
     pub struct PlacementConstraintTarget (Eq) {
         /// A [`TargetType`]: whether nodes' attributes or containers' tags are meant.
         required enumeration(TargetType) target_type = 1;
@@ -47,7 +49,8 @@ messages! {
         repeated string target_values = 3;
     }
 
-    /// Several placement constraints, combined into one: all must hold, one of them, or one tried after the other.
+    /// Several placement constraints, combined into one: all must hold, any one, or one after the other is tried for a
+    /// time.
     pub struct CompositePlacementConstraint (Eq) {
         /// A [`CompositeType`]: how the constraints are combined.
         required enumeration(CompositeType) composite_type = 1;
@@ -57,7 +60,8 @@ messages! {
         repeated message<TimedPlacementConstraint> timed_child_constraints = 3;
     }
 
-    /// A constraint that the scheduler tries for some time only, before it turns to the next one.
+    /// A placement constraint that the scheduler tries for some time only, before it turns to the next one of a
+    /// `DelayedOr`.
     pub struct TimedPlacementConstraint (Eq) {
         /// The constraint that holds while it is tried, for the time `scheduling_delay`.
         required message<PlacementConstraint> placement_constraint = 1;
@@ -83,7 +87,7 @@ messages! {
         optional message<PlacementConstraint> placement_constraint = 6;
     }
 
-    /// The number of containers that a scheduling request wants, and their size.
+    /// The number of containers that a scheduling request wants, and the size of each.
     pub struct ResourceSizing (Eq) {
         /// Number of containers that are wanted.
         optional int32 num_allocations = 1;
@@ -101,7 +105,7 @@ messages! {
 }
 
 enumerations! {
-    /// The kind of target that a placement constraint counts or compares.
+    /// The kind of things that a placement constraint counts or compares.
     pub enum TargetType {
         /// Attributes of nodes.
         NodeAttribute = 1,
@@ -111,7 +115,7 @@ enumerations! {
         Itself = 3,
     }
 
-    /// The comparison of a node's attribute with the values of a constraint.
+    /// The comparison that a placement constraint makes between a node's attribute and the constraint's values.
     pub enum NodeAttributeOpCode {
         /// No comparison is made.
         NoOp = 1,
@@ -121,7 +125,7 @@ enumerations! {
         Ne = 3,
     }
 
-    /// The way in which a composite constraint combines its constraints.
+    /// The way in which a composite constraint combines its child constraints.
     pub enum CompositeType {
         /// All constraints must hold.
         And = 1,
@@ -131,7 +135,7 @@ enumerations! {
         DelayedOr = 3,
     }
 
-    /// The unit of a timed constraint's delay.
+    /// The unit of the time for which a timed placement constraint is tried.
     pub enum DelayUnit {
         /// Time that has passed, in milliseconds.
         Milliseconds = 1,

@@ -5,7 +5,8 @@ use super::basics::Resource;
 use crate::proto::{enumerations, messages};
 
 messages! {
-    /// A queue of the scheduler. Capacities are parts of the parent queue's, 0 to 1.
+    /// The ResourceManager's report of a queue: capacities, state, applications and the queues below it. Capacities are
+    /// parts of the parent queue's, 0 to 1, unless a field says otherwise.
     pub struct QueueInfo () {
         /// The queue's name: the last part of its path, or in older versions of the fair scheduler all of it.
         optional string queue_name = 1;
@@ -63,7 +64,7 @@ messages! {
         optional int32 max_running_app = 27;
     }
 
-    /// The numbers of applications, containers and resources of a queue.
+    /// The numbers of a queue's applications, containers and resources, as the ResourceManager counts them.
     pub struct QueueStatistics (Eq) {
         /// Number of applications submitted to the queue since the ResourceManager started.
         optional int64 num_apps_submitted = 1;
@@ -103,7 +104,7 @@ messages! {
         optional int64 reserved_containers = 18;
     }
 
-    /// The settings of a queue for one partition (node label) of the cluster.
+    /// The capacities of a queue in one partition of the cluster (the nodes with one node label).
     pub struct QueueConfigurationsMap () {
         /// The label; empty for the default partition.
         required string partition_name = 1;
@@ -133,7 +134,7 @@ messages! {
         optional message<Resource> configured_max_capacity = 9;
     }
 
-    /// The permissions that the calling user has in a queue.
+    /// The permissions that the calling user has in one queue.
     pub struct QueueUserAclInfo (Eq) {
         /// Name of the queue that the permissions are for.
         optional string queue_name = 1;
@@ -143,7 +144,7 @@ messages! {
 }
 
 enumerations! {
-    /// The state of a queue: whether it takes applications.
+    /// The state of a queue: whether it takes new applications.
     pub enum QueueState {
         /// The queue takes no applications and has none running.
         Stopped = 1,

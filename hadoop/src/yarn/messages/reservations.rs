@@ -5,17 +5,18 @@ use super::basics::{Priority, Resource};
 use crate::proto::{enumerations, messages};
 
 messages! {
-    /// The request of `getNewReservation`, which asks for the id of a reservation to submit.
+    /// The request of `getNewReservation`, which asks for the id of a reservation (of resources for a later time) to
+    /// submit.
     pub struct GetNewReservationRequest (Eq) {}
 
-    /// The response to `getNewReservation`: an unused id for a reservation.
+    /// The response to `getNewReservation`: an unused id, under which a reservation can be submitted.
     pub struct GetNewReservationResponse (Eq) {
         /// The new reservation's id, to submit with.
         optional message<ReservationId> reservation_id = 1;
     }
 
-    /// The request of `submitReservation`, which makes a reservation of resources in a queue. The ResourceManager answers
-    /// with an exception if they are not free in the wanted time.
+    /// The request of `submitReservation`, which reserves resources of a queue for a later time. The ResourceManager
+    /// answers with an exception if they are not free in the wanted window of time.
     pub struct ReservationSubmissionRequest (Eq) {
         /// The queue in which resources are reserved; it must be set up for reservations.
         optional string queue = 1;
@@ -42,7 +43,7 @@ messages! {
         optional message<Priority> priority = 6;
     }
 
-    /// The requests of a reservation, and the way in which they belong together: all, any, or in order.
+    /// The requests of which a reservation consists, and whether all, any, or each in order must be met.
     pub struct ReservationRequests (Eq) {
         /// The requests; in order, where `interpreter` says so.
         repeated message<ReservationRequest> reservation_resources = 1;
@@ -50,7 +51,7 @@ messages! {
         optional enumeration(ReservationRequestInterpreter) interpreter = 2 [default = "All"];
     }
 
-    /// A number of containers of one size that are to be reserved for some time.
+    /// A number of containers of one size that a reservation needs for some time.
     pub struct ReservationRequest (Eq) {
         /// The size of one container.
         optional message<Resource> capability = 1;
@@ -77,7 +78,7 @@ messages! {
     /// The response to `updateReservation`. It is empty: the new definition has been accepted.
     pub struct ReservationUpdateResponse (Eq) {}
 
-    /// The request of `deleteReservation`, which gives a reservation up.
+    /// The request of `deleteReservation`, which gives a reservation's resources up.
     pub struct ReservationDeleteRequest (Eq) {
         /// The reservation to be deleted.
         optional message<ReservationId> reservation_id = 1;
@@ -86,7 +87,7 @@ messages! {
     /// The response to `deleteReservation`. It is empty: the reservation is gone.
     pub struct ReservationDeleteResponse (Eq) {}
 
-    /// The request of `listReservations`, which lists the reservations of a queue.
+    /// The request of `listReservations`, which lists the reservations of a queue that lie in a window of time.
     pub struct ReservationListRequest (Eq) {
         /// The queue whose reservations are listed.
         optional string queue = 1;
@@ -101,7 +102,7 @@ messages! {
         optional bool include_resource_allocations = 6;
     }
 
-    /// The response to `listReservations`: the selected reservations.
+    /// The response to `listReservations`: the reservations that the request selected.
     pub struct ReservationListResponse (Eq) {
         /// The selected reservations, in no order.
         repeated message<ReservationAllocationState> reservations = 1;
@@ -127,7 +128,7 @@ messages! {
         optional message<ReservationId> reservation_id = 8;
     }
 
-    /// The resources that a reservation has in one interval of time.
+    /// The amount of resources that a reservation has in one interval of time.
     pub struct ResourceAllocationRequest (Eq) {
         /// Begin of the interval, in milliseconds since 1970.
         optional int64 start_time = 1;
@@ -139,7 +140,7 @@ messages! {
 }
 
 enumerations! {
-    /// The way in which the requests of a reservation belong together.
+    /// The way in which the requests of a reservation belong together: which of them must be met, and in what order.
     pub enum ReservationRequestInterpreter {
         /// One of the requests must be met; which one does not matter.
         Any = 0,
