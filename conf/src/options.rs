@@ -30,8 +30,8 @@ pub struct LoadSources {
     /// Environment variables by name. Those that begin with `FLOTT_` set options (`FLOTT_REST_PORT` sets
     /// `rest.port`), except a few of the scripts and of Kubernetes; all others are ignored.
     pub env: BTreeMap<String, String>,
-    /// Settings of the command line (`-D key=value` and `-p`) in order; the last one of a key
-    /// counts.
+    /// Settings of the command line as key and value: those of `-D key=value`, and `parallelism.default` from `-p`.
+    /// Of two settings of one option the later one counts.
     pub overrides: Vec<(String, String)>,
 }
 
@@ -182,8 +182,8 @@ impl Options {
         self.entries.iter().filter_map(own).collect()
     }
 
-    /// Returns true if `option` has a setting of its own, also one equal to the default. False if only the option
-    /// that it falls back to is set.
+    /// Returns true if `option` has a setting of its own in any layer, even if it equals the default. False if only
+    /// the option that it falls back to is set, and if neither is.
     pub fn is_set<T: OptionValue>(&self, option: &Opt<T>) -> bool {
         self.entries.contains_key(option.key)
     }

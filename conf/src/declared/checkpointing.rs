@@ -5,7 +5,8 @@ use model::MemorySize;
 use std::time::Duration;
 
 choices! {
-    /// The fate of a job's checkpoints when the job ends without having finished. A finished job's are always deleted.
+    /// Decides whether the newest checkpoints are kept or deleted when a job fails or is cancelled. Those of a job
+    /// that finished are always deleted.
     pub enum Retention {
         /// Kept if the job fails, deleted if it is cancelled.
         DeleteOnCancellation = "delete_on_cancellation" | "delete-on-cancellation",

@@ -3,7 +3,8 @@
 use crate::{declare::options, value::choices};
 
 choices! {
-    /// The owner of a snapshot after a job was started from it.
+    /// The owner of a snapshot (savepoint or retained checkpoint) after a job was started from it: the one who may
+    /// delete it.
     pub enum ClaimMode {
         /// The user. The job needs it until its own first checkpoint is complete.
         NoClaim = "no_claim" | "no-claim",
