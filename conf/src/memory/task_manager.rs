@@ -19,7 +19,7 @@ static TM_OVERHEAD: OverheadOptions = OverheadOptions {
 /// its parts, and a set one must not exceed it. Looks at nothing on the machine itself.
 ///
 /// # Errors
-/// `MemoryError` if an amount is above 1 PiB, the parts do not fit into their total or bounds or contradict each
+/// Returns `MemoryError` if an amount is above 1 PiB, the parts do not fit into their total or bounds or contradict each
 /// other, or the total is above `limit`.
 pub fn task_manager_memory(
     options: &Options,
