@@ -90,7 +90,7 @@ pub struct WebProxy {
     pub users: Vec<String>,
 }
 
-/// The rules of an endpoint that a token protects; see [`decide`].
+/// The rules by which an endpoint that a token protects allows and refuses requests; see [`decide`].
 #[derive(Clone, derive_more::Debug)]
 #[debug("Access(token, proxy: {})", self.proxy.is_some())]
 pub struct Access {
@@ -122,16 +122,16 @@ pub struct Asked<'a> {
     pub content_type: Option<&'a str>,
 }
 
-/// The reason for which a request is served.
+/// The reason for which [`decide`] lets a request be served: it has the token, or comes through YARN's proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Allowed {
     /// The request has the token.
     Token,
-    /// The request has no token, but comes from YARN's proxy and is one that requests from there may make.
+    /// The request has no token, but comes from YARN's proxy, and is a read or a change by one of the proxy's named users.
     Proxy,
 }
 
-/// The reason for which a request is refused; its text is for the sender.
+/// The reason for which [`decide`] refuses a request. It is answered with status 401 or 403, and its text is for the sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Refused {
     /// The request has no `Authorization` header, and does not come from the proxy, or there is no proxy.

@@ -32,19 +32,19 @@ impl ApiError {
     pub fn new(status: StatusCode, message: impl Into<String>) -> Self {
         Self { status, errors: vec![message.into()], usage: None }
     }
-    /// Makes the error of status 400 (bad request): asking the same again is of no use.
+    /// Makes the error of status 400 (bad request) with one message: the client must change the request.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, message)
     }
-    /// Makes the error of status 404 (not found), with one message.
+    /// Makes the error of status 404 (not found) with one message, which names what is missing.
     pub fn not_found(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, message)
     }
-    /// Makes the error of status 403 (forbidden), with one message.
+    /// Makes the error of status 403 (forbidden) with one message, which says why the endpoint does not do this.
     pub fn forbidden(message: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, message)
     }
-    /// Makes the error of status 500 (internal error), with one message.
+    /// Makes the error of status 500 (internal error) with one message: the fault is on the endpoint's side.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, message)
     }

@@ -31,7 +31,7 @@ const LINGER_WITHIN: Duration = Duration::from_secs(1);
 /// Seconds that requests under way are given at the end.
 const SHUTDOWN_WITHIN_S: u64 = 2;
 
-/// The reason why the endpoint could not start; nothing is bound then.
+/// The reason why the REST endpoint could not start; no port stays bound then.
 #[derive(Debug, Error)]
 pub enum RestStartError {
     /// None of the ports could be bound on the address.

@@ -127,7 +127,7 @@ pub enum MemoryError {
         /// Empty if no amount of `option` suffices.
         least: Vec<(&'static str, MemorySize)>,
     },
-    /// The amount that the other settings leave for a part is not within the part's configured minimum and maximum.
+    /// The amount that the other settings leave for one part is not within that part's configured minimum and maximum.
     #[error(
         "{settings} leave {rest} for {part}, which is not within {part}.min ({min}) and {part}.max ({max})"
     )]
@@ -143,7 +143,7 @@ pub enum MemoryError {
         /// Largest amount allowed, the option `….max`.
         max: MemorySize,
     },
-    /// A part's configured minimum is above its maximum.
+    /// The configured minimum of a part (options `….min` and `….max`) is above its maximum.
     #[error("{part}.min ({min}) is above {part}.max ({max})")]
     EmptyRange {
         /// Prefix of both options, such as `taskmanager.memory.network`.

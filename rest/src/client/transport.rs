@@ -31,7 +31,7 @@ pub enum ClientError {
         /// Message of the system.
         why: String,
     },
-    /// The connection broke, or the answer did not come in time; the request may have been carried out.
+    /// The connection broke, the answer did not come in time, or it was above 256 MiB; the request may have been carried out.
     #[error("the REST endpoint at {authority} did not answer {path}: {why}")]
     Broken {
         /// Authority of the endpoint, `host:port`.

@@ -63,11 +63,11 @@ pub struct CheckpointSummary {
     pub state_size: SpreadInfo,
     /// Milliseconds from the trigger of a checkpoint to its completion.
     pub end_to_end_duration: SpreadInfo,
-    /// Always 0: no input is buffered for alignment.
+    /// Always 0 (bytes): no input is buffered while a subtask waits for a checkpoint's barriers.
     pub alignment_buffered: SpreadInfo,
-    /// Always 0: the bytes processed during alignment are not counted.
+    /// Always 0: the bytes that are processed while a subtask waits for a checkpoint's barriers are not counted.
     pub processed_data: SpreadInfo,
-    /// Always 0: no data in flight is stored.
+    /// Always 0 (bytes): no records in flight between tasks are stored with a checkpoint.
     pub persisted_data: SpreadInfo,
 }
 
@@ -94,7 +94,7 @@ pub struct RestoredCheckpointInfo {
     pub restore_timestamp: i64,
     /// True if the job was restored from the snapshot that it was started from, false if from a checkpoint of its own.
     pub is_savepoint: bool,
-    /// URI of the snapshot that the job was started from; `None` for a checkpoint of the job itself.
+    /// URI of the snapshot that the job was started from; `None` if the job was restored from a checkpoint of its own.
     pub external_path: Option<String>,
 }
 
@@ -125,13 +125,13 @@ pub struct CheckpointInfo {
     /// Milliseconds from the trigger to the completion or failure; while the checkpoint is in progress, to the latest
     /// acknowledgement, or -1 if there was none yet.
     pub end_to_end_duration: i64,
-    /// Always 0: no input is buffered for alignment.
+    /// Always 0 (bytes): no input is buffered while a subtask waits for a checkpoint's barriers.
     pub alignment_buffered: u64,
-    /// Always 0: the bytes processed during alignment are not counted.
+    /// Always 0: the bytes that are processed while a subtask waits for a checkpoint's barriers are not counted.
     pub processed_data: u64,
-    /// Always 0: no data in flight is stored.
+    /// Always 0 (bytes): no records in flight between tasks are stored with a checkpoint.
     pub persisted_data: u64,
-    /// Number of the job's subtasks that take part, acknowledged or not.
+    /// Number of the job's subtasks that the checkpoint needs a part of, acknowledged or not.
     pub num_subtasks: u32,
     /// Number of subtasks whose part is present: those that have acknowledged, and those whose part was taken over from the
     /// checkpoint before because they had finished or wait for a slot.
@@ -166,17 +166,17 @@ pub struct TaskCheckpointInfo {
     pub status: String,
     /// Time of the latest acknowledgement of the vertex's subtasks in Unix milliseconds; -1 if none has acknowledged.
     pub latest_ack_timestamp: i64,
-    /// Bytes written for this vertex; equal to `state_size`.
+    /// Bytes written for this vertex; equal to `state_size`, because every checkpoint holds the whole state.
     pub checkpointed_size: u64,
     /// Sum of the state of the vertex's subtasks in bytes, as far as their parts are present.
     pub state_size: u64,
     /// Milliseconds from the trigger to the latest acknowledgement of the vertex's subtasks; -1 if none has acknowledged.
     pub end_to_end_duration: i64,
-    /// Always 0: no input is buffered for alignment.
+    /// Always 0 (bytes): no input is buffered while a subtask waits for a checkpoint's barriers.
     pub alignment_buffered: u64,
-    /// Always 0: the bytes processed during alignment are not counted.
+    /// Always 0: the bytes that are processed while a subtask waits for a checkpoint's barriers are not counted.
     pub processed_data: u64,
-    /// Always 0: no data in flight is stored.
+    /// Always 0 (bytes): no records in flight between tasks are stored with a checkpoint.
     pub persisted_data: u64,
     /// Number of the vertex's subtasks, acknowledged or not.
     pub num_subtasks: u32,
@@ -201,7 +201,7 @@ pub struct VertexCheckpointInfo {
 /// Spreads of sizes and durations over those subtasks of a vertex whose part of a checkpoint is present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VertexCheckpointSummary {
-    /// Bytes that a subtask has written; equal to `state_size`, because every checkpoint is whole.
+    /// Bytes that a subtask has written; equal to `state_size`, because every checkpoint holds the whole state.
     pub checkpointed_size: SpreadInfo,
     /// Size of a subtask's whole state in bytes, not only of what changed since the checkpoint before.
     pub state_size: SpreadInfo,
@@ -210,7 +210,7 @@ pub struct VertexCheckpointSummary {
     pub end_to_end_duration: SpreadInfo,
     /// Always 0: the time that a snapshot takes is not measured.
     pub checkpoint_duration: SnapshotDuration<SpreadInfo>,
-    /// Always 0: the alignment of barriers is not measured.
+    /// Always 0: the wait of a subtask for a checkpoint's barriers on all its inputs is not measured.
     pub alignment: AlignmentInfo<SpreadInfo>,
     /// Always 0: the time until a checkpoint's barrier (the mark in the stream at which a subtask takes its snapshot)
     /// arrives is not measured.
@@ -282,7 +282,7 @@ pub struct AcknowledgedInfo {
     pub alignment: AlignmentInfo<i64>,
     /// Always -1: the time until the checkpoint's barrier arrives at the subtask is not measured.
     pub start_delay: i64,
-    /// Always `false`: barriers never overtake records.
+    /// Always `false`: the barriers that mark a checkpoint in the stream never overtake records.
     pub unaligned_checkpoint: bool,
     /// Always `false`: a subtask's part is shown once it is complete.
     pub aborted: bool,
@@ -342,12 +342,12 @@ pub struct CheckpointConfigInfo {
     pub externalization: ExternalizationInfo,
     /// URI of the checkpoint directory; the text `JobManager` if there is none and the JobManager keeps the state.
     pub checkpoint_storage: String,
-    /// Always `false`: barriers never overtake records.
+    /// Always `false`: the barriers that mark a checkpoint in the stream never overtake records.
     pub unaligned_checkpoints: bool,
     /// Number of failed checkpoints in a row that the job tolerates; the next one fails its tasks, about which the restart
     /// strategy decides.
     pub tolerable_failed_checkpoints: u32,
-    /// Always 0 (milliseconds): barriers never overtake records.
+    /// Always 0 (milliseconds): the barriers that mark a checkpoint in the stream never overtake records.
     pub aligned_checkpoint_timeout: i64,
     /// Always `true`: checkpoints go on after some tasks have finished.
     pub checkpoints_after_tasks_finish: bool,
@@ -357,9 +357,9 @@ pub struct CheckpointConfigInfo {
 /// finished are deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExternalizationInfo {
-    /// True if checkpoints are kept when the job fails; otherwise they are deleted.
+    /// True if the newest checkpoints are kept when the job fails for good; otherwise they are deleted.
     pub enabled: bool,
-    /// True if checkpoints are deleted when the job is cancelled; otherwise they are kept.
+    /// True if all checkpoints are deleted when the job is cancelled; otherwise the newest are kept.
     pub delete_on_cancellation: bool,
 }
 

@@ -98,7 +98,7 @@ pub struct TaskManagerMetrics {
     pub mapped_max: u64,
     /// Always 0: exchange memory is not cut into segments.
     pub memory_segments_available: u64,
-    /// Always 0: a figure of the JVM without counterpart here.
+    /// Always 0: exchange memory is not cut into segments.
     pub memory_segments_total: u64,
     /// Always 0: exchange buffers are not divided into Netty's segments.
     pub netty_shuffle_memory_segments_available: u64,
@@ -174,7 +174,7 @@ pub struct MemoryConfiguration {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SlotInfo {
-    /// Id of the job that has the slot, 32 lower-case hexadecimal digits.
+    /// Id of the job that the slot is allocated to, 32 lower-case hexadecimal digits.
     pub job_id: String,
     /// Resources of the slot; memory in MiB.
     pub resource: ResourceInfo,

@@ -232,7 +232,8 @@ fn sum_io<'a>(parts: impl Iterator<Item = &'a TaskIo>, complete: bool) -> IoMetr
     sum
 }
 
-/// Renders a job graph as Flink's plan: its vertices in reverse topological order, sinks first.
+/// Renders a job graph as Flink's plan, for `/jobs/:jobid` and the `plan` paths: vertices in reverse topological order, sinks
+/// first, each with its operators and the edges that end at it.
 pub fn plan(graph: &JobGraph) -> JobPlan {
     let nodes = graph.vertices.iter().rev().map(|vertex| plan_node(graph, vertex)).collect();
     JobPlan {
