@@ -42,23 +42,28 @@ impl<T> Family<T> {
     }
 }
 
-/// The properties of an option that do not depend on its type, by which keys and values are checked and the reference
-/// page is written.
+/// The properties of one declared option or family of options that do not depend on the type of its values. By them
+/// keys and values of a configuration are checked, and the reference page `conf/REFERENCE.md` is written.
 pub trait Declaration: Sync {
-    /// The option's key in `flott.yaml`; that of a family contains `<name>`.
+    /// Returns the option's own key in `flott.yaml`, such as `rest.port`; that of a family contains `<name>` in the
+    /// place of the name that the user chooses.
     fn key(&self) -> &'static str;
     /// Returns the description of the option as it stands in `conf/REFERENCE.md`.
     fn doc(&self) -> &'static str;
-    /// Returns the values that the option takes, as a phrase that completes "it takes …".
+    /// Returns the values that the type of the option takes, as a phrase that completes "it takes …". Bounds of the
+    /// single option are not in it.
     fn kind(&self) -> String;
     /// Returns the default as text that the option would accept. `None` if the option has none and is "not set" then;
     /// always `None` for a family.
     fn default_text(&self) -> Option<String>;
-    /// Returns the other keys that are accepted for this option, those of Flink or of older versions; mostly none.
+    /// Returns the other keys that set this option as well as its own one: those of Flink or of older versions. Empty
+    /// for most options and for every family.
     fn other_names(&self) -> &'static [&'static str];
-    /// Returns the key of the option whose value counts if this one is not set; `None` if then the default counts.
+    /// Returns the key of another option whose setting counts if this one is not set. `None` if this option's default
+    /// counts then; always for a family.
     fn falls_back(&self) -> Option<&'static str>;
-    /// Returns true if its value is to be masked wherever it is shown.
+    /// Returns true if the option is declared as a secret, so that logs, REST and errors show `******` in the place
+    /// of its value. False for every family; `Options::to_masked_map` masks its members by their names.
     fn is_secret(&self) -> bool;
     /// Checks `text` as a value of the option. Returns `None` if it is accepted, otherwise the values that the option
     /// takes instead, as a phrase that completes "it takes …".

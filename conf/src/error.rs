@@ -25,7 +25,8 @@ pub enum ConfError {
         /// The fault found at `place`.
         why: String,
     },
-    /// The key belongs to no option of Flott, and to none of Flink that is known to have no meaning here.
+    /// The key belongs to no option of Flott. A key of Flink's that is known to have no meaning here is `Refused`
+    /// instead.
     #[error("unknown option '{key}' ({place}){}", nearest.as_ref().map(|n| format!("; did you mean '{n}'?")).unwrap_or_default())]
     Unknown {
         /// Key as it was written, cut after 200 characters.
@@ -35,7 +36,8 @@ pub enum ConfError {
         /// Key of the option whose name is most like `key`; `None` if none is like it.
         nearest: Option<String>,
     },
-    /// The key is that of an option of Flink that has no meaning here.
+    /// The key is that of an option of Flink which does not exist here, for example one of the JVM; `instead` says
+    /// what to use. Such a setting is an error and is not ignored.
     #[error("option '{key}' ({place}) does not exist in Flott: {instead}")]
     Refused {
         /// Key as it was written.
@@ -68,7 +70,7 @@ pub enum ConfError {
         /// Place of the second setting, in the same form.
         second: String,
     },
-    /// The text after `-D` is not `KEY=VALUE`; holds that text.
+    /// The text after `-D` on the command line is not `KEY=VALUE`, or its key is empty; holds that text.
     #[error("'{0}' is not KEY=VALUE")]
     NotAPair(String),
     /// The library that merges the layers failed, which is a fault of Flott; holds its message.

@@ -30,8 +30,8 @@ pub struct LoadSources {
     /// Environment variables by name. Those that begin with `FLOTT_` set options (`FLOTT_REST_PORT` sets
     /// `rest.port`), except a few of the scripts and of Kubernetes; all others are ignored.
     pub env: BTreeMap<String, String>,
-    /// Settings of the command line (`-D key=value` and `-p`) in order; the last one of a key
-    /// counts.
+    /// Settings of the command line as key and value: those of `-D key=value`, and `parallelism.default` from `-p`.
+    /// Of two settings of one option the later one counts.
     pub overrides: Vec<(String, String)>,
 }
 
@@ -74,9 +74,10 @@ impl Options {
     /// kept for a second call.
     ///
     /// # Errors
-    /// The first setting that is unknown, refused or wrong, or set twice in the file or in the environment;
-    /// `ConfError::Unreadable` if a folder is named and its `flott.yaml` is absent or cannot be read;
-    /// `ConfError::Yaml`.
+    /// Returns `ConfError::Unreadable` if a folder is named and its `flott.yaml` is absent or cannot be read,
+    /// `ConfError::Yaml` if the file is not the YAML that is accepted, and otherwise the error of the first setting that
+    /// is unknown, refused (an option of Flink's without meaning here), invalid, or set twice in the file or in the
+    /// environment.
     pub fn load(sources: &LoadSources) -> Result<Self, ConfError> {
         let file = match sources.directory() {
             Some(dir) => file_layer(&dir.join(FILE_NAME))?,
@@ -94,7 +95,8 @@ impl Options {
     /// settings of one option the later one counts. Their place in errors is `given`.
     ///
     /// # Errors
-    /// `ConfError::Unknown`, `ConfError::Refused` or `ConfError::Invalid` for the first setting that is not accepted.
+    /// Returns `ConfError::Unknown`, `ConfError::Refused` or `ConfError::Invalid` for the first setting that is not
+    /// accepted.
     pub fn from_map<K: AsRef<str>, V: Into<String>>(
         map: impl IntoIterator<Item = (K, V)>,
     ) -> Result<Self, ConfError> {
@@ -105,7 +107,7 @@ impl Options {
     /// the file `name`. Reads no file.
     ///
     /// # Errors
-    /// `ConfError::Yaml`, or the first setting that is unknown, refused, wrong or set twice.
+    /// Returns `ConfError::Yaml`, or the error of the first setting that is unknown, refused, invalid or set twice.
     pub fn from_yaml(name: &str, text: &str) -> Result<Self, ConfError> {
         Self::merge([yaml_layer(name, text)?])
     }
@@ -115,7 +117,8 @@ impl Options {
     /// settings.
     ///
     /// # Errors
-    /// `ConfError::Unknown`, `ConfError::Refused` or `ConfError::Invalid` for the first setting that is not accepted.
+    /// Returns `ConfError::Unknown`, `ConfError::Refused` or `ConfError::Invalid` for the first setting that is not
+    /// accepted.
     pub fn overlaid<K: AsRef<str>, V: Into<String>>(
         &self,
         map: impl IntoIterator<Item = (K, V)>,
@@ -139,8 +142,8 @@ impl Options {
         self.overlaid([(key, value)], "given")
     }
 
-    /// Returns these options with one more setting, given as a value; `self` stays as it is. A value that is not set
-    /// (`None` of an `Option`) removes the option's setting. The value's bounds are not checked.
+    /// Returns these options with `option` set to `value`, in place of an earlier setting; `self` stays as it is. A
+    /// value that is not set (`None` of an `Option`) removes the option's setting. The value's bounds are not checked.
     #[must_use]
     pub fn with_value<T: OptionValue>(&self, option: &Opt<T>, value: &T) -> Self {
         let mut entries = (*self.entries).clone();
@@ -173,8 +176,8 @@ impl Options {
         self.entries.iter().filter_map(member).collect()
     }
 
-    /// Returns the settings of the user's program: keys that begin with `program.`, without this prefix, and their
-    /// texts.
+    /// Returns the user's own settings for the program: their texts by key, without the prefix `program.` by which they
+    /// are set. The runtime checks neither keys nor texts.
     pub fn program(&self) -> BTreeMap<String, String> {
         let own = |(key, entry): (&String, &Entry)| {
             Some((key.strip_prefix(USER_PREFIX)?.to_owned(), entry.text.clone()))
@@ -182,8 +185,8 @@ impl Options {
         self.entries.iter().filter_map(own).collect()
     }
 
-    /// Returns true if `option` has a setting of its own, also one equal to the default. False if only the option
-    /// that it falls back to is set.
+    /// Returns true if `option` has a setting of its own in any layer, even if it equals the default. False if only
+    /// the option that it falls back to is set, and if neither is.
     pub fn is_set<T: OptionValue>(&self, option: &Opt<T>) -> bool {
         self.entries.contains_key(option.key)
     }

@@ -5,7 +5,7 @@
 use model::{MemorySize, parse_duration, show_duration};
 use std::{fmt, num::NonZeroU32, ops::RangeInclusive, path::PathBuf, time::Duration};
 
-/// A type that the value of an option can have.
+/// A type that the value of an option can have, with the conversions between a value and its text in a configuration.
 pub trait OptionValue: Sized + 'static {
     /// Returns the values that the type takes, as a phrase that completes "it takes …".
     fn kind() -> String;
@@ -199,8 +199,9 @@ impl OptionValue for Ports {
     }
 }
 
-/// The log level of everything, or levels for parts of the program: a list such as `info,actors=debug` with the
-/// levels `off`, `error`, `warn`, `info`, `debug` and `trace`. The default is `info`. Displays as it was written.
+/// The log level of everything, or levels for parts of the program: a list such as `info,actors=debug`, whose names
+/// are module paths, with the levels `off`, `error`, `warn`, `info`, `debug` and `trace`. The default is `info`.
+/// Displays as it was written.
 #[derive(Debug, Clone, PartialEq, Eq, derive_more::Display)]
 #[display("{}", self.0)]
 pub struct LogFilter(String);
@@ -274,11 +275,11 @@ macro_rules! choices {
             $($(#[$doc])* $variant),*
         }
         impl $name {
-            /// Texts by which a configuration names the variants, one each and in the order of declaration; further
-            /// accepted texts are not among them.
+            /// The texts by which a configuration names the variants, one for each variant in the order of
+            /// declaration. Other spellings that are also accepted are not among them.
             pub const NAMES: &[&str] = &[$($first),*];
 
-            /// Returns the text by which a configuration names the variant.
+            /// Returns the text by which a configuration names the variant; its parser accepts this text in any case.
             pub fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$variant => $first),*

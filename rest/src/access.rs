@@ -22,15 +22,16 @@ const PROXY_USER: &str = "proxy-user";
 /// Last parts of paths that change something in answer to GET: YARN's proxy forwards only GET and PUT.
 const CHANGING: [&str; 2] = ["yarn-cancel", "yarn-stop"];
 
-/// The error that a text cannot be a token: it has fewer than 32 or more than 512 characters, or characters that headers do not
-/// carry.
+/// The error that a text cannot be a bearer token: it has fewer than 32 or more than 512 characters, or characters other
+/// than letters, digits and `-._~+/=`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error(
     "a bearer token has {} to {} characters out of letters, digits and -._~+/=", CHARACTERS.start(), CHARACTERS.end()
 )]
 pub struct NoToken;
 
-/// The secret that opens an endpoint. Its `Debug` form does not show it; clones share the text.
+/// The secret that opens an endpoint: a request that names it in its `Authorization` header may do everything. Its `Debug`
+/// form does not show it; clones share the text.
 #[derive(Clone, derive_more::Debug)]
 #[debug("BearerToken(…)")]
 pub struct BearerToken(Arc<str>);
@@ -67,15 +68,17 @@ impl BearerToken {
     }
 }
 
-/// A source of the addresses of YARN's web proxy, which may change while the endpoint runs.
+/// A source of the IP addresses of YARN's web proxy, by which its requests are recognised; they may change while the
+/// endpoint runs.
 pub trait ProxyAddresses: Send + Sync {
-    /// Returns the addresses that are known now; empty if there are none. A lookup that is due may delay the answer for a
-    /// bounded time.
+    /// Returns the addresses that are known now; empty if there are none, so that no request counts as the proxy's. A
+    /// lookup that is due may delay the answer for a bounded time. Called for each request without an `Authorization`
+    /// header.
     fn addresses(&self) -> BoxFuture<'static, Arc<[IpAddr]>>;
 }
 
-/// YARN's web proxy in front of the endpoint. The proxy has no token: requests through it may read (paths below `/jars/`
-/// apart), and its named users may cancel and stop jobs; see `decide`.
+/// The settings for YARN's web proxy in front of the endpoint. The proxy has no token: requests through it may read (paths
+/// below `/jars/` apart), and its named users may cancel and stop jobs; see `decide`.
 #[derive(Clone)]
 pub struct WebProxy {
     /// The source of the addresses from which the proxy's requests come.
@@ -83,21 +86,23 @@ pub struct WebProxy {
     /// The proxy's sites as browsers name them: `http://host:port`, in lower case. A request through the proxy with another
     /// `Origin` is refused.
     pub origins: Vec<String>,
-    /// The users who may change something through the proxy, as its cookie `proxy-user` names them.
+    /// The users who may change something through the proxy, as its cookie `proxy-user` names them; empty: nobody may.
     pub users: Vec<String>,
 }
 
-/// The rules of an endpoint that a token protects; see [`decide`].
+/// The rules by which an endpoint that a token protects allows and refuses requests; see [`decide`].
 #[derive(Clone, derive_more::Debug)]
 #[debug("Access(token, proxy: {})", self.proxy.is_some())]
 pub struct Access {
-    /// The token that a request must have, unless it comes through the proxy.
+    /// The token that a request must show in its `Authorization` header, unless it comes through the proxy.
     pub token: BearerToken,
-    /// The web proxy; `None`: only the token opens the endpoint.
+    /// YARN's web proxy, whose requests are allowed some things without the token; `None`: only the token opens the
+    /// endpoint.
     pub proxy: Option<WebProxy>,
 }
 
-/// The parts of a request that the decision needs. A header that occurs twice or cannot be read counts as an empty one.
+/// The parts of a request by which [`decide`] allows or refuses it. A header that occurs twice or cannot be read counts as
+/// an empty one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Asked<'a> {
     /// Method of the request, such as `GET`.
@@ -108,27 +113,28 @@ pub struct Asked<'a> {
     pub peer: Option<IpAddr>,
     /// Value of the `Authorization` header; `None` if absent. If it is present, it alone decides.
     pub authorization: Option<&'a str>,
-    /// Value of the `Cookie` header; `None` if absent.
+    /// Value of the `Cookie` header, in which the proxy names its user; `None` if absent. Looked at only for a change
+    /// without a token.
     pub cookie: Option<&'a str>,
-    /// Value of the `Origin` header; `None` if absent.
+    /// Value of the `Origin` header, the site of the page that makes the browser send the request; `None` if absent.
     pub origin: Option<&'a str>,
-    /// Value of the `Content-Type` header; `None` if absent.
+    /// Value of the `Content-Type` header; `None` if absent. A change through the proxy needs `application/json`.
     pub content_type: Option<&'a str>,
 }
 
-/// The reason for which a request is served.
+/// The reason for which [`decide`] lets a request be served: it has the token, or comes through YARN's proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Allowed {
     /// The request has the token.
     Token,
-    /// The request has no token, but comes from YARN's proxy and is one that requests from there may make.
+    /// The request has no token, but comes from YARN's proxy, and is a read or a change by one of the proxy's named users.
     Proxy,
 }
 
-/// The reason for which a request is refused; its text is for the sender.
+/// The reason for which [`decide`] refuses a request. It is answered with status 401 or 403, and its text is for the sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Refused {
-    /// The request has no token, and does not come from the proxy.
+    /// The request has no `Authorization` header, and does not come from the proxy, or there is no proxy.
     #[error(
         "this endpoint asks for its token: send 'Authorization: Bearer TOKEN'. The commands of flott do so for the user who \
          started the cluster, with -t yarn-session -Dyarn.application.id=…; the token is in the file \
@@ -141,29 +147,33 @@ pub enum Refused {
          right one is in the file yarn-token-<application id> of the user who started the cluster"
     )]
     WrongToken,
-    /// The request claims to come through the proxy, which forwards GET and PUT only.
+    /// The request comes from the proxy without a token, and its method is not GET, HEAD or PUT, which alone are allowed
+    /// there.
     #[error(
         "YARN's web proxy forwards GET and PUT only; for anything else ask the JobManager itself, with 'Authorization: \
          Bearer TOKEN'"
     )]
     Method,
-    /// The request through the proxy is about an uploaded program, which only holders of the token may plan or run.
+    /// The request through the proxy is for a path below `/jars/`: only holders of the token may upload, plan, run or
+    /// delete programs.
     #[error(
         "YARN's web proxy does not plan, run or take programs; ask the JobManager itself, with 'Authorization: Bearer \
          TOKEN'"
     )]
     Program,
-    /// A page of another site has made the browser send the request.
+    /// The request through the proxy has an `Origin` header that is none of [`WebProxy::origins`]: a page of another site
+    /// has made the browser send it.
     #[error("requests of pages that are not of YARN's web proxy are not served")]
     Origin,
-    /// The request would change something, and the proxy's user does not own the cluster.
+    /// The request through the proxy would change something, and its cookie names no user, two users, or none of
+    /// [`WebProxy::users`].
     #[error(
         "through YARN's web proxy only the user who submitted the application may change something; whoever \
          has the token may do so at the JobManager itself"
     )]
     User,
-    /// The request would change something and lacks `Content-Type: application/json`, so a page of another site could have made
-    /// the browser send it.
+    /// The request through the proxy would change something and lacks `Content-Type: application/json`, so a page of
+    /// another site could have made the browser send it.
     #[error(
         "through YARN's web proxy a change needs the header 'Content-Type: application/json', which pages of other sites \
          cannot make a browser send"
@@ -172,7 +182,8 @@ pub enum Refused {
 }
 
 impl Refused {
-    /// Returns true if the token would help, so that the answer is HTTP's 401; false: 403.
+    /// Returns true if the token would help: for `NoToken`, `WrongToken` and `Method`, which are answered with HTTP's
+    /// status 401. The others are answered with 403.
     pub fn asks_for_token(self) -> bool {
         matches!(self, Self::NoToken | Self::WrongToken | Self::Method)
     }
@@ -199,7 +210,8 @@ pub fn decide(access: &Access, from_proxy: bool, asked: &Asked<'_>) -> Result<Al
     }
 }
 
-/// Returns true if the request's peer address is one of these addresses; false if it is unknown.
+/// Returns true if the request's peer address is one of these addresses, an IPv4 address and its IPv6-mapped form being the
+/// same; false if the peer is unknown.
 pub fn is_from(addresses: &[IpAddr], asked: &Asked<'_>) -> bool {
     asked.peer.is_some_and(|peer| addresses.iter().any(|a| a.to_canonical() == peer.to_canonical()))
 }

@@ -41,18 +41,21 @@ const STEP: u64 = 15;
 pub struct BodyLimits {
     /// Maximum size in bytes of one body other than an upload; 1 MiB by default. A longer one is refused with 413.
     pub each: usize,
-    /// Maximum number of bytes of all bodies together that are in memory; at least [`BodyLimits::each`] is used, 32 MiB by
-    /// default. A quarter of it is for small bodies (up to a sixteenth of `each`) alone.
+    /// Maximum number of bytes in memory of all requests' bodies together, uploads apart; 32 MiB by default, and never less
+    /// than [`BodyLimits::each`]. A quarter of it is for small bodies (up to a sixteenth of `each`) alone. A body that
+    /// finds no room is refused with 503.
     pub together: usize,
-    /// Maximum time from a request's head to the end of its body, uploads apart; 10 s by default.
+    /// Maximum time from a request's head to the end of its body, uploads apart; then the request is refused with 408. 10 s
+    /// by default.
     pub within: Duration,
     /// Maximum number of uploads of programs at the same time, 64 by default; never more than a sixteenth of the endpoint's
-    /// connections.
+    /// connections. A further one takes the place of an upload that stood still for 2 s, or is refused with 503.
     pub uploads: usize,
-    /// Interval within which an upload has to progress by [`BodyLimits::upload_bytes`]; 30 s by default.
+    /// Interval within which [`BodyLimits::upload_bytes`] of an upload must arrive, else it is cut off; it begins anew each
+    /// time they have arrived. 30 s by default.
     pub upload_window: Duration,
     /// Minimum number of bytes of an upload that must arrive within each `BodyLimits::upload_window`, 30 KiB by default;
-    /// with fewer the upload is cut off.
+    /// with fewer the upload is cut off and answered with 408.
     pub upload_bytes: u64,
 }
 

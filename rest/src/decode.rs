@@ -24,19 +24,24 @@ const BLOCK_MS: u64 = 600_000;
 /// Maximum length of the reason for a block in bytes.
 const CAUSE_MAX: usize = 1_000;
 
-/// The decoded request to `/jars/:jarid/run` or `…/plan`, checked.
+/// The decoded and checked request to `POST /jars/:jarid/run` or `…/plan`, which runs an uploaded program or builds its
+/// graph.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ProgramRequest {
-    /// Name of the registered job to build; `None`: the program's only one.
+    /// Name of the registered job to build, from the request or from `pipeline.entry` among its options; `None`: the only
+    /// one that the program registers.
     pub entry: Option<String>,
-    /// Arguments after the program's name.
+    /// Arguments that the program is started with, without its own name; at most 10,000, none with a NUL byte.
     pub args: Vec<String>,
     /// Default parallelism of the job, 1 to 32,768; `None`: `parallelism.default` of the job's options, or else of the
     /// cluster's.
     pub parallelism: Option<u32>,
-    /// Job id that the client chose; `None`: one is drawn.
+    /// Job id that the client chose, in the request or by `pipeline.job-id` among its options; `None`: the Dispatcher draws
+    /// one.
     pub job_id: Option<JobId>,
-    /// Options of this job, which stand above the cluster's; none is an option of the cluster alone.
+    /// Options of this job by key, which override the cluster's; none is an option that only the cluster's processes or
+    /// clients read. Unknown keys and wrong values are not refused here, but when the job is submitted. The fields about a
+    /// savepoint are among them.
     pub options: BTreeMap<String, String>,
 }
 
@@ -44,8 +49,8 @@ pub struct ProgramRequest {
 /// taken from the body, as in Flink.
 ///
 /// # Errors
-/// Returns status 400 for an unknown or malformed field or parameter, an option of the cluster, more than 10,000 arguments, or
-/// a parallelism out of range.
+/// Returns status 400 for an unknown or malformed field or parameter, an option of the cluster alone, arguments in both
+/// forms, with an open quotation mark or a NUL byte, more than 10,000 arguments, or a parallelism that is not 1 to 32,768.
 pub fn program_request(
     body: &[u8],
     query: &[(String, String)],
@@ -57,8 +62,9 @@ pub fn program_request(
     check_request(merged)
 }
 
-/// Decodes the body of `/jobs/:jobid/clientHeartbeat`. Returns the milliseconds for which the beat holds; 0 if the time that it
-/// names is past at `now_ms` (Unix milliseconds). Returns status 400 if both fields are missing.
+/// Decodes the body of `PATCH /jobs/:jobid/clientHeartbeat`. Returns the milliseconds from now within which the next beat
+/// must come, or else the job is cancelled: the field `timeout`, or the time from `now_ms` (Unix milliseconds) to
+/// `expiredTimestamp`, 0 if that is past. Returns status 400 if both fields are missing or the body is malformed.
 pub fn client_heartbeat(body: &[u8], now_ms: u64) -> Result<u64, ApiError> {
     let beat: ClientHeartbeatBody = or_default(body)?;
     match (beat.timeout, beat.expired_timestamp) {
@@ -88,12 +94,13 @@ fn or_default<T: DeserializeOwned + Default>(body: &[u8]) -> Result<T, ApiError>
 pub struct BlockRequest {
     /// Duration of the block in milliseconds; at least 1.
     pub for_ms: u64,
-    /// The reason, for the list of blocked nodes; at most 1,000 bytes.
+    /// The reason for the block, which the list of blocked nodes shows; at most 1,000 bytes, `no reason given` if the
+    /// request has none.
     pub cause: String,
 }
 
 /// Decodes the body of `POST /blocklist/nodes/:node`; a missing duration is 600,000 ms, a missing reason `no reason given`.
-/// Returns status 400 for a duration of 0 and a reason of more than 1,000 bytes.
+/// Returns status 400 for a malformed body, a duration of 0, and a reason of more than 1,000 bytes. Blocks nothing.
 pub fn block_request(body: &[u8]) -> Result<BlockRequest, ApiError> {
     let BlockNodeBody { duration, cause } = or_default(body)?;
     let for_ms = duration.unwrap_or(BLOCK_MS);
@@ -107,13 +114,14 @@ pub fn block_request(body: &[u8]) -> Result<BlockRequest, ApiError> {
     Ok(BlockRequest { for_ms, cause })
 }
 
-/// The decoded body of `POST /jobs/:jobid/savepoints` and `…/stop`.
+/// The decoded body of `POST /jobs/:jobid/savepoints` and `…/stop`: how to take the savepoint.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SavepointRequest {
     /// The directory in which the savepoint's folder is made, not checked yet; `None`:
     /// `execution.checkpointing.savepoint-dir`.
     pub directory: Option<String>,
-    /// The id of the operation that the client chose; `None`: one is drawn.
+    /// The id that the client chose for the operation, by which it asks for the operation's state later; `None`: one is
+    /// drawn.
     pub trigger_id: Option<TriggerId>,
     /// True if the job is cancelled when the savepoint is complete; always false for a stop, which ends the job anyway.
     pub cancel: bool,
@@ -131,8 +139,9 @@ pub fn savepoint_request(body: &[u8]) -> Result<SavepointRequest, ApiError> {
     })
 }
 
-/// Decodes the body of `POST /jobs/:jobid/checkpoints`. Returns the id that the client chose for the operation; `None`: one is
-/// drawn. Every type of checkpoint that Flink knows means the one that there is; another is refused with status 400.
+/// Decodes the body of `POST /jobs/:jobid/checkpoints`; an empty body counts as one without fields. Returns the id that the
+/// client chose for the operation; `None`: one is drawn. `CONFIGURED`, `FULL`, `INCREMENTAL` and an absent type mean the
+/// one type that there is. Returns status 400 for another type or malformed fields. Begins nothing.
 pub fn checkpoint_request(body: &[u8]) -> Result<Option<TriggerId>, ApiError> {
     let CheckpointBody { checkpoint_type, trigger_id } = or_default(body)?;
     match checkpoint_type.as_deref() {
@@ -161,7 +170,7 @@ pub fn stop_request(body: &[u8]) -> Result<(SavepointRequest, bool), ApiError> {
 }
 
 /// Decodes the body of `POST /savepoint-disposal`. Returns the path or URI of the savepoint's folder, which is not checked;
-/// status 400 if it is missing or empty.
+/// status 400 if it is missing or empty, or the body is malformed. Deletes nothing.
 pub fn disposal_request(body: &[u8]) -> Result<String, ApiError> {
     let DisposalBody { savepoint_path } = or_default(body)?;
     match savepoint_path.is_empty() {
@@ -181,12 +190,13 @@ fn check_format(format: Option<&str>) -> Result<(), ApiError> {
     }
 }
 
-/// Parses the id of an operation; returns status 400 if the text is not 32 hexadecimal digits.
+/// Parses the id of an operation (a savepoint, stop, checkpoint or disposal); returns status 400 if the text is not 32
+/// hexadecimal digits.
 pub fn trigger_id(text: &str) -> Result<TriggerId, ApiError> {
     text.parse().map_err(|e: model::ids::ParseIdError| ApiError::bad_request(e.to_string()))
 }
 
-/// Parses the id of a vertex; returns status 400 if the text is not 32 hexadecimal digits.
+/// Parses the id of a job's vertex from a path; returns status 400 if the text is not 32 hexadecimal digits.
 pub fn vertex_id(text: &str) -> Result<JobVertexId, ApiError> {
     text.parse().map_err(|e: model::ids::ParseIdError| ApiError::bad_request(e.to_string()))
 }
@@ -306,8 +316,8 @@ fn option(options: &BTreeMap<String, String>, wanted: &dyn conf::Declaration) ->
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// Splits a text into arguments on white space outside of single or double quotes, which are removed; there are no escapes.
-/// Returns status 400 if a quotation mark is not closed.
+/// Splits the text of a program's arguments on white space outside of single or double quotes, which are removed; there are
+/// no escapes. `""` is an empty argument. Returns status 400 if a quotation mark is not closed.
 pub fn split_args(text: &str) -> Result<Vec<String>, ApiError> {
     let mut args = Vec::new();
     let mut current: Option<String> = None;
@@ -336,8 +346,9 @@ pub fn job_id(text: &str) -> Result<JobId, ApiError> {
     text.parse::<JobId>().map_err(|e| ApiError::bad_request(e.to_string()))
 }
 
-/// Decodes the JSON body of a coordination request and returns the bytes for the coordinator, which the body holds in
-/// base64. Returns status 400 if the body is not such JSON or its text is not base64. Sends nothing.
+/// Decodes the JSON body of a coordination request, by which a client asks an operator's coordinator. Returns the bytes for
+/// the coordinator, which the body holds in base64. Returns status 400 if the body is not such JSON or its text is not
+/// base64. Sends nothing.
 pub fn coordination_request(body: &[u8]) -> Result<Vec<u8>, ApiError> {
     let body: CoordinationRequestBody = serde_json::from_slice(body)
         .map_err(|e| ApiError::bad_request(format!("the request body is not understood: {e}")))?;
@@ -372,15 +383,16 @@ pub fn operator_name(text: &str) -> OperatorName {
     }
 }
 
-/// Returns the pairs `key=value` of a URL's query in its order, percent-decoded; status 400 if it can't be decoded.
+/// Returns the pairs `key=value` of a URL's query in its order, keys and values percent-decoded and `+` as a space. Returns
+/// status 400 if the query cannot be decoded.
 pub fn query_pairs(query: &str) -> Result<Vec<(String, String)>, ApiError> {
     actix_web::web::Query::<Vec<(String, String)>>::from_query(query)
         .map(actix_web::web::Query::into_inner)
         .map_err(|e| ApiError::bad_request(format!("the query is not understood: {e}")))
 }
 
-/// Returns the last part of a file name that a client sent, without control characters and cut to 128 characters. Returns
-/// status 400 if nothing safe is left.
+/// Returns the last part, after `/` and `\`, of a file name that a client sent, without control characters and cut to 128
+/// characters. Returns status 400 if nothing, `.` or `..` is left.
 pub fn upload_name(name: &str) -> Result<String, ApiError> {
     let last = name.rsplit(['/', '\\']).next().unwrap_or_default();
     let safe: String = last.chars().filter(|c| !c.is_control()).take(128).collect();
@@ -393,8 +405,8 @@ pub fn upload_name(name: &str) -> Result<String, ApiError> {
     Ok(safe)
 }
 
-/// Returns `name`, the part of a URL that names a file, unchanged if it does not lead out of its folder; otherwise returns
-/// status 404. Does not check whether the file exists.
+/// Returns `name`, the part of a URL that names a file, unchanged if it does not lead out of its folder; returns status 404
+/// if it is empty, `.` or `..`, or holds `/`, `\` or NUL. Does not check whether the file exists.
 pub fn plain_file_name(name: &str) -> Result<&str, ApiError> {
     if name.is_empty() || name.contains(['/', '\\', '\0']) || name == "." || name == ".." {
         return Err(ApiError::not_found(format!(

@@ -20,9 +20,10 @@ use gateways::{CallError, FabricError};
 pub struct ApiError {
     /// Status of the HTTP answer.
     pub status: StatusCode,
-    /// The messages of the error, the most general first; not empty.
+    /// The messages of the error for the client, the most general first; not empty.
     pub errors: Vec<String>,
-    /// Set if the messages are a program's own words about its arguments; otherwise `None`.
+    /// Set if the messages are a program's own help or complaint about its arguments, which clients print as they are;
+    /// otherwise `None`.
     pub usage: Option<Usage>,
 }
 
@@ -31,19 +32,19 @@ impl ApiError {
     pub fn new(status: StatusCode, message: impl Into<String>) -> Self {
         Self { status, errors: vec![message.into()], usage: None }
     }
-    /// Makes the error of status 400 (bad request): asking the same again is of no use.
+    /// Makes the error of status 400 (bad request) with one message: the client must change the request.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, message)
     }
-    /// Makes the error of status 404 (not found), with one message.
+    /// Makes the error of status 404 (not found) with one message, which names what is missing.
     pub fn not_found(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, message)
     }
-    /// Makes the error of status 403 (forbidden), with one message.
+    /// Makes the error of status 403 (forbidden) with one message, which says why the endpoint does not do this.
     pub fn forbidden(message: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, message)
     }
-    /// Makes the error of status 500 (internal error), with one message.
+    /// Makes the error of status 500 (internal error) with one message: the fault is on the endpoint's side.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, message)
     }
@@ -72,11 +73,13 @@ impl ResponseError for ApiError {
     }
 }
 
-/// The HTTP status of a component's refusal, so that it becomes an [`ApiError`].
+/// The error with which a component refuses a call, and the HTTP status that it stands for: by it a failed call of a
+/// handler becomes an [`ApiError`].
 pub trait AnswerStatus: std::error::Error {
     /// Returns the HTTP status of this refusal, 400 or more.
     fn http_status(&self) -> StatusCode;
-    /// Returns `Some` if the refusal is a program's own help or complaint about its arguments; `None` by default.
+    /// Returns `Some` if the refusal is a program's own words: `Usage::Help` if help was asked for, `Usage::Wrong` for a
+    /// complaint about its arguments. `None` by default.
     fn usage(&self) -> Option<Usage> {
         None
     }

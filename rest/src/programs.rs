@@ -20,17 +20,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::UNIX_EPOCH;
 use tokio::io::AsyncWriteExt;
 
-/// Checks whether an uploaded file is a program that this cluster can run, and asks programs for their jobs.
+/// Checks whether an uploaded file is a program that this cluster can run, and asks programs for their jobs. A
+/// [`ProgramStore`] calls both for each upload.
 pub trait ProgramChecker: Send + Sync {
     /// Checks a file without executing it; blocks the calling thread. The error is the reason why the file is refused; the
     /// client sees it, so it names no path of this machine.
     fn check(&self, path: &Path) -> Result<(), String>;
-    /// Runs the program, for a bounded time, and returns the names of the jobs that it registers. The error is the reason why
-    /// they can't be known.
+    /// Runs the program, for a bounded time, and returns the names of the jobs that it registers. The error is the reason
+    /// why they can't be known; the upload is kept all the same.
     fn jobs(&self, path: PathBuf) -> BoxFuture<'static, Result<Vec<String>, String>>;
 }
 
-/// The folder of uploaded programs of one endpoint. Clones share it.
+/// The folder of uploaded programs of one endpoint, by which they are stored, found, listed and removed. Clones share it.
+/// Programs stay in the folder until they are removed, also when the store is dropped.
 #[derive(Clone)]
 pub struct ProgramStore {
     folder: PathBuf,
@@ -49,7 +51,7 @@ pub type Content = (ContentHash, u64);
 /// One uploaded program in the folder of its store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredProgram {
-    /// Path of the program's file.
+    /// Path of the program's file on the endpoint's machine; its last part is the program's id, `<unique>_<name>`.
     pub path: PathBuf,
     /// Name of the file as the client sent it, without a folder; it is not unique.
     pub name: String,
@@ -77,9 +79,9 @@ impl ProgramStore {
         Ok(Self { folder, bytes_max, checker, contents: Arc::default(), on_change })
     }
 
-    /// Sets a function that is called with the hashes of the known contents whenever a program is added, removed or first asked
-    /// for, because those blobs may be needed again. A file of an earlier process is included only once its content was asked
-    /// for.
+    /// Sets a function that is called with the SHA-256 hashes of all known programs whenever one is added, removed, found
+    /// to be missing, or read for the first time, so that the BlobServer keeps the blobs with these hashes for further
+    /// runs. A file of an earlier process is among them only once its content was asked for.
     #[must_use]
     pub fn telling(
         self,
@@ -88,12 +90,13 @@ impl ProgramStore {
         Self { on_change: Arc::new(on_change), ..self }
     }
 
-    /// Saves a program as it streams in, checks it, runs it to learn its job names, then keeps it under `<unique>_<name>`;
-    /// `unique` is written as 32 hexadecimal digits. A program that does not name its jobs is kept all the same.
+    /// Saves a program as it streams in, checks it, runs it to learn its job names, and then keeps it under the id
+    /// `<unique>_<name>`; `unique` is written as 32 hexadecimal digits. Calls the function of [`ProgramStore::telling`] at
+    /// the end. A program that does not name its jobs within its time is kept all the same, with a warning in the log.
     ///
     /// # Errors
-    /// 400 for a bad name, a broken stream or a refused program, 413 for one larger than `bytes_max`, 507 for a full disk, 500
-    /// for other disk failures. Nothing is kept then.
+    /// Returns status 400 for a bad name, a broken stream or a refused program, 413 for a program larger than the store's
+    /// `bytes_max`, 507 for a full disk, and 500 for other disk failures. The program is not kept then.
     pub async fn store<S, E>(
         &self,
         name: &str,
@@ -207,8 +210,9 @@ impl ProgramStore {
         Ok(hasher.finish())
     }
 
-    /// Returns the program of that id (`<unique>_<name>`); status 404 if there is none. Looks into the folder each time,
-    /// which blocks the calling thread.
+    /// Returns the program of that id (`<unique>_<name>`); status 404 if there is none, also for a text that is no such id.
+    /// Looks into the folder each time, which blocks the calling thread. If the file is missing, its content is forgotten
+    /// and the function of [`ProgramStore::telling`] called.
     pub fn find(&self, id: &str) -> Result<StoredProgram, ApiError> {
         let missing = || ApiError::not_found(format!("there is no program '{id}' here"));
         let id = decode::plain_file_name(id).map_err(|_| missing())?;
@@ -221,8 +225,9 @@ impl ProgramStore {
         Ok(StoredProgram { path, name })
     }
 
-    /// Removes the program of that id, with its job names, from the folder; blocks the calling thread. Returns status 404
-    /// if there is none, or 500 if the disk failed. Its jobs go on; its blob stays as long as one of them needs it.
+    /// Removes the program of that id, with its job names, from the folder, and calls the function of
+    /// [`ProgramStore::telling`]; blocks the calling thread. Returns status 404 if there is none, or 500 if the disk
+    /// failed. Its jobs go on; its blob stays as long as one of them needs it.
     pub fn remove(&self, id: &str) -> Result<(), ApiError> {
         let program = self.find(id)?;
         self.note(&program.path, None);
@@ -263,7 +268,7 @@ impl ProgramStore {
     }
 }
 
-/// Computes hash and size of bytes that pass by, a piece at a time.
+/// Computes the SHA-256 hash and the size in bytes of a content that comes in pieces, as an upload does.
 #[derive(Debug, Clone, Default)]
 pub struct ContentHasher {
     hasher: Sha256,
@@ -271,13 +276,14 @@ pub struct ContentHasher {
 }
 
 impl ContentHasher {
-    /// Adds the next piece of the content.
+    /// Adds the next piece of the content, in the order of the content; pieces may be of any length.
     pub fn add(&mut self, piece: &[u8]) {
         self.hasher.update(piece);
         self.bytes = self.bytes.saturating_add(piece.len() as u64);
     }
 
-    /// Returns hash and size of all pieces together.
+    /// Returns the SHA-256 hash and the size in bytes of all pieces together; those of the empty content if there were
+    /// none.
     pub fn finish(self) -> Content {
         (ContentHash(self.hasher.finalize().into()), self.bytes)
     }

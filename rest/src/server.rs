@@ -31,7 +31,7 @@ const LINGER_WITHIN: Duration = Duration::from_secs(1);
 /// Seconds that requests under way are given at the end.
 const SHUTDOWN_WITHIN_S: u64 = 2;
 
-/// The reason why the endpoint could not start; nothing is bound then.
+/// The reason why the REST endpoint could not start; no port stays bound then.
 #[derive(Debug, Error)]
 pub enum RestStartError {
     /// None of the ports could be bound on the address.
@@ -44,7 +44,7 @@ pub enum RestStartError {
         /// Error of the last attempt.
         why: String,
     },
-    /// The server could not be set up: the system's error.
+    /// The server could not be set up on the bound port; holds the system's error.
     #[error("the REST endpoint cannot start: {0}")]
     Io(#[from] std::io::Error),
 }
@@ -52,7 +52,7 @@ pub enum RestStartError {
 /// The URL that clients are given; relative if a proxy may be on the way.
 pub(crate) struct RestUrl(pub(crate) String);
 
-/// A started endpoint, which serves requests while [`RestServer::run`] is polled.
+/// A REST endpoint that is set up, and serves requests while [`RestServer::run`] is polled.
 pub struct RestServer {
     server: Server,
     handle: RestHandle,
@@ -68,6 +68,7 @@ pub struct RestHandle {
 
 impl RestHandle {
     /// Stops the endpoint and waits until that is done: it takes no new requests, and those under way get two seconds.
+    /// [`RestServer::run`] returns then.
     pub async fn stop(&self) {
         self.server.stop(true).await;
     }
@@ -129,7 +130,7 @@ impl RestServer {
         self.handle.clone()
     }
 
-    /// Serves until the endpoint is stopped by its handle. An error means that the listener failed.
+    /// Serves requests until the endpoint is stopped by [`RestHandle::stop`]. An error means that the listener failed.
     pub async fn run(self) -> std::io::Result<()> {
         self.server.await
     }
@@ -156,7 +157,8 @@ pub struct RestListener {
 }
 
 impl RestListener {
-    /// Binds the first of the given ports that is free. Returns [`RestStartError::Bind`] with the last error if none is.
+    /// Binds the first of the given ports that is free; for port 0 the system chooses one. Serves nothing yet. Returns
+    /// [`RestStartError::Bind`] with the error of the last attempt if none can be bound.
     pub fn bind(bind: &RestBind) -> Result<Self, RestStartError> {
         let listener = listen(bind)?;
         let bound = listener.local_addr()?;

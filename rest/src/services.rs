@@ -22,21 +22,24 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The current leader of a component, as its retrieval reports it, which can be watched; `None` while there is none.
+/// The present leader of a component with its address, which can be watched for changes; `None` while no leader is known.
 pub type Leader = watch::Receiver<Option<LeaderInformation>>;
 
-/// The services that the endpoint's handlers use; they keep no state of jobs.
+/// The services that the endpoint's handlers use: gateways of the components, the uploaded programs and the settings. They
+/// keep no state of jobs.
 #[derive(Clone)]
 pub struct RestServices {
-    /// Source of time and entropy.
+    /// Source of the time, and of the random numbers for the ids of uploads and operations.
     pub platform: Platform,
     /// RPC service of the process, by which leaders are called.
     pub rpc: RpcService,
-    /// The leading Dispatcher, for requests about jobs.
+    /// The leading Dispatcher, which is asked about jobs; `None` in it answers such requests with 503.
     pub dispatcher: Leader,
-    /// The leading ResourceManager, for requests about TaskManagers.
+    /// The leading ResourceManager, which is asked about TaskManagers and blocked nodes; `None` in it answers such requests
+    /// with 503.
     pub resource_manager: Leader,
-    /// Gateway of this process's BlobServer, which takes programs that are run.
+    /// Gateway of this process's BlobServer, the store to which a program's file is uploaded before the program is planned
+    /// or run, so that all processes of the cluster can fetch it.
     pub blobs: Remote<BlobServerGateway>,
     /// The programs that were uploaded to this endpoint.
     pub programs: ProgramStore,
@@ -47,34 +50,40 @@ pub struct RestServices {
 /// The settings of what the endpoint shows and allows, fixed at its start.
 #[derive(Debug, Clone)]
 pub struct RestSettings {
-    /// Version of this build, shown as Flink's version.
+    /// Version of this build, which `/overview` and `/config` show as Flink's version.
     pub version: String,
-    /// Commit of this build.
+    /// Commit of this build, which `/overview` and `/config` show as Flink's.
     pub commit: String,
     /// The options of this process for `/jobmanager/config`; secrets are masked already.
     pub configuration: Vec<ConfigurationEntry>,
-    /// Folder of this process's log files, of which `/jobmanager/logs` serves those with `.log` or `.out` in their names;
-    /// `None`: it logs to its console only.
+    /// Folder of this process's log files, of which `/jobmanager/logs` serves those whose names end in `.log` or `.out` or
+    /// contain `.log.`; `None`: the process logs to its console only, and the list is empty.
     pub log_dir: Option<PathBuf>,
     /// Name, in `log_dir`, of the log file that `/jobmanager/log` serves; `None`: there is none, and the answer is 404.
     pub log_file: Option<String>,
-    /// URL of the page where an external system such as YARN shows this process's log files; `None` if there is none.
+    /// URL of the page where an external system such as YARN shows this process's log files, for `log-url`; `None`: the URL
+    /// of `/jobmanager/log` at this endpoint is given instead.
     pub log_page: Option<String>,
-    /// Milliseconds between refreshes of a page, for `/config`.
+    /// Milliseconds between two refreshes of a page that shows the cluster; `/config` tells them to the page.
     pub refresh_interval_ms: u64,
     /// The rules by which a token protects the endpoint; `None`: everybody who reaches it may use it.
     pub access: Option<Access>,
-    /// The reason why uploads and submissions are refused with 403; `None`: they are allowed.
+    /// The reason why all requests for `/jars` and below (uploads, lists, plans, submissions, deletions) are refused with
+    /// 403; `None`: they are allowed.
     pub submit_refused: Option<String>,
-    /// True if jobs may be cancelled and stopped, and savepoints deleted; otherwise such requests get 403.
+    /// True if jobs may be cancelled, stopped and bound to a client by heartbeats, and savepoints deleted; otherwise such
+    /// requests get 403.
     pub cancel_allowed: bool,
-    /// Maximum number of connections that are open at once (at least 1); waiting, uploading and idle ones get parts of it.
+    /// Maximum number of connections that are open at once (at least 1); further ones wait until one closes. Connections
+    /// without a request get at most a quarter of it, waits for the end of a job half, slow bodies an eighth, uploads a
+    /// sixteenth.
     pub connections_max: usize,
     /// Limits on the size of request bodies, and on the time that they may take.
     pub bodies: BodyLimits,
-    /// Maximum time that a component takes to answer; then the client gets 504.
+    /// Maximum time that a component takes to answer one call of a handler; then the client gets 504.
     pub answer_within: Duration,
-    /// Maximum time that it takes to ship a program and build its graph; then the client gets 504.
+    /// Maximum time of each single call that sends a part of a program to the BlobServer, or builds its graph; then the
+    /// client gets 504.
     pub build_within: Duration,
 }
 
@@ -83,9 +92,9 @@ pub struct RestSettings {
 pub struct RestBind {
     /// IP address of the interface to bind.
     pub address: IpAddr,
-    /// Ports to try in order; 0 means any free one.
+    /// Ports to try in order, of which the first free one is bound; 0 means any free one.
     pub ports: Vec<u16>,
-    /// Host name or IP address under which clients reach the endpoint.
+    /// Host name or IP address under which clients reach the endpoint, for its URL; it is not checked.
     pub advertised_host: String,
 }
 

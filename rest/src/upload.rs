@@ -13,8 +13,9 @@ use futures::{Stream, TryStreamExt};
 /// Most parts that are looked at for the one with a file.
 const PARTS_MAX: usize = 16;
 
-/// Puts the first file of a `multipart/form-data` body into the store, under an id with the drawn number `unique` (see
-/// [`ProgramStore::store`]). What follows the file in the body is not read.
+/// Puts the first file of a `multipart/form-data` body into the store, under the id `<unique>_<file name>`; see
+/// [`ProgramStore::store`], which also runs the program. What follows the file in the body is not read. `content_type` is
+/// the request's header of that name.
 ///
 /// # Errors
 /// Returns status 400 if the body is no such form or has no file among its first 16 parts, and the errors of

@@ -5,13 +5,14 @@ use model::MemorySize;
 use std::time::Duration;
 
 choices! {
-    /// The fate of a job's checkpoints when the job ends without having finished. A finished job's are always deleted.
+    /// Decides whether the newest checkpoints are kept or deleted when a job fails or is cancelled. Those of a job
+    /// that finished are always deleted.
     pub enum Retention {
-        /// Kept if the job fails, deleted if it is cancelled.
+        /// Keeps the newest checkpoints if the job fails, deletes them if it is cancelled.
         DeleteOnCancellation = "delete_on_cancellation" | "delete-on-cancellation",
-        /// Keeps the job's checkpoints when it is cancelled.
+        /// Keeps the newest checkpoints if the job is cancelled, and also if it fails.
         RetainOnCancellation = "retain_on_cancellation" | "retain-on-cancellation",
-        /// Deletes the job's checkpoints when it is cancelled.
+        /// Deletes all checkpoints if the job is cancelled, and also if it fails; the default.
         NoExternalizedCheckpoints = "no_externalized_checkpoints" | "no-externalized-checkpoints",
     }
 }

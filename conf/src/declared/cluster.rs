@@ -4,7 +4,7 @@ use crate::{List, declare::options, value::choices};
 use std::{path::PathBuf, time::Duration};
 
 choices! {
-    /// The system that starts the cluster's processes.
+    /// The system that starts the cluster's processes and, if it can, more TaskManagers on demand (`cluster.driver`).
     pub enum Driver {
         /// A person, a script or the client: TaskManagers come by themselves.
         Standalone = "standalone",

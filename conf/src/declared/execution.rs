@@ -5,7 +5,8 @@ use crate::{Declaration, List, declare::options, value::choices};
 use std::{num::NonZeroU32, time::Duration};
 
 choices! {
-    /// The place where the client runs a job.
+    /// The place where the client runs a job: in its own process, on a running cluster, or on a cluster that it
+    /// starts for the job (`execution.target`).
     pub enum Target {
         /// The job runs in the client's own process.
         Local = "local" | "embedded",
@@ -84,8 +85,9 @@ static OF_JOBS: &[&dyn Declaration] = &[
     &rest::CHECKPOINT_HISTORY_SIZE,
 ];
 
-/// Returns true if an option makes a difference to a job that is submitted with it. The others are those of the cluster's
-/// processes, which have started by then. Options of the user (`program.…`) are the program's.
+/// Returns true if `key`, one of an option's names, is an option that makes a difference to a job submitted to a
+/// running cluster, or an option of the user (`program.…`). False for options that only the cluster's processes or
+/// clients read, and for a key that is no option.
 pub fn acts_on_a_job(key: &str) -> bool {
     let of_snapshots = checkpointing::ALL.iter().chain(state_recovery::ALL);
     let of_jobs = OF_JOBS.iter().chain(restart::ALL).chain(of_snapshots).chain(s3::ALL);
@@ -94,8 +96,8 @@ pub fn acts_on_a_job(key: &str) -> bool {
     key.starts_with(crate::layer::USER_PREFIX) || of_jobs.copied().any(|option| named(&option))
 }
 
-/// Whether `key` is an option, by any of its names, that makes no difference to a job: see [`acts_on_a_job`]. False for a
-/// key that is no option.
+/// Returns true if `key` is an option, by any of its names, that makes no difference to a submitted job: see
+/// [`acts_on_a_job`]. REST refuses such an option of a job. False for a key that is no option.
 pub fn is_of_the_cluster(key: &str) -> bool {
     super::find(key).is_some() && !acts_on_a_job(key)
 }

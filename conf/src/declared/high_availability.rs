@@ -4,7 +4,8 @@ use crate::{declare::options, value::choices};
 use std::time::Duration;
 
 choices! {
-    /// The storage of what has to survive a JobManager.
+    /// The storage of everything that must survive the loss of a JobManager: job graphs, pointers to checkpoints, and
+    /// the election of the leader (`high-availability.type`).
     pub enum HaType {
         /// No high availability: jobs are lost with the JobManager.
         None = "none",

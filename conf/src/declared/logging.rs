@@ -8,7 +8,7 @@ use model::MemorySize;
 use std::path::PathBuf;
 
 choices! {
-    /// The format of log lines.
+    /// The format of the lines that a process logs (`log.format`): for people, or one JSON object for each.
     pub enum LogFormat {
         /// Lines meant for people.
         Text = "text",

@@ -45,7 +45,7 @@ pub(crate) static SECTIONS: &[(&str, &[&[&dyn Declaration]])] = &[
     ("Logs and processes", &[logging::ALL]),
 ];
 
-/// Returns every declaration, in the order of the reference page.
+/// Returns the declarations of all options and families of options, in the order of the reference page.
 pub fn declarations() -> impl Iterator<Item = &'static dyn Declaration> {
     let lists = SECTIONS.iter().flat_map(|(_, lists)| lists.iter());
     lists.flat_map(|list| list.iter().copied())

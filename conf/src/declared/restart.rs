@@ -4,7 +4,8 @@ use crate::{declare::options, value::choices};
 use std::time::Duration;
 
 choices! {
-    /// The strategy that decides whether and when a failed job is restarted.
+    /// The strategy that decides whether a job is restarted after a failure, how often and after which pause
+    /// (`restart-strategy.type`).
     pub enum Strategy {
         /// Never restarts the job: the first failure is final.
         None = "none" | "off" | "disable",

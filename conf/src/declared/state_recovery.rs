@@ -3,11 +3,12 @@
 use crate::{declare::options, value::choices};
 
 choices! {
-    /// The owner of a snapshot after a job was started from it.
+    /// The owner of a snapshot (savepoint or retained checkpoint) after a job was started from it: the one who may
+    /// delete it.
     pub enum ClaimMode {
-        /// The user. The job needs it until its own first checkpoint is complete.
+        /// The user, who may delete the snapshot once the job's own first checkpoint is complete; the default.
         NoClaim = "no_claim" | "no-claim",
-        /// The job, which deletes it when its own first checkpoint is complete.
+        /// The job, which deletes the snapshot when its own first checkpoint is complete.
         Claim = "claim",
     }
 }

@@ -3,17 +3,18 @@
 use crate::{Declaration, Family, OptionValue, Ports, declare::options};
 use std::{marker::PhantomData, num::NonZeroU32, time::Duration};
 
-/// The number of slots that a TaskManager offers.
+/// The number of slots that a TaskManager offers (`taskmanager.numberOfTaskSlots`): a fixed number, or one per core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Slots {
-    /// Exactly this many.
+    /// This number of slots, on every machine; 1 to 10,000 if parsed.
     Count(NonZeroU32),
-    /// One slot per processor core.
+    /// One slot for each processor core that the TaskManager may use; written `auto`.
     Auto,
 }
 
 impl Slots {
-    /// Returns the number of slots on a machine of `cores`.
+    /// Returns the number of slots of a TaskManager that may use `cores` processor cores: the fixed number, or
+    /// `cores` for `Auto`.
     pub fn on(self, cores: NonZeroU32) -> NonZeroU32 {
         match self {
             Self::Count(count) => count,
@@ -83,7 +84,8 @@ options! {
         must be_longer_than_zero;
 }
 
-/// The amount of an external resource on each TaskManager, by the resource's name (`gpu`).
+/// The amount of an external resource on each TaskManager, in whole units (2 for two devices). The name in the key
+/// `external-resource.<name>.amount` is the resource's, such as `gpu`.
 pub static EXTERNAL_RESOURCE_AMOUNT: Family<u64> = Family {
     prefix: "external-resource.",
     suffix: ".amount",

@@ -54,7 +54,8 @@ options! {
     ROLLED_LOGS_EXCLUDE: Option<String> = "yarn.rolled-logs.exclude-pattern" => None;
 }
 
-/// An environment variable of the JobManager's container, by the variable's name.
+/// The value of an environment variable that is set in the JobManager's container. The name in the key
+/// `containerized.master.env.<name>` is the variable's.
 pub static MASTER_ENV: Family<String> = Family {
     prefix: "containerized.master.env.",
     suffix: "",

@@ -17,7 +17,8 @@ options! {
     NODE_LABEL: Option<String> = "yarn.taskmanager.node-label" => None;
 }
 
-/// An environment variable of TaskManagers and their program hosts, by the variable's name.
+/// The value of an environment variable that is set for TaskManagers on YARN and their program hosts (the processes
+/// that run jobs' code). The name in the key `containerized.taskmanager.env.<name>` is the variable's.
 pub static TASKMANAGER_ENV: Family<String> = Family {
     prefix: "containerized.taskmanager.env.",
     suffix: "",
@@ -26,7 +27,9 @@ pub static TASKMANAGER_ENV: Family<String> = Family {
     value: PhantomData,
 };
 
-/// YARN's name of an external resource, by the resource's name (`gpu`).
+/// The name, such as `yarn.io/gpu`, by which YARN is asked for an external resource. The name in the key
+/// `external-resource.<name>.yarn.config-key` is the resource's, such as `gpu`. YARN is not asked for a resource
+/// without this setting.
 pub static EXTERNAL_RESOURCE_KEY: Family<String> = Family {
     prefix: "external-resource.",
     suffix: ".yarn.config-key",

@@ -20,7 +20,7 @@ static JM_OVERHEAD: OverheadOptions = OverheadOptions {
 /// and a set one must not exceed it. Looks at nothing on the machine itself.
 ///
 /// # Errors
-/// `MemoryError` if an amount is above 1 PiB, the parts do not fit into their total or contradict each other, or the
+/// Returns `MemoryError` if an amount is above 1 PiB, the parts do not fit into their total or contradict each other, or the
 /// total is above `limit`.
 pub fn job_manager_memory(
     options: &Options,

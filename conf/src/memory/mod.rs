@@ -30,14 +30,16 @@ use thiserror::Error;
 /// The facts about a machine that a TaskManager's memory and slots depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Machine {
-    /// Number of cores that the process may use, from which the default number of slots may follow.
+    /// Number of processor cores that the process may use: the number of slots where `taskmanager.numberOfTaskSlots`
+    /// is `auto`.
     pub cores: NonZeroU32,
     /// Memory limit of the container in bytes: the process's memory if `taskmanager.memory.process.size` is not set,
     /// and the most that it may be set to. `None` on plain hosts.
     pub memory_limit: Option<MemorySize>,
 }
 
-/// The parts of the memory of a TaskManager and its program hosts together, in bytes; `total` is their sum.
+/// The parts of the memory of a TaskManager and its program hosts (the processes that run jobs' code) together, in
+/// bytes; `total` is their sum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TaskManagerMemory {
     /// Memory of the runtime itself, in bytes.
@@ -53,8 +55,8 @@ pub struct TaskManagerMemory {
 }
 
 impl TaskManagerMemory {
-    /// Returns the sum of all parts in bytes: the memory of the process and its hosts, with which a container is
-    /// requested.
+    /// Returns the sum of all parts in bytes: the memory of the TaskManager's process and its program hosts together.
+    /// On YARN a container of at least this size is requested.
     pub fn total(&self) -> MemorySize {
         self.without_overhead() + self.overhead
     }
@@ -78,7 +80,8 @@ impl fmt::Display for TaskManagerMemory {
     }
 }
 
-/// The parts of the memory of a JobManager and its program hosts together, in bytes; `total` is their sum.
+/// The parts of the memory of a JobManager and its program hosts (the processes that run jobs' code) together, in
+/// bytes; `total` is their sum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct JobManagerMemory {
     /// Memory of the runtime itself, in bytes.
@@ -90,8 +93,8 @@ pub struct JobManagerMemory {
 }
 
 impl JobManagerMemory {
-    /// Returns the sum of all parts in bytes: the memory of the process and its hosts, with which a container is
-    /// requested.
+    /// Returns the sum of all parts in bytes: the memory of the JobManager's process and its program hosts together.
+    /// On YARN a container of at least this size is requested.
     pub fn total(&self) -> MemorySize {
         self.framework + self.jobs + self.overhead
     }
@@ -109,7 +112,8 @@ impl fmt::Display for JobManagerMemory {
 /// not start. The text names the options to change.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum MemoryError {
-    /// The total is smaller than the parts that must fit into it.
+    /// A configured total, or the container's limit in its place, is smaller than the sum of the parts that must fit
+    /// into it.
     #[error("{option} of {given} is too little for {parts}{}", advice(least))]
     TooLittle {
         /// Key of the option of the total, `….memory.process.size` or `….memory.flink.size`.
@@ -123,7 +127,7 @@ pub enum MemoryError {
         /// Empty if no amount of `option` suffices.
         least: Vec<(&'static str, MemorySize)>,
     },
-    /// The amount that the other settings leave for a part is not within the part's configured minimum and maximum.
+    /// The amount that the other settings leave for one part is not within that part's configured minimum and maximum.
     #[error(
         "{settings} leave {rest} for {part}, which is not within {part}.min ({min}) and {part}.max ({max})"
     )]
@@ -139,7 +143,7 @@ pub enum MemoryError {
         /// Largest amount allowed, the option `….max`.
         max: MemorySize,
     },
-    /// A part's configured minimum is above its maximum.
+    /// The configured minimum of a part (options `….min` and `….max`) is above its maximum.
     #[error("{part}.min ({min}) is above {part}.max ({max})")]
     EmptyRange {
         /// Prefix of both options, such as `taskmanager.memory.network`.
@@ -157,7 +161,7 @@ pub enum MemoryError {
         /// Amount that is configured.
         given: MemorySize,
     },
-    /// The configured total is more than the container's memory limit (cgroup).
+    /// The configured total of the process is more than the memory limit (cgroup) of the container that it runs in.
     #[error("{option} of {given} is more than the container's limit of {limit}")]
     AboveLimit {
         /// Key of the option concerned.
@@ -167,7 +171,8 @@ pub enum MemoryError {
         /// Memory limit of the container.
         limit: MemorySize,
     },
-    /// An amount is set both in whole and in parts, and the parts add up to another amount.
+    /// An amount is set by one option for the whole and by others for its parts, and the parts add up to another
+    /// amount.
     #[error("{option} is {whole}, but {parts} are {sum} together; set one or the other")]
     Contradiction {
         /// Key of the option that sets the amount in whole.

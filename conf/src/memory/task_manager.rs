@@ -19,7 +19,7 @@ static TM_OVERHEAD: OverheadOptions = OverheadOptions {
 /// its parts, and a set one must not exceed it. Looks at nothing on the machine itself.
 ///
 /// # Errors
-/// `MemoryError` if an amount is above 1 PiB, the parts do not fit into their total or bounds or contradict each
+/// Returns `MemoryError` if an amount is above 1 PiB, the parts do not fit into their total or bounds or contradict each
 /// other, or the total is above `limit`.
 pub fn task_manager_memory(
     options: &Options,
@@ -108,11 +108,13 @@ pub fn worker_resource_spec(
 }
 
 /// Returns the parts of the memory of a TaskManager that is to offer exactly `spec`: task, network and managed memory
-/// are those of `spec`, framework and overhead follow from the options. The process has the configured total if that
-/// is possible.
+/// are those of `spec`, framework memory and overhead follow from the options. The overhead is what `spec` and
+/// framework leave of `taskmanager.memory.process.size`, if that is the overhead of a process of that size; otherwise
+/// the overhead that goes with the other parts, so that the total may differ from the configured one.
 ///
 /// # Errors
-/// `MemoryError` if options about framework or overhead contradict each other or are above 1 PiB.
+/// Returns `MemoryError` if the minimum of the overhead is above its maximum, or the options about framework memory
+/// contradict each other, or one of these amounts is above 1 PiB.
 pub fn task_manager_memory_for(
     options: &Options,
     spec: &WorkerResourceSpec,

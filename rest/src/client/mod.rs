@@ -27,12 +27,13 @@ use std::path::Path;
 use std::time::Duration;
 use transport::{Transport, escape};
 
-/// The time limits of a client; by default 5 s to connect, 30 s for an answer, 180 s for a build.
+/// The time limits of a client's requests; by default 5 s to connect, 30 s for an answer, 180 s for a build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientTimeouts {
     /// Maximum time to connect, for each request; then [`ClientError::Unreachable`].
     pub connect: Duration,
-    /// Maximum time from a request to the end of an ordinary answer; then [`ClientError::Broken`].
+    /// Maximum time from a request to the end of an ordinary answer, and in a download the wait for each piece; then
+    /// [`ClientError::Broken`].
     pub answer: Duration,
     /// Maximum time for an answer that needs a program to be uploaded, built or submitted; then `ClientError::Broken`.
     pub build: Duration,
@@ -70,20 +71,21 @@ impl RestClient {
         self
     }
 
-    /// Makes the client name this trace in the header `traceparent` of every request; the endpoint's processes log it with what
-    /// they do for these requests.
+    /// Makes the client name this trace (W3C Trace Context) in the header `traceparent` of every request; the endpoint's
+    /// processes log it with what they do for these requests. `TraceContext::NONE` sends no header.
     #[must_use]
     pub fn with_trace(mut self, trace: TraceContext) -> Self {
         self.transport.trace = trace;
         self
     }
 
-    /// Returns the authority of the endpoint, `host:port`.
+    /// Returns the endpoint's host and port as URLs and messages name them, `host:port`; an IPv6 address has brackets.
     pub fn authority(&self) -> &str {
         self.transport.authority()
     }
 
-    /// Sends GET for a path of the endpoint below `/v1`, such as `/jobs/overview`, and decodes the JSON answer as `T`.
+    /// Sends GET for a path of the endpoint below `/v1`, such as `/jobs/overview`, and decodes the JSON answer as `T`. The
+    /// path must be escaped already. Waits [`ClientTimeouts::answer`] at most.
     ///
     /// # Errors
     /// Returns [`ClientError`]: also `Refused` for a status of 400 or more, and `Malformed` if the answer has another
@@ -116,7 +118,7 @@ impl RestClient {
     pub async fn overview(&self) -> Result<ClusterOverview, ClientError> {
         self.get("/overview").await
     }
-    /// Sends `GET /config`: version and features of the endpoint.
+    /// Sends `GET /config`: version of the endpoint, and the features that it allows (uploads, cancelling).
     pub async fn dashboard_config(&self) -> Result<DashboardConfiguration, ClientError> {
         self.get("/config").await
     }
@@ -124,12 +126,13 @@ impl RestClient {
     pub async fn configuration(&self) -> Result<Vec<ConfigurationEntry>, ClientError> {
         self.get("/jobmanager/config").await
     }
-    /// Sends `GET /jobmanager/logs`: names, sizes and times of the JobManager's log files; none if it logs to its console.
+    /// Sends `GET /jobmanager/logs`: names, sizes and times of the log files of the JobManager that answers; the list is
+    /// empty if it logs to its console.
     pub async fn logs(&self) -> Result<LogList, ClientError> {
         self.get("/jobmanager/logs").await
     }
-    /// Sends `GET /jobmanager/logs/:file` and passes the file to `each` in pieces; the first error of `each` ends the
-    /// download and is returned. Not the download as a whole, but the wait for each piece is limited by
+    /// Sends `GET /jobmanager/logs/:file` and calls `each` with the pieces of the file as they come; the first error of
+    /// `each` ends the download and is returned. Not the download as a whole, but the wait for each piece is limited by
     /// `ClientTimeouts::answer`. Refused with 404 if there is no such log file; a `ClientError` is converted to `E`.
     pub async fn log<E: From<ClientError>>(
         &self,
@@ -140,12 +143,12 @@ impl RestClient {
         self.transport.download(&path, self.timeouts.answer, each).await
     }
     /// Sends `GET /taskmanagers/:id/logs`: names, sizes and times of the log files of the TaskManager with the resource id
-    /// `id` and its program hosts. Refused with 404 if it is not registered.
+    /// `id` and its program hosts (the processes that run jobs' code). Refused with 404 if it is not registered.
     pub async fn task_manager_logs(&self, id: &str) -> Result<LogList, ClientError> {
         self.get(&format!("/taskmanagers/{}/logs", escape(id))).await
     }
-    /// Sends `GET /taskmanagers/:id/logs/:file` and passes the file to `each` in pieces; the first error of `each` ends the
-    /// download and is returned. Not the download as a whole, but the wait for each piece is limited by
+    /// Sends `GET /taskmanagers/:id/logs/:file` and calls `each` with the pieces of the file as they come; the first error
+    /// of `each` ends the download and is returned. Not the download as a whole, but the wait for each piece is limited by
     /// `ClientTimeouts::answer`. Refused with 404 if the TaskManager or the log file is unknown; a `ClientError` is
     /// converted to `E`.
     pub async fn task_manager_log<E: From<ClientError>>(
@@ -162,35 +165,39 @@ impl RestClient {
     pub async fn jobs_overview(&self) -> Result<JobsOverview, ClientError> {
         self.get("/jobs/overview").await
     }
-    /// Sends `GET /jobs/:jobid`: the state, vertices and plan of the job with the id `job`. Refused with 404 for an unknown
-    /// job, 410 if only its result is left, 503 while its JobMaster does not answer.
+    /// Sends `GET /jobs/:jobid`: the state, vertices and plan of the job with the id `job`, running or ended. Refused with
+    /// 404 for an unknown job, 410 if it has ended and only its result is left, 503 while its JobMaster does not answer.
     pub async fn job(&self, job: &str) -> Result<JobDetailsInfo, ClientError> {
         self.get(&format!("/jobs/{}", escape(job))).await
     }
     /// Sends `GET /jobs/:jobid/status`: the job's state alone, also of one that has ended. Refused with 404 for an unknown
-    /// job.
+    /// job, and with 503 while its JobMaster does not answer.
     pub async fn job_status(&self, job: &str) -> Result<JobStatusInfo, ClientError> {
         self.get(&format!("/jobs/{}/status", escape(job))).await
     }
-    /// Sends `GET /jobs/:jobid/plan`: the job's graph. Refused like `RestClient::job`.
+    /// Sends `GET /jobs/:jobid/plan`: the job's graph, with its vertices as nodes. Refused like `RestClient::job`: 404, 410
+    /// or 503.
     pub async fn job_plan(&self, job: &str) -> Result<PlanResponse, ClientError> {
         self.get(&format!("/jobs/{}/plan", escape(job))).await
     }
-    /// Sends `GET /jobs/:jobid/exceptions`: the job's failures, newest first, at most 20. Refused like `RestClient::job`.
+    /// Sends `GET /jobs/:jobid/exceptions`: the job's failures, newest first, at most 20. Refused like `RestClient::job`:
+    /// 404, 410 or 503.
     pub async fn job_exceptions(&self, job: &str) -> Result<JobExceptions, ClientError> {
         self.get(&format!("/jobs/{}/exceptions", escape(job))).await
     }
     /// Sends `GET /jobs/:jobid/checkpoints`: statistics of the job's checkpoints since its JobMaster started. Refused like
-    /// `RestClient::job`.
+    /// `RestClient::job`: 404, 410 or 503.
     pub async fn checkpoints(&self, job: &str) -> Result<CheckpointingStatistics, ClientError> {
         self.get(&format!("/jobs/{}/checkpoints", escape(job))).await
     }
-    /// Sends `GET /jobs/:jobid/checkpoints/config`: the job's checkpoint settings. Refused like `RestClient::job`.
+    /// Sends `GET /jobs/:jobid/checkpoints/config`: the job's checkpoint settings. Refused like `RestClient::job`: 404, 410
+    /// or 503.
     pub async fn checkpoint_config(&self, job: &str) -> Result<CheckpointConfigInfo, ClientError> {
         self.get(&format!("/jobs/{}/checkpoints/config", escape(job))).await
     }
     /// Sends `GET /jobs/:jobid/checkpoints/details/:checkpointid`: the checkpoint with the number `id`, vertex by vertex.
-    /// Refused with 404 also if it is not among the newest that are remembered (`web.checkpoints.history`).
+    /// Refused with 404 if the job is unknown or the checkpoint is not among the newest that are remembered
+    /// (`web.checkpoints.history`), otherwise like `RestClient::job`.
     pub async fn checkpoint(&self, job: &str, id: u64) -> Result<CheckpointInfo, ClientError> {
         self.get(&format!("/jobs/{}/checkpoints/details/{id}", escape(job))).await
     }
@@ -225,8 +232,9 @@ impl RestClient {
         Ok(())
     }
     /// Sends `PATCH /jobs/:jobid/clientHeartbeat`: binds the job to this client; the job is cancelled unless another beat
-    /// comes within `timeout` (whole milliseconds; at most a day) of this one's arrival. Refused with 404 for an unknown
-    /// job, with 409 if it has ended, and with 403 if `web.cancel.enable` is false there.
+    /// comes within `timeout` (whole milliseconds; at most a day) of this one's arrival. The client sends no further beat
+    /// by itself. Refused with 404 for an unknown job, with 409 if it has ended, and with 403 if `web.cancel.enable` is
+    /// false there.
     pub async fn client_heartbeat(&self, job: &str, timeout: Duration) -> Result<(), ClientError> {
         let path = format!("/jobs/{}/clientHeartbeat", escape(job));
         let timeout = Some(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
@@ -235,9 +243,10 @@ impl RestClient {
             self.call(Method::PATCH, &path, Some(&body), self.timeouts.answer).await?;
         Ok(())
     }
-    /// Sends `POST /jobs/:jobid/coordinators/:operatorUid`: passes `request` to the coordinator of an operator, named by id
-    /// or `uid`, and returns its answer. Both are bytes in the operator's own encoding. Refused with 404 if the job or the
-    /// coordinator is unknown, 503 while the coordinators are not up, 500 if the coordinator fails.
+    /// Sends `POST /jobs/:jobid/coordinators/:operatorUid`: passes `request` to the coordinator of an operator (its part on
+    /// the JobManager's side), named by id or `uid`, and returns its answer. Both are bytes in the operator's own encoding.
+    /// Refused with 404 if the job or the coordinator is unknown, 503 while the coordinators are not up, 500 if the
+    /// coordinator fails or the job has failed or was cancelled.
     pub async fn coordinate(
         &self,
         job: &str,
@@ -263,9 +272,9 @@ impl RestClient {
         let vertex = escape(vertex);
         self.get(&format!("/jobs/{}/checkpoints/details/{id}/subtasks/{vertex}", escape(job))).await
     }
-    /// Sends `POST /jobs/:jobid/checkpoints`: triggers a checkpoint and does not wait for it. Returns the id of the
-    /// operation, for [`RestClient::triggered_checkpoint`]. Refused with 404 for an unknown job, and with 409 if it has
-    /// ended; a later failure shows only there.
+    /// Sends `POST /jobs/:jobid/checkpoints`: triggers a checkpoint beside the periodic ones and does not wait for it.
+    /// Returns the id of the operation, for [`RestClient::triggered_checkpoint`], which alone shows a later failure.
+    /// Refused with 404 for an unknown job, with 409 if it has ended, and with 503 while it is being stored or recovered.
     pub async fn trigger_checkpoint(
         &self,
         job: &str,
@@ -287,17 +296,19 @@ impl RestClient {
         self.get(&format!("/jobs/{}/checkpoints/{}", escape(job), escape(trigger))).await
     }
     /// Sends `POST /jobs/:jobid/savepoints`: triggers a savepoint and does not wait for it. Returns the id of the
-    /// operation, for [`RestClient::savepoint_status`]. Refused with 404 for an unknown job, and with 409 if it has ended;
-    /// a later failure shows only there.
+    /// operation, for [`RestClient::savepoint_status`], which alone shows a later failure. Refused with 404 for an unknown
+    /// job, with 409 if it has ended, with 503 while it is being stored or recovered, and with 403 if `body` asks to cancel
+    /// the job and `web.cancel.enable` is false there.
     pub async fn savepoint(&self, job: &str, body: &SavepointBody) -> Result<String, ClientError> {
         let path = format!("/jobs/{}/savepoints", escape(job));
         let begun: TriggerResponse =
             self.call(Method::POST, &path, Some(body), self.timeouts.answer).await?;
         Ok(begun.request_id)
     }
-    /// Sends `POST /jobs/:jobid/stop`: stops the job with a savepoint and does not wait for it. Returns the id of the
-    /// operation, for [`RestClient::savepoint_status`]. Refused with 404 for an unknown job, with 409 if it has ended, and
-    /// with 403 if `web.cancel.enable` is false there.
+    /// Sends `POST /jobs/:jobid/stop`: takes a savepoint with which the job ends, and does not wait for it. Returns the id
+    /// of the operation, for [`RestClient::savepoint_status`], which alone shows a later failure. Refused with 404 for an
+    /// unknown job, with 409 if it has ended, with 503 while it is being stored or recovered, and with 403 if
+    /// `web.cancel.enable` is false there.
     pub async fn stop(&self, job: &str, body: &StopBody) -> Result<String, ClientError> {
         let path = format!("/jobs/{}/stop", escape(job));
         let begun: TriggerResponse =
@@ -333,11 +344,12 @@ impl RestClient {
         self.get("/taskmanagers").await
     }
     /// Sends `GET /taskmanagers/:id`: the TaskManager with the resource id `id`, its slots in use and its memory. Refused
-    /// with 404 if it is not registered.
+    /// with 404 if it is not registered, and with 503 while no ResourceManager leads.
     pub async fn task_manager(&self, id: &str) -> Result<TaskManagerInfo, ClientError> {
         self.get(&format!("/taskmanagers/{}", escape(id))).await
     }
-    /// Sends `GET /blocklist/nodes`: the nodes that are blocked now, sorted by name.
+    /// Sends `GET /blocklist/nodes`: the nodes that are blocked now, which get no new slots and TaskManagers, sorted by
+    /// name. Refused with 503 while no ResourceManager leads.
     pub async fn blocked_nodes(&self) -> Result<BlockedNodes, ClientError> {
         self.get("/blocklist/nodes").await
     }
@@ -352,7 +364,8 @@ impl RestClient {
         let path = format!("/blocklist/nodes/{}", escape(node));
         self.call(Method::POST, &path, Some(body), self.timeouts.answer).await
     }
-    /// Sends `DELETE /blocklist/nodes/:node`: ends the block of a node; refused with 404 if the node is not blocked.
+    /// Sends `DELETE /blocklist/nodes/:node`: ends the block of the node with the host name `node`. Refused with 404 if the
+    /// node is not blocked, and with 503 while no ResourceManager leads.
     pub async fn unblock_node(&self, node: &str) -> Result<(), ClientError> {
         let path = format!("/blocklist/nodes/{}", escape(node));
         let _: EmptyBody =
@@ -364,13 +377,15 @@ impl RestClient {
     pub async fn jars(&self) -> Result<JarList, ClientError> {
         self.get("/jars").await
     }
-    /// Sends `POST /jars/upload` and streams the program at `path`; `progress` is called with the number of bytes of the
-    /// file read for sending so far. The endpoint keeps the program under a new id after it has checked it and run it to
-    /// learn its job names. May take [`ClientTimeouts::build`], and a minute more for each whole GiB.
+    /// Sends `POST /jars/upload` and streams the program at `path`. `progress` is called for each piece with the total
+    /// number of bytes of the file that were read for sending so far. The endpoint keeps the program under a new id after
+    /// it has checked it and run it to learn its job names. May take [`ClientTimeouts::build`], and a minute more for each
+    /// whole GiB.
     ///
     /// # Errors
-    /// Returns [`ClientError::File`] if the file cannot be opened, [`ClientError::Refused`] if the endpoint does not take
-    /// the program; otherwise as every call.
+    /// Returns [`ClientError::File`] if the file cannot be opened, and [`ClientError::Refused`] if the endpoint does not
+    /// take the program: with 403 if uploads are not allowed, 400 if it is no program, 413 if it is too large; otherwise as
+    /// every call.
     pub async fn upload(
         &self,
         path: &Path,
@@ -401,7 +416,8 @@ impl RestClient {
         let path = format!("/jars/{}/plan", escape(jar));
         self.call(Method::POST, &path, Some(request), self.timeouts.build).await
     }
-    /// Sends `DELETE /jars/:jarid`: deletes the uploaded program; its jobs go on. Refused with 404 for an unknown program.
+    /// Sends `DELETE /jars/:jarid`: deletes the uploaded program; its jobs go on. Refused with 404 for an unknown program,
+    /// and with 403 if uploads are not allowed there.
     pub async fn delete_jar(&self, jar: &str) -> Result<(), ClientError> {
         let path = format!("/jars/{}", escape(jar));
         let _: EmptyBody =

@@ -20,7 +20,7 @@ use tokio::time::timeout;
 /// Largest answer that is read.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
 
-/// The reason why a request has no usable answer.
+/// The reason why a request of a [`RestClient`](super::RestClient) has no usable answer.
 #[derive(Debug, Error)]
 pub enum ClientError {
     /// No connection to the endpoint could be made in time; the request was not sent.
@@ -31,7 +31,7 @@ pub enum ClientError {
         /// Message of the system.
         why: String,
     },
-    /// The connection broke, or the answer did not come in time; the request may have been carried out.
+    /// The connection broke, the answer did not come in time, or it was above 256 MiB; the request may have been carried out.
     #[error("the REST endpoint at {authority} did not answer {path}: {why}")]
     Broken {
         /// Authority of the endpoint, `host:port`.
@@ -41,7 +41,7 @@ pub enum ClientError {
         /// Description of the failure, for users.
         why: String,
     },
-    /// The endpoint has answered with a status of 400 or more.
+    /// The endpoint has answered with a status of 400 or more and its reasons, for example because the job is unknown (404).
     #[error("{}", errors.join("; "))]
     Refused {
         /// Status of the HTTP answer.
@@ -51,7 +51,8 @@ pub enum ClientError {
         /// Set if the errors are a program's own words about its arguments; otherwise `None`.
         usage: Option<Usage>,
     },
-    /// The answer (or the request's body) is not what such an endpoint takes or sends.
+    /// The answer is not JSON of the expected shape, so the other side is perhaps no such endpoint; or the request's body
+    /// cannot be encoded.
     #[error("the answer to {what} is not understood (is this a Flott endpoint?): {why}")]
     Malformed {
         /// Path of the request.
@@ -59,7 +60,7 @@ pub enum ClientError {
         /// The reason why the answer is not understood.
         why: String,
     },
-    /// The file to send can't be read.
+    /// The file to upload can't be opened or its size can't be read; nothing was sent.
     #[error("'{path}' cannot be read: {why}")]
     File {
         /// Path of the file to send.
@@ -70,7 +71,7 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// Returns the HTTP status of a refusal; `None` for other errors.
+    /// Returns the HTTP status of the endpoint's refusal (`Refused`), 400 or more; `None` for other errors.
     pub fn status(&self) -> Option<u16> {
         match self {
             Self::Refused { status, .. } => Some(*status),

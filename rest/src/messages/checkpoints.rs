@@ -10,20 +10,21 @@ pub struct CheckpointingStatistics {
     pub counts: CheckpointCountsInfo,
     /// Spreads of sizes and durations over the newest complete checkpoints, at most 1,000.
     pub summary: CheckpointSummary,
-    /// The newest checkpoint of each kind, and the one the job was restored from.
+    /// The newest checkpoint of each kind (complete, savepoint, failed), and the one that the job was last restored from.
     pub latest: LatestCheckpoints,
-    /// The newest checkpoints, newest first, at most `web.checkpoints.history`.
+    /// The newest checkpoints and savepoints of any status, newest first, at most `web.checkpoints.history`.
     pub history: Vec<CheckpointInfo>,
 }
 
 /// Numbers of checkpoints, savepoints included. They begin at 0 with each JobMaster, so a change of the leader resets them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointCountsInfo {
-    /// Number of times that subtasks were started from a checkpoint or savepoint, at the job's start or after a failure.
+    /// Number of restores: one when the job starts from a checkpoint or savepoint, and one for each region (subtasks that
+    /// restart together) that is deployed again with a checkpoint's state.
     pub restored: u64,
-    /// Number of checkpoints that were triggered: the sum of the other three.
+    /// Number of checkpoints and savepoints that were triggered: the sum of `in_progress`, `completed` and `failed`.
     pub total: u64,
-    /// Number of checkpoints in progress: 0 or 1.
+    /// Number of checkpoints and savepoints in progress now: 0 or 1.
     pub in_progress: u64,
     /// Number of checkpoints and savepoints that became complete since the JobMaster started, those deleted since included.
     pub completed: u64,
@@ -31,7 +32,8 @@ pub struct CheckpointCountsInfo {
     pub failed: u64,
 }
 
-/// The spread of one number over several checkpoints or subtasks; all 0 if there are none.
+/// The spread of one number (bytes or milliseconds, as the field says) over several checkpoints or subtasks; all 0 if there
+/// are none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SpreadInfo {
     /// Smallest of the values, in their unit; 0 if there are none.
@@ -52,46 +54,47 @@ pub struct SpreadInfo {
     pub p999: u64,
 }
 
-/// Spreads over the newest complete checkpoints, savepoints included.
+/// Spreads of sizes and durations over the newest complete checkpoints, savepoints included, at most 1,000.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointSummary {
-    /// Bytes that were written; equal to `state_size`, because every checkpoint is whole.
+    /// Bytes that a checkpoint has written; equal to `state_size`, because every checkpoint holds the whole state.
     pub checkpointed_size: SpreadInfo,
-    /// Size of the whole state in bytes, coordinators' state included.
+    /// Size of the whole state of a checkpoint in bytes, coordinators' state included.
     pub state_size: SpreadInfo,
-    /// Milliseconds from the trigger to the completion.
+    /// Milliseconds from the trigger of a checkpoint to its completion.
     pub end_to_end_duration: SpreadInfo,
-    /// Always 0: no input is buffered for alignment.
+    /// Always 0 (bytes): no input is buffered while a subtask waits for a checkpoint's barriers.
     pub alignment_buffered: SpreadInfo,
-    /// Always 0: the bytes processed during alignment are not counted.
+    /// Always 0: the bytes that are processed while a subtask waits for a checkpoint's barriers are not counted.
     pub processed_data: SpreadInfo,
-    /// Always 0: no data in flight is stored.
+    /// Always 0 (bytes): no records in flight between tasks are stored with a checkpoint.
     pub persisted_data: SpreadInfo,
 }
 
-/// The newest checkpoint of each kind, without its tasks; `None` (JSON `null`) if there is none.
+/// The newest checkpoint of each kind, each with an empty `tasks`; `None` (JSON `null`) if there is none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LatestCheckpoints {
     /// Newest complete checkpoint that is not a savepoint; it may have been deleted since.
     pub completed: Option<CheckpointInfo>,
-    /// Newest complete savepoint, also of a stop.
+    /// Newest complete savepoint, also one of a stop; `None` if there was none since the JobMaster started.
     pub savepoint: Option<CheckpointInfo>,
-    /// Newest checkpoint or savepoint that has failed.
+    /// Newest checkpoint or savepoint that has failed; `None` if none has since the JobMaster started.
     pub failed: Option<CheckpointInfo>,
-    /// The checkpoint that the job was last restored from.
+    /// The checkpoint or snapshot that the job was last restored from; `None` if it never was since the JobMaster started.
     pub restored: Option<RestoredCheckpointInfo>,
 }
 
-/// The checkpoint or snapshot that a job was last restored from.
+/// The checkpoint of the job's own, or the snapshot (savepoint or retained checkpoint) named at its start, that a job was
+/// last restored from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestoredCheckpointInfo {
-    /// Number of the checkpoint, unique within its job.
+    /// Number of the checkpoint, unique within its job; for a snapshot of another job, that job's number.
     pub id: u64,
-    /// Time at which the job was restored, in Unix milliseconds.
+    /// Time at which the job or a part of it was restored, in Unix milliseconds.
     pub restore_timestamp: i64,
     /// True if the job was restored from the snapshot that it was started from, false if from a checkpoint of its own.
     pub is_savepoint: bool,
-    /// URI of the snapshot that the job was started from; `None` for a checkpoint of the job itself.
+    /// URI of the snapshot that the job was started from; `None` if the job was restored from a checkpoint of its own.
     pub external_path: Option<String>,
 }
 
@@ -112,35 +115,38 @@ pub struct CheckpointInfo {
     pub savepoint_format: Option<String>,
     /// Time at which the JobMaster triggered the checkpoint, in Unix milliseconds.
     pub trigger_timestamp: i64,
-    /// Time of the last acknowledgement in Unix milliseconds; -1 if there was none.
+    /// Time of the latest acknowledgement of a subtask in Unix milliseconds; -1 if no subtask has acknowledged.
     pub latest_ack_timestamp: i64,
-    /// Bytes written for this checkpoint; equal to `state_size`, because every checkpoint is whole.
+    /// Bytes written for this checkpoint; equal to `state_size`, because every checkpoint holds the whole state.
     pub checkpointed_size: u64,
-    /// Size of the whole state in bytes, coordinators' state included; while the checkpoint is in progress, as far as
-    /// acknowledged.
+    /// Size of the whole state in bytes, coordinators' state included; while the checkpoint is in progress, of the parts
+    /// that have been acknowledged so far.
     pub state_size: u64,
-    /// Milliseconds from the trigger to the completion or failure; while it is in progress, to the last acknowledgement; -1 if
-    /// there was none.
+    /// Milliseconds from the trigger to the completion or failure; while the checkpoint is in progress, to the latest
+    /// acknowledgement, or -1 if there was none yet.
     pub end_to_end_duration: i64,
-    /// Always 0: no input is buffered for alignment.
+    /// Always 0 (bytes): no input is buffered while a subtask waits for a checkpoint's barriers.
     pub alignment_buffered: u64,
-    /// Always 0: the bytes processed during alignment are not counted.
+    /// Always 0: the bytes that are processed while a subtask waits for a checkpoint's barriers are not counted.
     pub processed_data: u64,
-    /// Always 0: no data in flight is stored.
+    /// Always 0 (bytes): no records in flight between tasks are stored with a checkpoint.
     pub persisted_data: u64,
-    /// Number of the job's subtasks that take part, acknowledged or not.
+    /// Number of the job's subtasks that the checkpoint needs a part of, acknowledged or not.
     pub num_subtasks: u32,
-    /// Number of subtasks that have acknowledged, or whose part was taken over from the checkpoint before.
+    /// Number of subtasks whose part is present: those that have acknowledged, and those whose part was taken over from the
+    /// checkpoint before because they had finished or wait for a slot.
     pub num_acknowledged_subtasks: u32,
-    /// `CHECKPOINT`, `SAVEPOINT` or `SYNC_SAVEPOINT` (the one of `stop`).
+    /// Purpose of the checkpoint: `CHECKPOINT` (periodic, or triggered by a user), `SAVEPOINT`, or `SYNC_SAVEPOINT` (the
+    /// savepoint of a stop).
     pub checkpoint_type: String,
-    /// Parts of the checkpoint by vertex id; empty in the history and among the latest.
+    /// Parts of the checkpoint by vertex id, 32 hexadecimal digits; empty in the history and among the latest.
     pub tasks: BTreeMap<String, TaskCheckpointInfo>,
     /// The URI of the folder of a complete savepoint, or of a complete checkpoint in the checkpoint directory, which exists as long as the
     /// checkpoint is kept; `<checkpoint-not-externally-addressable>` for one that the JobManager keeps; absent otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external_path: Option<String>,
-    /// True if a complete checkpoint was deleted, because newer ones replace it; absent if it is not complete.
+    /// True if the complete checkpoint was deleted since, because newer ones replace it, false if it is kept; absent if it
+    /// is not complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub discarded: Option<bool>,
     /// Time of a checkpoint's failure in Unix milliseconds; absent unless it failed.
@@ -151,66 +157,71 @@ pub struct CheckpointInfo {
     pub failure_message: Option<String>,
 }
 
-/// The part of one vertex in a checkpoint.
+/// The part of one vertex in a checkpoint, over all its subtasks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskCheckpointInfo {
     /// Number of the checkpoint that the part belongs to.
     pub id: u64,
     /// State of the whole checkpoint by Flink's name, such as `COMPLETED`.
     pub status: String,
-    /// Time of the vertex's last acknowledgement in Unix milliseconds; -1 if there was none.
+    /// Time of the latest acknowledgement of the vertex's subtasks in Unix milliseconds; -1 if none has acknowledged.
     pub latest_ack_timestamp: i64,
-    /// Bytes written for this vertex; equal to `state_size`.
+    /// Bytes written for this vertex; equal to `state_size`, because every checkpoint holds the whole state.
     pub checkpointed_size: u64,
-    /// Size of the vertex's state in bytes, as far as acknowledged.
+    /// Sum of the state of the vertex's subtasks in bytes, as far as their parts are present.
     pub state_size: u64,
-    /// Milliseconds from the trigger to the vertex's last acknowledgement; -1 if there was none.
+    /// Milliseconds from the trigger to the latest acknowledgement of the vertex's subtasks; -1 if none has acknowledged.
     pub end_to_end_duration: i64,
-    /// Always 0: no input is buffered for alignment.
+    /// Always 0 (bytes): no input is buffered while a subtask waits for a checkpoint's barriers.
     pub alignment_buffered: u64,
-    /// Always 0: the bytes processed during alignment are not counted.
+    /// Always 0: the bytes that are processed while a subtask waits for a checkpoint's barriers are not counted.
     pub processed_data: u64,
-    /// Always 0: no data in flight is stored.
+    /// Always 0 (bytes): no records in flight between tasks are stored with a checkpoint.
     pub persisted_data: u64,
-    /// Number of the vertex's subtasks.
+    /// Number of the vertex's subtasks, acknowledged or not.
     pub num_subtasks: u32,
-    /// Number of subtasks that have acknowledged, or whose part was taken over from the checkpoint before.
+    /// Number of the vertex's subtasks whose part is present: those that have acknowledged, and those whose part was taken
+    /// over from the checkpoint before because they had finished or wait for a slot.
     pub num_acknowledged_subtasks: u32,
 }
 
-/// The answer to `GET /jobs/:jobid/checkpoints/details/:checkpointid/subtasks/:vertexid`.
+/// The answer to `GET /jobs/:jobid/checkpoints/details/:checkpointid/subtasks/:vertexid`: one vertex's part of a
+/// checkpoint, subtask by subtask.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VertexCheckpointInfo {
-    /// The part of the vertex as a whole.
+    /// The part of the vertex as a whole; in JSON its fields stand beside `summary` and `subtasks`.
     #[serde(flatten)]
     pub task: TaskCheckpointInfo,
-    /// Spreads over the subtasks whose part is present.
+    /// Spreads of sizes and durations over the vertex's subtasks whose part of the checkpoint is present.
     pub summary: VertexCheckpointSummary,
     /// The parts of all subtasks of the vertex, by index.
     pub subtasks: Vec<SubtaskCheckpointInfo>,
 }
 
-/// Spreads over the subtasks of a vertex whose part of a checkpoint is present.
+/// Spreads of sizes and durations over those subtasks of a vertex whose part of a checkpoint is present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VertexCheckpointSummary {
-    /// Bytes that a subtask has written; equal to `state_size`, because every checkpoint is whole.
+    /// Bytes that a subtask has written; equal to `state_size`, because every checkpoint holds the whole state.
     pub checkpointed_size: SpreadInfo,
     /// Size of a subtask's whole state in bytes, not only of what changed since the checkpoint before.
     pub state_size: SpreadInfo,
-    /// Milliseconds from the trigger to the acknowledgement; 0 for a part that was taken over.
+    /// Milliseconds from the trigger to a subtask's acknowledgement; 0 for a part that was taken over from the checkpoint
+    /// before.
     pub end_to_end_duration: SpreadInfo,
     /// Always 0: the time that a snapshot takes is not measured.
     pub checkpoint_duration: SnapshotDuration<SpreadInfo>,
-    /// Always 0: the alignment of barriers is not measured.
+    /// Always 0: the wait of a subtask for a checkpoint's barriers on all its inputs is not measured.
     pub alignment: AlignmentInfo<SpreadInfo>,
-    /// Always 0: the time until a barrier arrives is not measured.
+    /// Always 0: the time until a checkpoint's barrier (the mark in the stream at which a subtask takes its snapshot)
+    /// arrives is not measured.
     pub start_delay: SpreadInfo,
 }
 
 /// The time that a snapshot took, in Flink's two parts. Not measured: 0 in spreads, -1 for a subtask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SnapshotDuration<T> {
-    /// Milliseconds in which the task did nothing but the snapshot; not measured: 0 in spreads, -1 for a subtask.
+    /// Milliseconds in which the task processed no records because of the snapshot; not measured: 0 in spreads, -1 for a
+    /// subtask.
     pub sync: T,
     /// Milliseconds that the snapshot took beside the task's work (Flink's `async`); not measured: 0 in spreads, -1 for a
     /// subtask.
@@ -218,14 +229,15 @@ pub struct SnapshotDuration<T> {
     pub beside: T,
 }
 
-/// The alignment of the barriers of several inputs. Not measured: every value is 0, and a subtask's `duration` -1.
+/// The alignment: the time in which a subtask of several inputs waits until the barrier (the mark of a checkpoint in the
+/// stream) has come on all. Not measured: every value is 0, and a subtask's `duration` -1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AlignmentInfo<T> {
-    /// Bytes that were buffered; always 0, because barriers never overtake records.
+    /// Bytes that were buffered during the alignment; always 0, because barriers never overtake records.
     pub buffered: T,
     /// Bytes that were processed during the alignment; not counted, always 0.
     pub processed: T,
-    /// Bytes of data in flight that were stored; always 0.
+    /// Bytes of records in flight that were stored with the checkpoint; always 0.
     pub persisted: T,
     /// Milliseconds from the first barrier to the last one; not measured: 0 in spreads, -1 for a subtask.
     pub duration: T,
@@ -235,9 +247,10 @@ pub struct AlignmentInfo<T> {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "className", rename_all = "snake_case")]
 pub enum SubtaskCheckpointInfo {
-    /// The subtask has acknowledged, or its part was taken over from the checkpoint before.
+    /// The part is present: the subtask has acknowledged, or its part was taken over from the checkpoint before because it
+    /// had finished or waits for a slot.
     Completed(AcknowledgedInfo),
-    /// The subtask has not acknowledged.
+    /// The part is missing: the subtask has not acknowledged, because the checkpoint is in progress or failed before.
     Pending {
         /// The index of the subtask in its vertex, from 0.
         index: u32,
@@ -254,11 +267,12 @@ pub struct AcknowledgedInfo {
     pub index: u32,
     /// Always the text `completed`.
     pub status: String,
-    /// Time of the acknowledgement in Unix milliseconds; the trigger's, if the part was taken over from the checkpoint before.
+    /// Time of the acknowledgement in Unix milliseconds; the time of the trigger if the part was taken over from the
+    /// checkpoint before.
     pub ack_timestamp: i64,
-    /// Milliseconds from the trigger to the acknowledgement; 0 if the part was taken over.
+    /// Milliseconds from the trigger to the acknowledgement; 0 if the part was taken over from the checkpoint before.
     pub end_to_end_duration: i64,
-    /// Bytes that the subtask has written; equal to `state_size`.
+    /// Bytes that the subtask has written; equal to `state_size`, because every checkpoint holds the whole state.
     pub checkpointed_size: u64,
     /// Size of the subtask's whole state in bytes.
     pub state_size: u64,
@@ -266,9 +280,9 @@ pub struct AcknowledgedInfo {
     pub checkpoint: SnapshotDuration<i64>,
     /// Always 0, and the duration -1, because it is not measured.
     pub alignment: AlignmentInfo<i64>,
-    /// Always -1: the time until a barrier arrives is not measured.
+    /// Always -1: the time until the checkpoint's barrier arrives at the subtask is not measured.
     pub start_delay: i64,
-    /// Always `false`: barriers never overtake records.
+    /// Always `false`: the barriers that mark a checkpoint in the stream never overtake records.
     pub unaligned_checkpoint: bool,
     /// Always `false`: a subtask's part is shown once it is complete.
     pub aborted: bool,
@@ -289,7 +303,7 @@ pub struct CheckpointBody {
     pub trigger_id: Option<String>,
 }
 
-/// The answer to `GET /jobs/:jobid/checkpoints/:triggerid`.
+/// The answer to `GET /jobs/:jobid/checkpoints/:triggerid`: the state of a checkpoint that a user triggered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TriggeredCheckpointInfo {
     /// `IN_PROGRESS` or `COMPLETED`; a failed operation is `COMPLETED` too.
@@ -303,7 +317,7 @@ pub struct TriggeredCheckpointInfo {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TriggeredCheckpoint {
-    /// The number of the complete checkpoint; absent if it failed.
+    /// The number of the checkpoint, which is complete; absent if the operation failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint_id: Option<u64>,
     /// The reason why the checkpoint failed; absent if it is complete.
@@ -316,7 +330,7 @@ pub struct TriggeredCheckpoint {
 pub struct CheckpointConfigInfo {
     /// Checkpointing mode, always `exactly_once`.
     pub mode: String,
-    /// Milliseconds between the triggers of two checkpoints; the largest signed number if there are no periodic ones.
+    /// Milliseconds between the triggers of two checkpoints; `i64::MAX` if the job has no periodic ones.
     pub interval: i64,
     /// Milliseconds from the trigger after which an incomplete checkpoint is aborted and counts as failed.
     pub timeout: i64,
@@ -324,27 +338,28 @@ pub struct CheckpointConfigInfo {
     pub min_pause: i64,
     /// Maximum number of checkpoints at the same time; always 1.
     pub max_concurrent: u32,
-    /// Tells whether checkpoints are kept or deleted at the end of the job.
+    /// Tells whether the newest checkpoints are kept when the job fails or is cancelled.
     pub externalization: ExternalizationInfo,
-    /// URI of the checkpoint directory; `JobManager` if the JobManager keeps the state.
+    /// URI of the checkpoint directory; the text `JobManager` if there is none and the JobManager keeps the state.
     pub checkpoint_storage: String,
-    /// Always `false`: barriers never overtake records.
+    /// Always `false`: the barriers that mark a checkpoint in the stream never overtake records.
     pub unaligned_checkpoints: bool,
     /// Number of failed checkpoints in a row that the job tolerates; the next one fails its tasks, about which the restart
     /// strategy decides.
     pub tolerable_failed_checkpoints: u32,
-    /// Always 0 (milliseconds): barriers never overtake records.
+    /// Always 0 (milliseconds): the barriers that mark a checkpoint in the stream never overtake records.
     pub aligned_checkpoint_timeout: i64,
     /// Always `true`: checkpoints go on after some tasks have finished.
     pub checkpoints_after_tasks_finish: bool,
 }
 
-/// Tells whether the newest checkpoints are kept or deleted when the job ends.
+/// Tells whether the newest checkpoints are kept or deleted when the job ends without having finished; those of a job that
+/// finished are deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExternalizationInfo {
-    /// True if checkpoints are kept when the job fails; otherwise they are deleted.
+    /// True if the newest checkpoints are kept when the job fails for good; otherwise they are deleted.
     pub enabled: bool,
-    /// True if checkpoints are deleted when the job is cancelled; otherwise they are kept.
+    /// True if all checkpoints are deleted when the job is cancelled; otherwise the newest are kept.
     pub delete_on_cancellation: bool,
 }
 
@@ -396,20 +411,21 @@ pub struct StopBody {
 /// The body of `POST /savepoint-disposal`, which deletes a savepoint with all its files.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct DisposalBody {
-    /// Path or URI of the savepoint's folder, which is to be deleted; empty: refused with 400.
+    /// Path or URI of the savepoint's folder, which is to be deleted; absent or empty: refused with 400.
     #[serde(rename = "savepoint-path")]
     pub savepoint_path: String,
 }
 
-/// The answer to a request that begins an operation, which goes on after the answer.
+/// The answer to a request that triggers a checkpoint, savepoint, stop or disposal, which goes on after the answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TriggerResponse {
-    /// The id of the operation, 32 hexadecimal digits, by which the client asks how it goes.
+    /// The id of the operation, 32 hexadecimal digits, by which the client asks for its state and result.
     #[serde(rename = "request-id")]
     pub request_id: String,
 }
 
-/// The answer to `GET /jobs/:jobid/savepoints/:triggerid` and `/savepoint-disposal/:triggerid`.
+/// The answer to `GET /jobs/:jobid/savepoints/:triggerid` and `/savepoint-disposal/:triggerid`: the state of a savepoint,
+/// stop or disposal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperationInfo {
     /// `IN_PROGRESS` or `COMPLETED`; a failed operation is `COMPLETED` too.
@@ -419,7 +435,8 @@ pub struct OperationInfo {
     pub operation: Option<OperationResult>,
 }
 
-/// The result of a savepoint, stop or disposal that has ended: `failure_cause` is set if it failed.
+/// The result of a savepoint, stop or disposal that has ended: `failure_cause` is set if it failed. Of a disposal that
+/// succeeded no field is set.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct OperationResult {

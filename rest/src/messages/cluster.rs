@@ -2,20 +2,20 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The answer to `GET /overview`: numbers of TaskManagers, slots and jobs.
+/// The answer to `GET /overview`: numbers of TaskManagers, slots and jobs, and the build's version.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ClusterOverview {
     /// Number of registered TaskManagers.
     pub taskmanagers: u32,
-    /// Number of slots of all TaskManagers, free or not.
+    /// Number of slots of all registered TaskManagers, free or not.
     pub slots_total: u32,
-    /// Number of slots that are free, those on blocked nodes included.
+    /// Number of free slots of all registered TaskManagers, those on blocked nodes included.
     pub slots_available: u32,
-    /// Number of TaskManagers on blocked nodes; absent if 0.
+    /// Number of TaskManagers on blocked nodes (which get no new slots and TaskManagers for a time); absent in JSON if 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub taskmanagers_blocked: u32,
-    /// Number of free slots on blocked nodes; absent if 0.
+    /// Number of free slots on blocked nodes, which no job gets; absent in JSON if 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub slots_free_and_blocked: u32,
     /// Number of jobs that have not ended for good, waiting and restarting ones included.
@@ -59,9 +59,9 @@ pub struct DashboardConfiguration {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Features {
-    /// True if programs may be uploaded and run over REST.
+    /// True if programs may be uploaded, planned and run over REST; otherwise such requests get 403.
     pub web_submit: bool,
-    /// True if jobs may be cancelled and stopped over REST.
+    /// True if jobs may be cancelled and stopped over REST (`web.cancel.enable`); otherwise such requests get 403.
     pub web_cancel: bool,
     /// Always false: the parallelism of a running job can't be changed.
     pub web_rescale: bool,
@@ -74,18 +74,18 @@ pub struct Features {
 pub struct ConfigurationEntry {
     /// Key of the option, such as `parallelism.default`.
     pub key: String,
-    /// Value of the option as text; that of a secret is masked.
+    /// Value of the option as text; `******` for a secret.
     pub value: String,
 }
 
-/// The answer to `GET /jobmanager/logs` and `GET /taskmanagers/:id/logs`.
+/// The answer to `GET /jobmanager/logs` and `GET /taskmanagers/:id/logs`: the log files that can be read.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LogList {
     /// Log files, ordered by name; empty if the process logs to its console only.
     pub logs: Vec<LogInfo>,
 }
 
-/// The answer to `GET /jobs/:jobid/jobmanager/log-url` and `…/taskmanagers/:id/log-url`.
+/// The answer to `GET /jobs/:jobid/jobmanager/log-url` and `…/taskmanagers/:id/log-url`: where users read a process's log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogUrl {
     /// URL of the page with the process's log files in an external system such as YARN, or else of its log file at this
@@ -96,7 +96,7 @@ pub struct LogUrl {
 /// Name, size and time of one log file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogInfo {
-    /// Name of the log file, without a folder, as it stands in `/jobmanager/logs/:file`.
+    /// Name of the log file, without a folder, by which `…/logs/:file` serves it.
     pub name: String,
     /// Size of the log file in bytes.
     pub size: u64,
@@ -104,38 +104,39 @@ pub struct LogInfo {
     pub mtime: u64,
 }
 
-/// One metric of a process, a vertex or a subtask, as an answer to a query of metrics lists it.
+/// One metric of a process, a vertex or a subtask: its name, and its value if the request asks for values.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MetricSample {
-    /// Name of the metric, as the request's `get` names it.
+    /// Name of the metric, by which the request's parameter `get` asks for its value.
     pub id: String,
-    /// Value of the metric as text, in the metric's own unit; absent unless the request named metrics by `get`.
+    /// Value of the metric as text, in the metric's own unit; absent unless the request's parameter `get` names the metric.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
 }
 
-/// One metric over several subtasks. Values are absent unless the request named metrics by `get` and the aggregation by `agg`
-/// (by default all).
+/// One metric aggregated over several subtasks of a vertex. Values are absent unless the request named the metric by its
+/// parameter `get`, and the aggregation by `agg` (by default all four).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AggregatedMetric {
-    /// Name of the metric, as the request's `get` names it.
+    /// Name of the metric, by which the request's parameter `get` asks for its values.
     pub id: String,
-    /// Smallest value over the subtasks; absent unless asked for.
+    /// Smallest value over the subtasks, in the metric's unit; absent unless asked for by `get` and `agg`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min: Option<f64>,
-    /// Largest value over the subtasks; absent unless asked for.
+    /// Largest value over the subtasks, in the metric's unit; absent unless asked for by `get` and `agg`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<f64>,
-    /// Arithmetic mean over the subtasks; absent unless asked for.
+    /// Arithmetic mean over the subtasks, in the metric's unit; absent unless asked for by `get` and `agg`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub avg: Option<f64>,
-    /// Sum over the subtasks; absent unless asked for.
+    /// Sum over the subtasks, in the metric's unit; absent unless asked for by `get` and `agg`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sum: Option<f64>,
 }
 
 impl AggregatedMetric {
-    /// Removes the aggregations whose names (`min`, `max`, `avg`, `sum`) are not among `names`.
+    /// Sets those of the four aggregations to `None`, and so leaves them out of the JSON, whose names (`min`, `max`, `avg`,
+    /// `sum`) are not among `names`.
     pub fn keep(&mut self, names: &[&str]) {
         let kept = |name: &str| names.contains(&name);
         self.min = self.min.filter(|_| kept("min"));
@@ -145,7 +146,7 @@ impl AggregatedMetric {
     }
 }
 
-/// The body of `POST /blocklist/nodes/:node`. An empty body counts as one without fields.
+/// The body of `POST /blocklist/nodes/:node`, which blocks a node for a time. An empty body counts as one without fields.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BlockNodeBody {
@@ -157,7 +158,8 @@ pub struct BlockNodeBody {
     pub cause: Option<String>,
 }
 
-/// A blocked node, which gets no new slots and workers: the answer to `POST /blocklist/nodes/:node`, and an entry of the list.
+/// A blocked node, whose TaskManagers get no new slots and on which no TaskManager is started: the answer to `POST
+/// /blocklist/nodes/:node`, and an entry of the list.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct BlockedNodeInfo {
     /// The node's host name, as its TaskManagers register with it.
@@ -170,7 +172,7 @@ pub struct BlockedNodeInfo {
     pub taskmanagers: u32,
 }
 
-/// The answer to `GET /blocklist/nodes`: the nodes that get no new slots and workers.
+/// The answer to `GET /blocklist/nodes`: the nodes whose TaskManagers get no new slots and on which none is started.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct BlockedNodes {
     /// The nodes that are blocked now, sorted by name.

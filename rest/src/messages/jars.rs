@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 /// The answer to `GET /jars`: the programs that were uploaded to this endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct JarList {
-    /// URL of the endpoint; `.` if it is protected by a token.
+    /// URL of the endpoint for clients; `.` if a token protects it, because a proxy may then be between client and
+    /// endpoint.
     pub address: String,
     /// Uploaded programs, newest first.
     pub files: Vec<JarFile>,
@@ -21,14 +22,14 @@ pub struct JarFile {
     pub name: String,
     /// Time of the upload, in Unix milliseconds.
     pub uploaded: u64,
-    /// The jobs that the program registers; empty if they are not known.
+    /// The jobs that the program registers; empty if the program did not name them when it was uploaded.
     pub entry: Vec<JarEntry>,
 }
 
 /// One job that a program registers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JarEntry {
-    /// Name of the registered job, as `entryClass` of a request names it.
+    /// Name of the registered job, by which `entryClass` of a request chooses it.
     pub name: String,
     /// Description meant for people; always `None` (JSON `null`).
     pub description: Option<String>,
@@ -54,35 +55,40 @@ impl JarUploaded {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct JarRequest {
-    /// Name of the job to run, if the program registers several; absent or empty: the only one.
+    /// Name of the job to run, if the program registers several; absent or empty: `pipeline.entry` of
+    /// `flink_configuration`, or else the only one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry_class: Option<String>,
-    /// Arguments in one text, split on white space outside of quotes. Refused together with `program_args_list`.
+    /// Arguments of the program in one text, split on white space outside of quotes. Refused with 400 together with
+    /// `program_args_list`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program_args: Option<String>,
-    /// Arguments of the program, one per element. Refused together with `program_args`.
+    /// Arguments of the program, one per element, at most 10,000. Refused with 400 together with `program_args`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program_args_list: Option<Vec<String>>,
     /// Default parallelism of the job, 1 to 32,768, otherwise 400; absent: `parallelism.default` of the job's options, or
     /// else of the cluster's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parallelism: Option<i64>,
-    /// Id for the job, 32 hexadecimal digits, which `…/run` alone uses; absent: one is drawn. An id that is in use is
-    /// refused with 409.
+    /// Id for the job, 32 hexadecimal digits (otherwise 400), which `…/run` alone uses; absent: `pipeline.job-id` of
+    /// `flink_configuration`, or else one is drawn. An id that is in use is refused with 409.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_id: Option<String>,
-    /// Options of this job by key; options of the cluster's processes are refused.
+    /// Options of this job by key, which override the cluster's; options that only the cluster's processes or clients read
+    /// are refused with 400.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flink_configuration: Option<BTreeMap<String, String>>,
-    /// Path or URI of the savepoint or retained checkpoint to start from; absent or empty: none.
+    /// Path or URI of the savepoint or retained checkpoint to start from; absent or empty: `execution.state-recovery.path`
+    /// of `flink_configuration` or of the cluster, mostly none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub savepoint_path: Option<String>,
-    /// True if state of the savepoint that the program does not have may be left behind; absent or false: the start is
-    /// refused then.
+    /// True if state of the savepoint that the program does not declare is dropped; false: the job does not start then, and
+    /// is refused with 400. Absent: `execution.state-recovery.ignore-unclaimed-state`, by default false.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allow_non_restored_state: Option<bool>,
-    /// The owner of the savepoint after the start: `NO_CLAIM` (the user; used if absent) or `CLAIM` (the job, which deletes
-    /// it).
+    /// The owner of the savepoint after the start: `NO_CLAIM` (the user) or `CLAIM` (the job, which deletes it once its own
+    /// first checkpoint is complete). Absent: `restore_mode`, or else `execution.state-recovery.claim-mode`, by default
+    /// `NO_CLAIM`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim_mode: Option<String>,
     /// Older name of `claimMode`, used if that is absent.
@@ -97,7 +103,8 @@ pub struct JarRunResponse {
     pub jobid: String,
 }
 
-/// The body of `POST /jobs/:jobid/coordinators/:operatorUid`.
+/// The body of `POST /jobs/:jobid/coordinators/:operatorUid`, a request to the coordinator of an operator: the part of it
+/// that runs once for all subtasks, on the JobManager's side.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CoordinationRequestBody {
@@ -105,7 +112,7 @@ pub struct CoordinationRequestBody {
     pub serialized_coordination_request: String,
 }
 
-/// The answer to `POST /jobs/:jobid/coordinators/:operatorUid`.
+/// The answer to `POST /jobs/:jobid/coordinators/:operatorUid`: the answer of an operator's coordinator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CoordinationResponseBody {

@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The body of `PATCH /jobs/:jobid/clientHeartbeat`, by which an attached client shows that it lives. At least one field
-/// must be present, otherwise the answer is 400. Each beat replaces the deadline of the one before; when the deadline
-/// passes without another beat, the job is cancelled.
+/// The body of `PATCH /jobs/:jobid/clientHeartbeat`, by which an attached client (one that waits for the job) shows that it
+/// lives. At least one field must be present, otherwise the answer is 400. Each beat replaces the deadline of the one
+/// before; when the deadline passes without another beat, the job is cancelled.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ClientHeartbeatBody {
@@ -49,19 +49,19 @@ pub struct JobsOverview {
 pub struct JobOverview {
     /// Job id, 32 hexadecimal digits.
     pub jid: String,
-    /// Name meant for people; not unique.
+    /// Name of the job, meant for people; not unique.
     pub name: String,
     /// Time of the job's submission, in Unix milliseconds.
     pub start_time: i64,
     /// Time of the job's end, in Unix milliseconds; -1 until the job has ended.
     pub end_time: i64,
-    /// Milliseconds from start to end, or to now if the job has not ended.
+    /// Milliseconds from the job's submission to its end, or to the time of the answer if it has not ended.
     pub duration: i64,
     /// State of the job by Flink's name, such as `RUNNING`.
     pub state: String,
     /// Time of the last change of the job's or a subtask's state, in Unix milliseconds.
     pub last_modification: i64,
-    /// Number of subtasks by state in lower case, every state included, and their sum as `total`.
+    /// Number of subtasks by state in lower case, such as `running`; every state is there, and their sum as `total`.
     pub tasks: BTreeMap<String, u32>,
     /// Always 0: every operator is in a vertex.
     #[serde(default)]
@@ -74,7 +74,7 @@ pub struct JobOverview {
 pub struct JobDetailsInfo {
     /// Job id, 32 hexadecimal digits.
     pub jid: String,
-    /// Name meant for people; not unique.
+    /// Name of the job, meant for people; not unique.
     pub name: String,
     /// Always false, as in Flink; jobs are stopped by `POST /jobs/:jobid/stop` all the same.
     #[serde(rename = "isStoppable")]
@@ -87,64 +87,70 @@ pub struct JobDetailsInfo {
     pub start_time: i64,
     /// Time of the job's end, in Unix milliseconds; -1 until the job has ended.
     pub end_time: i64,
-    /// Milliseconds from start to end, or to now if the job has not ended.
+    /// Milliseconds from the job's submission to its end, or to `now` if it has not ended.
     pub duration: i64,
-    /// Smallest maximum parallelism (number of key groups) of the job's vertices; -1 if it has none.
+    /// Smallest maximum parallelism (number of key groups, the units in which keyed state is divided) of the job's
+    /// vertices; -1 if the job has no vertex.
     #[serde(rename = "maxParallelism")]
     pub max_parallelism: i64,
-    /// Time at which the answer was made, in Unix milliseconds.
+    /// Time of these details in Unix milliseconds: for a job that runs, when its JobMaster made them; for one that has
+    /// ended, when the endpoint answered.
     pub now: i64,
     /// Time of the latest entry into each job state in Unix milliseconds, by Flink's name; 0: never entered.
     pub timestamps: BTreeMap<String, i64>,
     /// Vertices in topological order, each with the state of its subtasks.
     pub vertices: Vec<JobVertexInfo>,
-    /// Number of vertices by state, every state included.
+    /// Number of vertices by their aggregated state, by Flink's name such as `RUNNING`; every state is there, if need be
+    /// with 0.
     pub status_counts: BTreeMap<String, u32>,
     /// Always 0: every operator is in a vertex.
     pub pending_operators: u32,
-    /// Graph of the job in the form that Flink's pages draw.
+    /// Graph of the job with its vertices as nodes, in the form that Flink's pages draw.
     pub plan: JobPlan,
 }
 
-/// One vertex of a job with the state of its subtasks.
+/// One vertex (a chain of operators that run in one task) of a job, with the state of its subtasks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct JobVertexInfo {
     /// Vertex id, 32 hexadecimal digits.
     pub id: String,
-    /// Id of the slot sharing group, 32 hexadecimal digits that follow from the group's name.
+    /// Id of the slot sharing group, whose subtasks may share a slot: 32 hexadecimal digits that follow from the group's
+    /// name.
     #[serde(rename = "slotSharingGroupId")]
     pub slot_sharing_group_id: String,
-    /// Name meant for people: the names of the chained operators; not unique.
+    /// Name of the vertex, meant for people: the names of the chained operators; not unique.
     pub name: String,
     /// Number of key groups, and so the largest parallelism that the vertex's keyed state allows.
     #[serde(rename = "maxParallelism")]
     pub max_parallelism: u32,
     /// Number of subtasks, at least 1; it does not change while the job runs.
     pub parallelism: u32,
-    /// State of all subtasks together, by Flink's order of precedence: `FAILED` if one has failed, for instance.
+    /// State of all subtasks together, by Flink's order of precedence: `FAILED` if one has failed, `FINISHED` only if all
+    /// have.
     pub status: String,
-    /// Time of the first deployment of a subtask in Unix milliseconds; -1: none was deployed.
+    /// Time of the first deployment among the subtasks' current attempts, in Unix milliseconds; -1: none is deployed.
     pub start_time: i64,
     /// Time at which the last subtask ended in Unix milliseconds; -1: not all have ended.
     pub end_time: i64,
-    /// Milliseconds from start to end, or to now if not all subtasks have ended; -1: not started.
+    /// Milliseconds from `start_time` to `end_time`, or to the time of the details if not all subtasks have ended; -1: none
+    /// is deployed.
     pub duration: i64,
-    /// Number of subtasks by state in Flink's spelling, every state included.
+    /// Number of subtasks by state, by Flink's name such as `RUNNING`; every state is there, if need be with 0.
     pub tasks: BTreeMap<String, u32>,
     /// Records and bytes, summed over the subtasks' current attempts.
     pub metrics: IoMetrics,
 }
 
-/// Records and bytes of a subtask's current attempt, or the sums over several.
+/// Numbers of records and bytes that a subtask's current attempt has received and sent, or the sums over several subtasks.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct IoMetrics {
-    /// Number of bytes received in serialised form; records handed over inside one process count 0.
+    /// Number of bytes received from other tasks in serialised form; records handed over inside one process count 0.
     pub read_bytes: u64,
     /// Always true: no count is partial.
     pub read_bytes_complete: bool,
-    /// Number of bytes sent in serialised form; records handed over inside one process count 0.
+    /// Number of bytes sent to other tasks in serialised form; records handed over inside one process count 0.
     pub write_bytes: u64,
     /// Always true: no count is partial.
     pub write_bytes_complete: bool,
@@ -156,13 +162,13 @@ pub struct IoMetrics {
     pub write_records: u64,
     /// Always true: no count is partial.
     pub write_records_complete: bool,
-    /// Always 0: not measured, but Flink's clients demand a number.
+    /// Always 0 (milliseconds in Flink): not measured, but Flink's clients demand a number.
     #[serde(default)]
     pub accumulated_backpressured_time: u64,
-    /// Always 0: not measured, but Flink's clients demand a number.
+    /// Always 0 (milliseconds in Flink): not measured, but Flink's clients demand a number.
     #[serde(default)]
     pub accumulated_idle_time: u64,
-    /// Always `NaN`: not measured, which Flink says in the same way.
+    /// Always `NaN` (milliseconds in Flink): not measured, which Flink says in the same way.
     #[serde(default)]
     pub accumulated_busy_time: String,
 }
@@ -170,14 +176,14 @@ pub struct IoMetrics {
 /// The answer to `GET /jobs/:jobid/plan`, and to GET and POST of `/jars/:jarid/plan`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlanResponse {
-    /// Graph of the job in the form that Flink's pages draw.
+    /// Graph of the job with its vertices as nodes, in the form that Flink's pages draw.
     pub plan: JobPlan,
 }
 
-/// A job's graph, with its vertices (chains) as nodes.
+/// The graph of a job, of which each node is a vertex: a chain of operators that run in one task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobPlan {
-    /// Job id, 32 hexadecimal digits.
+    /// Job id, 32 hexadecimal digits; in the plan of an uploaded program it names no job that runs.
     pub jid: String,
     /// Name of the job; not unique.
     pub name: String,
@@ -207,7 +213,7 @@ pub struct PlanNode {
     /// Operators of the vertex's chain, first to last.
     #[serde(default)]
     pub operators: Vec<PlanOperator>,
-    /// Edges that end at this vertex, by input; empty for a source.
+    /// Edges that end at this vertex, in the order of the graph; empty for a source.
     #[serde(default)]
     pub inputs: Vec<PlanInput>,
     /// Always empty: there is no optimizer.
@@ -222,14 +228,14 @@ pub struct PlanOperator {
     /// The operator's `uid` as the program gives it; absent if the program gives none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
-    /// Kind of the operator: `map`, `text_source`, …
+    /// Kind of the operator as the program's graph names it: `map`, `text_source`, …
     pub kind: String,
-    /// Name meant for people; not unique.
+    /// Name of the operator, meant for people; not unique.
     pub name: String,
     /// Rust type of the records that go out, as text; absent for a sink.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
-    /// True if the operator has a coordinator, which answers coordination requests.
+    /// True if the operator has a coordinator, its part on the JobManager's side, which answers coordination requests.
     #[serde(default)]
     pub coordinated: bool,
 }
@@ -241,9 +247,10 @@ pub struct PlanInput {
     pub num: u32,
     /// Id of the vertex that produces the edge's records, 32 hexadecimal digits.
     pub id: String,
-    /// Distribution of the records: `FORWARD`, `HASH`, `REBALANCE`, `BROADCAST` or `CUSTOM`.
+    /// Distribution of the records to the consumer's subtasks: `FORWARD` (same index), `HASH` (by key), `REBALANCE` (in
+    /// turn), `BROADCAST` (to all) or `CUSTOM` (by the program).
     pub ship_strategy: String,
-    /// Kind of exchange, always `pipelined_bounded`.
+    /// Kind of exchange, always `pipelined_bounded`: records flow while both vertices run.
     pub exchange: String,
 }
 
@@ -260,19 +267,19 @@ pub struct JobStatusInfo {
 pub struct ExecutionResult {
     /// `COMPLETED` if the job has ended for good, otherwise `IN_PROGRESS`.
     pub status: QueueStatus,
-    /// The result; absent until the job has ended.
+    /// The result of the job; absent until the job has ended for good.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_execution_result: Option<JobExecutionResult>,
 }
 
-/// The state of something that a client waits for: a job's end, or an operation on savepoints.
+/// The state of something that a client waits for: a job's end, or a triggered checkpoint, savepoint, stop or disposal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueStatus {
     /// `IN_PROGRESS` or `COMPLETED`, the latter also if the operation failed.
     pub id: String,
 }
 
-/// The outcome of a job that has ended.
+/// The outcome of a job that has ended for good: finished, failed or cancelled.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct JobExecutionResult {
@@ -284,12 +291,12 @@ pub struct JobExecutionResult {
     pub accumulator_results: BTreeMap<String, String>,
     /// Milliseconds from the job's submission to its end.
     pub net_runtime: u64,
-    /// Reason of the failure; absent unless the job failed.
+    /// Reason of the job's failure; absent unless the job failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_cause: Option<FailureBody>,
 }
 
-/// A failure, in the form that Flink's clients read.
+/// A failure of a job or an operation, in the form that Flink's clients read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct FailureBody {
@@ -302,16 +309,17 @@ pub struct FailureBody {
     pub serialized_throwable: String,
 }
 
-/// The answer to `GET /jobs/:jobid/exceptions`: the job's failures.
+/// The answer to `GET /jobs/:jobid/exceptions`: the job's failures, those that a restart has cured included.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct JobExceptions {
-    /// The failure that ended the job, or else the newest one, as `KIND: MESSAGE`; `None` (JSON `null`) if there was none.
+    /// The failure that ended the job, or else the newest one of its history, as `KIND: MESSAGE`; `None` (JSON `null`) if
+    /// there was none.
     #[serde(rename = "root-exception", default)]
     pub root_exception: Option<String>,
     /// Time of the newest failure in Unix milliseconds; `None` (JSON `null`) if there was none.
     #[serde(default)]
     pub timestamp: Option<i64>,
-    /// The job's failures, newest first.
+    /// The history of the job's failures, newest first.
     #[serde(rename = "exceptionHistory")]
     pub exception_history: ExceptionHistory,
 }
@@ -321,7 +329,8 @@ pub struct JobExceptions {
 pub struct ExceptionHistory {
     /// Failures, newest first, at most as many as the request's `maxExceptions` (by default 20).
     pub entries: Vec<ExceptionEntry>,
-    /// True if the Dispatcher knows older failures that the answer leaves out.
+    /// True if older failures of the history, which has at most `web.exception-history-size`, are left out because of
+    /// `maxExceptions`.
     pub truncated: bool,
 }
 
@@ -344,7 +353,8 @@ pub struct ExceptionEntry {
     pub endpoint: Option<String>,
     /// Resource id of the TaskManager that ran the task; `None` (JSON `null`) if no task failed or it is unknown.
     pub task_manager_id: Option<String>,
-    /// Further failures before the restart, one of each cause, at most 16.
+    /// Further failures that came before the job was restarted, one of each cause, at most 16; empty for an entry of this
+    /// list itself.
     pub concurrent_exceptions: Vec<ExceptionEntry>,
 }
 
@@ -360,13 +370,14 @@ pub struct VertexDetailsInfo {
     pub parallelism: u32,
     /// Number of key groups, and so the largest parallelism that the vertex's keyed state allows.
     pub max_parallelism: u32,
-    /// Time at which the answer was made, in Unix milliseconds.
+    /// Time of these details in Unix milliseconds: for a job that runs, when its JobMaster made them; for one that has
+    /// ended, when the endpoint answered.
     pub now: i64,
     /// The vertex's subtasks with their current attempts, ordered by index.
     pub subtasks: Vec<SubtaskInfo>,
 }
 
-/// The current attempt of one subtask of a vertex.
+/// The current execution attempt (one try to run it) of one subtask of a vertex.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct SubtaskInfo {
@@ -374,20 +385,22 @@ pub struct SubtaskInfo {
     pub subtask: u32,
     /// State of the attempt by Flink's name, such as `RUNNING`.
     pub status: String,
-    /// Number of the subtask's current attempt, from 0; grows with every restart.
+    /// Number of the subtask's current attempt, from 0; grows with every restart of the subtask.
     pub attempt: u32,
-    /// Host name of the TaskManager, or `(unassigned)` before the deployment.
+    /// Host name of the TaskManager that runs the attempt, or `(unassigned)` before the deployment.
     pub endpoint: String,
-    /// Time of the deployment in Unix milliseconds; -1: not deployed.
+    /// Time of the attempt's deployment in Unix milliseconds; -1: not deployed.
     pub start_time: i64,
     /// Time of the attempt's end in Unix milliseconds; -1: not ended.
     pub end_time: i64,
-    /// Milliseconds from start to end, or to now if the attempt has not ended; -1: not started.
+    /// Milliseconds from `start_time` to `end_time`, or to the time of the details if the attempt has not ended; -1: not
+    /// deployed.
     pub duration: i64,
     /// Records and bytes of the subtask's current attempt.
     pub metrics: IoMetrics,
-    /// Resource id of the TaskManager, or `(unassigned)` before the deployment.
+    /// Resource id of the TaskManager that runs the attempt, or `(unassigned)` before the deployment.
     pub taskmanager_id: String,
-    /// Milliseconds that the attempt spent in each state that is no end; -1: never in it.
+    /// Milliseconds that the attempt spent in each state that is not terminal, by Flink's name such as `RUNNING`; -1: never
+    /// in it. The present state counts up to the time of the details.
     pub status_duration: BTreeMap<String, i64>,
 }

@@ -18,23 +18,24 @@ pub use taskmanagers::*;
 
 use serde::{Deserialize, Serialize};
 
-/// The body of every answer with a status of 400 or more.
+/// The body of every answer with a status of 400 or more: the reasons why the request was not served.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ErrorBody {
     /// The messages of the error, most general first.
     pub errors: Vec<String>,
-    /// Set if the errors are a program's own help or complaint about its arguments; absent otherwise.
+    /// Set if the errors are a program's own help or complaint about its arguments, which clients print as they are; absent
+    /// otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
 }
 
-/// The kind of a program's own words in an error answer: its help, or its complaint about its arguments.
+/// Tells that the messages of an error answer are a program's own words: its help, or its complaint about its arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Usage {
-    /// The program was asked for its help or version, and the words are that: no failure.
+    /// The program was asked for its help or version, and the messages are that text; this is no failure.
     Help,
-    /// The program's arguments are wrong, and the words say so.
+    /// The program refused its arguments, and the messages are its complaint.
     Wrong,
 }
 

@@ -14,7 +14,7 @@ pub struct TaskManagers {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskManagerInfo {
-    /// Resource id of the TaskManager.
+    /// Resource id of the TaskManager, its name in the cluster, by which `/taskmanagers/:id` finds it.
     pub id: String,
     /// RPC address of the TaskManager's TaskExecutor, `flott://host:port/task_executor`.
     pub path: String,
@@ -22,7 +22,8 @@ pub struct TaskManagerInfo {
     pub host: String,
     /// Process id of the TaskManager on its machine.
     pub pid: u32,
-    /// Data port of the TaskManager; -1 if each of its program hosts draws its own.
+    /// Port on which the TaskManager exchanges records; -1 if each of its program hosts (the processes that run jobs' code)
+    /// draws its own.
     pub data_port: i32,
     /// Always -1: there is no JMX.
     pub jmx_port: i32,
@@ -30,7 +31,7 @@ pub struct TaskManagerInfo {
     pub time_since_last_heartbeat: u64,
     /// Number of the TaskManager's slots, free or not.
     pub slots_number: u32,
-    /// Number of the TaskManager's slots that are free, also if its node is blocked.
+    /// Number of the TaskManager's slots that are free, those of a blocked node included.
     pub free_slots: u32,
     /// Resources of the whole TaskManager; memory in MiB.
     pub total_resource: ResourceInfo,
@@ -43,37 +44,39 @@ pub struct TaskManagerInfo {
     /// True if the TaskManager's node is blocked, so that it gets no new slots; absent if false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub blocked: bool,
-    /// Slots in use; absent in the list of TaskManagers.
+    /// The slots that jobs have; absent in the list of TaskManagers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocated_slots: Option<Vec<SlotInfo>>,
-    /// Memory in use; absent in the list of TaskManagers.
+    /// The memory in use and its maximum; absent in the list of TaskManagers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metrics: Option<TaskManagerMetrics>,
 }
 
-/// The machine of a TaskManager, and its memory as configured.
+/// The processor cores and memory of a TaskManager's machine, and two parts of its memory as configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HardwareInfo {
-    /// Number of cores that the process may use; 0: not known.
+    /// Number of processor cores that the TaskManager may use; 0: not known.
     pub cpu_cores: u32,
     /// Memory of the TaskManager's machine in bytes; 0: not known.
     pub physical_memory: u64,
-    /// Configured memory of the runtime and user code, in bytes. Flink shows the largest heap here.
+    /// Configured memory of the runtime itself and of user code together, in bytes. Flink shows the largest heap here.
     pub free_memory: u64,
-    /// Configured managed memory in bytes.
+    /// Configured managed memory, of state backends and sorting operators, in bytes.
     pub managed_memory: u64,
 }
 
-/// Memory in use by a TaskManager; what only a JVM has is 0 or empty.
+/// Memory in use by a TaskManager, in Flink's fields, and its maximum; fields that only a JVM can fill are 0 or empty.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskManagerMetrics {
-    /// Memory in use by the process and its program hosts, in bytes; 0 if the TaskManager did not answer in time.
+    /// Memory in use by the TaskManager's process and its program hosts (the processes that run jobs' code), in bytes; 0 if
+    /// the TaskManager did not answer in time.
     pub heap_used: u64,
     /// Same value as `heap_used`.
     pub heap_committed: u64,
-    /// Process memory in bytes (`taskmanager.memory.process.size`).
+    /// Total memory of the TaskManager and its program hosts, in bytes, as configured (`taskmanager.memory.process.size`)
+    /// or derived from its parts.
     pub heap_max: u64,
     /// Always 0: a figure of the JVM without counterpart here.
     pub non_heap_used: u64,
@@ -95,7 +98,7 @@ pub struct TaskManagerMetrics {
     pub mapped_max: u64,
     /// Always 0: exchange memory is not cut into segments.
     pub memory_segments_available: u64,
-    /// Always 0: a figure of the JVM without counterpart here.
+    /// Always 0: exchange memory is not cut into segments.
     pub memory_segments_total: u64,
     /// Always 0: exchange buffers are not divided into Netty's segments.
     pub netty_shuffle_memory_segments_available: u64,
@@ -103,20 +106,21 @@ pub struct TaskManagerMetrics {
     pub netty_shuffle_memory_segments_used: u64,
     /// Always 0: exchange buffers are not divided into Netty's segments.
     pub netty_shuffle_memory_segments_total: u64,
-    /// Configured exchange memory in bytes; the part in use is not known, so Flink's two fields about it are left out.
+    /// Configured memory for the exchange of records, in bytes; the part in use is not known, so Flink's two fields about
+    /// it are left out.
     pub netty_shuffle_memory_total: u64,
     /// Always empty: there is no garbage collection.
     pub garbage_collectors: Vec<GarbageCollectorInfo>,
 }
 
-/// A garbage collector in Flink's answers; there is none here.
+/// A garbage collector in Flink's answers. No instance is ever sent, because there is none here.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GarbageCollectorInfo {
     /// Name of the garbage collector; never set here.
     pub name: String,
-    /// Number of garbage collections.
+    /// Number of collections that a garbage collector has done; never set here.
     pub count: u64,
-    /// Time spent in garbage collections, in milliseconds.
+    /// Time spent in garbage collections, in milliseconds; never set here.
     pub time: u64,
 }
 
@@ -126,15 +130,15 @@ pub struct GarbageCollectorInfo {
 pub struct ResourceInfo {
     /// Number of processor cores, exact to a thousandth.
     pub cpu_cores: f64,
-    /// Memory of user code, in MiB.
+    /// Memory of user code in MiB, rounded down.
     pub task_heap_memory: u64,
     /// Always 0: there is one amount for user code here.
     pub task_off_heap_memory: u64,
-    /// Managed memory in MiB.
+    /// Managed memory, of state backends and sorting operators, in MiB, rounded down.
     pub managed_memory: u64,
-    /// Memory for exchange buffers, in MiB.
+    /// Memory for the buffers of the exchange of records, in MiB, rounded down.
     pub network_memory: u64,
-    /// Amounts of other resources by name (`gpu`).
+    /// Amounts of external resources by name (`gpu`), in whole units.
     pub extended_resources: BTreeMap<String, f64>,
 }
 
@@ -150,25 +154,27 @@ pub struct MemoryConfiguration {
     pub framework_off_heap: u64,
     /// Always 0: there is one amount for user code here.
     pub task_off_heap: u64,
-    /// Memory for exchange buffers, in bytes.
+    /// Memory for the buffers of the exchange of records, in bytes.
     pub network_memory: u64,
-    /// Memory for state and operators, in bytes.
+    /// Managed memory, of state backends and sorting operators, in bytes.
     pub managed_memory: u64,
     /// Always 0: there is no JVM.
     pub jvm_metaspace: u64,
-    /// Overhead: stacks, fragmentation, executables; in bytes.
+    /// Memory for stacks, the allocator's fragmentation and the executables themselves (`taskmanager.memory.overhead`), in
+    /// bytes.
     pub jvm_overhead: u64,
-    /// Process memory without the overhead, in bytes.
+    /// Memory of the TaskManager and its program hosts without the overhead, in bytes.
     pub total_flink_memory: u64,
-    /// Process memory in bytes (`taskmanager.memory.process.size`).
+    /// Total memory of the TaskManager and its program hosts, in bytes, as configured (`taskmanager.memory.process.size`)
+    /// or derived from its parts.
     pub total_process_memory: u64,
 }
 
-/// A slot of a TaskManager that a job has; free slots are not listed.
+/// A slot of a TaskManager that is allocated to a job; free slots are not listed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SlotInfo {
-    /// Id of the job that has the slot, 32 lower-case hexadecimal digits.
+    /// Id of the job that the slot is allocated to, 32 lower-case hexadecimal digits.
     pub job_id: String,
     /// Resources of the slot; memory in MiB.
     pub resource: ResourceInfo,

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 /// Flink's text for a checkpoint whose folder users do not know.
 const NOT_EXTERNAL: &str = "<checkpoint-not-externally-addressable>";
 
-/// Renders the answer to `GET /jobs/:jobid/checkpoints`; checkpoints in it have no parts of vertices.
+/// Renders the answer to `GET /jobs/:jobid/checkpoints` from a job's report; the checkpoints in it have an empty `tasks`.
 pub fn checkpoints(report: &CheckpointReport) -> CheckpointingStatistics {
     let counts = report.counts;
     let (size, duration) = (spread(report.state_bytes), spread(report.duration_ms));
@@ -60,8 +60,8 @@ fn spread(spread: Spread) -> SpreadInfo {
     SpreadInfo { min: spread.min, max: spread.max, avg: spread.average, p50, p90, p95, p99, p999 }
 }
 
-/// Renders the answer to `GET /jobs/:jobid/checkpoints/config`; settings that Flink has and this runtime has not get fixed
-/// values.
+/// Renders the answer to `GET /jobs/:jobid/checkpoints/config`; settings that Flink has and this runtime has not get the
+/// value that describes what happens here.
 pub fn checkpoint_config(settings: &CheckpointSettings) -> CheckpointConfigInfo {
     let storage = settings.directory.as_deref();
     CheckpointConfigInfo {
@@ -82,7 +82,8 @@ pub fn checkpoint_config(settings: &CheckpointSettings) -> CheckpointConfigInfo 
     }
 }
 
-/// Renders the answer to `GET /jobs/:jobid/checkpoints/details/:checkpointid`, with the parts of all vertices.
+/// Renders the answer to `GET /jobs/:jobid/checkpoints/details/:checkpointid`: one checkpoint, with the parts of all
+/// vertices.
 pub fn checkpoint(stats: &CheckpointStats) -> CheckpointInfo {
     let is = |status| stats.status == status;
     let complete = is(CheckpointStatus::Completed);
@@ -142,8 +143,8 @@ fn task(stats: &CheckpointStats, vertex: &VertexCheckpointStats) -> TaskCheckpoi
     }
 }
 
-/// Renders the answer to `GET /jobs/:jobid/checkpoints/details/:checkpointid/subtasks/:vertexid`. Returns `None` if the
-/// checkpoint has no such vertex.
+/// Renders the answer to `GET /jobs/:jobid/checkpoints/details/:checkpointid/subtasks/:vertexid`: the part of one vertex,
+/// subtask by subtask. Returns `None` if the checkpoint has no such vertex.
 pub fn checkpoint_of_vertex(
     stats: &CheckpointStats,
     vertex: JobVertexId,
@@ -191,8 +192,8 @@ pub fn checkpoint_of_vertex(
     Some(VertexCheckpointInfo { task: task(stats, vertex), summary, subtasks })
 }
 
-/// Renders the answer to `GET /jobs/:jobid/checkpoints/:triggerid`, with the checkpoint's number or the failure once it has
-/// ended.
+/// Renders the answer to `GET /jobs/:jobid/checkpoints/:triggerid`, the state of a checkpoint that a user triggered: in
+/// progress, or ended with the checkpoint's number or the failure.
 pub fn triggered_checkpoint(state: &OperationState) -> TriggeredCheckpointInfo {
     let (checkpoint_id, failure_cause) = match state {
         OperationState::InProgress => (None, None),
@@ -208,8 +209,8 @@ fn queue_status(ended: bool) -> QueueStatus {
     QueueStatus { id: if ended { "COMPLETED" } else { "IN_PROGRESS" }.to_owned() }
 }
 
-/// Renders the answer to `GET /jobs/:jobid/savepoints/:triggerid` (`located`: with the savepoint's folder) and to
-/// `GET /savepoint-disposal/:triggerid`.
+/// Renders the state of an operation: the answer to `GET /jobs/:jobid/savepoints/:triggerid` (`located` is true: a success
+/// names the savepoint's folder) and to `GET /savepoint-disposal/:triggerid` (false: it names none).
 pub fn operation(state: &OperationState, located: bool) -> OperationInfo {
     let operation = match state {
         OperationState::InProgress => None,

@@ -43,12 +43,14 @@ pub fn job_ids(jobs: &[JobSummary]) -> JobIds {
     }
 }
 
-/// Renders the answer to `GET /jobs/overview`; durations of running jobs are those at `now_ms` (Unix milliseconds).
+/// Renders the answer to `GET /jobs/overview`, in the order of `jobs`. `now_ms` (Unix milliseconds) is the end of the
+/// durations of jobs that have not ended.
 pub fn jobs_overview(jobs: &[JobSummary], now_ms: u64) -> JobsOverview {
     JobsOverview { jobs: jobs.iter().map(|job| job_overview(job, now_ms)).collect() }
 }
 
-/// Renders one job of the overview; its duration, if it runs, is that at `now_ms` (Unix milliseconds).
+/// Renders one job of `GET /jobs/overview`. `now_ms` (Unix milliseconds) is the end of its duration if the job has not
+/// ended.
 pub fn job_overview(job: &JobSummary, now_ms: u64) -> JobOverview {
     let mut tasks: BTreeMap<String, u32> =
         ExecutionState::ALL.iter().map(|state| (state.as_str().to_ascii_lowercase(), 0)).collect();
@@ -72,8 +74,9 @@ pub fn job_overview(job: &JobSummary, now_ms: u64) -> JobOverview {
     }
 }
 
-/// Renders the answer to `GET /jobs/:jobid`. `now_ms` (Unix milliseconds) is shown as the answer's time if the job has ended;
-/// otherwise the time at which the details were made.
+/// Renders the answer to `GET /jobs/:jobid`: state, vertices and plan. `now_ms` (Unix milliseconds) is shown as the
+/// answer's time if the job has ended; otherwise the time at which its JobMaster made the details, up to which durations
+/// count.
 pub fn job_details(job: &JobDetails, now_ms: u64) -> JobDetailsInfo {
     let vertices: Vec<JobVertexInfo> = job
         .graph
@@ -229,7 +232,8 @@ fn sum_io<'a>(parts: impl Iterator<Item = &'a TaskIo>, complete: bool) -> IoMetr
     sum
 }
 
-/// Renders a job graph as Flink's plan: its vertices in reverse topological order, sinks first.
+/// Renders a job graph as Flink's plan, for `/jobs/:jobid` and the `plan` paths: vertices in reverse topological order, sinks
+/// first, each with its operators and the edges that end at it.
 pub fn plan(graph: &JobGraph) -> JobPlan {
     let nodes = graph.vertices.iter().rev().map(|vertex| plan_node(graph, vertex)).collect();
     JobPlan {
@@ -286,8 +290,9 @@ fn ship_name(ship: ShipStrategy) -> &'static str {
     }
 }
 
-/// Renders the answer to `GET /jobs/:jobid/vertices/:vertexid`, as of `now_ms` (Unix milliseconds); `None` if there is no such
-/// vertex.
+/// Renders the answer to `GET /jobs/:jobid/vertices/:vertexid`: the vertex and its subtasks; `None` if the job has no such
+/// vertex. `now_ms` (Unix milliseconds) is shown as the answer's time if the job has ended; otherwise the time at which its
+/// JobMaster made the details.
 pub fn vertex_details(job: &JobDetails, id: JobVertexId, now_ms: u64) -> Option<VertexDetailsInfo> {
     let vertex = job.graph.vertex(id)?;
     Some(VertexDetailsInfo {
@@ -347,7 +352,8 @@ fn status_durations(subtask: &SubtaskDetails, now_ms: u64) -> BTreeMap<String, i
     durations
 }
 
-/// Renders the answer to `GET /jobs/:jobid/exceptions`, with at most the newest `max` failures, newest first.
+/// Renders the answer to `GET /jobs/:jobid/exceptions`: the failure that ended the job or else the newest one, and the
+/// newest failures, at most `max`, newest first.
 pub fn job_exceptions(job: &JobDetails, max: usize) -> JobExceptions {
     let newest = job.failures.first();
     let root = job.cause.as_ref().or(newest.map(|record| &record.cause)).map(ToString::to_string);

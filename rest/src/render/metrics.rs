@@ -5,7 +5,8 @@ use gateways::job_master::{JobDetails, SubtaskDetails};
 use model::JobVertexId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The names of the metrics whose values are wanted; `None`: the names of all metrics, without values.
+/// The names of the metrics whose values a request wants (its parameter `get`); `None`: it wants the names of all metrics,
+/// without values.
 pub type Wanted<'a> = Option<BTreeSet<&'a str>>;
 
 /// Returns all metrics of one subtask, by name.
@@ -33,8 +34,9 @@ fn samples(subtask: &SubtaskDetails, prefix: &str, wanted: &Wanted<'_>) -> Vec<M
         .collect()
 }
 
-/// Renders the answer to `GET /jobs/:jobid/vertices/:vertexid/metrics`: the metrics of all subtasks, each name after the
-/// subtask's number and a dot. Names that are not known are left out. `None` if the job has no such vertex.
+/// Renders the answer to `GET /jobs/:jobid/vertices/:vertexid/metrics`: the metrics of all subtasks, each named with the
+/// subtask's index and a dot before (`0.numRecordsIn`). Wanted names that no subtask has are left out. `None` if the job
+/// has no such vertex.
 pub fn vertex_metrics(
     job: &JobDetails,
     vertex: JobVertexId,
@@ -44,8 +46,9 @@ pub fn vertex_metrics(
     Some(subtasks(job, vertex)?.iter().flat_map(of).collect())
 }
 
-/// Renders the answer to `GET /jobs/:jobid/vertices/:vertexid/subtasks/:subtask/metrics`: the metrics of that subtask's
-/// current attempt. Names that are not known are left out. `None` if the job has no such subtask.
+/// Renders the answer to `GET /jobs/:jobid/vertices/:vertexid/subtasks/:subtask/metrics`: the metrics of the current
+/// attempt of the subtask with the index `subtask`, from 0. Wanted names that it has not are left out. `None` if the job
+/// has no such vertex or subtask.
 pub fn subtask_metrics(
     job: &JobDetails,
     vertex: JobVertexId,
@@ -56,9 +59,9 @@ pub fn subtask_metrics(
     Some(samples(found, "", wanted))
 }
 
-/// Renders the answer to `GET /jobs/:jobid/vertices/:vertexid/subtasks/metrics`: each metric over the subtasks for which
-/// `chosen` (called with their numbers, from 0) returns true and that have it; values only if `wanted` names metrics.
-/// `None` if the job has no such vertex.
+/// Renders the answer to `GET /jobs/:jobid/vertices/:vertexid/subtasks/metrics`: minimum, maximum, mean and sum of each
+/// metric over the subtasks that have it and for which `chosen` (called once with each subtask's index, from 0) returns
+/// true. If `wanted` is `None`, all metrics without values. `None` if the job has no such vertex.
 pub fn aggregated_metrics(
     job: &JobDetails,
     vertex: JobVertexId,

@@ -7,8 +7,8 @@ use gateways::resource_manager::TaskManagerSummary;
 use model::{MemorySize, ResourceProfile};
 use std::collections::BTreeMap;
 
-/// Renders one TaskManager of `GET /taskmanagers`; the time of its last heartbeat is computed from `now_ms` (Unix
-/// milliseconds).
+/// Renders one TaskManager of `GET /taskmanagers`. `now_ms` is the present time in Unix milliseconds, from which the time
+/// of the last heartbeat is computed.
 pub fn task_manager(summary: &TaskManagerSummary, now_ms: u64) -> TaskManagerInfo {
     let (spec, facts) = (&summary.spec, &summary.facts);
     let total = ResourceProfile {
@@ -53,8 +53,9 @@ pub fn task_manager(summary: &TaskManagerSummary, now_ms: u64) -> TaskManagerInf
     }
 }
 
-/// Renders the answer to `GET /taskmanagers/:id`: [`task_manager`] with the slots in use and the memory. `memory_used` is in
-/// bytes; `None`, shown as 0, if the TaskManager did not answer.
+/// Renders the answer to `GET /taskmanagers/:id`: [`task_manager`] with the slots in use and the memory. `memory_used` is
+/// that of the TaskManager and its program hosts in bytes; `None`, shown as 0, if the TaskManager did not answer. `now_ms`
+/// is the present time in Unix milliseconds.
 pub fn task_manager_details(
     summary: &TaskManagerSummary,
     memory_used: Option<u64>,
