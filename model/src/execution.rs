@@ -125,8 +125,8 @@ impl ExecutionState {
     ];
 }
 
-/// The reason of a failure of a task or job, as users see it and as it is sent to other processes. Displays as `KIND:
-/// MESSAGE`.
+/// The reason of a failure of a task or job, as users see it and as it is sent to other processes. Displays as
+/// `KIND: MESSAGE`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, Display)]
 #[display("{}: {}", self.kind, self.message)]
 pub struct FailureCause {

@@ -45,8 +45,8 @@ use storage::jobs::OpenJobLog;
 use storage::state_reader::StateReader;
 use task_managers::TaskManagerLink;
 
-/// Returns the endpoint name under which the JobMaster of a job is served in the JobManager's process: `job_master/<job
-/// id>`.
+/// Returns the endpoint name under which the JobMaster of a job is served in the JobManager's process:
+/// `job_master/<job id>`.
 pub fn endpoint_name(job: JobId) -> String {
     format!("job_master/{job}")
 }

@@ -20,7 +20,8 @@ pub struct WorkerRequest {
     /// Number of the request, by which events and [`ResourceManagerDriver::cancel`] name it; unique within one
     /// leadership.
     pub request: u64,
-    /// Spec of the worker: the number of its slots and their resources. The driver starts the worker with it.
+    /// Spec of the worker: the number of its slots and their resources. The driver starts the worker with it, and the
+    /// ResourceManager counts the worker under it once it has registered.
     pub spec: WorkerResourceSpec,
     /// Memory of the worker's process by part, laid out for the spec; the sum of the parts is the size of its
     /// container.
