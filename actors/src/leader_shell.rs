@@ -28,58 +28,67 @@ const LOOK_AFTER: Duration = Duration::from_secs(1);
 /// The first and the longest pause before a lost probe or confirmation is repeated; the pause doubles each time.
 const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 
-/// A component that needs leadership: the part of its leader shell that depends on the kind of component.
+/// The part of a leader shell (the actor that stands for a component's leadership and runs its leader) that depends on
+/// the kind of component: implemented for the Dispatcher, the ResourceManager and a job's JobMaster, and called by the
+/// shell.
 pub trait Led: Sized + Unpin + 'static {
     /// The actor that leads.
     type Leader: Actor<Context = Context<Self::Leader>> + Handler<Stop>;
     /// A call by which the shell finds out whether a leader works; a refusal counts as an answer.
     type Probe: Call;
 
-    /// Returns the component whose leadership the shell stands for.
+    /// Returns the component (Dispatcher, ResourceManager, a job's JobMaster) whose leadership the shell stands for.
     fn component(&self) -> Component;
-    /// Returns the services of the process.
+    /// Returns the services of the process in which the shell runs; the shell calls the leader and reports fatal errors
+    /// by them.
     fn services(&self) -> &ProcessServices;
-    /// Stands for leadership. `shell` receives grants and revocations until the returned contention is dropped, which
-    /// also withdraws a published address.
+    /// Stands for leadership. The election sends [`Leadership::Granted`] and [`Leadership::Revoked`] to `shell` until
+    /// the shell drops the returned contention, which withdraws from the election and takes back a published address.
+    /// Called when the shell starts, and again after [`Death::LeadAgain`].
     fn contend(&self, shell: Recipient<Leadership>) -> Contention;
-    /// Publishes the address of a leader that answers, if its session still leads. Repeated by the shell if the
-    /// election does not answer.
+    /// Publishes the address of a leader, so that others find it, if its session still leads. The shell calls this once
+    /// the leader answers its probe, and again after a pause while the result is [`ConfirmError::Fabric`].
+    ///
+    /// # Errors
+    /// Returns [`ConfirmError::NotLeader`] if the session leads no more; the shell then waits for the revocation.
     fn confirm(&self, leader: LeaderInformation) -> BoxFuture<'static, Result<(), ConfirmError>>;
-    /// Starts a leader and serves it under `session`, on the shell's own lane. The shell drops the future if the
-    /// leadership is revoked first. A leader that cannot start reports a fatal error, and its future never becomes
-    /// ready.
+    /// Starts the leader's actor and serves it under `session` (the granted leadership), on the shell's own lane
+    /// (thread of actors). The shell drops the future if the leadership is revoked first. A leader that cannot start
+    /// reports a fatal error, which ends the process, and its future never becomes ready.
     fn start(&self, session: LeaderSession) -> BoxFuture<'static, Running<Self::Leader>>;
-    /// Returns the call that checks whether a leader works; it must not change anything.
+    /// Returns the call by which the shell checks whether a leader that has just started works. Any answer of the
+    /// leader counts, also a refusal; without one the shell repeats the call. It must not change anything.
     fn probe(&self) -> Self::Probe;
-    /// Releases what belongs to a session besides its leader. Polled after the leader has taken its last turn or its
-    /// start was given up; the next leader starts after it.
+    /// Releases what belongs to a session besides its leader, such as a driver's connection; by default nothing. The
+    /// shell polls the future after the session's leader has taken its last turn or its start was given up, and starts
+    /// the next leader only after the future is ready.
     fn release(&self, _session: LeaderSession) -> BoxFuture<'static, ()> {
         Box::pin(std::future::ready(()))
     }
-    /// Decides what follows when the leader has died of a panic; called after its session was released. By default the
-    /// process ends, because the leader's work may be half done.
+    /// Decides what follows when the leader of `session` has died of a panic. The shell calls this after the session
+    /// was released. By default the process ends, because the leader's work may be half done.
     fn died(&mut self, session: LeaderSession) -> Death {
         Death::EndProcess(format!("its actor of session {session} died, see the panic above"))
     }
 }
 
-/// The shell's reaction to the death of its leader.
+/// The shell's reaction to the death of its leader by a panic, as [`Led::died`] decides it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Death {
-    /// End the process, with this cause as its fatal error.
+    /// The process ends: the shell reports a fatal error with this text as its cause.
     EndProcess(String),
-    /// Stand for leadership again, with a new session.
+    /// The shell withdraws and stands for leadership again; the next leader gets a new session.
     LeadAgain,
-    /// Do nothing, because the leader's work was done.
+    /// Nothing happens, because the leader's work was done: the shell goes on without a leader.
     Ignore,
 }
 
-/// Starts a leader shell for `led` on the work lane, where its leaders run as well. The shell stands for leadership, and
-/// starts and stops leaders as leadership comes and goes, until the returned handle is stopped or dropped. If the shell
-/// itself dies of a panic, the process ends.
+/// Starts a leader shell for `led` on the work lane (thread of actors), where its leaders run as well. The shell stands
+/// for leadership, starts a leader at each grant and stops it at the revocation, until the returned handle is stopped
+/// or dropped; both also stop a running leader. If the shell itself dies of a panic, the process ends.
 ///
 /// # Errors
-/// [`LaneEnded`] if the lane has ended.
+/// Returns [`LaneEnded`] if the lane has ended, because the process is ending.
 pub async fn start<L: Led + Send>(led: L) -> Result<Running<LeaderShell<L>>, LaneEnded> {
     let services = led.services().clone();
     let name = services.rpc.address_of(&format!("leader_shell/{}", led.component()));
@@ -102,7 +111,8 @@ enum Stage<A: Actor<Context = Context<A>> + Handler<Stop>> {
     Running(Running<A>),
 }
 
-/// The actor of a leader shell: stands for leadership, and runs one leader while it has it.
+/// The actor of a leader shell: stands for one component's leadership, and runs one leader actor while the leadership
+/// is granted. It starts the next leader only after everything of the previous one has ended.
 #[derive(derive_more::Debug)]
 #[debug("LeaderShell({})", self.led.component())]
 pub struct LeaderShell<L: Led> {

@@ -12,46 +12,51 @@ use model::{
 };
 use std::fmt;
 
-/// Something that has just happened in an actor of the control plane, for the simulation and tests to check.
+/// Something that has just happened in an actor of the control plane, for the simulation and tests to check. The actor
+/// gives it to the process's [`Probe`]; in production nothing happens with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fact {
-    /// A contender is granted leadership.
+    /// A contender (component that stands for leadership) is granted leadership; noted by the election, and for a
+    /// JobMaster by its job's runner.
     LeadershipGranted {
         /// Component that the leadership belongs to.
         component: Component,
         /// Session that is granted; new with each grant.
         session: LeaderSession,
     },
-    /// A contender's leadership is revoked.
+    /// A contender's leadership is revoked, which orders it to stop what runs under the session; noted by the election,
+    /// and for a JobMaster by its job's runner.
     LeadershipRevoked {
         /// Component that the leadership belongs to.
         component: Component,
         /// Session that is revoked.
         session: LeaderSession,
     },
-    /// Everything that a contender had started under a session has ended.
+    /// Everything that a contender had started under a revoked session has ended, so that the next leader may be
+    /// granted.
     LeadershipEnded {
         /// Component that the leadership belongs to.
         component: Component,
         /// Session of which nothing is left.
         session: LeaderSession,
     },
-    /// The endpoint of a component is served under a session: it answers from now on. Noted before the
-    /// leadership is confirmed.
+    /// The endpoint of a leading component is served under a granted session: it answers from now on. Noted at the
+    /// leader's start, before its leadership is confirmed and its address is published.
     ComponentAnswers {
         /// Component that answers.
         component: Component,
         /// Session under which the component is served.
         session: LeaderSession,
     },
-    /// A leader's address is made known.
+    /// A leader's address is published after the leader has answered; from now on the leader retrieval gives it out.
     LeaderPublished {
         /// Component that the leadership belongs to.
         component: Component,
         /// Address and session of the leader.
         leader: LeaderInformation,
     },
-    /// A SlotManager asks a TaskExecutor to give a slot to a job.
+    /// A SlotManager sends a TaskExecutor the request to give one of its slots to a job; the answer is a
+    /// [`Fact::SlotAnswered`].
     SlotRequested {
         /// The SlotManager's session.
         session: LeaderSession,
@@ -64,7 +69,8 @@ pub enum Fact {
         /// Allocation of the slot concerned.
         allocation_id: AllocationId,
     },
-    /// The TaskExecutor's answer to a slot request, or what became of it, is known.
+    /// The outcome of a slot request is known to the SlotManager: the TaskExecutor has given the slot, has refused, or
+    /// has not answered.
     SlotAnswered {
         /// The SlotManager's session.
         session: LeaderSession,
@@ -75,7 +81,8 @@ pub enum Fact {
         /// True if the TaskExecutor gave the slot; false if it refused or did not answer.
         granted: bool,
     },
-    /// A SlotManager heard from the TaskExecutor that an allocation has ended.
+    /// A SlotManager learns from the ResourceManager that a TaskExecutor has freed a slot: the slot's allocation to a
+    /// job has ended.
     SlotFreed {
         /// The SlotManager's session.
         session: LeaderSession,
@@ -84,7 +91,7 @@ pub enum Fact {
         /// Allocation of the slot concerned.
         allocation_id: AllocationId,
     },
-    /// A slot's allocation changed at its TaskExecutor.
+    /// A TaskExecutor has given one of its slots to a job's allocation, or has freed it; noted by the TaskExecutor.
     SlotAllocation {
         /// The TaskExecutor's process session.
         session: LeaderSession,
@@ -93,7 +100,8 @@ pub enum Fact {
         /// Job and allocation that have the slot now; `None` if it is free.
         allocation: Option<(JobId, AllocationId)>,
     },
-    /// A job declared its requirements, and the ResourceManager accepted them.
+    /// A job's JobMaster has declared how many slots the job needs, and the ResourceManager has accepted the
+    /// declaration.
     SlotsDeclared {
         /// The ResourceManager's session.
         session: LeaderSession,
@@ -104,7 +112,7 @@ pub enum Fact {
         /// Number of slots that are declared in all.
         slots: u32,
     },
-    /// A worker was asked from the external resource system.
+    /// The ResourceManager has requested one worker (TaskManager) from the external resource system.
     WorkerRequested {
         /// The ResourceManager's session.
         session: LeaderSession,
@@ -113,14 +121,15 @@ pub enum Fact {
         /// Number of slots of the worker.
         slots: u32,
     },
-    /// A request for a worker was taken back, has failed, or its worker has registered or gone.
+    /// A request for a worker is no longer open at the ResourceManager: it was cancelled, has failed, or its worker has
+    /// registered or gone.
     WorkerRequestEnded {
         /// The ResourceManager's session.
         session: LeaderSession,
         /// Number of the request for a worker.
         request: u64,
     },
-    /// A TaskExecutor was registered at a ResourceManager.
+    /// A ResourceManager has accepted the registration of a TaskExecutor.
     WorkerRegistered {
         /// The ResourceManager's session.
         session: LeaderSession,
@@ -129,7 +138,7 @@ pub enum Fact {
         /// New incarnation of the TaskExecutor.
         instance_id: InstanceId,
     },
-    /// A TaskExecutor is not registered any more.
+    /// A ResourceManager has removed a registered TaskExecutor, because it was lost, has left or was released.
     WorkerLost {
         /// The ResourceManager's session.
         session: LeaderSession,
@@ -138,7 +147,7 @@ pub enum Fact {
         /// Incarnation of the TaskExecutor.
         instance_id: InstanceId,
     },
-    /// A component accepts a leader and obeys it from now on.
+    /// A TaskExecutor or JobMaster accepts the leader of another component and obeys its commands from now on.
     LeaderFollowed {
         /// Name of the endpoint of the component that follows.
         by: String,
@@ -147,7 +156,7 @@ pub enum Fact {
         /// Session of that leader.
         session: LeaderSession,
     },
-    /// A component stops obeying a leader, because it was lost or another one is followed.
+    /// A TaskExecutor or JobMaster stops obeying a leader, because the leader was lost or another one is followed.
     LeaderLeft {
         /// Name of the endpoint of the component that followed.
         by: String,
@@ -156,7 +165,7 @@ pub enum Fact {
         /// Session of that leader.
         session: LeaderSession,
     },
-    /// A component executed the command of a leader.
+    /// A TaskExecutor or JobMaster has executed a command of the leader that it follows.
     LeaderObeyed {
         /// Name of the endpoint of the component that executed it.
         by: String,
@@ -167,8 +176,8 @@ pub enum Fact {
         /// Name of the call, such as `dispatcher.SubmitJob`.
         call: &'static str,
     },
-    /// A call was answered `Fenced`: its endpoint is in another session than the caller meant. Noted by the
-    /// caller; nothing changed.
+    /// A call was answered with the error [`FabricError::Fenced`]: its endpoint is served under another session than
+    /// the caller named. Noted by the caller; the callee changed nothing.
     CallFenced {
         /// Name of the call, such as `dispatcher.SubmitJob`.
         call: &'static str,
@@ -177,7 +186,8 @@ pub enum Fact {
         /// Session of the endpoint that received it.
         current: LeaderSession,
     },
-    /// A JobMaster records a new state of an attempt.
+    /// A JobMaster records a new state of an execution attempt (one try of a subtask). Noted only if
+    /// [`Probe::watches_tasks`] is true.
     TaskState {
         /// The JobMaster's session.
         session: LeaderSession,
@@ -199,7 +209,8 @@ pub enum Fact {
         /// [`model::FailureCause::kind`] of the job's newest failure; `None` if there was none.
         cause: Option<String>,
     },
-    /// A call came from a session that is not the current one and was refused; nothing changed.
+    /// A call came from a session that is not that of the current leader and was refused; nothing changed. Noted by the
+    /// component that was called.
     StaleCallerRefused {
         /// Name of the call, such as `dispatcher.SubmitJob`.
         call: &'static str,
@@ -221,9 +232,11 @@ impl Fact {
     }
 }
 
-/// Watches facts of the control plane, in the simulation and in tests. It must never change what happens.
+/// An observer of the control plane's facts, for the simulation and tests: each actor calls [`Probe::note`] as
+/// something happens. It must never change what happens.
 pub trait Probe: Send + Sync + fmt::Debug {
-    /// Notes a fact, on the thread where it happened. Facts of one thread come in the order in which they happen.
+    /// Receives a fact, on the thread where it happened and as part of the actor's turn, so it must return quickly. The
+    /// facts of one thread come in the order in which they happen.
     fn note(&self, fact: Fact);
     /// Returns true if the probe wants [`Fact::TaskState`], which is not noted otherwise; false by default. Each
     /// JobMaster asks once, at its start.
@@ -232,7 +245,7 @@ pub trait Probe: Send + Sync + fmt::Debug {
     }
 }
 
-/// A probe that ignores all facts; every process outside of the simulation and tests has it.
+/// A [`Probe`] that ignores all facts; every process outside of the simulation and tests has it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoProbe;
 

@@ -20,7 +20,8 @@ use std::{fmt, sync::Arc, time::Duration};
 use thiserror::Error;
 use tokio::sync::oneshot;
 
-/// The services that the actors of one process share. Clones name the same services and are cheap.
+/// The services that the actors of one process share: made once by the process's entrypoint (or for each simulated
+/// host) and handed to constructors. Clones name the same services and are cheap.
 #[derive(Clone)]
 pub struct ProcessServices {
     /// Source of time, entropy, sockets and lanes.
@@ -29,23 +30,27 @@ pub struct ProcessServices {
     pub rpc: RpcService,
     /// Options of the process, as read at its start; a job's own options are not among them.
     pub options: Arc<conf::Options>,
-    /// Id of the process as a resource: by it other processes name this TaskManager or JobManager.
+    /// Id of the process as a resource of the cluster: by it other processes name this TaskManager or JobManager in
+    /// messages.
     pub resource_id: ResourceId,
-    /// The process's incarnation: the fence of its process-wide endpoints.
+    /// Session of this run of the process, new with each start. The process's own endpoints (those without a leader,
+    /// such as heartbeats) are fenced by it: they refuse calls that name another session.
     pub session: ProcessSession,
-    /// Handle of the process's heartbeat service.
+    /// Handle of the process's heartbeat service, by which actors watch peers in other processes and mark their turns.
     pub heartbeat: HeartbeatHandle,
     /// Source of the current leaders of all components; in a JobManager also of those in its own process.
     pub retrieval: Arc<dyn LeaderRetrieval>,
     /// Receiver of errors that the process can't survive; the first report ends the process.
     pub fatal: FatalErrorHandler,
-    /// Registry of the process's metrics.
+    /// Registry of the process's metrics, to which components add theirs; reporters and the MetricQueryService read it.
     pub metrics: Arc<metrics::Registry>,
     /// This host's name, as other processes reach it and users see it.
     pub host: String,
-    /// A rule that is broken on purpose; [`Mutation::None`] outside of the simulation.
+    /// The one rule that the simulation breaks on purpose, to show that its checks find the fault; [`Mutation::None`]
+    /// outside of the simulation.
     pub mutation: Mutation,
-    /// Probe that watches facts; [`crate::probe::NoProbe`] outside of the simulation.
+    /// Observer to which actors give the facts of the control plane; [`crate::probe::NoProbe`] outside of the
+    /// simulation.
     pub probe: Arc<dyn Probe>,
 }
 
@@ -60,20 +65,22 @@ impl fmt::Debug for ProcessServices {
 }
 
 impl ProcessServices {
-    /// Returns the address of this process's heartbeat endpoint, for registrations.
+    /// Returns the address of this process's heartbeat endpoint, which a component names when it registers at a leader,
+    /// so that the leader's process can send beats to it.
     pub fn heartbeat_address(&self) -> EndpointAddress {
         self.rpc.address_of(crate::heartbeat::ENDPOINT)
     }
 
-    /// Makes the turn marker of an actor, which the log calls `actor`. The process's watchdog looks at it until its last
-    /// clone is dropped: an actor that finishes no turn for too long (`heartbeat.stuck-after`) ends the process.
+    /// Makes the turn marker (counter of finished turns) of an actor, which the log calls `actor`. The process's
+    /// watchdog looks at it until its last clone is dropped: an actor that finishes no turn for too long
+    /// (`heartbeat.stuck-after`) ends the process. The actor must call [`TurnMarker::tick`].
     pub fn turn_marker(&self, actor: impl Into<String>) -> TurnMarker {
         self.heartbeat.turn_marker(actor)
     }
 }
 
-/// Message that ends an actor in an orderly way: the actor takes no message after this one, and its own `stopped` tidies
-/// up. The answer means that the actor has ended.
+/// Message that ends an actor in an orderly way: the actor first ends what it runs, such as actors of its own, then
+/// itself. The answer comes once the actor takes no more turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, actix::Message)]
 #[rtype(result = "()")]
 pub struct Stop;
@@ -92,8 +99,8 @@ macro_rules! stops_at_once {
 }
 pub(crate) use stops_at_once;
 
-/// A running actor and the name that it is served under. Dropping the handle withdraws the name, so that calls fail, and
-/// asks the actor to stop, without waiting.
+/// The owner's handle of a running actor and of the name that it is served under. Dropping the handle withdraws the
+/// name, so that calls fail, and asks the actor to stop, without waiting; [`Running::stop`] waits.
 #[derive(derive_more::Debug)]
 #[debug("Running({})", self.address)]
 pub struct Running<A: Actor<Context = Context<A>> + Handler<Stop>> {
@@ -108,14 +115,14 @@ pub struct Running<A: Actor<Context = Context<A>> + Handler<Stop>> {
 const DEATH_CHECK: Duration = Duration::from_millis(500);
 
 impl<A: Actor<Context = Context<A>> + Handler<Stop>> Running<A> {
-    /// Makes the handle of an actor that is served under `registration` at `address`. Nobody is told if the actor dies of a
-    /// panic: see [`Running::guarded`].
+    /// Makes the handle of an actor that is served at `address`; `registration` keeps it served while it lives. Nobody
+    /// is told if the actor dies of a panic: see [`Running::guarded`].
     pub fn new(address: EndpointAddress, addr: Addr<A>, registration: Registration) -> Self {
         Self { address, addr, registration: Some(registration), guard: None }
     }
 
-    /// Makes the handle of an actor that is not served under a name, so that only its mailbox reaches it. `address` only
-    /// names the actor in messages.
+    /// Makes the handle of an actor that is not served to other processes, so that only its mailbox reaches it.
+    /// `address` is its name in messages and in the report of its death.
     pub fn unserved(address: EndpointAddress, addr: Addr<A>) -> Self {
         Self { address, addr, registration: None, guard: None }
     }
@@ -145,18 +152,19 @@ impl<A: Actor<Context = Context<A>> + Handler<Stop>> Running<A> {
         self
     }
 
-    /// Returns the address of the actor's endpoint.
+    /// Returns the address of the actor's endpoint. Of an actor that is not served ([`Running::unserved`]) it is only a
+    /// name.
     pub fn address(&self) -> &EndpointAddress {
         &self.address
     }
 
-    /// Returns the address of the actor's mailbox.
+    /// Returns the address of the actor's mailbox, by which code of this process sends it messages.
     pub fn addr(&self) -> &Addr<A> {
         &self.addr
     }
 
-    /// Withdraws the actor's name, asks the actor to stop, and waits until it has taken its last turn; returns at once if
-    /// it has died. Ends the guard.
+    /// Withdraws the actor's name, asks the actor to stop ([`Stop`]), and waits without a time limit until it has
+    /// ended; returns at once if it has died. Its death is not reported from now on.
     pub async fn stop(mut self) {
         self.guard.take();
         self.registration.take();
@@ -173,18 +181,18 @@ impl<A: Actor<Context = Context<A>> + Handler<Stop>> Drop for Running<A> {
     }
 }
 
-/// The error that ends the process, in the words of the component that reported it.
+/// The error that ends the process, as a component reported it to the [`FatalErrorHandler`].
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{component} failed: {cause}")]
 pub struct FatalError {
-    /// Name of the component that can't go on, such as its endpoint's name.
+    /// Name of the component that can't go on, such as its endpoint's name or `watchdog`.
     pub component: String,
     /// Reason as text for people.
     pub cause: String,
 }
 
-/// Receives errors that a process can't survive; one per process, shared by its clones. The first report counts, and the
-/// entrypoint, which waits for it, ends the process; later ones are only logged.
+/// Receives errors that a process can't survive; one per process, shared by its clones. Only the first report counts:
+/// the process's main loop waits for it and ends the process. Later ones are only logged.
 #[derive(Debug, Clone)]
 pub struct FatalErrorHandler {
     first: Arc<watch::Sender<Option<FatalError>>>,
@@ -197,8 +205,8 @@ impl Default for FatalErrorHandler {
 }
 
 impl FatalErrorHandler {
-    /// Reports that `component` can't continue and must not be left half alive, and logs it as an
-    /// error. Returns at once; the process will end.
+    /// Reports that `component` can't continue for `cause` (text for people) and must not be left half alive, and logs
+    /// an error. Returns at once; the first report ends the process.
     pub fn report(&self, component: impl Into<String>, cause: impl Into<String>) {
         let error = FatalError { component: component.into(), cause: cause.into() };
         tracing::error!(component = %error.component, cause = %error.cause, "fatal error");
@@ -214,46 +222,54 @@ impl FatalErrorHandler {
         }
     }
 
-    /// Returns the first report, `None` if there is none yet.
+    /// Returns the first report; `None` if nothing was reported yet. Does not wait.
     pub fn first(&self) -> Option<FatalError> {
         self.first.borrow().clone()
     }
 }
 
-/// A source of the current leaders of components.
+/// A source of the current leaders of components: a process's own table of leaders, or questions to the JobManager
+/// process that leads.
 pub trait LeaderRetrieval: Send + Sync {
-    /// Returns a receiver of the newest known leader; its value is `None` while none is known.
-    /// Begins to ask for the component if necessary, and stops once the last receiver is dropped.
+    /// Returns a receiver of the newest known address and session of the component's leader; its value is `None` while
+    /// none is known. The first receiver of a component begins the questions to another process if these are necessary;
+    /// they end once its last receiver is dropped.
     fn watch(&self, component: Component) -> watch::Receiver<Option<LeaderInformation>>;
-    /// Returns the obstacle that keeps leaders from being found, as text for users; `None` if there
-    /// is none or it is not known.
+    /// Returns the obstacle that keeps leaders from being found (such as a wrong secret), as text for users; `None` if
+    /// there is none or this source does not know it.
     fn obstacle(&self) -> Option<String> {
         None
     }
 }
 
-/// A message of an election to a contender. The answer to [`Leadership::Revoked`] (its handler's
-/// future) means that everything the contender had started under the session has ended: the next
-/// grant waits for it.
+/// A message of an election to a contender (the leader shell of a component that stands for leadership). The answer to
+/// [`Leadership::Revoked`] (its handler's future) means that everything the contender had started under the session has
+/// ended: the next grant waits for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, actix::Message)]
 #[rtype(result = "()")]
 pub enum Leadership {
-    /// The component is led under this session from now on. The contender starts its leader, then
-    /// confirms.
+    /// The component is led under this session from now on. The contender starts its leader, then confirms it by
+    /// [`LeaderElection::confirm`], which publishes the leader's address.
     Granted(LeaderSession),
-    /// The session has ended. The contender stops everything that belongs to it.
+    /// The session has ended, because the process lost its lease or the contender withdrew. The contender stops
+    /// everything that it had started under the session.
     Revoked(LeaderSession),
 }
 
-/// The election service of a JobManager process, as its components see it.
+/// The election service of a JobManager process, as its components (Dispatcher and ResourceManager) see it.
+/// The process holds one lease for all of them; each gets sessions of its own.
 pub trait LeaderElection: Send + Sync {
-    /// Stands for election as the leader of `component`; one contender per component and process,
-    /// so a later one takes its place. Grants and revocations come to `contender`. Dropping the
-    /// returned contention withdraws, and takes back what was published.
+    /// Stands for leadership of `component`. There is one contender per component and process, so a later one takes its
+    /// place. Grants and revocations are sent to `contender`. Dropping the returned contention withdraws from the
+    /// election and takes back a published address.
     fn contend(&self, component: Component, contender: Recipient<Leadership>) -> Contention;
 
-    /// Confirms that the component answers at `leader.address` under `leader.session`: the election
-    /// publishes the address if the session still leads.
+    /// Confirms that the component answers at `leader.address` under `leader.session`: the election publishes the
+    /// address, so that others find the leader, if the session still leads.
+    ///
+    /// # Errors
+    /// Returns [`ConfirmError::NotLeader`] if the session leads no more, [`ConfirmError::Fabric`] if the service did
+    /// not answer.
     fn confirm(
         &self,
         component: Component,
@@ -261,18 +277,20 @@ pub trait LeaderElection: Send + Sync {
     ) -> BoxFuture<'static, Result<(), ConfirmError>>;
 }
 
-/// The reason why a leadership was not confirmed; nothing was published.
+/// The reason why a confirmation of a leadership, by which its leader's address is published, did not succeed.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum ConfirmError {
     /// The session does not lead any more.
     #[error(transparent)]
     NotLeader(#[from] NotLeader),
-    /// The election service did not answer.
+    /// The election service did not answer; the address may have been published all the same, and the call may be
+    /// repeated.
     #[error("the election service did not answer: {0}")]
     Fabric(FabricError),
 }
 
-/// A contender's place in an election: withdrawn when dropped.
+/// A contender's place in an election, as long as this value lives: dropping it withdraws from the election and takes
+/// back a published address.
 #[derive(derive_more::Debug)]
 #[debug("Contention")]
 pub struct Contention {
@@ -280,7 +298,7 @@ pub struct Contention {
 }
 
 impl Contention {
-    /// Makes a contention; `withdraw` is called when it is dropped.
+    /// Makes a contention that calls `withdraw` once, when it is dropped.
     pub fn new(withdraw: impl FnOnce() + Send + 'static) -> Self {
         Self { withdraw: Some(Box::new(withdraw)) }
     }

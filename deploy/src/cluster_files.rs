@@ -26,14 +26,15 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 #[debug("ClusterIdentity({}, secret)", self.id)]
 pub struct ClusterIdentity {
-    /// Id of the cluster: the text of the id file, or the configured one.
+    /// Id of the cluster: the text of the id file, or the configured one. Processes of other clusters are refused by
+    /// it.
     pub id: String,
     /// The secret that only the cluster's processes know: the bytes of the secret file's text (at least 8), without white
     /// space around it; for an embedded cluster 32 random bytes that are in no file.
     pub secret: Vec<u8>,
 }
 
-/// Errors of reading or making the cluster's id and secret.
+/// Errors of reading or making the files with the cluster's id and secret; the process cannot start then.
 #[derive(Debug, Error)]
 pub enum ClusterFilesError {
     /// A file or its folder belongs to another user or is open to others, so that they could read or replace
@@ -51,7 +52,7 @@ pub enum ClusterFilesError {
         /// User id of the owner of the file or folder.
         owner: u32,
     },
-    /// The file did not appear within the time that [`ClusterFiles::read`] waits.
+    /// The file with the id or secret did not appear within the time that [`ClusterFiles::read`] waits.
     #[error("{path} did not appear within {} s: make it with 'flott make-secret' on the JobManager's host and copy it here (start-cluster.sh does both)", waited.as_secs())]
     Absent {
         /// Path of the file concerned.
@@ -59,7 +60,8 @@ pub enum ClusterFilesError {
         /// The time for which the file was waited for.
         waited: Duration,
     },
-    /// The file's content is shorter than 8 characters or too long, or the path is a link that leads nowhere.
+    /// The file's content is shorter than 8 characters or longer than 4096 bytes, or the path is a link that leads
+    /// nowhere.
     #[error("{path} holds no usable value: {why}")]
     Unusable {
         /// Path of the file concerned.
@@ -67,7 +69,7 @@ pub enum ClusterFilesError {
         /// A description of what is wrong.
         why: String,
     },
-    /// Reading or writing the file failed.
+    /// Reading, writing or making the file or its folder failed, with the system's error.
     #[error("{path}: {source}")]
     Io {
         /// Path of the file concerned.
@@ -78,7 +80,8 @@ pub enum ClusterFilesError {
     },
 }
 
-/// The places of the cluster's id and secret. Creating this value touches no file.
+/// The places of the cluster's id and secret, by which its processes recognise each other. Creating this value touches
+/// no file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterFiles {
     /// `Ok`: the id itself, from `cluster.id`; no file is used then. `Err`: the path of the file that holds
@@ -106,11 +109,11 @@ impl ClusterFiles {
         Self { id, secret }
     }
 
-    /// Makes the absent files, with random content and closed to other users, and their folder. Leaves
-    /// existing files as they are, but checks them.
+    /// Makes the files with the id and the secret if they are absent, with random content and closed to other users,
+    /// and their folder. Leaves existing files as they are, but checks them. Blocks while the disk works.
     ///
     /// # Errors
-    /// [`ClusterFilesError`] if a file or its folder is open to other users, a file's content is unusable, or
+    /// Returns a [`ClusterFilesError`] if a file or its folder is open to other users, a file's content is unusable, or
     /// the disk fails.
     pub fn make(&self, platform: &Platform) -> Result<(), ClusterFilesError> {
         if let Err(path) = &self.id {
@@ -119,12 +122,11 @@ impl ClusterFiles {
         make_absent(&self.secret, || hex(&platform.random_bytes::<SECRET_BYTES>()))
     }
 
-    /// Reads the id and the secret, and waits up to `wait` for each of the files that is not there yet.
-    /// Writes nothing.
+    /// Reads the id and the secret, and waits up to `wait` for each of the files that is not there yet. Writes nothing.
     ///
     /// # Errors
-    /// [`ClusterFilesError::Absent`] if a file is not there in time; the other errors if it cannot be read or
-    /// is not safe to use.
+    /// Returns [`ClusterFilesError::Absent`] if a file is not there in time; the other errors if a file cannot be read
+    /// or is not safe to use.
     pub async fn read(&self, wait: Duration) -> Result<ClusterIdentity, ClusterFilesError> {
         let id = match &self.id {
             Ok(id) => id.clone(),

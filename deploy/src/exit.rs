@@ -11,22 +11,23 @@
 
 use std::process::ExitCode;
 
-/// The outcome of a Flott process of any role. Its exit code is 0 for success, 1 for a failed start, 2 for a
-/// fatal error, 3 for a failed job, 4 for an unknown outcome, 64 for wrong usage.
+/// The outcome of a Flott process of any role (client, JobManager, TaskManager, program), which gives its exit code: 0
+/// for success, 1 for a failed start, 2 for a fatal error, 3 for a failed job, 4 for an unknown outcome, 64 for wrong
+/// usage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Exit {
-    /// The process did what it was asked to do, or was told to stop.
+    /// The process did what it was asked to do, or was told to stop; also if the job was cancelled. Exit code 0.
     Success,
-    /// The process could not start: configuration, ports, files, an unreachable cluster.
+    /// The process could not start: configuration, ports, files, an unreachable cluster. Exit code 1.
     StartUpFailed,
     /// A component failed in a way that the process cannot survive; or the application has ended but could not be
-    /// deregistered at the external resource system, which may start it again.
+    /// deregistered at the external resource system, which may start it again. Exit code 2.
     Fatal,
-    /// The job failed.
+    /// The job that the process ran or waited for has failed. Exit code 3.
     JobFailed,
-    /// The outcome of the job is unknown.
+    /// The outcome of the job that the process ran or waited for is unknown. Exit code 4.
     Unknown,
-    /// The command line has wrong arguments or options.
+    /// The command line has wrong arguments or options. Exit code 64.
     Usage,
 }
 
@@ -45,8 +46,8 @@ impl Exit {
 }
 
 impl Exit {
-    /// Returns the failure for which a process ends with `code`; `None` for 0 and for every code that no
-    /// failure of a Flott process has.
+    /// Returns the failure that a Flott process reports by exiting with `code`; `None` for 0 (success) and for every
+    /// code that Flott does not use, such as that of a panic.
     pub fn from_code(code: i32) -> Option<Self> {
         let failures =
             [Self::StartUpFailed, Self::Fatal, Self::JobFailed, Self::Unknown, Self::Usage];

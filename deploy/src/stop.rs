@@ -13,21 +13,22 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 /// process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Behaviour {
-    /// The application has ended, with this status: it is deregistered at the external resource system, and its HA
-    /// data are deleted.
+    /// The application ends with the process and gets this final status: it is deregistered at the external resource
+    /// system (YARN), and its HA data are deleted.
     StopApplication(ApplicationStatus),
     /// Only this process ends: data that another JobManager needs are kept, and the application may go on there.
     StopProcess,
 }
 
-/// The order to end a process: the reason, the exit code, and what becomes of the application.
+/// The order to end a process, from a signal, a fatal error or the end of the application: the reason, the exit code,
+/// and what becomes of the application.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stop {
     /// Reason for the log and, if the application ends, for the external resource system and its users.
     pub reason: String,
     /// Effect on the application: whether it ends with the process.
     pub behaviour: Behaviour,
-    /// Exit code with which the process ends, unless stopping fails.
+    /// Outcome whose exit code the process ends with, unless stopping itself fails.
     pub exit: Exit,
 }
 

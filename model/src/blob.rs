@@ -50,7 +50,7 @@ impl<'de> Deserialize<'de> for ContentHash {
     }
 }
 
-/// The lifetime of a blob at the BlobServer.
+/// The lifetime of a blob (content-addressed bytes, such as a program) at the BlobServer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum BlobKind {
     /// The blob is kept until its job has ended; a program's blob, which belongs to no job, until no job needs it. With HA,
@@ -61,15 +61,15 @@ pub enum BlobKind {
     Transient,
 }
 
-/// The name under which the BlobServer keeps a blob and its clients fetch it. Two blobs with the same bytes but different jobs
-/// or kinds have different keys.
+/// The name under which the BlobServer keeps a blob (a program or file) and its clients fetch it. Two blobs with the
+/// same bytes but different jobs or kinds have different keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct BlobKey {
     /// The job that the blob belongs to, with whose end it may be deleted; `None` for blobs of no job, such as programs.
     pub job: Option<JobId>,
     /// SHA-256 of the blob's whole content.
     pub hash: ContentHash,
-    /// Lifetime of the blob.
+    /// Lifetime of the blob: as long as jobs need it, or a short time.
     pub kind: BlobKind,
     /// Size of the blob's whole content in bytes.
     pub size: u64,

@@ -9,14 +9,14 @@ use std::{
     ops::Range,
 };
 
-/// The place of one snapshot's bytes: in the handle itself, in one object, or in parts. Reading and deleting them is the
-/// caller's work.
+/// The place of the bytes of one state in a snapshot: in the handle itself, in one object, or in parts. Reading and
+/// deleting the bytes is the caller's work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StateHandle {
-    /// The bytes themselves, because they are few
-    /// (`execution.checkpointing.data-inline-threshold`).
+    /// The bytes themselves, because they are few: at most `execution.checkpointing.data-inline-threshold`.
     Inline(#[serde(with = "serde_bytes")] Vec<u8>),
-    /// An object of the checkpoint directory, which belongs to the job.
+    /// An object of the checkpoint directory; the job owns it and deletes it with the last checkpoint that refers to
+    /// it.
     Object {
         /// The object's name, relative to the checkpoint directory. The job owns the object and deletes it with the last
         /// checkpoint that refers to it.
@@ -24,8 +24,8 @@ pub enum StateHandle {
         /// Length of the object in bytes.
         bytes: u64,
     },
-    /// An object outside of the checkpoint directory, by its URI: part of a snapshot that the job was started from and may not
-    /// own. The job must not delete it.
+    /// An object outside of the checkpoint directory, by its URI: part of a snapshot that the job was started from and
+    /// may not own. The job must not delete the object.
     External {
         /// URI of the object.
         uri: String,
@@ -38,19 +38,19 @@ pub enum StateHandle {
     Parts(Vec<StatePart>),
 }
 
-/// A part of a large state ([`StateHandle::Parts`]), which can be restored without the others.
+/// A part of a large keyed state ([`StateHandle::Parts`]), which can be restored without the others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatePart {
-    /// The key groups of the part's entries: pairs of the first and the last group (inclusive) of each run. An empty list means
-    /// that the part may have entries of any group.
+    /// The key groups (sets of keys, by hash) of the part's entries: pairs of the first and the last group (inclusive)
+    /// of each run of groups. An empty list means that the part may have entries of any group.
     pub groups: Vec<(u32, u32)>,
     /// The place of the part's bytes, which has no parts itself.
     pub state: StateHandle,
 }
 
 impl StatePart {
-    /// Returns true if the part may have entries of key groups in `groups` (end exclusive): one of its runs overlaps the range,
-    /// or the part names no groups.
+    /// Returns true if the part may have entries of key groups in `groups` (end exclusive), so that their owner must
+    /// read it: one of its runs overlaps the range, or the part names no groups.
     pub fn may_have(&self, groups: &Range<u32>) -> bool {
         let overlaps = |(first, last): &(u32, u32)| *first < groups.end && *last >= groups.start;
         self.groups.is_empty() || self.groups.iter().any(overlaps)
@@ -58,8 +58,8 @@ impl StatePart {
 }
 
 impl StateHandle {
-    /// Returns the length of the state in bytes: that of the inline bytes, the recorded length of the object, or the sum of all
-    /// parts.
+    /// Returns the length of the state in bytes: that of the inline bytes, the recorded length of the object, or the
+    /// sum of all parts. Reads no object.
     pub fn bytes(&self) -> u64 {
         match self {
             Self::Inline(bytes) => bytes.len() as u64,
@@ -84,7 +84,8 @@ impl StateHandle {
         };
         parts.iter().map(|part| &part.state).chain(whole)
     }
-    /// Iterates over the same handles as [`StateHandle::places`], mutably, so that the caller can rename or move them.
+    /// Iterates over the same handles as [`StateHandle::places`], mutably, so that the caller can change the places
+    /// they name.
     pub fn places_mut(&mut self) -> impl Iterator<Item = &mut Self> {
         let (parts, whole) = match self {
             Self::Parts(parts) => (parts.as_mut_slice(), None),
@@ -94,32 +95,35 @@ impl StateHandle {
     }
 }
 
-/// A checkpoint's barrier as the JobMaster hands it to the job's sources, which emit it to all later tasks.
+/// The order to take a checkpoint, as the JobMaster hands it to the job's source tasks. Each writes its state and sends
+/// the barrier between its records to all later tasks, which do the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointBarrier {
-    /// The number of the checkpoint; grows during the life of a job, savepoints included.
+    /// The number of the checkpoint within its job, which grows with each checkpoint and savepoint.
     pub checkpoint: u64,
     /// Time at which the JobMaster triggered the checkpoint, in Unix milliseconds.
     pub triggered_ms: u64,
-    /// True if the task that takes this barrier ends once the checkpoint is complete: its sources have no more data, or the job is
-    /// stopped.
+    /// True if the task that takes this barrier ends once the checkpoint is complete: its sources have no more data, or
+    /// the job is stopped with a savepoint.
     pub last: bool,
-    /// True if sources that still have data first emit the final watermark and the end of their input (stop with `drain`).
-    /// False: they just stop reading.
+    /// True if sources that still have data first emit the final watermark and the end of their input
+    /// (`flott stop --drain`), so that windows emit what they hold. False: they just stop reading.
     #[serde(default)]
     pub drain: bool,
-    /// True for a savepoint, that of a stop included: sinks keep what it holds from being deleted after a failure of the job.
+    /// True if the checkpoint is a savepoint, that of a stop included: sinks then keep the results that it holds from
+    /// being deleted after a failure of the job.
     #[serde(default)]
     pub savepoint: bool,
 }
 
-/// The part of a checkpoint that one subtask has written and acknowledges to its JobMaster.
+/// The part of a checkpoint that one subtask has written: the subtask sends it to its JobMaster as its acknowledgement.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubtaskSnapshot {
-    /// True if the subtask had reached the end of its data before the barrier. A subtask that is restored from this part
-    /// processes nothing more.
+    /// True if the subtask had reached the end of its data before the checkpoint. A subtask that is restored from this
+    /// part processes nothing more.
     pub ended: bool,
-    /// The state of each operator of the subtask's chain that has written any; operators without state are left out.
+    /// The place of the state of each operator of the subtask's chain that has written any; operators without state are
+    /// left out.
     pub operators: Vec<(OperatorId, StateHandle)>,
 }
 
@@ -132,16 +136,17 @@ impl SubtaskSnapshot {
     }
 }
 
-/// The state of one operator in one subtask of the job that the checkpoint was taken of.
+/// The state of one operator in one subtask, in the metadata of a checkpoint.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperatorSubtaskState {
-    /// True if the subtask had reached the end of its data before the barrier; a restored subtask then processes nothing more.
+    /// True if the subtask had reached the end of its data before the checkpoint; a restored subtask then processes
+    /// nothing more.
     pub ended: bool,
-    /// The operator's state in this subtask; `None` if the operator had none there.
+    /// The place of the operator's state in this subtask; `None` if the operator had none there.
     pub state: Option<StateHandle>,
 }
 
-/// The state of one operator in a checkpoint, over all its subtasks.
+/// The state of one operator in a checkpoint's metadata, over all its subtasks, with what a restore checks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperatorState {
     /// The operator's name, used in messages only; operators are matched by their [`OperatorId`].
@@ -155,25 +160,26 @@ pub struct OperatorState {
     pub states: Vec<StateDeclaration>,
     /// The state of each subtask that the operator had, by subtask index; its length is the parallelism of that time.
     pub subtasks: Vec<OperatorSubtaskState>,
-    /// The state of the operator's coordinator (split enumerator, collector); `None` if it has none.
+    /// The place of the state of the operator's coordinator (split enumerator, collector); `None` if it has none.
     pub coordinator: Option<StateHandle>,
 }
 
-/// A complete checkpoint or savepoint: all that a restore needs to know. Stored as one object, to which a [`CheckpointPointer`]
-/// or a user refers.
+/// The metadata of a complete checkpoint or savepoint: all that a restore needs to know, without the state itself.
+/// Stored as one object, which a [`CheckpointPointer`] names, or a user to whom the savepoint belongs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointMetadata {
     /// The job that the checkpoint was taken of; not necessarily the one that is restored from it.
     pub job_id: JobId,
     /// The number of the checkpoint within its job; grows with each checkpoint and savepoint.
     pub checkpoint: u64,
-    /// The id of the execution graph that took the checkpoint. It differs between the JobMasters of a job, so that two of them
-    /// never give objects the same name. 0 in metadata that was written before this field existed.
+    /// The id of the execution graph (the job's run under one JobMaster) that took the checkpoint. It differs between
+    /// the JobMasters of a job, so that two of them never give objects the same name. 0 in metadata that was written
+    /// before this field existed.
     #[serde(default)]
     pub graph: u64,
     /// Time at which the JobMaster triggered the checkpoint, in Unix milliseconds.
     pub triggered_ms: u64,
-    /// Time at which the last part had arrived, in Unix milliseconds.
+    /// Time at which the last acknowledgement of the checkpoint's parts had arrived, in Unix milliseconds.
     pub completed_ms: u64,
     /// The state of every operator of the job; operators without state have an entry too.
     pub operators: BTreeMap<OperatorId, OperatorState>,
@@ -199,19 +205,21 @@ impl CheckpointMetadata {
     pub fn state_bytes(&self) -> u64 {
         self.handles().map(StateHandle::bytes).sum()
     }
-    /// Iterates mutably over the states of all subtasks and coordinators, undivided: a state in parts is one item.
+    /// Iterates mutably over the handles of the state of all subtasks and coordinators, so that a caller can change
+    /// their places. A state in parts is one item.
     pub fn states_mut(&mut self) -> impl Iterator<Item = &mut StateHandle> {
         self.operators.values_mut().flat_map(|operator| {
             let subtasks = operator.subtasks.iter_mut().filter_map(|s| s.state.as_mut());
             subtasks.chain(&mut operator.coordinator)
         })
     }
-    /// Iterates mutably over the places of all state: like [`CheckpointMetadata::states_mut`], with each state in parts
-    /// replaced by its parts.
+    /// Iterates mutably over the handles of all state like [`CheckpointMetadata::states_mut`], but with each state in
+    /// parts replaced by its parts.
     pub fn handles_mut(&mut self) -> impl Iterator<Item = &mut StateHandle> {
         self.states_mut().flat_map(StateHandle::places_mut)
     }
-    /// Iterates over the places of all state of subtasks and coordinators; of a state in parts, each part is an item.
+    /// Iterates over the handles of the state of all subtasks and coordinators; of a state in parts, each part is an
+    /// item.
     pub fn handles(&self) -> impl Iterator<Item = &StateHandle> {
         self.operators.values().flat_map(|operator| {
             let subtasks = operator.subtasks.iter().filter_map(|subtask| subtask.state.as_ref());
@@ -220,7 +228,7 @@ impl CheckpointMetadata {
     }
 }
 
-/// The entry of a job's log by which a new JobMaster finds the newest complete checkpoint.
+/// The entry of a job's log by which a new JobMaster finds the job's newest complete checkpoint and restores it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointPointer {
     /// The number of the checkpoint that the pointer names.
@@ -229,29 +237,30 @@ pub struct CheckpointPointer {
     pub metadata: String,
     /// The checkpoint directory's URI; `None` if the checkpoint is in the store that keeps the job's log.
     pub directory: Option<String>,
-    /// The claimed snapshot that the job was started from and has yet to delete. A JobMaster that takes the job over deletes it
-    /// if its predecessor has not; `None` if nothing is left to delete.
+    /// The snapshot that the job was started from and has yet to delete because it owns it (claim mode). A JobMaster
+    /// that takes the job over deletes it if its predecessor has not; `None` if nothing is left to delete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claimed: Option<ClaimedSnapshot>,
 }
 
-/// A savepoint or retained checkpoint that belongs to the job that was started from it (claim mode), which deletes it when it
-/// no longer needs it.
+/// A savepoint or retained checkpoint that belongs to the job that was started from it (claim mode): this job deletes
+/// it when it no longer needs it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimedSnapshot {
     /// The URI of the snapshot's metadata object.
     pub uri: String,
     /// The job that the snapshot was taken of; not the one that claimed it.
     pub job_id: JobId,
-    /// The number of the checkpoint in that job.
+    /// The number of the snapshot within the job that it was taken of.
     pub checkpoint: u64,
-    /// The id of the execution graph that the snapshot was taken of ([`CheckpointMetadata::graph`]).
+    /// The id of the execution graph (run under one JobMaster) that took the snapshot, as in
+    /// [`CheckpointMetadata::graph`].
     pub graph: u64,
 }
 
 impl ClaimedSnapshot {
-    /// Returns true if `metadata` names the same job, checkpoint number and graph. False means that another snapshot was put
-    /// into its place, which must not be deleted.
+    /// Returns true if `metadata`, read at the claimed URI, has the same job, checkpoint number and graph. False means
+    /// that another snapshot was put into its place, which must not be deleted.
     pub fn is(&self, metadata: &CheckpointMetadata) -> bool {
         let CheckpointMetadata { job_id, checkpoint, graph, .. } = metadata;
         (self.job_id, self.checkpoint, self.graph) == (*job_id, *checkpoint, *graph)

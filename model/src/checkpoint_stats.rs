@@ -4,10 +4,11 @@ use crate::ids::{JobId, JobVertexId};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
-/// The state of a checkpoint, as REST shows it.
+/// The state of a checkpoint or savepoint, as REST shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CheckpointStatus {
-    /// Not every part has arrived, or its metadata is being stored.
+    /// The checkpoint was triggered and is not complete: acknowledgements of subtasks are missing, or its metadata is
+    /// being stored.
     InProgress,
     /// Complete: the job, or another one, can be restored from it.
     Completed,
@@ -26,14 +27,14 @@ impl CheckpointStatus {
     }
 }
 
-/// The purpose of a checkpoint.
+/// The purpose of a checkpoint: for recovery, or a savepoint for a user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CheckpointKind {
     /// A periodic checkpoint for the job's recovery; newer checkpoints replace it.
     Checkpoint,
     /// A savepoint, which a user asked for, owns and deletes. The job continues.
     Savepoint,
-    /// A savepoint that a user asked for, with which the job stops.
+    /// A savepoint that a user asked for, owns and deletes; the job stops once it is complete.
     Stop {
         /// True if the sources first emit the final watermark and the end of their data, so that operators emit what they hold.
         drain: bool,
@@ -51,20 +52,20 @@ impl CheckpointKind {
     }
 }
 
-/// The part of one subtask in a checkpoint.
+/// The part of one subtask in a checkpoint: when it was acknowledged and how much state it has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubtaskCheckpointStats {
-    /// Time of the acknowledgement in Unix milliseconds; `None` if the part was taken over from the checkpoint before, because
-    /// the subtask had finished or waits for a slot.
+    /// Time of the subtask's acknowledgement in Unix milliseconds; `None` if the JobMaster took the part over from the
+    /// checkpoint before, because the subtask had finished or waits for a slot.
     pub ack_ms: Option<u64>,
     /// The size of the subtask's state in bytes.
     pub state_bytes: u64,
 }
 
-/// The part of one vertex in a checkpoint: its subtasks' acknowledgements.
+/// The part of one job vertex (chain of operators) in a checkpoint: its subtasks' acknowledgements.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VertexCheckpointStats {
-    /// The vertex that the parts belong to.
+    /// The vertex whose subtasks' parts these are.
     pub vertex: JobVertexId,
     /// The parts by subtask index; `None` for a subtask that has not acknowledged.
     pub parts: Vec<Option<SubtaskCheckpointStats>>,
@@ -75,11 +76,12 @@ impl VertexCheckpointStats {
     pub fn subtasks(&self) -> u32 {
         u32::try_from(self.parts.len()).unwrap_or(u32::MAX)
     }
-    /// Returns the number of subtasks whose part is present, parts taken over from the checkpoint before included.
+    /// Returns the number of subtasks whose part is present: acknowledged, or taken over from the checkpoint before.
     pub fn acknowledged(&self) -> u32 {
         u32::try_from(self.present().count()).unwrap_or(u32::MAX)
     }
-    /// Returns the time of the latest acknowledgement in Unix milliseconds; `None` if no subtask has acknowledged by itself.
+    /// Returns the time of the latest acknowledgement in Unix milliseconds; `None` if no subtask has acknowledged this
+    /// checkpoint itself (parts taken over from the one before do not count).
     pub fn latest_ack_ms(&self) -> Option<u64> {
         self.present().filter_map(|part| part.ack_ms).max()
     }
@@ -93,10 +95,10 @@ impl VertexCheckpointStats {
     }
 }
 
-/// Statistics of one checkpoint, as REST shows them.
+/// Statistics of one checkpoint or savepoint, as REST shows them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointStats {
-    /// The number of the checkpoint, by which [`CheckpointReport::find`] finds it.
+    /// The number of the checkpoint within its job, by which [`CheckpointReport::find`] finds it.
     pub checkpoint: u64,
     /// The purpose of the checkpoint: periodic, savepoint or stop.
     pub kind: CheckpointKind,
@@ -110,8 +112,8 @@ pub struct CheckpointStats {
     pub state_bytes: u64,
     /// The reason for which the checkpoint has failed; `None` unless its status is FAILED.
     pub failure: Option<String>,
-    /// The URI of a complete savepoint's folder; `None` before, and for periodic checkpoints until
-    /// [`CheckpointReport::name_folders`] names theirs.
+    /// The URI of the folder from which a job can be started: of a complete savepoint; of a complete periodic
+    /// checkpoint only after [`CheckpointReport::name_folders`]. Otherwise `None`.
     pub external_path: Option<String>,
     /// True if the checkpoint was complete and has been deleted since, because newer ones replace it.
     pub discarded: bool,
@@ -129,9 +131,9 @@ impl CheckpointStats {
     pub fn acknowledged(&self) -> u32 {
         self.vertices.iter().map(VertexCheckpointStats::acknowledged).sum()
     }
-    /// Returns the time of the latest acknowledgement of any subtask in Unix milliseconds on the JobManager's clock; grows
-    /// while the checkpoint is in progress. `None` if no subtask has acknowledged by itself; parts that were taken over do
-    /// not count.
+    /// Returns the time of the latest acknowledgement of any subtask in Unix milliseconds on the JobManager's clock;
+    /// grows while the checkpoint is in progress. `None` if no subtask has acknowledged by itself; parts that were
+    /// taken over from the checkpoint before do not count.
     pub fn latest_ack_ms(&self) -> Option<u64> {
         self.vertices.iter().filter_map(VertexCheckpointStats::latest_ack_ms).max()
     }
@@ -143,7 +145,8 @@ impl CheckpointStats {
     }
 }
 
-/// The numbers of checkpoints, savepoints included, that one JobMaster has counted; they begin at 0 with each JobMaster.
+/// The numbers of checkpoints, savepoints included, by outcome. One JobMaster has counted them; they begin at 0 with
+/// each JobMaster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CheckpointCounts {
     /// Number of times that subtasks were started from a checkpoint or savepoint, at the job's start or after a failure.
@@ -170,7 +173,8 @@ pub struct RestoredCheckpoint {
     pub external_path: Option<String>,
 }
 
-/// The spread of a number (bytes or milliseconds) over the newest complete checkpoints; every field is 0 if there is none.
+/// The spread (minimum, mean, percentiles) of a number (bytes or milliseconds) over the newest complete checkpoints;
+/// every field is 0 if there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Spread {
     /// Smallest of the values, in their unit; 0 if there are none.
@@ -202,18 +206,18 @@ impl Spread {
     }
 }
 
-/// The settings of a job's checkpoints, as people see them.
+/// The settings of a job's checkpoints, as REST shows them to people.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CheckpointSettings {
     /// Milliseconds between the beginnings of two checkpoints; `None`: there are no periodic checkpoints.
     pub interval_ms: Option<u64>,
     /// Milliseconds from the trigger after which an incomplete checkpoint is aborted and counts as failed.
     pub timeout_ms: u64,
-    /// The shortest time in milliseconds between the end of a checkpoint and the beginning of the next one.
+    /// Minimum time in milliseconds between the end of a periodic checkpoint and the beginning of the next one.
     pub min_pause_ms: u64,
     /// The number of failed checkpoints in a row that the job tolerates; the next one fails the job.
     pub tolerable_failures: u32,
-    /// The URI of the checkpoint directory; `None`: the JobManager keeps the state.
+    /// The URI of the directory that checkpoints are written to; `None`: the JobManager keeps them.
     pub directory: Option<String>,
     /// True if the newest checkpoints are kept after the job has failed (FAILED); otherwise they are deleted.
     pub kept_if_failed: bool,
@@ -238,16 +242,17 @@ pub struct CheckpointReport {
     pub latest_failed: Option<CheckpointStats>,
     /// The checkpoint that the job was last restored from; `None` if it never was.
     pub restored: Option<RestoredCheckpoint>,
-    /// The sizes in bytes of the newest complete checkpoints, at most 1,000, savepoints included.
+    /// The spread of the sizes in bytes of the newest complete checkpoints, at most 1,000, savepoints included.
     pub state_bytes: Spread,
-    /// The durations in milliseconds, from trigger to completion, of the newest complete checkpoints, at most 1,000, savepoints
-    /// included.
+    /// The spread of the durations in milliseconds, from trigger to completion, of the newest complete checkpoints, at
+    /// most 1,000, savepoints included.
     pub duration_ms: Spread,
 }
 
 impl CheckpointReport {
-    /// Names the folder `DIRECTORY/JOB/chk-N` of each complete checkpoint of the job that is in a checkpoint directory, as
-    /// `flott run -s` takes it. Savepoints keep their own; without a checkpoint directory nothing changes.
+    /// Sets the external path of each complete periodic checkpoint that has none to its folder `DIRECTORY/JOB/chk-N`,
+    /// as `flott run -s` takes it. Does nothing for savepoints, which have theirs, or if the job has no checkpoint
+    /// directory.
     pub fn name_folders(&mut self, job: JobId) {
         let Some(directory) = &self.settings.directory else { return };
         let latest = self.latest_completed.iter_mut();

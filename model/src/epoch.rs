@@ -6,30 +6,30 @@ use derive_more::Display;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The place of a leadership in the order of leaderships: compared by `store` first, then by `process`. The higher one
-/// supersedes the lower one.
+/// The place of a leadership in the order of leaderships: compared by `store` first, then by `process`. A leadership
+/// with a higher epoch supersedes one with a lower epoch.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 pub struct Epoch {
-    /// With HA, the counter in the HA store; without HA, the process's start time in Unix milliseconds; on YARN, the number of
-    /// the application attempt.
+    /// Number of the process's lease among all processes' leases. With HA, the counter in the HA store; without HA, the
+    /// process's start time in Unix milliseconds; on YARN, the number of the application attempt.
     pub store: u64,
-    /// A counter of the process, which grows with every leadership that it grants. A JobMaster's is derived from its
-    /// Dispatcher's and grows with every JobMaster of the job.
+    /// A counter of the leading process, which grows with every leadership that it grants to a component. A JobMaster's
+    /// is derived from its Dispatcher's and grows with every JobMaster of the job.
     pub process: u64,
 }
 
-/// One leadership of one component: the value by which messages to former leaders are recognised. Displays as
-/// `STORE.PROCESS/NONCE`, the nonce in 16 hex digits.
+/// The identity of one leadership of one component. Calls carry it, so that calls from or to a former leader are
+/// recognised and refused. Displays as `STORE.PROCESS/NONCE`, the nonce in 16 hex digits.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Display,
 )]
 #[display("{}.{}/{:016x}", self.epoch.store, self.epoch.process, self.nonce)]
 pub struct LeaderSession {
-    /// Place of the session in the order of leaderships.
+    /// Place of the leadership in the order of leaderships; a later one has a higher epoch.
     pub epoch: Epoch,
-    /// Random, so that two leaders that were given the same epoch by mistake do not look the same.
+    /// Random number, so that two leaders that were given the same epoch by mistake have different sessions.
     pub nonce: u64,
 }
 
@@ -39,12 +39,12 @@ impl fmt::Debug for LeaderSession {
     }
 }
 
-/// A component's fencing token: a [`LeaderSession`] with a type of its own for each component. A call carries the callee's
-/// token and is refused if it differs from the callee's.
+/// A component's fencing token: a [`LeaderSession`] with a type of its own for each component. A call carries the token
+/// of the callee that the caller means, and is refused if the callee runs under another one.
 pub trait Fence: Copy + Eq + Ord + fmt::Debug + fmt::Display + Send + Sync + 'static {
-    /// Wraps the session that came over the wire; checks nothing.
+    /// Wraps a session that came in a message as this component's token; checks nothing.
     fn from_session(session: LeaderSession) -> Self;
-    /// Returns the session to be sent over the wire.
+    /// Returns the session inside the token, as messages carry it.
     fn session(self) -> LeaderSession;
 }
 

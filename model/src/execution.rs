@@ -16,9 +16,9 @@ pub enum JobStatus {
     Created,
     /// Tasks are scheduled or run. Also the state of a job that waits for slots.
     Running,
-    /// The job fails for good; its tasks are being cancelled and have not all ended.
+    /// The job has failed for good and cannot be restarted; its tasks are being cancelled and have not all ended.
     Failing,
-    /// The job ended with a failure that its restart strategy does not allow to mend. Globally terminal.
+    /// The job has ended with a failure: its restart strategy allows no further restart. Globally terminal.
     Failed,
     /// A user cancelled the job; its tasks have not all ended.
     Cancelling,
@@ -26,12 +26,13 @@ pub enum JobStatus {
     Canceled,
     /// Every task has finished by itself. Globally terminal.
     Finished,
-    /// A failure is being repaired: the tasks are being cancelled, or wait to be started again.
+    /// The job is recovering from a failure: its tasks are being cancelled, or wait to be started again.
     Restarting,
     /// This JobManager has given the job up, because it lost its leadership; another JobManager will recover the job.
     /// Terminal in this JobManager only.
     Suspended,
-    /// Flink's state of a recovered job whose running tasks are being reported; no JobMaster enters it.
+    /// Flink's state of a recovered job whose running tasks are being reported; kept for its name, as no JobMaster
+    /// enters it.
     Reconciling,
 }
 
@@ -79,13 +80,13 @@ pub enum ExecutionState {
     Deploying,
     /// The task's process rebuilds its program, restores state and opens its operators.
     Initializing,
-    /// The task has opened its operators and processes records.
+    /// The attempt's task has opened its operators and processes records.
     Running,
-    /// The task ended by itself, after all its input was processed.
+    /// The attempt ended by itself, after all its input was processed.
     Finished,
-    /// The task was asked to cancel and has not ended yet.
+    /// The attempt was told to cancel and has not ended yet.
     Canceling,
-    /// The task ended because it was cancelled.
+    /// The attempt ended because it was cancelled.
     Canceled,
     /// The attempt ended with a failure, or its TaskManager was lost.
     Failed,
@@ -110,7 +111,7 @@ impl ExecutionState {
             Self::Failed => "FAILED",
         }
     }
-    /// All states, in Flink's order (as REST counts them).
+    /// All nine states of an attempt, from `Created` on; REST counts a vertex's tasks by each of them.
     pub const ALL: [Self; 9] = [
         Self::Created,
         Self::Scheduled,
@@ -124,12 +125,13 @@ impl ExecutionState {
     ];
 }
 
-/// The reason of a failure, as users see it and as it is sent to other processes. Displays as `KIND: MESSAGE`.
+/// The reason of a failure of a task or job, as users see it and as it is sent to other processes. Displays as
+/// `KIND: MESSAGE`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, Display)]
 #[display("{}: {}", self.kind, self.message)]
 pub struct FailureCause {
-    /// Stable name of the failure's kind, such as `TaskManagerLost`, `UserError`, `NoResourceAvailable`; decisions are made by
-    /// it.
+    /// Stable name of the failure's kind, such as `TaskManagerLost`, `UserError`, `NoResourceAvailable`; code that
+    /// decides by the kind of a failure compares it.
     pub kind: String,
     /// Message for users: the fault, its place and the remedy, in one or more lines.
     pub message: String,
@@ -139,16 +141,17 @@ pub struct FailureCause {
 }
 
 impl FailureCause {
-    /// The kind ([`FailureCause::kind`]) of the failure of tasks or coordinators whose checkpoint has lost or damaged files. No
-    /// restart from that checkpoint can read them; the JobMaster may pass it over.
+    /// The kind ([`FailureCause::kind`]) of the failure of tasks or coordinators whose checkpoint has lost or damaged
+    /// files. No restart from that checkpoint can read them; the JobMaster restores the one before if
+    /// `execution.checkpointing.fallback` is true.
     pub const CHECKPOINT_UNREADABLE: &str = "CheckpointUnreadable";
 
     /// Makes a failure with `recoverable` set: the job's restart strategy decides whether tasks are started again.
     pub fn recoverable(kind: impl Into<String>, message: impl Into<String>) -> Self {
         Self { kind: kind.into(), message: message.into(), recoverable: true }
     }
-    /// Returns true for the kinds `DataConnectionLost`, `TaskCanceled` and `NoSlots`, by which others notice a failure
-    /// elsewhere. Such a cause is shown only where no better one is known.
+    /// Returns true for the kinds `DataConnectionLost`, `TaskCanceled` and `NoSlots`, which are only the consequence of
+    /// another failure elsewhere. Such a cause is shown to users only where no better one is known.
     pub fn is_consequence(&self) -> bool {
         matches!(&*self.kind, "DataConnectionLost" | "TaskCanceled" | "NoSlots")
     }

@@ -9,31 +9,34 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A job as a client submits it and the control plane schedules it. It contains no user code, only the reference to the
-/// program's executable.
+/// A job as a client submits it and the control plane schedules it: operators, chains of them (vertices) and edges. It
+/// contains no user code, only the reference to the program's executable.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobGraph {
     /// The job's id: given by the client, or drawn at random when the graph is made.
     pub job_id: JobId,
-    /// Name meant for people; not unique.
+    /// Name of the job for users; not unique.
     pub name: String,
     /// The executable (by its hash), and the arguments, environment variables and once-computed values with which each
     /// process rebuilds the same graph.
     pub program: ProgramRef,
-    /// The program's nodes (operators), by ascending [`NodeId`].
+    /// The program's operators (nodes) before chaining, by ascending [`NodeId`].
     pub nodes: Vec<GraphNode>,
-    /// The chains, in topological order: every edge goes from an earlier vertex to a later one.
+    /// The vertices (chains of operators that run in one task) in topological order: every edge goes from an earlier
+    /// vertex to a later one.
     pub vertices: Vec<JobVertex>,
     /// The edges between vertices, by ascending [`EdgeId`]; edges inside a chain are not among them.
     pub edges: Vec<JobEdge>,
-    /// True if every source ends by itself, so that the job can finish.
+    /// True if every source of the job ends by itself, so that the job can finish.
     pub bounded: bool,
-    /// Options of this job alone by key: Flink's keys, and `program.*`. They come from `-D`, `-p`, and the program.
+    /// Options that hold for this job only, by key: Flink's keys, and `program.*`. They come from `-D`, `-p`, and the
+    /// program.
     pub options: BTreeMap<String, String>,
     /// SHA-256 over all that must be equal in every rebuild of the graph: the operators with their ids, kinds, names,
-    /// record types, inputs, side outputs and declared states, and the way in which they are chained. Parallelism and slot
-    /// sharing groups are not part of it, because scheduling may change them. A process that rebuilds the program refuses
-    /// to run it if its fingerprint differs; constants and closures inside functions do not show.
+    /// record types, inputs, side outputs and declared states, and the way in which they are chained. Parallelism and
+    /// slot sharing groups are not part of it, because scheduling may change them. A process that rebuilds the program
+    /// refuses to run it if its fingerprint differs. Changes of constants and closures inside functions are not
+    /// noticed.
     pub fingerprint: ContentHash,
 }
 
@@ -44,12 +47,12 @@ pub struct ProgramRef {
     pub hash: ContentHash,
     /// Name of the program's file, without a folder, shown to users; not unique.
     pub name: String,
-    /// Size of the executable in bytes: part of its blob's key, and the length that a download must have.
+    /// Size of the executable in bytes, as its blob's key ([`crate::BlobKey`]) has it.
     pub size: u64,
-    /// Arguments after the program's name, in the order in which `main` sees them.
+    /// Command-line arguments of the program, without its name, in the order in which its `main` gets them.
     pub args: Vec<String>,
-    /// Names and values, on the machine where the graph was made, of the environment variables that the program declares;
-    /// rebuilds see these values.
+    /// Values of the environment variables that the program declares, by name, as they were on the machine where the
+    /// graph was made; every rebuild of the graph sees these values.
     pub env: BTreeMap<String, String>,
     /// Values of `env.once(name, …)` by name, computed once where the graph was made: serialised bytes that the control plane
     /// does not read.
@@ -78,7 +81,7 @@ mod once_values {
     }
 }
 
-/// One operator of a program, before chaining.
+/// One operator of a program's job, before operators are chained into vertices.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GraphNode {
     /// The node's id: unique within one graph, assigned in the order of creation.
@@ -94,22 +97,23 @@ pub struct GraphNode {
     pub name: String,
     /// Rust types of the incoming records, as text, one per input; empty for a source.
     pub inputs: Vec<String>,
-    /// Rust type of the records that go out by the main output, as text; `None` for a sink.
+    /// Rust type of the records that go out by the main output (not a side output), as text; `None` for a sink.
     pub output: Option<String>,
-    /// The nodes that this node reads from, one per input.
+    /// The nodes whose output this node reads, one per input; empty for a source.
     pub reads: Vec<NodeId>,
-    /// The states that the operator declares, for checks at a restore.
+    /// The states that the operator declares; a restore compares them with those of the snapshot.
     pub states: Vec<StateDeclaration>,
-    /// True if a coordinator (split enumerator, collector) runs for the operator in the coordinators' host, beside the
-    /// JobManager.
+    /// True if the operator has a coordinator (split enumerator of a source, collector of a sink): one for all its
+    /// subtasks, which runs in a program host beside the JobManager.
     pub coordinated: bool,
-    /// True if the operator commits results when a checkpoint is complete. The tasks of a job with such an operator end only after
-    /// a final checkpoint.
+    /// True if the operator commits results when a checkpoint is complete. The tasks of a job with such an operator end
+    /// only after a final checkpoint.
     #[serde(default)]
     pub commits: bool,
 }
 
-/// A state that an operator declares. A restore compares the declarations of the snapshot and of the program.
+/// A state that an operator declares. A restore compares the declarations of the snapshot and of the program, and
+/// refuses state that does not fit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateDeclaration {
     /// Name of the state, unique within its operator.
@@ -117,19 +121,22 @@ pub struct StateDeclaration {
     /// Kind of the state: `value`, `list`, `map`, `timers`, `broadcast`, `splits`, `enumerator`, `collected`,
     /// `watermark`, …
     pub kind: String,
-    /// Fingerprints of the schemas of the state's types, by role such as `key` and `value`. The role `key` marks
-    /// keyed state.
+    /// Fingerprints of the schemas of the state's Rust types, by role such as `key` and `value`. The presence of the
+    /// role `key` means that the state is keyed.
     pub schemas: BTreeMap<String, String>,
     /// Milliseconds after which an entry may be dropped; `None`: entries never expire.
     pub ttl_ms: Option<u64>,
 }
 
 impl StateDeclaration {
-    /// The [`StateDeclaration::kind`] of the state of a source's readers: their splits.
+    /// The [`StateDeclaration::kind`] of the state of a source's subtasks: the splits (parts of the input) that they
+    /// read.
     pub const SPLITS: &'static str = "splits";
-    /// The [`StateDeclaration::kind`] of the state of a source's split enumerator.
+    /// The [`StateDeclaration::kind`] of the state of a source's split enumerator, the coordinator that assigns splits
+    /// to subtasks.
     pub const ENUMERATOR: &'static str = "enumerator";
-    /// The [`StateDeclaration::kind`] of the state of a collecting sink and its coordinator.
+    /// The [`StateDeclaration::kind`] of the state of a collecting sink, whose results the client fetches, and of its
+    /// coordinator.
     pub const COLLECTED: &'static str = "collected";
 
     /// The [`StateDeclaration::kind`] of broadcast state, which the first subtask writes and all subtasks read.
@@ -138,25 +145,28 @@ impl StateDeclaration {
     /// The `StateDeclaration::kind` of the watermark of an operator that assigns event times.
     pub const WATERMARK: &'static str = "watermark";
 
-    /// Returns true if the state is all that a subtask of its operator writes, in a format of its own. An operator that does not
-    /// declare such a state cannot read the bytes, not even to drop them.
+    /// Returns true for the kinds `splits`, `collected` and `watermark`: the state is all that a subtask of its
+    /// operator writes, in a format of its own. An operator that does not declare such a state cannot read the bytes,
+    /// not even to drop them.
     pub fn is_whole(&self) -> bool {
         [Self::SPLITS, Self::COLLECTED, Self::WATERMARK].contains(&self.kind.as_str())
     }
 
-    /// Returns true if the operator may be restored without the state, and then begins as in a new job. Such a state demands no
-    /// uid, and a restore drops it if the program has no place for it.
+    /// Returns true if the operator may be restored without the state, and then begins as in a new job (the kind
+    /// `watermark`). An operator with only such states needs no uid, and a restore drops the state if the program has
+    /// no place for it.
     pub fn is_optional(&self) -> bool {
         self.kind == Self::WATERMARK
     }
 
-    /// Returns true if the state belongs to keys and is distributed by key group: it has a schema for the role `key`.
+    /// Returns true if each entry of the state belongs to a key and the state is distributed over subtasks by key
+    /// group: it has a schema for the role `key`.
     pub fn is_keyed(&self) -> bool {
         self.schemas.contains_key("key")
     }
 }
 
-/// One chain of operators, which is deployed as one task per subtask.
+/// One chain of operators of a job, which is deployed as one task per subtask: a task runs all operators of the chain.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobVertex {
     /// The vertex's id: the number of the [`OperatorId`] of the chain's first operator.
@@ -168,14 +178,15 @@ pub struct JobVertex {
     /// The number of subtasks, at least 1, fixed when the graph is submitted: a running job is not rescaled. Schedulers and
     /// hosts take it from here, never from a rebuild of the program.
     pub parallelism: u32,
-    /// The number of key groups, and so the largest parallelism that the vertex's keyed state allows.
+    /// The number of key groups (sets of keys, by hash, that keyed state is divided into), and so the largest
+    /// parallelism that the vertex's keyed state allows.
     pub max_parallelism: u32,
     /// Name of the slot sharing group: subtasks of vertices in one group may share a slot.
     pub slot_sharing_group: String,
-    /// Resources that a slot of the vertex's group needs for one subtask of each vertex; `None` if the program sets none and
-    /// any slot will do.
+    /// Resources of a slot of the vertex's slot sharing group, which runs one subtask of each vertex of the group;
+    /// `None` if the program sets none and any slot will do.
     pub resources: Option<ResourceProfile>,
-    /// True if the vertex has no input edge, so that the JobMaster triggers its barriers.
+    /// True if the vertex has no input edge, so that the JobMaster sends its tasks the order for each checkpoint.
     pub source: bool,
 }
 
@@ -184,11 +195,11 @@ pub struct JobVertex {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ShipStrategy {
-    /// Subtask i to subtask i; both sides have the same parallelism.
+    /// Subtask i sends to subtask i only; both sides have the same parallelism.
     Forward,
-    /// Each record goes to the subtask that owns its key's key group.
+    /// Each record goes to the subtask that owns the key group of the record's key.
     Hash,
-    /// The records go to all subtasks in turn.
+    /// The records go to all subtasks in turn, one after another.
     Rebalance,
     /// Each record goes to every subtask.
     Broadcast,
@@ -209,9 +220,9 @@ pub struct JobEdge {
     pub from_node: NodeId,
     /// Operator, in the consuming vertex, that gets the records.
     pub to_node: NodeId,
-    /// Index, from 0, of the producing chain's output whose records the edge carries.
+    /// Index, from 0, among the producing chain's outputs, of the output whose records the edge carries.
     pub output: u32,
-    /// Index, from 0, of the consuming chain's input that gets the records.
+    /// Index, from 0, among the consuming chain's inputs, of the input that gets the records.
     pub input: u32,
     /// The way in which records are distributed over the consumer's subtasks.
     pub ship: ShipStrategy,
@@ -235,7 +246,7 @@ impl JobGraph {
     pub fn outputs_of(&self, id: JobVertexId) -> impl Iterator<Item = &JobEdge> {
         self.edges.iter().filter(move |e| e.from == id)
     }
-    /// Returns the number of subtasks of all vertices together.
+    /// Returns the number of subtasks of all vertices together: the sum of their parallelisms.
     pub fn total_subtasks(&self) -> u64 {
         self.vertices.iter().map(|v| u64::from(v.parallelism)).sum()
     }

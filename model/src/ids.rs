@@ -94,7 +94,7 @@ macro_rules! text_id {
         pub struct $name(pub String);
 
         impl $name {
-            /// Makes an id from the text as it is; no text is refused.
+            /// Makes an id from the text as it is; checks nothing, so any text is accepted.
             pub fn new(text: impl Into<String>) -> Self {
                 Self(text.into())
             }
@@ -115,7 +115,8 @@ text_id!(
     /// cluster's.
     ClusterId);
 
-/// Number of a node (operator) in a program's graph, in order of creation from 0; valid within one [`crate::JobGraph`].
+/// Number of a node (operator before chaining) in a program's graph, in order of creation from 0; valid within one
+/// [`crate::JobGraph`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct NodeId(pub u32);
@@ -125,30 +126,31 @@ pub struct NodeId(pub u32);
 #[serde(transparent)]
 pub struct EdgeId(pub u32);
 
-/// One slot of one TaskExecutor. Displays as `RESOURCE_INDEX`.
+/// The identity of one slot (share of resources) of one TaskExecutor. Displays as `RESOURCE_INDEX`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Display)]
 #[display("{}_{}", self.resource_id, self.index)]
 pub struct SlotId {
-    /// The process of the TaskExecutor that has the slot.
+    /// Resource id of the TaskManager process that has the slot.
     pub resource_id: ResourceId,
     /// Index of the slot in its TaskExecutor, from 0.
     pub index: u32,
 }
 
-/// One attempt to run one subtask. Of two attempts of a subtask in one graph, the one with the lower number is superseded.
+/// The identity of one attempt to run one subtask. Of two attempts of a subtask with the same `graph`, the one with the
+/// lower number is superseded. Displays as `GRAPH_VERTEX_SUBTASK_ATTEMPT`.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Display,
 )]
 #[display("{:016x}_{}_{}_{}", self.graph, self.vertex, self.subtask, self.attempt)]
 pub struct ExecutionAttemptId {
-    /// The id of the execution graph: the process counter of the JobMaster's epoch mixed with its nonce, so that attempts of
-    /// two JobMasters never have the same id.
+    /// The id of the execution graph (the job's run under one JobMaster): the process counter of the JobMaster's epoch
+    /// mixed with its nonce, so that attempts of two JobMasters never have the same id.
     pub graph: u64,
     /// The vertex that the subtask belongs to.
     pub vertex: JobVertexId,
     /// Index of the subtask in its vertex, from 0.
     pub subtask: u32,
-    /// Number of the attempt, from 0; grows with every restart of the subtask.
+    /// Number of the attempt, from 0; grows with every restart of the subtask under the same JobMaster.
     pub attempt: u32,
 }
 

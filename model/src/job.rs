@@ -11,10 +11,10 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// A slot that a TaskExecutor offers to a JobMaster, after the SlotManager has allocated it to the job.
+/// A slot that a TaskExecutor offers to a job's JobMaster, after the SlotManager has allocated it to the job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlotOffer {
-    /// The allocation under which the JobMaster may accept the slot.
+    /// The allocation (claim of one job on one slot) under which the JobMaster may accept the slot.
     pub allocation_id: AllocationId,
     /// Index of the slot in its TaskExecutor, from 0.
     pub index: u32,
@@ -22,7 +22,7 @@ pub struct SlotOffer {
     pub profile: ResourceProfile,
 }
 
-/// A change of one task's state, as a TaskExecutor reports it to the JobMaster.
+/// A change of one task's state, as a TaskExecutor reports it to the job's JobMaster.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskStateUpdate {
     /// The execution attempt whose state has changed.
@@ -42,7 +42,7 @@ pub struct TaskStateUpdate {
 /// they count.
 pub type TaskMetrics = BTreeMap<String, i64>;
 
-/// Counts of records and bytes of one task since its attempt began; they only grow.
+/// Counts of records and bytes of one task since its execution attempt began; they only grow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TaskIo {
     /// Number of records that the task has received; 0 for a source's task.
@@ -53,12 +53,13 @@ pub struct TaskIo {
     pub bytes_in: u64,
     /// Number of bytes sent in serialised form; records handed over inside one process count 0.
     pub bytes_out: u64,
-    /// True if the task has read all its data and has sent all its results; it may still wait for a final checkpoint.
+    /// True if the task has read all its input and has sent all its results; it may still wait for a final checkpoint.
     #[serde(default)]
     pub end_of_data: bool,
 }
 
-/// A job as it is or as it ended: the JobMaster makes it, REST shows it, and the store of ended jobs keeps it.
+/// Everything about a job as it is now or as it ended: the JobMaster makes it, REST shows it, and the store of ended
+/// jobs keeps it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobDetails {
     /// The job graph that the job runs, as it was submitted; its parallelisms do not change while the job runs.
@@ -91,7 +92,7 @@ pub struct JobDetails {
 pub struct VertexDetails {
     /// Id of the vertex in the job graph.
     pub id: JobVertexId,
-    /// The vertex's subtasks, ordered by index.
+    /// The current attempt of each of the vertex's subtasks, ordered by subtask index.
     pub subtasks: Vec<SubtaskDetails>,
 }
 
@@ -117,7 +118,7 @@ pub struct SubtaskDetails {
     pub cause: Option<FailureCause>,
 }
 
-/// One failure in a job's history.
+/// One failure in a job's history, as REST shows it: the failures that led to one restart or to the job's end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailureRecord {
     /// Time of the failure in Unix milliseconds.
@@ -126,10 +127,11 @@ pub struct FailureRecord {
     pub task: Option<String>,
     /// TaskManager of the failed task; `None` if it is unknown or there is no task.
     pub resource_id: Option<ResourceId>,
-    /// The failure that users should look at first: of several at the same time one that is not only the consequence of
-    /// another.
+    /// The failure that users should look at first: if several came at the same time, one that is not only the
+    /// consequence of another.
     pub cause: FailureCause,
-    /// Further failures before the restart, one of each cause, at most 16; empty in records that are themselves in this list.
+    /// Further failures before the restart, one of each cause, at most 16; empty in the records of this list
+    /// themselves.
     #[serde(default)]
     pub concurrent: Vec<FailureRecord>,
 }

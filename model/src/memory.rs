@@ -52,8 +52,8 @@ impl fmt::Display for MemorySize {
     }
 }
 
-/// The error of parsing a [`MemorySize`]: not a whole number with a known unit, or more than 2^64 bytes. Holds the text, cut
-/// after 64 characters.
+/// The error of parsing a [`MemorySize`]: not a whole number with a known unit, or 2^64 bytes or more. Holds the text,
+/// cut after 64 characters.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "'{0}' is not an amount of memory: a number with b, k, m, g or t (powers of 1024), e.g. 1728m"

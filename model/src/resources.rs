@@ -4,7 +4,7 @@ use crate::memory::MemorySize;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt, ops::Range};
 
-/// The resources that one slot offers or needs, in exact amounts. All amounts 0 means "any size"
+/// The resources that one slot offers or needs, in exact amounts. As a need, all amounts 0 mean "any size"
 /// ([`ResourceProfile::unknown`]).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct ResourceProfile {
@@ -12,7 +12,7 @@ pub struct ResourceProfile {
     pub cpu_millis: u64,
     /// Memory for user code in bytes; 0: no requirement.
     pub task: MemorySize,
-    /// Managed memory, of state backends and operators, in bytes; 0: no requirement.
+    /// Managed memory in bytes, which state backends and operators reserve from the runtime; 0: no requirement.
     pub managed: MemorySize,
     /// Memory for buffers of the exchange of records, in bytes; 0: no requirement.
     pub network: MemorySize,
@@ -61,17 +61,17 @@ impl fmt::Display for ResourceProfile {
     }
 }
 
-/// The resources of one whole TaskManager. The ResourceManager asks a driver for workers of such a spec, and a TaskExecutor
-/// reports its own at registration.
+/// The resources of one whole TaskManager. The ResourceManager requests workers of such a spec from the external
+/// resource system, and a TaskExecutor reports its own at registration.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct WorkerResourceSpec {
     /// CPU of all slots together, in thousandths of a core.
     pub cpu_millis: u64,
-    /// Memory for user code, all slots together.
+    /// Memory for user code in bytes, all slots together.
     pub task: MemorySize,
-    /// Memory for buffers of the exchange of records, all slots together.
+    /// Memory for buffers of the exchange of records in bytes, all slots together.
     pub network: MemorySize,
-    /// Managed memory, all slots together.
+    /// Managed memory (reserved by state backends and operators) in bytes, all slots together.
     pub managed: MemorySize,
     /// Number of equal slots that the amounts are divided into; 0 counts as 1.
     pub slots: u32,
@@ -92,8 +92,9 @@ impl WorkerResourceSpec {
             extended: self.extended.iter().map(|(k, v)| (k.clone(), v / n)).collect(),
         }
     }
-    /// Returns the devices of the slot with this index. Every slot gets the same number of each resource, and no device belongs
-    /// to two slots; devices left over by the division belong to none. Resources of which a slot gets none are not in the map.
+    /// Returns the devices (such as GPUs, by index) that belong to the slot with this index, from 0. Every slot gets
+    /// the same number of each resource, and no device belongs to two slots; devices left over by the division belong
+    /// to none. Resources of which the slot gets none are not in the map; a slot that does not exist gets none.
     pub fn devices(&self, slot: u32) -> Devices {
         let (slots, slot) = (u64::from(self.slots.max(1)), u64::from(slot));
         let of = |(name, amount): (&String, &u64)| {
@@ -110,7 +111,7 @@ impl WorkerResourceSpec {
 /// count from 0 on each TaskManager.
 pub type Devices = BTreeMap<String, Range<u64>>;
 
-/// Facts about a TaskManager that only users see, beyond its resources; no decision depends on them.
+/// Facts about a TaskManager that it reports and users see, beyond its resources; no decision depends on them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TaskManagerFacts {
@@ -120,9 +121,11 @@ pub struct TaskManagerFacts {
     pub physical_memory: MemorySize,
     /// Memory in bytes that the process reserves for the runtime itself.
     pub framework: MemorySize,
-    /// Memory that the process reserves for stacks, fragmentation and executables: what is left of its total.
+    /// Memory in bytes that the process reserves for stacks, fragmentation and executables: what the other parts leave
+    /// of its total.
     pub overhead: MemorySize,
-    /// The port for the exchange of records, if the options name exactly one; `None` if every program host draws its own.
+    /// The port for the exchange of records, if the options name exactly one; `None` if every program host opens one of
+    /// several or any free one.
     pub data_port: Option<u16>,
     /// URL of the page where an external system such as YARN shows the process's log files; `None` if there is none.
     pub log_page: Option<String>,

@@ -6,23 +6,23 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 
-/// One slot as its TaskExecutor reports it.
+/// The state of one slot, as its TaskExecutor reports it to the ResourceManager.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlotStatus {
     /// The slot that the status is about.
     pub slot_id: SlotId,
     /// The resources that the slot has.
     pub profile: ResourceProfile,
-    /// The job and allocation that have the slot; `None` if the slot is free.
+    /// The job and the allocation (claim of a job) that have the slot; `None` if the slot is free.
     pub allocation: Option<SlotAllocation>,
 }
 
-/// The job and the allocation that have a slot.
+/// The job that has a slot, and the allocation (one claim of the job on the slot, until the slot is freed).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SlotAllocation {
     /// The job that has the slot.
     pub job_id: JobId,
-    /// The allocation under which the job has the slot.
+    /// The id of the job's claim on the slot; the slot's next allocation has another one.
     pub allocation_id: AllocationId,
 }
 
@@ -33,7 +33,7 @@ pub struct SlotReport {
     pub slots: Vec<SlotStatus>,
 }
 
-/// A number of slots of one profile that a job needs.
+/// A number of slots of one profile that a job needs, as its JobMaster declares it to the ResourceManager.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ResourceRequirement {
     /// The profile that each of the slots must fulfil.

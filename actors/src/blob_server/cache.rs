@@ -21,7 +21,7 @@ use thiserror::Error;
 
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
-/// The reason why a blob cannot be provided as a file.
+/// The reason why a [`BlobCache`] cannot provide a blob as a file.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum BlobFetchError {
     /// [`BlobCache::set_server`] was not called yet: no BlobServer is known.
@@ -35,7 +35,7 @@ pub enum BlobFetchError {
         /// The error of the last try.
         cause: BlobClientError,
     },
-    /// This cache's store keeps no files, for example in the simulation.
+    /// The cache's store keeps no files that a path could name, for example in the simulation.
     #[error("this cache keeps no files")]
     NoFiles,
     /// The process is shutting down: its blob lane has ended.
@@ -45,8 +45,8 @@ pub enum BlobFetchError {
 
 impl BlobFetchError {
     /// Returns true if the BlobServer does not have the blob, or has other content in its place: fetching again will
-    /// not help. The cache computes the hash of what arrived, so content that is wrong at each try was wrong at the
-    /// server.
+    /// not help. False for all other errors. The cache computes the hash of what arrived, so content that is wrong at
+    /// each try was wrong at the server.
     pub fn is_gone(&self) -> bool {
         let Self::Failed { cause, .. } = self else {
             return false;
@@ -64,9 +64,10 @@ impl BlobFetchError {
 pub struct CacheSettings {
     /// Maximum number of tries of one fetch, the first included; at least 1.
     pub tries: u32,
-    /// Time for which a permanent blob without a lease is kept; a transient one is removed at once.
+    /// Time for which a permanent blob without a lease is kept after its last use; a transient one is removed at once.
     pub cleanup_interval: Duration,
-    /// Total size in bytes above which blobs without a lease are removed at once, the longest unused first.
+    /// Total size in bytes of the blobs in the cache above which blobs without a lease are removed, the longest unused
+    /// first.
     pub bytes_max: u64,
 }
 
@@ -85,7 +86,8 @@ impl CacheSettings {
 type Fetch = Shared<BoxFuture<'static, Result<(), BlobFetchError>>>;
 type Removal = Shared<BoxFuture<'static, ()>>;
 
-/// A process's cache of blobs, as files that were fetched from the BlobServer. Clones share it and are cheap.
+/// A process's cache of blobs (programs and files by content hash), as local files that were fetched from the
+/// BlobServer. Clones share it and are cheap.
 #[derive(Clone, derive_more::Debug)]
 #[debug("BlobCache({})", self.0.store.location())]
 pub struct BlobCache(Arc<Inner>);
@@ -116,8 +118,9 @@ struct Use {
     unused_since: Duration,
 }
 
-/// Keeps a blob in the cache while this value lives. When the last lease of a transient blob is dropped, the blob is
-/// removed; a permanent one then stays for `CacheSettings::cleanup_interval` at least, unless the cache is too large.
+/// A claim on a blob in a [`BlobCache`]: the cache keeps the blob while this value lives. When the last lease of a
+/// transient blob is dropped, the blob is removed; a permanent one then stays for `CacheSettings::cleanup_interval`,
+/// unless the cache is too large.
 #[derive(Debug)]
 pub struct BlobLease {
     cache: BlobCache,
@@ -131,7 +134,8 @@ impl Drop for BlobLease {
 }
 
 impl BlobCache {
-    /// Returns a cache that fetches over the fabric into `store`. It fetches nothing before [`BlobCache::set_server`].
+    /// Returns a cache that fetches from a BlobServer by `rpc` into `store`, a local store of files. It fetches nothing
+    /// before [`BlobCache::set_server`] was called.
     pub fn new(
         platform: Platform,
         rpc: RpcService,
@@ -158,17 +162,18 @@ impl BlobCache {
         Self(Arc::new(Inner { platform, store, settings, rpc, state: Mutex::default() }))
     }
 
-    /// Sets the BlobServer from which blobs are fetched from now on. A fetch that is under way goes on at the former
-    /// one, at most until its next try.
+    /// Sets the BlobServer from which blobs are fetched from now on: its address, and its process's session, which
+    /// calls name. A fetch that is under way uses the former server until its next try.
     pub fn set_server(&self, address: EndpointAddress, session: ProcessSession) {
         self.lock().server = Some((address, session));
     }
 
-    /// Returns the blob's file, readable and executable, with checked content. Fetches the blob if it is not here; the
-    /// fetch goes on if the caller drops the future. The file may be removed again unless a lease is held.
+    /// Returns the path of the blob's file, readable and executable, with checked content. Fetches the blob first if it
+    /// is not in the cache, with up to `CacheSettings::tries` tries; callers of the same blob share one fetch, which
+    /// goes on if a caller drops the future. The file may be removed again unless a lease is held.
     ///
     /// # Errors
-    /// A [`BlobFetchError`] after the last try; [`BlobFetchError::is_gone`] says whether more tries may help.
+    /// Returns a [`BlobFetchError`] after the last try; [`BlobFetchError::is_gone`] says whether more tries may help.
     pub async fn fetch(&self, key: &BlobKey) -> Result<PathBuf, BlobFetchError> {
         let leaving = self.lock().leaving.get(key).cloned();
         if let Some(leaving) = leaving {
@@ -198,8 +203,9 @@ impl BlobCache {
     }
 
     /// Begins to remove blobs without a lease that are transient, have not been used for the cleanup interval or exceed
-    /// the size limit, the longest unused first. Does nothing while an earlier sweep is running, or in the server's own
-    /// cache. The returned future resolves at the end of the sweep; dropping it does not stop the sweep.
+    /// the size limit, the longest unused first. The cache's owner calls this at intervals. Does nothing while an
+    /// earlier sweep is running, or in the server's own cache. The returned future is ready at the end of the sweep;
+    /// dropping it does not stop the sweep. Failures are only logged.
     pub fn sweep(&self) -> BoxFuture<'static, ()> {
         let busy = self.0.rpc.is_none() || std::mem::replace(&mut self.lock().sweeping, true);
         if busy {

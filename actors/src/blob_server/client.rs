@@ -16,16 +16,16 @@ use thiserror::Error;
 /// Chunks of one blob that are asked for at once.
 const READS_AT_ONCE: usize = 4;
 
-/// The reason why a blob was not sent or fetched.
+/// The reason why a [`BlobClient`] could not send or fetch a blob.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum BlobClientError {
-    /// The server refused a call; its error says why.
+    /// The server answered a call with a refusal, such as that it is busy or does not have the blob.
     #[error(transparent)]
     Server(#[from] BlobError),
-    /// The server did not answer, or the call did not reach it.
+    /// The call got no answer: the server was not reached, runs in another session, or did not answer in time.
     #[error("the blob server can't be asked: {0}")]
     Fabric(#[from] FabricError),
-    /// Reading or writing the local file failed, or what arrived has another hash.
+    /// The local store could not read or write the blob, or the content that arrived does not have the expected hash.
     #[error(transparent)]
     Local(#[from] BlobStoreError),
 }
@@ -40,8 +40,8 @@ impl From<CallError<BlobError>> for BlobClientError {
 }
 
 impl BlobClientError {
-    /// Returns true if the same call, made again, may succeed: the server was busy, did not answer,
-    /// or the bytes were damaged on the way.
+    /// Returns true if the same call, made again, may succeed: the server was busy, the call was lost on the way, or
+    /// the bytes that arrived had another hash.
     pub fn is_retriable(&self) -> bool {
         match self {
             Self::Server(BlobError::Busy) => true,
@@ -53,23 +53,26 @@ impl BlobClientError {
     }
 }
 
-/// A client of one BlobServer, which sends and fetches whole blobs in chunks. Cheap to clone.
+/// A client of one BlobServer (the server of programs and files by content hash), which sends and fetches whole blobs
+/// in chunks. Cheap to clone.
 #[derive(Clone)]
 pub struct BlobClient {
     server: Remote<BlobServerGateway>,
 }
 
 impl BlobClient {
-    /// Makes a client of the server behind this gateway. Calls nothing yet.
+    /// Makes a client of the BlobServer behind this gateway. Calls nothing yet.
     pub fn new(server: Remote<BlobServerGateway>) -> Self {
         Self { server }
     }
 
-    /// Sends bytes in chunks of 1 MiB, unless the server has them already with the same job and lifetime. Returns the blob's key.
+    /// Sends bytes to the server in chunks of at most 1 MiB, to be kept as a blob of `job` (`None`: of no job) with
+    /// lifetime `kind`; sends nothing if the server has the same content with that job and lifetime already. Returns
+    /// the blob's key.
     ///
     /// # Errors
-    /// A [`BlobClientError`] at the first failed call, which is not repeated; the server drops what was sent after a
-    /// minute.
+    /// Returns a [`BlobClientError`] at the first failed call, which is not repeated; the server drops what was sent
+    /// after a minute.
     pub async fn upload_bytes(
         &self,
         bytes: &[u8],
@@ -90,11 +93,11 @@ impl BlobClient {
         Ok(self.server.ask(CloseUpload { upload, hash }).await?)
     }
 
-    /// Fetches a blob into a store, four chunks at a time. The store checks the content against the
-    /// key's hash and shows the blob only if it is right.
+    /// Fetches a blob into a store, in chunks of 1 MiB of which four are requested at once. The store checks the
+    /// content against the key's hash and gives the blob out only if it matches.
     ///
     /// # Errors
-    /// A [`BlobClientError`] at the first failed call, which is not repeated; nothing is kept then.
+    /// Returns a [`BlobClientError`] at the first failed call, which is not repeated; nothing is kept then.
     pub async fn fetch(&self, key: &BlobKey, store: &dyn BlobStore) -> Result<(), BlobClientError> {
         let step = CHUNK_BYTES_MAX as u64;
         let chunks = key.size.div_ceil(step);

@@ -13,17 +13,20 @@ use std::time::Duration;
 /// Maximum number of expected jobs per program. Of more, the earliest were expected long enough ago.
 const EXPECTED_MAX: usize = 64;
 
-/// The permanent blobs that the jobs need, as the leading Dispatcher knows them.
+/// The permanent blobs (kept until no job needs them) that the jobs of a cluster need, as its leading Dispatcher knows
+/// them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Needed {
-    /// Hash of the program of each job whose graph is being built or stored, that runs, or that a next leader may run.
+    /// Hash of the executable of each job that this or the next leading Dispatcher may run: its graph is being built or
+    /// stored, it runs, or it may have been stored.
     pub programs: BTreeMap<JobId, ContentHash>,
     /// The jobs whose own permanent blobs (those that belong to the job) are needed.
     pub jobs: BTreeSet<JobId>,
 }
 
-/// A cheap handle to the record of needed blobs, which the Dispatcher, the REST endpoint and the BlobServer share. A
-/// new record says that the jobs' needs are unknown: then no permanent blob is removed.
+/// A handle to the record of the blobs that are needed, by which the Dispatcher and the REST endpoint tell the
+/// BlobServer what it must not remove. Clones share the record. At first the jobs' needs are unknown: then no permanent
+/// blob is removed.
 #[derive(Debug, Clone, Default)]
 pub struct BlobsInUse(watch::Sender<Known>);
 
@@ -116,9 +119,9 @@ impl Known {
 }
 
 impl BlobsInUse {
-    /// Replaces everything that the jobs need; `None` if that is unknown here, so that every permanent blob is kept.
-    /// Programs that the former set had and the new one lacks are released, and the BlobServer removes them if nothing else
-    /// keeps them.
+    /// Replaces the record of everything that the jobs need; `None` if that is unknown here, so that every permanent
+    /// blob is kept. The BlobServer removes programs that the former record had and the new one lacks, unless an upload
+    /// or an expected job needs them. A change from or to `None` removes nothing.
     pub fn set(&self, needed: Option<Needed>) {
         self.0.send_if_modified(|known| {
             let changed = known.needed != needed;
@@ -129,14 +132,14 @@ impl BlobsInUse {
         });
     }
 
-    /// Records that a job exists: its own blobs and its program, if that is known, must be kept from now on. Does
-    /// nothing while the needs of jobs are unknown.
+    /// Records that a job exists: the BlobServer keeps the job's own blobs and its program (`None` if that is not
+    /// known) from now on. Does nothing while the needs of jobs are unknown.
     pub fn set_job(&self, job: JobId, program: Option<ContentHash>) {
         self.change_job(job, |needed| needed.jobs.insert(job), program);
     }
 
-    /// Records that nothing is needed for this job any more; its program is released if no other job has it. Does
-    /// nothing while the needs of jobs are unknown.
+    /// Records that this job needs no blob any more; the BlobServer removes its program if no other job and no upload
+    /// needs it. Does nothing while the needs of jobs are unknown.
     pub fn remove_job(&self, job: JobId) {
         self.change_job(job, |needed| needed.jobs.remove(&job), None);
     }
@@ -155,14 +158,14 @@ impl BlobsInUse {
         });
     }
 
-    /// Returns everything that the jobs need; `None` if that is unknown here, because no Dispatcher of this process leads
-    /// or it is still recovering jobs.
+    /// Returns a copy of the record of everything that the jobs need; `None` if that is unknown here, because no
+    /// Dispatcher of this process leads or it is still recovering jobs.
     pub fn get(&self) -> Option<Needed> {
         self.0.borrow().needed.clone()
     }
 
-    /// Replaces the set of programs, by the hash of their content, that were uploaded to this process's REST endpoint and
-    /// must be kept. Those that are no longer in it are released: the BlobServer removes them unless a job needs them.
+    /// Replaces the set of programs, by the hash of their content, that were uploaded to this process's REST endpoint
+    /// and must be kept. The BlobServer removes those that are no longer in the set, unless a job needs them.
     pub fn set_uploaded(&self, programs: BTreeSet<ContentHash>) {
         self.0.send_if_modified(|known| {
             let before = std::mem::replace(&mut known.uploaded, programs);

@@ -33,7 +33,7 @@ use std::time::Duration;
 use storage::blobs::BlobStore;
 use uploads::{Limits, Uploads};
 
-/// The name that the BlobServer is served under.
+/// The endpoint name that a JobManager's BlobServer is served under.
 pub const ENDPOINT: &str = "blob_server";
 
 const SWEEP_INTERVAL: Duration = Duration::from_secs(20);
@@ -42,12 +42,13 @@ const SUBMITTED_WITHIN: Duration = Duration::from_secs(60);
 /// Maximum time that a stopping process waits for the removal of the programs uploaded to it.
 const FORGET_WITHIN: Duration = Duration::from_secs(2);
 
-/// A running BlobServer; dropping this stops it. Stored blobs stay.
+/// The owner's handle of a running BlobServer, which keeps programs and files by content hash. Dropping it stops the
+/// server; stored blobs stay.
 #[derive(Debug)]
 pub struct BlobServerHandle {
     /// Address of the BlobServer's endpoint.
     pub address: EndpointAddress,
-    /// Session of the process, by which calls to its BlobServer are fenced.
+    /// Session of the BlobServer's process, which calls to the BlobServer have to name: it refuses others.
     pub session: ProcessSession,
     store: Arc<dyn BlobStore>,
     in_use: BlobsInUse,
@@ -55,29 +56,32 @@ pub struct BlobServerHandle {
 }
 
 impl BlobServerHandle {
-    /// Returns the store that the server serves, for components of its own process.
+    /// Returns the store whose blobs the server serves, so that components of the same process read them without calls.
     pub fn store(&self) -> Arc<dyn BlobStore> {
         Arc::clone(&self.store)
     }
 
-    /// Returns the record of needed blobs, which the Dispatcher of this process and the REST endpoint update.
+    /// Returns a handle to the record of the blobs that jobs and uploads need. The Dispatcher of this process and the
+    /// REST endpoint update it; the BlobServer removes permanent blobs that it does not name.
     pub fn in_use(&self) -> BlobsInUse {
         self.in_use.clone()
     }
 
-    /// Takes back all programs that were uploaded to this process, and waits at most 2 s until the store has removed
-    /// those that no job needs. Later ones are only logged. Called when the process stops.
+    /// Records that the programs that were uploaded to this process are not needed any more, and waits at most 2 s
+    /// until the store has removed those that no job needs; what is not removed by then is only logged. Called when the
+    /// process stops.
     pub async fn forget_uploads(&self) {
         self.in_use.set_uploaded(BTreeSet::new());
         removals::removed(self.running.addr(), FORGET_WITHIN).await;
     }
 }
 
-/// Starts the BlobServer of this process on the blob lane, and serves it as [`ENDPOINT`]. It removes blobs that nobody
-/// needs from `store` every 20 s and when something is released.
+/// Starts the BlobServer of this process on the blob lane (thread of actors), and serves it as [`ENDPOINT`]. It removes
+/// blobs that nobody needs from `store`: every 20 s those that have expired (`blob.cleanup-interval`), and programs as
+/// soon as their last user is gone.
 ///
 /// # Errors
-/// [`LaneEnded`] if the lane has ended.
+/// Returns [`LaneEnded`] if the lane has ended, because the process is ending.
 pub async fn start(
     services: &ProcessServices,
     store: Arc<dyn BlobStore>,

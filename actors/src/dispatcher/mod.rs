@@ -39,7 +39,7 @@ use storage::blobs::DurableBlobs;
 use storage::ha::Lease;
 use storage::objects::ObjectStore;
 
-/// The name that the Dispatcher is served under.
+/// The endpoint name that a leading Dispatcher is served under in its process.
 pub const ENDPOINT: &str = "dispatcher";
 
 /// The jobs that the cluster runs: any that clients submit, or its own one only.
@@ -47,30 +47,30 @@ pub const ENDPOINT: &str = "dispatcher";
 pub enum ClusterMode {
     /// The cluster runs any number of jobs, submitted by clients.
     Session,
-    /// The cluster runs one job: that of the program that this JobManager is (or is given), whose graph it builds. The
-    /// submission must have a job id, because the id must be the same after a restart.
+    /// The cluster runs one job: the Dispatcher submits this program when it begins to lead, builds its graph and runs
+    /// it. The submission must have a job id, because the id must be the same after a restart.
     Application(Box<SubmitProgram>),
-    /// The cluster runs one job, whose graph the client made.
+    /// The cluster runs one job, whose graph was built by the client; the Dispatcher submits it when it begins to lead.
     PerJob(Box<JobGraph>),
 }
 
-/// The outcome of the cluster, once it has nothing left to do.
+/// The outcome of the cluster, once it has nothing left to do: its own job has ended, or a client has shut it down.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterEnd {
     /// The final status, for the external resource system and the exit code.
     pub status: ApplicationStatus,
-    /// The job that the cluster ran and its last state (application and per-job mode); `None` if the cluster was shut
-    /// down on request.
+    /// The job that the cluster ran and its last state (application and per-job mode); `None` if a client has shut the
+    /// cluster down.
     pub job: Option<(JobId, JobStatus)>,
     /// Explanation as text for people; `None` if there is nothing to explain.
     pub diagnostics: Option<String>,
-    /// True once no client needs the cluster any more: a client has shut it down, or the client that the job is bound
-    /// to has gone. False: the process may go on answering questions about the job.
+    /// True if no client needs the cluster any more: a client has shut it down, or the client that the job is bound to
+    /// has gone, so the process may end at once. False: it may go on answering questions about the job.
     pub dismissed: bool,
 }
 
-/// The dependencies of a Dispatcher. The stores are those of the cluster; with high availability they outlive the
-/// process.
+/// The dependencies of a process's Dispatchers; each leadership starts one with them. The stores are those of the
+/// cluster; with high availability they outlive the process.
 #[derive(Clone, derive_more::Debug)]
 #[debug("DispatcherDeps {{ mode: {:?}, .. }}", self.mode)]
 pub struct DispatcherDeps {
@@ -78,31 +78,36 @@ pub struct DispatcherDeps {
     pub services: ProcessServices,
     /// Election service of this process, in which the Dispatcher stands for leadership.
     pub election: Arc<dyn LeaderElection>,
-    /// Table in which the JobMasters of the Dispatcher's jobs are published, so that retrievals find them.
+    /// Table to which the runners of the Dispatcher's jobs add their JobMasters, so that leader retrieval finds them.
     pub leaders: LeaderTable,
-    /// Address of this process's keeper of program hosts (`ProgramHostsGateway`), and the session by which it is fenced.
+    /// Address and session of this process's keeper of program hosts, in which graphs are built and coordinators run;
+    /// calls name the session.
     pub hosts: (EndpointAddress, ProcessSession),
-    /// The BlobServer that deletes a job's blobs when the job has ended; `None`: nobody deletes them.
+    /// The BlobServer that the Dispatcher tells to delete a job's own blobs when the job has ended; `None`: they are
+    /// not deleted.
     pub blobs: Option<Remote<BlobServerGateway>>,
-    /// The store in which programs are kept for the next leader; `None` without high availability.
+    /// With high availability, the store in which the Dispatcher keeps programs for the next leader; `None` without.
     pub durable: Option<DurableBlobs>,
-    /// The record of the blobs that jobs need, updated while a Dispatcher of this process leads.
+    /// The record of the blobs that jobs need, by which the BlobServer knows what to keep. The leading Dispatcher
+    /// updates it.
     pub in_use: BlobsInUse,
-    /// The store of the jobs' logs; with high availability, shared with the other JobManagers.
+    /// The store of the jobs' logs (graphs, checkpoints and results); with high availability, shared with the other
+    /// JobManagers.
     pub objects: Arc<dyn ObjectStore>,
-    /// The store of the details of ended jobs; with high availability, the same store as `objects`.
+    /// The store of the details of ended jobs, which REST shows; with high availability, the same store as `objects`.
     pub details: Arc<dyn ObjectStore>,
-    /// The process's lease as its election keeps it; the Dispatcher writes nothing to the shared stores after the lease has
-    /// ended.
+    /// The process's lease (its permission to lead until a deadline), as the election extends it. The Dispatcher writes
+    /// nothing to the shared stores after it has ended.
     pub lease: Lease,
-    /// Mode of the cluster: session, application or per job.
+    /// Jobs that the cluster runs: any that clients submit (session), or one of its own.
     pub mode: ClusterMode,
     /// Set once by the Dispatcher, when the cluster has nothing left to do; the entrypoint waits for it and ends the
     /// process.
     pub end: watch::Sender<Option<ClusterEnd>>,
-    /// True if TaskManagers fetch programs from here; false if every process is the program.
+    /// True if TaskManagers fetch programs from this process's BlobServer; false in an embedded cluster, whose only
+    /// process is the program.
     pub ship_programs: bool,
-    /// True if programs may use relative paths (embedded mode).
+    /// True if programs may use relative paths, as only in an embedded cluster.
     pub embedded: bool,
 }
 

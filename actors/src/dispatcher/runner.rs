@@ -10,15 +10,16 @@ use gateways::leader_election::{Component, LeaderInformation};
 use model::{DispatcherId, Fence, JobId, LeaderSession};
 use platform::LaneEnded;
 
-/// A running leader shell of the Dispatcher. Stopping it stops the Dispatcher and the JobMasters of its jobs, which are
-/// suspended; dropping it does the same without waiting.
+/// The handle of a process's leader shell of the Dispatcher: the actor that stands for election and runs a Dispatcher
+/// while this process leads. Stopping it stops a leading Dispatcher and the JobMasters of its jobs, which are suspended
+/// for the next leader; dropping it does the same without waiting.
 pub type DispatcherHandle = Running<LeaderShell<DispatcherDeps>>;
 
-/// Stands for election and runs a Dispatcher whenever this process leads, on the work lane. If the shell itself dies,
-/// the process ends.
+/// Stands for election and runs a Dispatcher whenever this process leads, on the work lane (thread of actors), until
+/// the returned handle is stopped or dropped. If the actor dies of a panic, the process ends.
 ///
 /// # Errors
-/// [`LaneEnded`] if the lane has ended.
+/// Returns [`LaneEnded`] if the lane has ended, because the process is ending.
 pub async fn start(deps: DispatcherDeps) -> Result<DispatcherHandle, LaneEnded> {
     leader_shell::start(deps).await
 }

@@ -18,10 +18,10 @@ use std::time::Duration;
 /// The reason why a peer is lost.
 pub use control::liveness::Loss as LossCause;
 
-/// A peer that beats are sent to, as [`HeartbeatHandle::watch`] takes it.
+/// A peer (actor in another process) that beats are sent to, as [`HeartbeatHandle::watch`] takes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// Peer that the heartbeats go to, in one incarnation or leadership.
+    /// Identity of the peer: a TaskExecutor in one registration, or a JobMaster or ResourceManager in one leadership.
     pub party: Party,
     /// Address of the heartbeat endpoint of the peer's process.
     pub address: EndpointAddress,
@@ -29,27 +29,28 @@ pub struct Target {
     pub session: ProcessSession,
 }
 
-/// A report of the heartbeat service to the owner of a pair.
+/// A report of the heartbeat service about a peer, sent to the actor that watches it or expects its beats.
 #[derive(Debug, Clone, PartialEq, actix::Message)]
 #[rtype(result = "()")]
 pub enum HeartbeatReport {
-    /// The peer's newest payload: reported when it changed, and again at every fifth beat so that the owner can
-    /// reconcile with it. An empty payload is not reported.
+    /// The newest payload that the peer has published: reported when it changed, and again at every fifth beat so that
+    /// the receiver can reconcile with it. An empty payload is not reported.
     Payload {
         /// Peer that the pair is with.
         party: Party,
         /// Payload that the peer published.
         payload: BeatPayload,
     },
-    /// The peer was not heard for 0.6 of the time-out; reported to the expecting side only, once per silence. The peer
-    /// may soon declare this side dead, so the owner must now end everything that must not outlive that.
+    /// The peer was not heard for 0.6 of the time-out; reported once per silence, and only to the side that expects
+    /// beats. The peer may soon declare this side dead, so the receiver must now end everything that must not outlive
+    /// that.
     Silent {
         /// Peer that the pair is with.
         party: Party,
         /// Duration of the silence.
         since: Duration,
     },
-    /// The peer is lost and the pair is over; the last report about it.
+    /// The peer is lost, and the pair of the two actors is over; the last report about the peer.
     Lost {
         /// Peer that the pair is with.
         party: Party,
@@ -58,9 +59,9 @@ pub enum HeartbeatReport {
     },
 }
 
-/// A process's heartbeat service, as its components see it: they register the peers that they [watch](Self::watch) or
-/// [expect](Self::expect) beats from, and get payloads and losses as [`HeartbeatReport`] messages. Works only once
-/// `heartbeat::start` was called with it. Cheap to clone; dropping clones stops nothing.
+/// A process's heartbeat service, as its components see it: they register the peers that they [watch](Self::watch)
+/// (send beats to) or [expect](Self::expect) beats from, and get payloads and losses as [`HeartbeatReport`] messages.
+/// Works only once `heartbeat::start` was called with it. Cheap to clone; dropping clones stops nothing.
 #[derive(Clone, derive_more::Debug)]
 #[debug("HeartbeatHandle")]
 pub struct HeartbeatHandle {
@@ -82,14 +83,14 @@ impl Shared {
 }
 
 impl HeartbeatHandle {
-    /// Makes the handle of a service without pairs. Pairs may be added at once, but beats are sent and answered only once
-    /// [`super::start`] was called with the handle.
+    /// Makes the handle of a heartbeat service that watches and expects no peers yet. Peers may be added at once, but
+    /// beats are sent and answered only once [`super::start`] was called with the handle.
     pub fn new(platform: Platform, limits: Limits) -> Self {
         let table = Mutex::new(Table::new(limits, platform.now()));
         Self { shared: Arc::new(Shared { platform, limits, table }) }
     }
 
-    /// Returns the beat interval, the time-out, and the time after which an actor counts as stuck.
+    /// Returns the limits of the service: beat interval, time-out, and the time after which an actor counts as stuck.
     pub fn limits(&self) -> Limits {
         self.shared.limits
     }
@@ -142,8 +143,9 @@ impl HeartbeatHandle {
         PeerWatch { id, shared: Arc::clone(&self.shared) }
     }
 
-    /// Makes a turn marker for one actor, which the log calls `actor`. The process's watchdog looks at it until its
-    /// last clone is dropped: an actor that finishes no turn for too long ends the process.
+    /// Makes a turn marker (counter of finished turns) for one actor, which the log calls `actor`. The process's
+    /// watchdog looks at it until its last clone is dropped: an actor that finishes no turn for too long
+    /// (`heartbeat.stuck-after`) ends the process.
     pub fn turn_marker(&self, actor: impl Into<String>) -> TurnMarker {
         let marker = TurnMarker {
             inner: Arc::new(Turns {
@@ -157,7 +159,8 @@ impl HeartbeatHandle {
     }
 }
 
-/// One pair, for as long as this value lives; dropping it ends the pair without a report.
+/// The registration of one peer at the heartbeat service, for as long as this value lives: dropping it ends beats and
+/// reports about the peer, without a report.
 #[derive(derive_more::Debug)]
 #[debug("PeerWatch({id})")]
 pub struct PeerWatch {
@@ -166,14 +169,14 @@ pub struct PeerWatch {
 }
 
 impl PeerWatch {
-    /// Replaces the payload that this side's next beats (or answers) carry. Sends nothing itself; an equal payload is
-    /// not sent again.
+    /// Replaces the payload that this side's next beats (or answers to beats) carry to the peer. Sends nothing itself;
+    /// an equal payload is not sent again.
     pub fn publish(&self, payload: BeatPayload) {
         self.shared.lock().publish(self.id, payload);
     }
 
-    /// Returns the time since the peer was last heard, or since the pair was made if it never was. On the watching side,
-    /// time in which this process itself did not run does not count.
+    /// Returns the time since the peer was last heard, or since its registration if it never was. On the side that
+    /// sends beats, time in which this process itself did not run does not count.
     pub fn silence(&self) -> Duration {
         let now = self.shared.platform.now();
         self.shared.lock().silence(self.id, now)
@@ -186,9 +189,9 @@ impl Drop for PeerWatch {
     }
 }
 
-/// Counts an actor's finished turns. An actor keeps one for its life and calls [`TurnMarker::tick`] when it starts; a
-/// handler that blocks, or a `ctx.wait` that never ends, then shows as growing age. Peers get the age with each beat,
-/// and the watchdog ends the process when it is too great.
+/// Counts an actor's finished turns, to notice that the actor is stuck. An actor keeps one for its life and calls
+/// [`TurnMarker::tick`] when it starts; a handler that blocks, or a `ctx.wait` that never ends, then shows as growing
+/// age. Peers get the age with each beat, and the watchdog ends the process when it exceeds `heartbeat.stuck-after`.
 #[derive(Debug, Clone)]
 pub struct TurnMarker {
     pub(super) inner: Arc<Turns>,
@@ -202,12 +205,13 @@ pub(super) struct Turns {
 }
 
 impl TurnMarker {
-    /// Records that the actor has finished a turn now, which sets its age to zero at the watchdog's next look.
+    /// Records that the actor has finished a turn now; the watchdog sets the actor's age to zero at its next look.
     pub fn mark(&self) {
         self.inner.finished.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Records a finished turn now and then every `every`, for as long as the actor of `ctx` takes turns.
+    /// Records a finished turn at once, and again after each interval `every` for as long as the actor of `ctx` takes
+    /// turns. An actor calls this once, when it starts.
     pub fn tick<A: Actor<Context = Context<A>>>(&self, ctx: &mut Context<A>, every: Duration) {
         self.mark();
         let marker = self.clone();

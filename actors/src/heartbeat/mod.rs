@@ -24,34 +24,35 @@ use std::time::Duration;
 use table::{DueBeat, Outcome};
 use tokio::sync::broadcast;
 
-/// The name that the service is served under.
+/// The endpoint name that a process's heartbeat service is served under.
 pub const ENDPOINT: &str = "heartbeat";
 
 /// A function that writes the stacks of this process's threads to its log.
 pub type StackLogger = Arc<dyn Fn() + Send + Sync>;
 
-/// The dependencies of the heartbeat service.
+/// The dependencies of a process's heartbeat service.
 #[derive(Clone, derive_more::Debug)]
 #[debug("HeartbeatDeps {{ session: {:?}, .. }}", self.session)]
 pub struct HeartbeatDeps {
-    /// Source of time and threads.
+    /// Source of time and threads (lanes).
     pub platform: Platform,
-    /// RPC service of the process.
+    /// RPC service of the process, by which the heartbeat service sends and answers beats.
     pub rpc: RpcService,
-    /// The process's session, by which the service's endpoint is fenced.
+    /// Session of this run of the process, which calls to the service's endpoint have to name.
     pub session: ProcessSession,
     /// Receiver of the report that an actor of this process is stuck, which ends the process.
     pub fatal: FatalErrorHandler,
-    /// Called once, before a stuck actor ends the process; `None`: no stacks are logged.
+    /// Function that logs the stacks of all threads, called once before a stuck actor ends the process; `None`: no
+    /// stacks are logged.
     pub stacks: Option<StackLogger>,
 }
 
-/// Starts the service of `handle` on the heartbeat lane, and serves it as [`ENDPOINT`]. From then
-/// on beats are sent and answered, and stuck actors are noticed. If the service itself dies, the
-/// process ends.
+/// Starts the heartbeat service of `handle` on the heartbeat lane (thread of its own), and serves it as [`ENDPOINT`].
+/// From then on beats are sent and answered, and an actor of this process that is stuck ends the process. If the
+/// service dies of a panic, the process ends.
 ///
 /// # Errors
-/// [`LaneEnded`] if the lane has ended.
+/// Returns [`LaneEnded`] if the lane has ended, because the process is ending.
 pub async fn start(
     handle: &HeartbeatHandle,
     deps: HeartbeatDeps,
@@ -71,8 +72,8 @@ pub async fn start(
     Ok(running.guarded(&deps.platform, &deps.fatal))
 }
 
-/// Reads the limits from the options `heartbeat.*`: interval, time-out, and the time after which an
-/// actor is stuck.
+/// Reads the limits from the options `heartbeat.interval`, `heartbeat.timeout` and `heartbeat.stuck-after` (time after
+/// which an actor that finishes no turn is stuck).
 pub fn limits(options: &conf::Options) -> Limits {
     Limits {
         interval: options.get(&conf::heartbeat::INTERVAL),

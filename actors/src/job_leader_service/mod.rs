@@ -29,14 +29,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
-/// The name that the JobLeaderService is served under.
+/// The endpoint name that a TaskManager's JobLeaderService (which registers it at JobMasters) is served under.
 pub const ENDPOINT: &str = "job_leader_service";
 
-/// A report of the service to its TaskExecutor.
+/// A report of the JobLeaderService to its TaskExecutor: what became of the registration at a job's JobMaster.
 #[derive(Debug, Clone, PartialEq, Message)]
 #[rtype(result = "()")]
 pub enum JobLeaderReport {
-    /// The service has registered at a JobMaster, which leads the job and knows the TaskExecutor from now on.
+    /// The service has registered the TaskExecutor at a JobMaster, which leads the job and knows the TaskExecutor from
+    /// now on.
     Gained {
         /// Job that the message concerns.
         job: JobId,
@@ -47,7 +48,8 @@ pub enum JobLeaderReport {
         /// The JobMaster's answer to the registration.
         accepted: TaskManagerAccepted,
     },
-    /// The JobMaster at which the service was registered leads no more; the service looks for the next one.
+    /// The JobMaster at which the TaskExecutor was registered leads no more; the service looks for the job's next
+    /// JobMaster.
     Lost {
         /// Job that the message concerns.
         job: JobId,
@@ -64,33 +66,35 @@ pub enum JobLeaderReport {
     },
 }
 
-/// The data by which the TaskExecutor introduces itself to a JobMaster.
+/// The data by which the JobLeaderService introduces its TaskExecutor to a JobMaster when it registers there.
 #[derive(Debug, Clone)]
 pub struct Introduction {
     /// Resource id of this TaskExecutor's process.
     pub resource_id: model::ResourceId,
     /// Address of the TaskExecutor's endpoint.
     pub address: EndpointAddress,
-    /// Session of the process, by which calls to its TaskExecutor are fenced.
+    /// Session of the TaskExecutor's process, which calls to the TaskExecutor have to name: it refuses others.
     pub session: ProcessSession,
-    /// Address of the process's heartbeat endpoint.
+    /// Address of the heartbeat endpoint of the TaskExecutor's process, to which the JobMaster sends its beats.
     pub heartbeat: EndpointAddress,
     /// Host name of the TaskExecutor's node.
     pub host: String,
 }
 
-/// A running JobLeaderService; dropping this ends it.
+/// The owner's handle of a running JobLeaderService, which finds the JobMasters of the jobs that have slots here and
+/// registers the TaskExecutor at them. Dropping the handle ends the service.
 #[derive(Debug)]
 pub struct JobLeaderServiceHandle {
     /// Address of the JobLeaderService's endpoint.
     pub address: EndpointAddress,
-    /// Session of the process, by which calls to its JobLeaderService are fenced.
+    /// Session of the process, which calls to its JobLeaderService have to name: it refuses others.
     pub session: ProcessSession,
     _running: Running<JobLeaderService>,
 }
 
-/// Starts the JobLeaderService of a TaskExecutor on the calling lane, and serves it as [`ENDPOINT`]. It follows no job
-/// yet. Its reports come to `reports_to` in order, also if that mailbox is full for a while.
+/// Starts the JobLeaderService of a TaskExecutor, which `introduction` describes, on the calling lane, and serves it as
+/// [`ENDPOINT`]. It follows no job until it is told to. Its reports come to `reports_to` in order, also if that mailbox
+/// is full for a while.
 pub fn start(
     services: &ProcessServices,
     introduction: Introduction,

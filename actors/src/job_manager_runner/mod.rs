@@ -27,7 +27,8 @@ use std::sync::Arc;
 use storage::jobs::OpenJobLog;
 use tokio::sync::oneshot;
 
-/// Returns the name under which the runner of a job is served in its Dispatcher's process: `job_manager_runner/<job id>`.
+/// Returns the endpoint name under which the runner of a job is served in its Dispatcher's process:
+/// `job_manager_runner/<job id>`.
 pub fn endpoint_name(job: JobId) -> String {
     format!("job_manager_runner/{job}")
 }
@@ -35,50 +36,53 @@ pub fn endpoint_name(job: JobId) -> String {
 /// Number of JobMasters of one job that die of a panic before the process ends.
 const DEATHS_MAX: u8 = 3;
 
-/// The dependencies of a runner and of the JobMasters that it starts.
+/// The dependencies of a job's runner and of the JobMasters that it starts; the Dispatcher makes them.
 #[derive(Clone, derive_more::Debug)]
 #[debug("RunnerDeps({})", self.graph.job_id)]
 pub struct RunnerDeps {
     /// Services of the process: platform, RPC, options, heartbeats, leader retrieval, metrics and others.
     pub services: ProcessServices,
-    /// The table in which the JobMaster is published while its Dispatcher leads.
+    /// Table in which the runner publishes the address of the job's JobMaster; visible only while the Dispatcher leads.
     pub leaders: LeaderTable,
-    /// Session of the Dispatcher that the runner belongs to.
+    /// Session of the Dispatcher that started the runner; the runner's endpoint is fenced by it.
     pub dispatcher: DispatcherId,
-    /// The job; it passed `control::job_graph::check`.
+    /// The job graph to run; it passed the Dispatcher's check (`control::job_graph::check`).
     pub graph: Arc<JobGraph>,
     /// The cluster's options with the job's own applied over them.
     pub options: conf::Options,
     /// Time of the submission, in Unix milliseconds.
     pub submitted_ms: u64,
-    /// The trace of the request that submitted the job; none for a job that was recovered.
+    /// The trace of the request that submitted the job, under which the job's spans are; none for a job that was
+    /// recovered.
     pub trace: TraceContext,
-    /// Gateway of this process's keeper of program hosts.
+    /// Gateway of this process's keeper of program hosts, which starts the host of the job's coordinators.
     pub hosts: Remote<ProgramHostsGateway>,
-    /// The job's log, to which its JobMaster appends checkpoints.
+    /// The job's log in the store, to which its JobMaster appends checkpoints.
     pub log: OpenJobLog,
-    /// The program that hosts run; `None`: the processes of the cluster are the program. Passed to the JobMaster.
+    /// Blob of the program, which program hosts fetch and run; `None` in an embedded cluster, whose only process is the
+    /// program. Passed to the JobMaster.
     pub program: Option<BlobKey>,
-    /// True if programs may use relative paths (embedded mode). Passed to the JobMaster.
+    /// True if the program may use relative paths, as only in an embedded cluster. Passed to the JobMaster.
     pub embedded: bool,
 }
 
-/// The runner of a job. Stopping it stops the JobMaster, which suspends the job but does not end it.
+/// The runner of a job: the leader shell that runs the job's JobMaster while the Dispatcher leads. Stopping it stops
+/// the JobMaster, which suspends the job but does not end it.
 pub type JobManagerRunner = LeaderShell<JobLeader>;
 
-/// A running runner, and the receiver of its job's end.
+/// A running runner of a job, and the receiver of the job's end; the result of [`start`].
 #[derive(Debug)]
 pub struct StartedRunner {
     /// Handle of the runner: stopping or dropping it stops the runner.
     pub running: Running<JobManagerRunner>,
-    /// Receiver of all details of the job, sent once when it has ended for good; an error if the runner was stopped or
-    /// dropped before.
+    /// Receiver of all details of the job, sent once when the job has ended (finished, failed or cancelled); an error
+    /// if the runner was stopped or dropped before.
     pub end: oneshot::Receiver<Box<JobDetails>>,
 }
 
 /// Starts the runner of a job on the calling lane and serves it as the job's [`endpoint_name`]. The runner starts a
-/// JobMaster, and another one if that dies of a panic, up to three. It runs until [`StartedRunner::running`] is stopped
-/// or dropped; if it dies before, the process ends.
+/// JobMaster; if that dies of a panic it starts another one, and at the third death the process ends. It runs until
+/// [`StartedRunner::running`] is stopped or dropped; if it dies itself before, the process ends.
 pub fn start(deps: RunnerDeps) -> StartedRunner {
     let rpc = deps.services.rpc.clone();
     let (platform, fatal) = (deps.services.platform.clone(), deps.services.fatal.clone());
@@ -95,7 +99,8 @@ pub fn start(deps: RunnerDeps) -> StartedRunner {
     StartedRunner { running: running.guarded(&platform, &fatal), end }
 }
 
-/// A job's part of its leader shell: grants leadership at once, publishes the JobMaster, and delivers the job's end.
+/// A job's part of its leader shell (its runner): grants the JobMaster leadership at once, publishes its address, and
+/// delivers the job's end to the Dispatcher.
 #[derive(derive_more::Debug)]
 #[debug("JobLeader({})", self.job_id())]
 pub struct JobLeader {

@@ -45,7 +45,8 @@ use storage::jobs::OpenJobLog;
 use storage::state_reader::StateReader;
 use task_managers::TaskManagerLink;
 
-/// Returns the name under which the JobMaster of a job is served in its process: `job_master/<job id>`.
+/// Returns the endpoint name under which the JobMaster of a job is served in the JobManager's process:
+/// `job_master/<job id>`.
 pub fn endpoint_name(job: JobId) -> String {
     format!("job_master/{job}")
 }
@@ -53,37 +54,40 @@ pub fn endpoint_name(job: JobId) -> String {
 /// Longest the end of a JobMaster waits for the end of its program host.
 const RELEASE_WITHIN: Duration = Duration::from_secs(5);
 
-/// The dependencies of a JobMaster.
+/// The dependencies of a JobMaster in one leadership; the job's runner makes them.
 #[derive(Clone, derive_more::Debug)]
 #[debug("JobMasterDeps({}, {})", self.graph.job_id, self.session)]
 pub struct JobMasterDeps {
     /// Services of the process: platform, RPC, options, heartbeats, leader retrieval, metrics and others.
     pub services: ProcessServices,
-    /// The job; it passed `control::job_graph::check`.
+    /// The job graph to run; it passed the Dispatcher's check (`control::job_graph::check`).
     pub graph: Arc<JobGraph>,
     /// The cluster's options with the job's own applied over them.
     pub options: conf::Options,
-    /// Leadership under which the JobMaster runs.
+    /// Session of the leadership under which the JobMaster runs; its endpoint is fenced by it.
     pub session: JobMasterId,
     /// Time of the submission, in Unix milliseconds.
     pub submitted_ms: u64,
     /// The trace of the request that submitted the job, in which the JobMaster works unless another request asks for something.
     pub trace: TraceContext,
-    /// Gateway of this process's keeper of program hosts, which starts the host of the job's coordinators.
+    /// Gateway of this process's keeper of program hosts (child processes that run the program), which starts the host
+    /// of the job's coordinators.
     pub hosts: Remote<ProgramHostsGateway>,
-    /// The job's log, to which its checkpoints are appended.
+    /// The job's log in the store, which records its newest checkpoint: read at the start, appended to at each
+    /// checkpoint.
     pub log: OpenJobLog,
-    /// Gateway of the job's runner, which is told the job's end.
+    /// Gateway of the job's runner (its leader shell at the Dispatcher), to which the JobMaster reports the job's end.
     pub runner: Remote<JobManagerRunnerGateway>,
-    /// The program that hosts run; `None`: the processes of the cluster are the program.
+    /// Blob of the program, which program hosts fetch and run; `None`: each process of the cluster is the program
+    /// itself.
     pub program: Option<BlobKey>,
-    /// True if programs may use relative paths (embedded mode).
+    /// True if the program may use relative paths, as only in an embedded cluster.
     pub embedded: bool,
 }
 
-/// Starts a JobMaster on the calling lane and serves it as the job's [`endpoint_name`]. It reads the job's last
-/// checkpoint and registers at the ResourceManager from its first turn on; others learn its address only once its
-/// leadership was confirmed.
+/// Starts a JobMaster on the calling lane and serves it as the job's [`endpoint_name`]. From its first turn on it reads
+/// the job's last checkpoint and registers at the ResourceManager. Others learn its address only once the job's runner
+/// has published it. Dropping the returned handle stops it, which suspends the job.
 pub fn start(deps: JobMasterDeps) -> Running<JobMaster> {
     let (rpc, probe) = (deps.services.rpc.clone(), deps.services.probe.clone());
     let (job, session) = (deps.graph.job_id, deps.session);
@@ -102,7 +106,8 @@ pub fn start(deps: JobMasterDeps) -> Running<JobMaster> {
     Running::new(rpc.address_of(&name), addr, registration)
 }
 
-/// The actor of a job's JobMaster in one leadership, around [`control::job_master::JobCore`].
+/// The actor of a job's JobMaster in one leadership: runs the job. [`control::job_master::JobCore`] decides; the actor
+/// calls TaskExecutors, the ResourceManager and the job's coordinators.
 #[derive(derive_more::Debug)]
 #[debug("JobMaster({}, {})", self.job_id(), self.deps.session)]
 pub struct JobMaster {

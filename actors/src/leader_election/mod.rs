@@ -27,38 +27,42 @@ use std::sync::Arc;
 use storage::ha::{Campaign, Candidate, ElectionDriver, LeaseEvent};
 use tokio::sync::oneshot;
 
-/// The name that the service is served under.
+/// The endpoint name that a JobManager process's election service is served under, to its own process only.
 pub const ENDPOINT: &str = "leader_election";
 
-/// The dependencies of the election service.
+/// The dependencies of a process's election service.
 #[derive(Clone, derive_more::Debug)]
 #[debug("ElectionDeps {{ driver: {:?}, .. }}", self.driver)]
 pub struct ElectionDeps {
-    /// Source of time, threads and random numbers.
+    /// Source of time, threads (lanes) and random numbers.
     pub platform: Platform,
-    /// RPC service of the process.
+    /// RPC service of the process, on which the election service serves its endpoint.
     pub rpc: RpcService,
-    /// The process's session, by which the service's endpoint is fenced.
+    /// Session of this run of the process, which calls to the service's endpoint have to name.
     pub session: ProcessSession,
-    /// Driver that grants and takes back the lease.
+    /// Driver of the election, such as the HA store: it grants this process the lease (permission to lead) or takes it
+    /// back.
     pub driver: Arc<dyn ElectionDriver>,
-    /// Data by which this process stands for the lease.
+    /// RPC and REST addresses of this process, which the driver writes into the leader's record while this process
+    /// leads.
     pub candidate: Candidate,
-    /// Table in which confirmed leaders are published.
+    /// Table in which the service publishes leaders that have confirmed that they answer; leader retrieval reads it.
     pub leaders: LeaderTable,
-    /// A rule that is broken on purpose; [`Mutation::None`] outside of the simulation.
+    /// The one rule that the simulation breaks on purpose, to show that its checks find the fault; [`Mutation::None`]
+    /// outside of the simulation.
     pub mutation: Mutation,
-    /// Probe that sees grants, revocations and publications; it does nothing outside of tests.
+    /// Observer to which the service gives grants, revocations and publications; one that does nothing outside of
+    /// tests.
     pub probe: Arc<dyn Probe>,
-    /// Receiver of the report that the service itself has died.
+    /// Receiver of errors that end the process; the death of the service by a panic is reported to it.
     pub fatal: FatalErrorHandler,
     /// Handle of the process's heartbeat service: the election marks its turns there, so that the watchdog can notice a
     /// blocked lane.
     pub heartbeat: HeartbeatHandle,
 }
 
-/// A running election service. Dropping it stops the service and gives the lease up, without
-/// waiting for that.
+/// The owner's handle of a JobManager process's running election service, which holds one lease and grants leaderships
+/// to components. Dropping it stops the service and gives the lease up, without waiting for that.
 #[derive(Debug)]
 pub struct ElectionService {
     running: Running<LeaderElectionActor>,
@@ -68,18 +72,18 @@ pub struct ElectionService {
 }
 
 impl ElectionService {
-    /// Returns the handle by which components stand for election.
+    /// Returns the handle by which components of this process stand for election and confirm their leaders.
     pub fn handle(&self) -> Arc<dyn LeaderElection> {
         Arc::clone(&self.handle) as Arc<dyn LeaderElection>
     }
 
-    /// Returns the address of the service's endpoint.
+    /// Returns the address of the service's endpoint, at which components of this process confirm leaderships.
     pub fn address(&self) -> &EndpointAddress {
         self.running.address()
     }
 
-    /// Revokes all leaderships, gives the lease up and ends; returns when the driver has given it
-    /// up. Does not wait until the contenders have stopped their leaders: they should have
+    /// Revokes all leaderships, gives the lease up, so that another process can lead at once, and ends; returns when
+    /// the driver has given it up. Does not wait until the contenders have stopped their leaders: they should have
     /// withdrawn before.
     pub async fn stop(self) {
         self.running.stop().await;
@@ -89,12 +93,12 @@ impl ElectionService {
     }
 }
 
-/// Starts the service on the election lane and serves it as [`ENDPOINT`]. It begins to campaign for
-/// the lease at once, and grants sessions to contenders while it has it. If the service itself
-/// dies, the process ends.
+/// Starts the service on the election lane (thread of actors) and serves it as [`ENDPOINT`]. It stands for the lease
+/// (permission to lead, with a deadline) at once, and grants sessions to contenders while it has it. If the service
+/// dies of a panic, the process ends.
 ///
 /// # Errors
-/// [`LaneEnded`] if the lane has ended.
+/// Returns [`LaneEnded`] if the lane has ended, because the process is ending.
 pub async fn start(deps: ElectionDeps) -> Result<ElectionService, LaneEnded> {
     let lane = deps.platform.lane(Lane::Election);
     let (resign, resign_seen) = oneshot::channel();
@@ -121,7 +125,8 @@ pub async fn start(deps: ElectionDeps) -> Result<ElectionService, LaneEnded> {
     })
 }
 
-/// The election service as contenders see it: implements [`LeaderElection`].
+/// The election service as components of its process see it: implements [`LeaderElection`]. Cheap to clone; dropping it
+/// stops nothing.
 #[derive(Clone, derive_more::Debug)]
 #[debug("ElectionHandle")]
 pub struct ElectionHandle {
@@ -157,7 +162,8 @@ impl LeaderElection for ElectionHandle {
     }
 }
 
-/// The actor of the process's leader election.
+/// The actor of a JobManager process's leader election: holds the lease, grants and revokes leaderships of its
+/// components and publishes their leaders.
 #[derive(Debug)]
 pub struct LeaderElectionActor {
     core: Leaderships<Component>,

@@ -20,7 +20,7 @@ use model::ProcessSession;
 use platform::{Lane, LaneEnded, Platform};
 use std::time::Duration;
 
-/// The name that the endpoint is served under.
+/// The endpoint name under which a JobManager process tells others its components' leaders.
 pub const ENDPOINT: &str = "leader_retrieval";
 
 /// Maximum time for which a request waits for a change.
@@ -28,11 +28,12 @@ const WAIT_MAX: Duration = Duration::from_secs(30);
 /// Time before the asker's deadline at which an answer is sent.
 const TRAVEL: Duration = Duration::from_millis(500);
 
-/// Serves `leaders` to other processes as [`ENDPOINT`], on the election lane. It is fenced by
-/// `ProcessSession::default()`, as its callers can't know another session yet.
+/// Serves the leaders in the table `leaders` to other processes as [`ENDPOINT`], on the election lane (thread of
+/// actors). A request waits for a change of the leader for up to 30 s. The endpoint's session is
+/// `ProcessSession::default()`, because callers can't know another one yet.
 ///
 /// # Errors
-/// [`LaneEnded`] if the lane has ended.
+/// Returns [`LaneEnded`] if the lane has ended, because the process is ending.
 pub async fn start(
     platform: &Platform,
     rpc: &RpcService,
@@ -45,7 +46,7 @@ pub async fn start(
     Ok(Running::new(rpc.address_of(ENDPOINT), addr, registration))
 }
 
-/// The actor that serves this process's leaders to other processes.
+/// The actor that answers other processes who leads the components of this JobManager process.
 #[derive(Debug)]
 pub struct LeaderRetrievalActor {
     leaders: LeaderTable,

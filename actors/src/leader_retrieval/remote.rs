@@ -19,13 +19,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use storage::ha::LeaderRecord;
 
-/// The source of the address of the JobManager process that leads, whose retrieval endpoint is asked.
+/// The way in which a [`RemoteRetrieval`] finds the address of the JobManager process that leads, which it asks for
+/// leaders.
 #[derive(Debug, Clone)]
 pub enum LeaderNode {
-    /// A process whose address is configured and that is never replaced.
+    /// The configured address of the only JobManager, which is never replaced.
     Fixed(NodeAddress),
-    /// The process that the HA store's record names now; no process is asked while there is no
-    /// record.
+    /// The process that the leader's record in the HA store names now; no process is asked while there is no record.
     Record(watch::Receiver<Option<LeaderRecord>>),
 }
 
@@ -53,7 +53,8 @@ impl LeaderNode {
     }
 }
 
-/// Time-outs and pauses of the retrieval; by default 20 s, 50 ms and 500 ms.
+/// Time-outs and pauses of a [`RemoteRetrieval`], which asks another process for leaders; by default 20 s, 50 ms and
+/// 500 ms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetrievalSettings {
     /// Maximum time that one question waits at the asked process for a change of the leader; 20 s by default, at most 30 s.
@@ -75,7 +76,7 @@ impl Default for RetrievalSettings {
     }
 }
 
-/// Retrieval of leaders from the JobManager process that leads; implements
+/// The leader retrieval of a process: finds leaders by asking the JobManager process that leads; implements
 /// [`LeaderRetrieval`](crate::services::LeaderRetrieval). Failed questions are repeated without end; meanwhile the last
 /// known leader stays. Clones share the questions.
 #[derive(Clone, derive_more::Debug)]
@@ -97,9 +98,9 @@ struct Inner {
 }
 
 impl RemoteRetrieval {
-    /// Makes a retrieval that asks the process at `node`, one question per watched component;
-    /// nothing is asked before the first watch. `own` is this process's table, read instead of
-    /// asking where `node` is this process itself; `None` if it never leads.
+    /// Makes a retrieval that asks the process at `node`, one question at a time for each watched component; nothing is
+    /// asked before the first watch. `own` is the table of this process's own leaders, read instead of asking where
+    /// `node` is this process itself; `None` if this process never leads.
     pub fn new(
         platform: Platform,
         rpc: RpcService,
@@ -113,9 +114,9 @@ impl RemoteRetrieval {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Waits until the process at a fixed address has refused this one for 10 s, so that the
-    /// refusal is final: another secret, cluster or version. Returns the reason. Never resolves
-    /// with an address from the HA store's record.
+    /// Waits until the process at a fixed address has refused this one for 10 s, so that the refusal counts as final:
+    /// another secret, cluster or version. Returns the reason as text; the caller then ends the process. Never resolves
+    /// otherwise, nor with an address from the HA store's record.
     pub async fn refused(&self) -> String {
         match self.inner.refused.subscribe().some().await {
             Ok(why) => why,

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Number of entries up to which none is removed.
 const FORGET_FROM: usize = 64;
 
-/// The leaders of this process: those that its election has published, and the JobMasters of its Dispatcher. Clones
-/// share the table.
+/// A JobManager process's own leaders with their addresses: those that its election has published, and the JobMasters
+/// of its Dispatcher. Leader retrieval reads it. Clones share the table.
 #[derive(Debug, Clone, Default)]
 pub struct LeaderTable {
     leaders: Arc<Mutex<Leaders>>,
@@ -27,8 +27,8 @@ struct Leaders {
 }
 
 impl LeaderTable {
-    /// Publishes a component's leader, or withdraws it (`None`); its watchers see the change at once. Publishing a
-    /// Dispatcher also publishes its JobMasters, and withdrawing it withdraws them.
+    /// Publishes a component's leader, or withdraws it (`None`); receivers of [`LeaderRetrieval::watch`] see the change
+    /// at once. Publishing a Dispatcher also publishes its JobMasters, and withdrawing it withdraws them.
     pub fn set(&self, component: Component, leader: Option<LeaderInformation>) {
         let mut leaders = self.lock();
         leaders.tell(component, leader);
@@ -39,15 +39,16 @@ impl LeaderTable {
         }
     }
 
-    /// Adds a JobMaster that answers, in place of an earlier one of the job. It is published while `dispatcher` is the
-    /// published Dispatcher.
+    /// Adds the leading JobMaster of a job, in place of an earlier one. It is published only while the Dispatcher of
+    /// session `dispatcher` is published, at once or later. Called by the job's runner once the JobMaster answers.
     pub fn add_job(&self, dispatcher: DispatcherId, job: JobId, leader: LeaderInformation) {
         let mut leaders = self.lock();
         leaders.jobs.insert(job, (dispatcher, leader));
         leaders.tell_job(job);
     }
 
-    /// Withdraws the JobMaster of this session; does nothing if the job has another one.
+    /// Removes and withdraws the job's JobMaster if its session is `session`; does nothing if the job has another one
+    /// or none.
     pub fn remove_job(&self, job: JobId, session: LeaderSession) {
         let mut leaders = self.lock();
         if leaders.jobs.get(&job).is_some_and(|(_, leader)| leader.session == session) {

@@ -16,24 +16,25 @@ use model::ProcessSession;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The name that the MetricQueryService is served under.
+/// The endpoint name that a process's MetricQueryService is served under.
 pub const ENDPOINT: &str = "metric_query";
 
 /// Interval at which meters are updated.
 const TICK: Duration = Duration::from_secs(5);
 
-/// A running MetricQueryService, which answers what metrics a process has; dropping this ends it.
+/// The owner's handle of a running MetricQueryService, which tells other processes the values of this process's
+/// metrics. Dropping it ends the service.
 #[derive(Debug)]
 pub struct MetricQueryHandle {
     /// Address of the MetricQueryService's endpoint.
     pub address: EndpointAddress,
-    /// Session of the process, by which calls to its MetricQueryService are fenced.
+    /// Session of the process, which calls to its MetricQueryService have to name: it refuses others.
     pub session: ProcessSession,
     _running: Running<MetricQuery>,
 }
 
-/// Starts the MetricQueryService of this process on the calling lane, and serves it as
-/// [`ENDPOINT`]. It updates the registry's meters every 5 s.
+/// Starts the MetricQueryService of this process on the calling lane, and serves it as [`ENDPOINT`]: it answers calls
+/// with the values of the process's metrics. It updates the rates of meters every 5 s.
 pub fn start(services: &ProcessServices) -> MetricQueryHandle {
     start_with(&services.rpc, services.session, Arc::clone(&services.metrics))
 }

@@ -8,76 +8,81 @@ use model::{BlobKey, BlobKind, JobId, ProgramRef};
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// The side of a job that a program host serves.
+/// The side of a job that a program host (process or thread that runs the program's code) serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HostSide {
-    /// The host builds the graph and runs coordinators.
+    /// The host builds the job's graph and runs the job's coordinators (split enumerators, collectors).
     JobManager,
-    /// The host runs the job's tasks on a TaskManager.
+    /// The host runs the job's tasks for a TaskManager.
     TaskManager,
 }
 
-/// A program host that is to be started.
+/// The order to a [`ProgramHostLauncher`] to start one program host.
 #[derive(Debug, Clone)]
 pub struct HostRequest {
     /// Job that the host is for.
     pub job_id: JobId,
-    /// The program's file, whole and checked; `None`: this process is the program, and the host runs inside it.
+    /// Path of the program's executable, whole and checked; `None`: this process is the program, and the host runs
+    /// inside it.
     pub program: Option<PathBuf>,
     /// Side of the job that the host serves: coordinators on the JobManager, or tasks on a TaskManager.
     pub side: HostSide,
 }
 
-/// The reason of a host's end, as text for users: "exit code 101", "killed by SIGKILL".
+/// The reason of a program host's end, as text for users: "exit code 101", "killed by SIGKILL".
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExitCause(pub String);
 
-/// A program host that is up: its gateway answers.
+/// A program host that a launcher has started and that answers calls.
 #[derive(derive_more::Debug)]
 #[debug("LaunchedHost({:?})", self.address)]
 pub struct LaunchedHost {
-    /// Address of the host's endpoint.
+    /// Address and session of the host's endpoint, and the host's process id if it is a process of its own.
     pub address: HostAddress,
-    /// Future that resolves when the host has ended, for whatever reason; it may be polled only by one owner.
+    /// Future that resolves when the host has ended, for whatever reason, with that reason. The keeper polls it.
     pub exited: BoxFuture<'static, ExitCause>,
     /// Function that kills the host and returns at once; `exited` resolves when the host is gone. May be called again, also
     /// after the end.
     pub kill: Box<dyn Fn() + Send + Sync>,
 }
 
-/// Starts program hosts: child processes, or hosts inside this process. Dropping the future of a launch gives the launch up
-/// and leaves no process behind.
+/// Starts program hosts (processes or threads that run a program's code) for the keeper of a process's hosts: as child
+/// processes, or inside this process.
 pub trait ProgramHostLauncher: Send + Sync {
-    /// Starts a host and waits until its gateway answers.
+    /// Starts a host and waits until it answers calls. Dropping the future gives the launch up and leaves no process
+    /// behind.
     ///
     /// # Errors
-    /// A [`BuildError`] that says why it could not be started: [`BuildError::NoRoom`] if the same may succeed later.
+    /// Returns a [`BuildError`] that says why the host could not be started: [`BuildError::NoRoom`] if the same may
+    /// succeed later.
     fn launch(&self, request: HostRequest) -> BoxFuture<'static, Result<LaunchedHost, BuildError>>;
 }
 
-/// The reason why a program's file is not available.
+/// The reason why a program's executable is not available as a file.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ProgramError {
-    /// The JobManager's own store does not have the file, or has something else in its place;
-    /// another try is of no use.
+    /// The JobManager's BlobServer does not have the file, or has other content in its place; another try will not
+    /// help. The text says which file.
     #[error("{0}")]
     Gone(String),
-    /// The file could not be fetched or stored this time; another try may succeed.
+    /// The file could not be fetched or stored this time; another try may succeed. The text says why.
     #[error("{0}")]
     Failed(String),
 }
 
-/// A source of programs: the BlobServer's own store, or a TaskManager's blob cache.
+/// A source of programs' executables, from which the keeper of program hosts gets them: the BlobServer's own store, or
+/// a TaskManager's blob cache.
 pub trait Programs: Send + Sync {
-    /// Returns the path of a program's file: complete, checked and executable. Fetches the file first if necessary.
+    /// Returns the path of the executable in the blob `key`: complete, checked and executable. Fetches the file first
+    /// if necessary.
     ///
     /// # Errors
-    /// A [`ProgramError`], which says whether another try may help.
+    /// Returns a [`ProgramError`], which says whether another try may help.
     fn fetch(&self, key: BlobKey) -> BoxFuture<'static, Result<PathBuf, ProgramError>>;
 }
 
-/// Returns the key of the blob in which a program is kept: a permanent one that belongs to no job. Whether the blob exists
-/// is not checked.
+/// Returns the key of the blob in which a program's executable is kept: a permanent one that belongs to no job. Does
+/// not check whether the blob exists.
 pub fn program_key(program: &ProgramRef) -> BlobKey {
     BlobKey { job: None, hash: program.hash, kind: BlobKind::Permanent, size: program.size }
 }

@@ -29,33 +29,34 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// The name that the keeper is served under.
+/// The endpoint name that a process's keeper of program hosts is served under.
 pub const ENDPOINT: &str = "program_hosts";
 
-/// The dependencies of a keeper.
+/// The dependencies of a process's keeper of program hosts.
 #[derive(Clone, derive_more::Debug)]
 #[debug("HostsDeps {{ side: {:?}, .. }}", self.side)]
 pub struct HostsDeps {
     /// Services of the process: platform, RPC, options, heartbeats, leader retrieval, metrics and others.
     pub services: ProcessServices,
-    /// Launcher by which program hosts are started.
+    /// Launcher by which the keeper starts program hosts: as child processes, or inside this process.
     pub launcher: Arc<dyn ProgramHostLauncher>,
-    /// Source of program files by key.
+    /// Source from which the keeper gets a program's executable as a file, by the key of its blob.
     pub programs: Arc<dyn Programs>,
-    /// Side of the jobs that the hosts of this process serve.
+    /// Side of the jobs that the hosts of this process serve: building and coordinators (JobManager), or tasks
+    /// (TaskManager).
     pub side: HostSide,
-    /// The program that this process itself is: its hosts run inside. `None`: this process is not a
-    /// program.
+    /// Hash of the executable that this process itself runs, if that is a program: hosts for it run inside this
+    /// process. `None` for the binary `flott`, all of whose hosts are child processes.
     pub own_program: Option<ContentHash>,
-    /// True if programs may use relative paths (embedded mode).
+    /// True if programs may use relative paths, as only in an embedded cluster.
     pub embedded: bool,
 }
 
-/// Starts the keeper on the work lane and serves it as [`ENDPOINT`]. When it is stopped or dropped, it kills all its
-/// hosts; if it dies, the process ends.
+/// Starts the keeper of program hosts on the work lane (thread of actors) and serves it as [`ENDPOINT`]. When the
+/// returned handle is stopped or dropped, the keeper kills all its hosts; if it dies of a panic, the process ends.
 ///
 /// # Errors
-/// [`LaneEnded`] if the work lane has ended.
+/// Returns [`LaneEnded`] if the lane has ended, because the process is ending.
 pub async fn start(deps: HostsDeps) -> Result<Running<ProgramHosts>, LaneEnded> {
     let services = deps.services.clone();
     let lane = services.platform.lane(Lane::Work);
@@ -105,8 +106,8 @@ enum State {
     Up { address: HostAddress, kill: Kill, ending: bool },
 }
 
-/// The actor that keeps this process's program hosts: launches them, watches them, ends them. The number of child
-/// processes of a JobManager is limited.
+/// The actor that keeps this process's program hosts, at most one per job: launches them on request, watches them, ends
+/// them. On a JobManager their number is limited, and requests wait for a place.
 #[derive(derive_more::Debug)]
 #[debug("ProgramHosts({} hosts)", self.hosts.len())]
 pub struct ProgramHosts {

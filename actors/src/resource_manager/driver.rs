@@ -10,27 +10,31 @@ use std::fmt;
 use thiserror::Error;
 use tokio::sync::mpsc;
 
-/// Maximum number of a driver's events that wait for their ResourceManager; meanwhile the driver holds further ones back.
+/// Capacity of the channel from a driver to its ResourceManager, in events; while the channel is full the driver holds
+/// further events back.
 pub const EVENTS_MAX: usize = 4096;
 
-/// A request for one TaskManager, from the ResourceManager to its driver.
+/// A request for one worker (TaskManager process), from the ResourceManager to its driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerRequest {
     /// Number of the request, by which events and [`ResourceManagerDriver::cancel`] name it; unique within one
     /// leadership.
     pub request: u64,
-    /// Spec of the worker: the number of its slots and their resources, under which it counts once it has registered.
+    /// Spec of the worker: the number of its slots and their resources. The driver starts the worker with it, and the
+    /// ResourceManager counts the worker under it once it has registered.
     pub spec: WorkerResourceSpec,
-    /// Memory of the worker's process by part; their sum is the size of its container.
+    /// Memory of the worker's process by part, laid out for the spec; the sum of the parts is the size of its
+    /// container.
     pub memory: TaskManagerMemory,
 }
 
-/// The external resource system failed or refused; the text says how.
+/// The error of a [`ResourceManagerDriver`]: the external resource system failed or refused. The text says how.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct DriverError(pub String);
 
-/// An external resource system, for one leadership at a time.
+/// An external resource system such as YARN, in which an active ResourceManager starts and ends its workers
+/// (TaskManager processes); for one leadership at a time.
 ///
 /// Contract: `initialize` is called first. Events come in the order in which things happened, `Started` before the
 /// worker is launched where the system allows that. A request ends in one `Started`, `StartFailed` or `NeverMet`, or in
@@ -41,32 +45,42 @@ pub trait ResourceManagerDriver: Send + Sync + fmt::Debug {
     /// Connects to the external system, with an empty list of nodes to avoid. Events go to `events` from now on.
     /// Returns the workers that an earlier ResourceManager of this application has left, as far as the external system
     /// knows them; those found later come as [`DriverEvent::Recovered`].
+    ///
+    /// # Errors
+    /// Returns a [`DriverError`] if the external system cannot be reached or refuses; the process then ends.
     fn initialize(
         &self,
         events: mpsc::Sender<DriverEvent>,
     ) -> BoxFuture<'static, Result<Vec<RecoveredWorker>, DriverError>>;
 
-    /// Replaces the list of nodes on which no worker should be started, if the external system supports that. The list
-    /// applies to open requests too: with an empty list they may be met on every node again.
+    /// Replaces the list of host names of nodes on which no worker should be started, if the external system supports
+    /// that. The list applies to open requests too: with an empty list they may be met on every node again.
     fn avoid(&self, hosts: Vec<String>);
 
-    /// Asks for a worker. The outcome comes as an event with the request's number.
+    /// Requests one worker. Returns at once; the outcome comes as a [`DriverEvent`] with the request's number.
     fn request(&self, request: WorkerRequest);
 
-    /// Cancels a request that is not needed any more; the worker may have started already.
+    /// Cancels the request with this number, because its worker is not needed any more. The worker may have started
+    /// already; then its `Started` comes and the ResourceManager releases it.
     fn cancel(&self, request: u64);
 
-    /// Ends a worker, started or recovered. One that is not known is ended already.
+    /// Ends a worker that was started or recovered; its end comes as [`DriverEvent::Lost`]. Does nothing if the driver
+    /// does not know the worker, which has ended then.
     fn release(&self, resource_id: &ResourceId);
 
-    /// Closes the application's entry in the external system, because the application has ended. Called again after an
-    /// error, and after an attempt that took too long and was dropped.
+    /// Closes the application's entry in the external system with a final status and text for users, because the
+    /// application has ended. The ResourceManager repeats the call after an error, and after an attempt that took too
+    /// long, whose future it has dropped.
+    ///
+    /// # Errors
+    /// Returns a [`DriverError`] if the external system did not confirm that the entry is closed.
     fn deregister(
         &self,
         status: ApplicationStatus,
         diagnostics: Option<String>,
     ) -> BoxFuture<'static, Result<(), DriverError>>;
 
-    /// Disconnects. Workers continue. No event comes afterwards.
+    /// Disconnects from the external system, because the leadership has ended. Workers continue, for the next
+    /// ResourceManager. No event comes afterwards.
     fn terminate(&self) -> BoxFuture<'static, ()>;
 }

@@ -43,7 +43,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// The name that the ResourceManager is served under.
+/// The endpoint name that a leading ResourceManager is served under in its process.
 pub const ENDPOINT: &str = "resource_manager";
 
 /// Interval at which pauses and blocks are checked.
@@ -51,12 +51,13 @@ const TICK: Duration = Duration::from_millis(250);
 /// Maximum time for telling a worker that it is released.
 const RELEASED_WITHIN: Duration = Duration::from_secs(2);
 
-/// The way in which the cluster gets its workers.
+/// The way in which the cluster gets its workers (TaskManagers).
 #[derive(Debug, Clone)]
 pub enum Mode {
-    /// TaskExecutors are started from outside; any that registers is accepted.
+    /// TaskManagers are started from outside, by scripts or by hand; any that registers is accepted, and none is
+    /// requested.
     Standalone,
-    /// Workers are requested from an external system, and released when they are idle.
+    /// Workers are requested from an external resource system through a driver, and released when they are idle.
     Active {
         /// The driver of the external system.
         driver: Arc<dyn ResourceManagerDriver>,
@@ -65,16 +66,16 @@ pub enum Mode {
     },
 }
 
-/// The dependencies of a process's ResourceManagers, one after another.
+/// The dependencies of a process's ResourceManagers: each leadership of the process starts a new one with them.
 #[derive(Debug, Clone)]
 pub struct ResourceManagerDeps {
     /// Services of the process: platform, RPC, options, heartbeats, leader retrieval, metrics and others.
     pub services: ProcessServices,
-    /// Source of the workers.
+    /// Source of the workers: registered from outside, or requested from an external system through a driver.
     pub mode: Mode,
-    /// The BlobServer from which TaskManagers fetch programs.
+    /// Address of the BlobServer's endpoint, which TaskManagers learn at their registration and fetch programs from.
     pub blob_server: EndpointAddress,
-    /// Session by which calls to the BlobServer are fenced.
+    /// Session of the BlobServer's process, which TaskManagers name in calls to the BlobServer so that it accepts them.
     pub blob_session: ProcessSession,
 }
 
@@ -96,7 +97,8 @@ struct JobConnection {
     declared: Option<ProcessRequirements>,
 }
 
-/// The actor of a ResourceManager in one leadership, with its SlotManager.
+/// The actor of a ResourceManager in one leadership: registers TaskExecutors and JobMasters, requests and releases
+/// workers, and runs the SlotManager, which distributes the slots.
 #[derive(Debug)]
 pub struct ResourceManagerActor {
     core: ResourceManager,

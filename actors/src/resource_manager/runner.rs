@@ -13,14 +13,15 @@ use model::{Fence, LeaderSession, ResourceManagerId};
 use platform::LaneEnded;
 use std::sync::Arc;
 
-/// A process's leader shell of the ResourceManager, whether the process leads or not. Stopping it stops a leading
-/// ResourceManager; dropping it does the same without waiting.
+/// The handle of a process's leader shell of the ResourceManager: the actor that stands for election and runs a
+/// ResourceManager while this process leads. Stopping it stops both; dropping it does the same without waiting.
 pub type ResourceManagerService = Running<LeaderShell<ResourceManagerLeader>>;
 
-/// Stands for election and runs a ResourceManager whenever this process leads, on the work lane.
+/// Stands for election at `election` and runs a ResourceManager whenever this process leads, on the work lane (thread
+/// of actors), until the returned handle is stopped or dropped. If the actor dies of a panic, the process ends.
 ///
 /// # Errors
-/// [`LaneEnded`] if the lane has ended.
+/// Returns [`LaneEnded`] if the lane has ended, because the process is ending.
 pub async fn start(
     deps: ResourceManagerDeps,
     election: Arc<dyn LeaderElection>,
@@ -28,8 +29,8 @@ pub async fn start(
     leader_shell::start(ResourceManagerLeader { deps, election }).await
 }
 
-/// The ResourceManager's part of its leader shell: stands for election, starts and confirms the leader, and terminates
-/// the driver afterwards.
+/// The ResourceManager's part of its leader shell: stands for election, starts and confirms a ResourceManager in each
+/// leadership, and disconnects the driver of the external resource system when the leadership has ended.
 #[derive(derive_more::Debug)]
 #[debug("ResourceManagerLeader({:?})", self.deps.mode)]
 pub struct ResourceManagerLeader {

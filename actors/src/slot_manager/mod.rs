@@ -29,30 +29,32 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The name that the SlotManager is served under.
+/// The endpoint name that the SlotManager of a leading ResourceManager is served under in the JobManager's process.
 pub const ENDPOINT: &str = "slot_manager";
 
 /// Interval at which waiting times are checked.
 const TICK: Duration = Duration::from_millis(250);
 
-/// The dependencies of a SlotManager.
+/// The dependencies of a SlotManager, with which the ResourceManager starts it.
 #[derive(Debug)]
 pub struct SlotManagerDeps {
     /// Services of the process: platform, RPC, options, heartbeats, leader retrieval, metrics and others.
     pub services: ProcessServices,
-    /// Session of the ResourceManager that the SlotManager belongs to.
+    /// Session of the ResourceManager that starts the SlotManager; the SlotManager's endpoint is fenced by the same
+    /// session.
     pub resource_manager_id: ResourceManagerId,
-    /// Gateway of the SlotManager's ResourceManager, which gets its decisions.
+    /// Gateway of the SlotManager's ResourceManager, to which it reports the workers that are missing or idle and the
+    /// jobs that cannot get their slots.
     pub resource_manager: Remote<ResourceManagerGateway>,
-    /// Settings of the core: supply of workers, time-outs, and how slots are spread.
+    /// Settings of the matching of slots: supply of workers, time-outs, and whether slots are spread over TaskManagers.
     pub settings: Settings,
     /// Minimum time between two matches of slots: changes of requirements within it are matched together
     /// (`slotmanager.requirement-check.delay`).
     pub check_delay: Duration,
 }
 
-/// Starts a SlotManager in its ResourceManager's session, on the current lane, and serves it as [`ENDPOINT`]. If it
-/// dies, the process ends.
+/// Starts a SlotManager on the current lane, in the session of the ResourceManager that calls this, and serves it as
+/// [`ENDPOINT`]. If it dies of a panic, the process ends.
 pub fn start(deps: SlotManagerDeps) -> Running<SlotManagerActor> {
     let (rpc, platform) = (deps.services.rpc.clone(), deps.services.platform.clone());
     let fatal = deps.services.fatal.clone();
@@ -68,7 +70,8 @@ struct WorkerInfo {
     gateway: Remote<TaskExecutorGateway>,
 }
 
-/// The actor of a SlotManager in one leadership.
+/// The actor of a SlotManager in one leadership of its ResourceManager: matches the slots that jobs need with those of
+/// the registered TaskExecutors, and requests them there.
 #[derive(Debug)]
 pub struct SlotManagerActor {
     core: SlotManager,

@@ -40,31 +40,30 @@ const EXIT_WAIT: Duration = Duration::from_secs(30);
 /// Beyond the time that tasks have to be cancelled, for a host to be gone.
 const END_GRACE: Duration = Duration::from_secs(10);
 
-/// The settings that each program host of this process receives.
+/// The settings that each program host (process that runs a job's tasks) of this TaskManager receives.
 #[derive(Debug, Clone)]
 pub struct HostSettings {
     /// Id of the cluster the host belongs to.
     pub cluster_id: ClusterId,
-    /// Local address that the hosts' data ports are bound to.
+    /// Local IP address or host name that the ports for the exchange of records are bound to.
     pub data_bind: String,
-    /// Host name under which other hosts reach these data ports.
+    /// Host name or address under which the hosts of other TaskManagers reach these ports.
     pub data_host: String,
-    /// Ports that data ports may have: 0 (any), a number, a list or a range.
+    /// Ports that hosts may open for the exchange of records: `0` (any free one), a number, a list or a range.
     pub data_ports: String,
-    /// Folders for temporary files, one on each disk; hosts take them in turn. Without any, hosts
-    /// are told an empty path.
+    /// Folders for temporary files, one on each disk; each new host gets the next one. Without any, hosts get an empty
+    /// path.
     pub tmp_dirs: Vec<PathBuf>,
-    /// Options of the data plane by key, such as `exchange.force-serialization`; every host gets them.
+    /// Options of the process that concern the exchange, state and execution of tasks, by key; every host gets them.
     pub options: BTreeMap<String, String>,
-    /// True if hosts limit the memory of user code to their part of `taskmanager.memory.task.size`; false: they do not
-    /// limit it.
+    /// True if hosts limit the memory of user code to their slots' part of `taskmanager.memory.task.size`; false: no
+    /// limit.
     pub limits_memory: bool,
 }
 
 impl HostSettings {
-    /// Reads the settings from the options: the data port, the bind address, and all options that
-    /// concern the data plane (`s3.`, `exchange.`, `execution.`, `task.` and others). Memory limits
-    /// are on.
+    /// Reads the settings from the options: the data port, the bind address, and all options that concern tasks (`s3.`,
+    /// `exchange.`, `execution.`, `task.` and others). The memory limit is on.
     pub fn from_options(
         options: &conf::Options,
         cluster_id: ClusterId,

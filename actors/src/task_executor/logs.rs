@@ -18,8 +18,8 @@ const READ_BYTES_MAX: u64 = 1 << 20;
 /// Calls that may occupy a blocking thread at a time; with a disk that hangs, the number of threads that hang with it.
 const CALLS_MAX: usize = 4;
 
-/// The folder of this process's log files. At most four calls read it at the same time, over all clones; further ones
-/// wait.
+/// The folder of the log files that a TaskExecutor shows to users through REST. At most four calls read it at the same
+/// time, over all clones; further ones wait.
 #[derive(Debug, Clone)]
 pub struct LogFolder {
     dir: PathBuf,
@@ -28,8 +28,8 @@ pub struct LogFolder {
 }
 
 impl LogFolder {
-    /// Makes the folder; opens nothing. Those of its files belong to this process and its hosts whose names begin with
-    /// one of `prefixes`: other processes may log into the same folder.
+    /// Makes the value; opens nothing. Of the files in the folder `dir` only those whose names begin with one of
+    /// `prefixes` are shown, because other processes may log into the same folder.
     pub fn new(dir: PathBuf, prefixes: Vec<String>) -> Self {
         Self { dir, prefixes, places: Arc::new(Semaphore::new(CALLS_MAX)) }
     }

@@ -42,41 +42,43 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The name that the TaskExecutor is served under.
+/// The endpoint name that a TaskManager's TaskExecutor is served under.
 pub const ENDPOINT: &str = "task_executor";
 
-/// The parts of a TaskExecutor besides the services of its process.
+/// The parts from which a process's TaskExecutor is started, besides the services of the process.
 #[derive(Clone, derive_more::Debug)]
 #[debug("TaskExecutorDeps {{ spec: {:?}, .. }}", self.spec)]
 pub struct TaskExecutorDeps {
-    /// Resources of the TaskExecutor and the number of its slots, which share them equally.
+    /// Resources of the whole TaskManager and the number of its slots, over which the resources are divided equally.
     pub spec: WorkerResourceSpec,
-    /// Process memory (`taskmanager.memory.process.size`), shown to users.
+    /// Memory of the TaskManager and its program hosts together (`taskmanager.memory.process.size`), in bytes; only
+    /// shown to users.
     pub process_memory: MemorySize,
-    /// Facts about the machine and the rest of the process's memory, shown to users.
+    /// Facts about the machine and the rest of the process's memory; only shown to users.
     pub facts: model::TaskManagerFacts,
     /// Process id of this process on its machine, shown to users.
     pub pid: u32,
-    /// Cache from which hosts' programs come. The TaskExecutor tells it the BlobServer and makes its sweeps.
+    /// Cache from which the program hosts' executables come. The TaskExecutor sets its BlobServer after each
+    /// registration at a ResourceManager, and sweeps it at intervals.
     pub blobs: BlobCache,
-    /// Gateway of this process's keeper of program hosts.
+    /// Gateway of this process's keeper of program hosts, which starts and ends the processes that run tasks.
     pub program_hosts: Remote<ProgramHostsGateway>,
-    /// Settings that each program host receives.
+    /// Settings that each program host receives when the TaskExecutor starts it.
     pub hosts: HostSettings,
-    /// Function that returns the key of 32 bytes for data connections between the hosts of a job: derived from cluster
-    /// secret and job id.
+    /// Function that returns the secret key, 32 bytes, of the data connections between the hosts of a job. It is
+    /// derived from the cluster's secret and the job id, and called when a host is started.
     pub data_key: Arc<dyn Fn(JobId) -> [u8; 32] + Send + Sync>,
-    /// Log files of this process and its hosts; `None`: it writes none.
+    /// Folder of the log files of this process and its hosts, served to users; `None` if the process logs elsewhere.
     pub logs: Option<LogFolder>,
 }
 
-/// A running TaskExecutor. Dropping it ends it at once, without a word to its leaders; [`TaskExecutorHandle::stop`]
-/// says goodbye first.
+/// A running TaskExecutor. Dropping it ends it at once, without telling the ResourceManager and the JobMasters;
+/// [`TaskExecutorHandle::stop`] tells them first.
 #[derive(Debug)]
 pub struct TaskExecutorHandle {
     /// Address of the TaskExecutor's endpoint.
     pub address: EndpointAddress,
-    /// Session of the process, by which calls to its TaskExecutor are fenced.
+    /// Session of the process, which calls to its TaskExecutor have to name: it refuses others.
     pub session: ProcessSession,
     running: Running<TaskExecutor>,
     released: watch::Receiver<Option<String>>,
@@ -84,14 +86,15 @@ pub struct TaskExecutorHandle {
 
 impl TaskExecutorHandle {
     /// Waits until the ResourceManager has released this process, or the TaskExecutor has ended; returns the reason as
-    /// text. Ends nothing: the caller then calls `TaskExecutorHandle::stop`.
+    /// text. Stops nothing: the caller then calls `TaskExecutorHandle::stop`.
     pub async fn released(&self) -> String {
         let reason = self.released.clone().some().await;
         reason.unwrap_or_else(|watch::Closed| "the TaskExecutor has ended".into())
     }
 
-    /// Ends all program hosts, tells the ResourceManager and the JobMasters that this process leaves, and ends the
-    /// TaskExecutor. Waits at most 1 s for the answers to the goodbyes.
+    /// Ends all program hosts, then tells the ResourceManager and the JobMasters that this process leaves with `cause`,
+    /// and ends the TaskExecutor. Returns when the hosts have ended and the leaders have answered, for which it waits
+    /// at most 1 s.
     pub async fn stop(self, cause: &str) {
         let leave = handlers::Leave { cause: cause.to_owned() };
         if self.running.addr().send(leave).await.is_err() {
@@ -100,8 +103,9 @@ impl TaskExecutorHandle {
     }
 }
 
-/// Starts the TaskExecutor of this process and its JobLeaderService on the calling lane, and serves it as [`ENDPOINT`].
-/// It looks for the ResourceManager and registers from then on.
+/// Starts the TaskExecutor of this process and its JobLeaderService (which finds and registers at JobMasters) on the
+/// calling lane, and serves it as [`ENDPOINT`]. From then on it looks for the ResourceManager and registers there,
+/// again after each loss.
 pub fn start(services: &ProcessServices, deps: TaskExecutorDeps) -> TaskExecutorHandle {
     let (release, released) = watch::channel(None);
     let session = services.session;

@@ -18,10 +18,10 @@ use std::time::Duration;
     after_help = EXAMPLES
 )]
 pub struct Cli {
-    /// Subcommand that was given.
+    /// Subcommand that was given, with its arguments.
     #[command(subcommand)]
     pub command: Command,
-    /// Settings of every subcommand.
+    /// Options that every subcommand takes, such as `-D` and `--output`.
     #[command(flatten)]
     pub common: Common,
 }
@@ -40,36 +40,36 @@ Examples:
 
 Exit codes: 0 succeeded or cancelled, 1 start-up failed, 2 fatal error, 3 job failed, 4 job's state unknown, 64 wrong usage";
 
-/// The options that every subcommand takes.
+/// The options that every subcommand of `flott` takes.
 #[derive(Debug, Clone, Args)]
 pub struct Common {
     /// Folder with flott.yaml, masters and workers [env: FLOTT_CONF_DIR]
     #[arg(long, global = true, value_name = "DIR")]
     pub config_dir: Option<PathBuf>,
-    /// Sets an option over those of flott.yaml and the environment; may be given several times, the last setting of a
-    /// key counts
+    /// Sets an option over those of flott.yaml, the environment and --define-file; may be given several times, the last
+    /// setting of a key counts
     #[arg(short = 'D', global = true, value_name = "KEY=VALUE", action = clap::ArgAction::Append)]
     pub define: Vec<String>,
     /// Sets the options of a file in the format of flott.yaml, over those of flott.yaml and the environment and below
     /// -D; - reads them from standard input. For secrets: arguments are visible to every user of the host
     #[arg(long, global = true, value_name = "FILE")]
     pub define_file: Option<PathBuf>,
-    /// Format of the results
+    /// Format in which results are printed: text for people, or json
     #[arg(long, global = true, value_enum, default_value_t = Output::Text, value_name = "FORMAT")]
     pub output: Output,
 }
 
-/// The format in which results are printed.
+/// The format in which a command prints its results on standard output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Output {
     /// Text meant for people.
     Text,
-    /// JSON on standard output, each value on a line of its own: one value; of `run`, one a result and at
-    /// last the job's end.
+    /// JSON, each value on a line of its own. A command prints one value; `run` prints one for each result of the job
+    /// and one for the job's end.
     Json,
 }
 
-/// The subcommand to run.
+/// The subcommand of `flott` to run, with its arguments.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Submit a program to a running session and wait for its job
@@ -81,34 +81,34 @@ pub enum Command {
     /// Start, watch and end sessions on YARN
     #[command(name = "yarn-session", after_help = YARN_SESSION_EXAMPLES)]
     YarnSession(YarnSession),
-    /// List the jobs of a cluster
+    /// List the jobs of a cluster with their ids and states
     #[command(after_help = LIST_EXAMPLES)]
     List(List),
     /// Show the operators and job vertices of a program without running it
     #[command(after_help = INFO_EXAMPLES)]
     Info(Info),
-    /// Cancel a job
+    /// Cancel a job: its tasks end, and no savepoint is taken
     #[command(after_help = CANCEL_EXAMPLES)]
     Cancel(Cancel),
     /// Take a savepoint of a job, which continues, or delete one
     #[command(after_help = SAVEPOINT_EXAMPLES)]
     Savepoint(Savepoint),
-    /// Stop a job with a savepoint
+    /// Take a savepoint of a job, then end the job
     #[command(after_help = STOP_EXAMPLES)]
     Stop(Stop),
-    /// Show the logs of a cluster's processes
+    /// Show or list the log files of a cluster's processes
     #[command(after_help = LOGS_EXAMPLES)]
     Logs(Logs),
     /// Keep new work away from nodes for a while, or list and unblock such nodes
     #[command(name = "block-node", after_help = BLOCK_NODE_EXAMPLES)]
     BlockNode(BlockNode),
-    /// Run a JobManager in this process
+    /// Run a JobManager in this process, until it is told to stop or its job has ended
     #[command(name = "jobmanager", after_help = JOBMANAGER_EXAMPLES)]
     JobManager(JobManager),
-    /// Run a TaskManager in this process
+    /// Run a TaskManager in this process, until it is told to stop or the cluster releases it
     #[command(name = "taskmanager", after_help = TASKMANAGER_EXAMPLES)]
     TaskManager(TaskManager),
-    /// Make the cluster's id and secret where they are absent
+    /// Make the files with the cluster's id and secret where they are absent, and print their paths
     #[command(name = "make-secret", after_help = MAKE_SECRET_EXAMPLES)]
     MakeSecret,
     /// Print the reference of all options as Markdown
@@ -217,14 +217,14 @@ const OPTIONS_EXAMPLES: &str = "\
 Examples:
   flott options > REFERENCE.md";
 
-/// Arguments of `flott run`.
+/// Arguments of `flott run`, which submits a program to a running session.
 #[derive(Debug, Args)]
 pub struct Run {
     /// Return as soon as the job is submitted, as with execution.attached false; otherwise wait for the job's end,
     /// print its results and exit with its outcome
     #[arg(short = 'd', long)]
     pub detached: bool,
-    /// Cancel the job when this client goes away, however it ends; also -sae
+    /// Cancel the job when this client goes away, in whatever way it ends; also -sae
     #[arg(long = "shutdownOnAttachedExit")]
     pub shutdown_on_attached_exit: bool,
     /// The program, its arguments and the parallelism of its job.
@@ -233,7 +233,7 @@ pub struct Run {
     /// The options `-t` and `-m`, which say where the cluster's REST endpoint is.
     #[command(flatten)]
     pub cluster: ClusterArgs,
-    /// Id of the job: 32 hexadecimal digits
+    /// Id of the job: 32 hexadecimal digits [default: pipeline.job-id, else a random one]
     #[arg(long, value_name = "ID")]
     pub job_id: Option<JobId>,
     #[command(flatten)]
@@ -242,7 +242,7 @@ pub struct Run {
     pub(crate) refused: Refused,
 }
 
-/// Arguments of `flott run-application`.
+/// Arguments of `flott run-application`, which starts a cluster for one program.
 #[derive(Debug, Args)]
 pub struct RunApplication {
     /// Return as soon as the cluster runs. Otherwise targets on YARN wait for the job's end, unless execution.attached is
@@ -256,7 +256,7 @@ pub struct RunApplication {
     /// The program, its arguments and the parallelism of its job.
     #[command(flatten)]
     pub program: ProgramArgs,
-    /// Id of the job: 32 hexadecimal digits
+    /// Id of the job: 32 hexadecimal digits [default: pipeline.job-id, else the JobManager chooses one]
     #[arg(long, value_name = "ID")]
     pub job_id: Option<JobId>,
     #[command(flatten)]
@@ -268,14 +268,14 @@ pub struct RunApplication {
 /// The program on a command line, its arguments, and the choice and parallelism of its job.
 #[derive(Debug, Clone, Args)]
 pub struct ProgramArgs {
-    /// Default parallelism of the job [default: parallelism.default]
+    /// Default parallelism of the job's operators, from 1 to 32768 [default: parallelism.default]
     #[arg(short = 'p', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=32_768))]
     pub parallelism: Option<u32>,
-    /// Name of the job, of a program that registers several; not needed if the program registers only one
+    /// Name of the job to run, of a program that registers several; not needed if the program registers only one
     #[arg(short = 'c', long = "job", value_name = "NAME")]
     pub job: Option<String>,
-    /// The program, a binary with `#[flott::main]`, and its arguments: everything behind it is its own,
-    /// but for a -- directly behind it
+    /// The program, a binary with `#[flott::main]`, and its arguments: everything after the program is an argument of
+    /// its own, except a -- directly after it
     #[arg(value_name = "PROGRAM [ARGS]", required = true, num_args = 1.., trailing_var_arg = true)]
     pub words: Vec<String>,
 }
@@ -286,8 +286,8 @@ impl ProgramArgs {
     pub fn program(&self) -> PathBuf {
         self.words.first().map(PathBuf::from).unwrap_or_default()
     }
-    /// Returns the program's arguments. A leading `--`, which separates arguments in other tools,
-    /// is dropped.
+    /// Returns the program's arguments: all words after the program, without a `--` directly after it, which separates
+    /// arguments in other tools.
     pub fn args(&self) -> &[String] {
         match self.words.get(1..).unwrap_or_default() {
             [first, rest @ ..] if first == "--" => rest,
@@ -332,16 +332,16 @@ pub struct ClusterArgs {
     pub jobmanager: Option<String>,
 }
 
-/// Arguments of `flott list`.
+/// Arguments of `flott list`. Without one of the filters it lists the jobs that have not ended.
 #[derive(Debug, Args)]
 pub struct List {
-    /// Only jobs that have been started and have not ended
+    /// List only jobs that have been started and have not ended; with -s also those that wait, with -a also ended ones
     #[arg(short = 'r', long)]
     pub running: bool,
-    /// Only jobs that wait to be started
+    /// List only jobs that wait to be started; with -r also started ones, with -a also ended ones
     #[arg(short = 's', long)]
     pub scheduled: bool,
-    /// Jobs that have ended, too
+    /// List jobs that have ended, too
     #[arg(short = 'a', long)]
     pub all: bool,
     /// The options `-t` and `-m`, which say where the cluster's REST endpoint is.
@@ -349,7 +349,7 @@ pub struct List {
     pub cluster: ClusterArgs,
 }
 
-/// Arguments of `flott info`.
+/// Arguments of `flott info`, which shows a program's operators and vertices without running it.
 #[derive(Debug, Args)]
 pub struct Info {
     /// Also write the job graph to a file: for jobmanager --mode per-job
@@ -364,7 +364,7 @@ pub struct Info {
     pub program: ProgramArgs,
 }
 
-/// Arguments of `flott cancel`.
+/// Arguments of `flott cancel`, which cancels a job.
 #[derive(Debug, Args)]
 pub struct Cancel {
     /// Id of the job, as flott list shows it
@@ -375,20 +375,20 @@ pub struct Cancel {
     pub cluster: ClusterArgs,
 }
 
-/// The arguments of `flott logs`.
+/// Arguments of `flott logs`, which shows or lists the log files of a cluster's processes.
 #[derive(Debug, Args)]
 pub struct Logs {
-    /// Application on YARN: `application_…` [with -t yarn: yarn.application.id, else the session that was
-    /// started last]
+    /// Id of an application on YARN, `application_…`, whose logs are shown [with -t yarn: yarn.application.id, else the
+    /// session that was started last]
     #[arg(value_name = "APPLICATION")]
     pub application: Option<String>,
-    /// Only this process: jobmanager, a TaskManager's id, or on YARN a container
+    /// Show only the logs of this process: jobmanager, a TaskManager's id, or on YARN a container's id
     #[arg(long, value_name = "PROCESS")]
     pub process: Option<String>,
-    /// Only files of this name
+    /// Show only log files of this name
     #[arg(long, value_name = "NAME")]
     pub file: Option<String>,
-    /// List the files, do not show them
+    /// List the names and sizes of the log files instead of showing them
     #[arg(long)]
     pub list: bool,
     /// The options `-t` and `-m`, which say where the cluster's REST endpoint is.
@@ -396,22 +396,23 @@ pub struct Logs {
     pub cluster: ClusterArgs,
 }
 
-/// The arguments of `flott block-node`.
+/// Arguments of `flott block-node`, which keeps new work away from nodes for a while, lists such nodes or unblocks
+/// them.
 #[derive(Debug, Args)]
 pub struct BlockNode {
     /// Host names of the nodes, as their TaskManagers register with them (taskmanager.host)
     #[arg(value_name = "NODE", required_unless_present = "list")]
     pub nodes: Vec<String>,
-    /// How long the nodes are blocked: a number with ms, s, min, h or d
+    /// Time for which the nodes are blocked: a number with ms, s, min, h or d, at least 1 ms
     #[arg(long = "for", value_name = "DURATION", default_value = "10min", value_parser = period)]
     pub period: Duration,
-    /// The reason, for the list of blocked nodes
+    /// Reason of the block as text, which the list of blocked nodes shows
     #[arg(long, value_name = "TEXT")]
     pub cause: Option<String>,
-    /// End the block of the nodes
+    /// End the block of the nodes now, instead of blocking them
     #[arg(long, conflicts_with_all = ["period", "cause"])]
     pub unblock: bool,
-    /// List the blocked nodes
+    /// List the blocked nodes, instead of blocking any
     #[arg(long, conflicts_with_all = ["nodes", "period", "cause", "unblock"])]
     pub list: bool,
     /// The options `-t` and `-m`, which say where the cluster's REST endpoint is.
@@ -425,58 +426,58 @@ fn period(text: &str) -> Result<Duration, String> {
     period.ok_or_else(|| "a duration of at least 1 ms is needed, e.g. 30s, 10min or 2h".to_owned())
 }
 
-/// The mode of a JobManager.
+/// The mode of a JobManager: which jobs its cluster runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Mode {
     /// Programs are submitted over REST; the cluster runs until it is told to stop.
     Session,
-    /// Runs its own program, then ends.
+    /// The cluster runs the job of the JobManager's own program, then ends.
     Application,
-    /// Runs one job graph that was built elsewhere, then ends.
+    /// The cluster runs one job, whose graph was built elsewhere (`flott info --job-graph`), then ends.
     PerJob,
 }
 
-/// Arguments of `flott jobmanager`.
+/// Arguments of `flott jobmanager`, which runs a JobManager in this process.
 #[derive(Debug, Args)]
 pub struct JobManager {
-    /// Kind of the cluster
+    /// Mode of the cluster: which jobs it runs
     #[arg(long, value_enum, default_value_t = Mode::Session)]
     pub mode: Mode,
-    /// Host name that others reach it by (jobmanager.rpc.address)
+    /// Host name under which other processes reach this one; sets jobmanager.rpc.address
     #[arg(long, value_name = "HOST")]
     pub host: Option<String>,
-    /// Port of the REST endpoint (rest.port)
+    /// Port of the REST endpoint; sets rest.port
     #[arg(long, value_name = "PORT")]
     pub webui_port: Option<String>,
     /// application: the job's id [default: pipeline.job-id; else with high availability one that follows from the
     /// cluster's id, otherwise a new one]
     #[arg(long, value_name = "ID")]
     pub job_id: Option<JobId>,
-    /// application: name of the job, of a program that registers several
+    /// application: name of the job to run, of a program that registers several
     #[arg(long = "job", value_name = "NAME")]
     pub job: Option<String>,
-    /// application and per-job: the program
+    /// application and per-job: path of the program's executable
     #[arg(long, value_name = "PATH")]
     pub program: Option<PathBuf>,
-    /// per-job: file with the job graph (flott info --job-graph)
+    /// per-job: file with the job graph to run (made by flott info --job-graph)
     #[arg(long, value_name = "FILE")]
     pub job_graph: Option<PathBuf>,
-    /// application: default parallelism of the job
+    /// application: default parallelism of the job, from 1 to 32768
     #[arg(short = 'p', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=32_768))]
     pub parallelism: Option<u32>,
-    /// application: arguments of the program, after --
+    /// application: arguments of the program, all words after --
     #[arg(last = true, value_name = "ARGS")]
     pub args: Vec<String>,
 }
 
-/// Arguments of `flott taskmanager`.
+/// Arguments of `flott taskmanager`, which runs a TaskManager in this process.
 #[derive(Debug, Args)]
 pub struct TaskManager {
-    /// Program that this process becomes, so that its tasks run in this process; absent: each job's program is
-    /// fetched and runs in a child
+    /// Path of the program that this process becomes, so that its tasks run in this process; absent: each job's program
+    /// is fetched and runs in a child process
     #[arg(long, value_name = "PATH")]
     pub program: Option<PathBuf>,
-    /// Host name that others reach it by (taskmanager.host)
+    /// Host name under which other processes reach this one; sets taskmanager.host
     #[arg(long, value_name = "HOST")]
     pub host: Option<String>,
 }

@@ -18,14 +18,14 @@ Examples:
   flott stop --drain 5f3c1c1e2f4b4d0e9a7b6c5d4e3f2a1b                 for good: windows emit what they hold
   flott cancel 5f3c1c1e2f4b4d0e9a7b6c5d4e3f2a1b                       without a savepoint";
 
-/// Arguments of `flott savepoint`.
+/// Arguments of `flott savepoint`, which takes a savepoint of a job or deletes one.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Savepoint {
-    /// Something else than to take a savepoint
+    /// Another operation on savepoints than to take one
     #[command(subcommand)]
     pub action: Option<SavepointAction>,
-    /// Id of the job, as flott list shows it
+    /// Id of the job to take a savepoint of, as flott list shows it
     #[arg(value_name = "JOBID", required = true)]
     pub job: Option<String>,
     /// Directory, as the JobManager sees it, in which the savepoint's folder is made: an absolute path, or a URI [default:
@@ -37,10 +37,10 @@ pub struct Savepoint {
     pub cluster: ClusterArgs,
 }
 
-/// The other operations on savepoints.
+/// The operations of `flott savepoint` besides taking a savepoint.
 #[derive(Debug, Subcommand)]
 pub enum SavepointAction {
-    /// Delete a savepoint and its state
+    /// Delete a savepoint: its metadata and all state that belongs to it
     Dispose {
         /// The savepoint's folder, as it was printed
         #[arg(value_name = "PATH")]
@@ -51,10 +51,10 @@ pub enum SavepointAction {
     },
 }
 
-/// Arguments of `flott stop`.
+/// Arguments of `flott stop`, which takes a savepoint of a job and then ends it.
 #[derive(Debug, Args)]
 pub struct Stop {
-    /// Id of the job, as flott list shows it
+    /// Id of the job to stop, as flott list shows it
     #[arg(value_name = "JOBID")]
     pub job: String,
     /// Directory, as the JobManager sees it, in which the savepoint's folder is made: an absolute path, or a URI [default:

@@ -3,13 +3,14 @@
 use clap::Args;
 use std::ffi::OsString;
 
-/// Arguments of `flott yarn-session`, with the names of Flink's script.
+/// Arguments of `flott yarn-session`, which starts, watches and ends sessions on YARN; the names are those of Flink's
+/// script.
 #[derive(Debug, Args)]
 pub struct YarnSession {
-    /// Return as soon as the session runs
+    /// Return as soon as the session runs, as with execution.attached false; otherwise watch it until it ends
     #[arg(short = 'd', long)]
     pub detached: bool,
-    /// Queue that the session is submitted to; also -qu [yarn.application.queue]
+    /// YARN queue that the session is submitted to; also -qu [yarn.application.queue]
     #[arg(long, value_name = "QUEUE")]
     pub queue: Option<String>,
     /// Memory of the JobManager, MiB unless a unit is given; also -jm [jobmanager.memory.process.size]
@@ -18,7 +19,7 @@ pub struct YarnSession {
     /// Memory of each TaskManager, MiB unless a unit is given; also -tm [taskmanager.memory.process.size]
     #[arg(long = "taskManagerMemory", value_name = "MEMORY")]
     pub task_manager_memory: Option<String>,
-    /// Slots of each TaskManager [taskmanager.numberOfTaskSlots]
+    /// Number of slots of each TaskManager [taskmanager.numberOfTaskSlots]
     #[arg(short = 's', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub slots: Option<u32>,
     /// Name of the session in YARN's lists; also -nm [yarn.application.name]
@@ -27,22 +28,22 @@ pub struct YarnSession {
     /// File or directory that every container gets, for env.shipped(); may be given several times [yarn.ship-files]
     #[arg(short = 't', long, value_name = "PATH")]
     pub ship: Vec<String>,
-    /// Node label of all containers; also -nl [yarn.application.node-label]
+    /// YARN node label on whose nodes all containers are started; also -nl [yarn.application.node-label]
     #[arg(long = "nodeLabel", value_name = "LABEL")]
     pub node_label: Option<String>,
     /// Type of the session in YARN's lists; also -at [yarn.application.type]
     #[arg(long = "applicationType", value_name = "TYPE")]
     pub application_type: Option<String>,
-    /// Session that runs already, to attach to or to stop; also -id [yarn.application.id]
+    /// Id of a session that runs already, to watch or, with --stop, to end; also -id [yarn.application.id]
     #[arg(long = "applicationId", value_name = "APPLICATION")]
     pub application_id: Option<String>,
-    /// End the session when this client goes away; also -sae
+    /// End the session when this client goes away, in whatever way it ends; also -sae
     #[arg(long = "shutdownOnAttachedExit")]
     pub shutdown_on_attached_exit: bool,
-    /// Show the nodes and queues of the cluster and end
+    /// Show the nodes and queues of the YARN cluster and return; starts no session
     #[arg(short = 'q', long, conflicts_with = "stop")]
     pub query: bool,
-    /// End the session that was started last, or that of -id
+    /// End the session that was started last, or the one that -id names
     #[arg(long)]
     pub stop: bool,
     #[command(flatten)]

@@ -17,7 +17,7 @@ use platform::{Lane, LaneEnded, Platform};
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Errors of starting a component; the process cannot start then.
+/// Errors of starting a component of a process; the process cannot start then.
 #[derive(Debug, Error)]
 pub enum ComponentError {
     /// The lane (a thread for actors) that the component was to run on has ended, because the process is
@@ -37,12 +37,12 @@ pub enum ComponentError {
         /// Message of the store.
         why: String,
     },
-    /// The options contradict each other; the text says which and how.
+    /// The options contradict each other; the text says which and how. The process cannot start until they are changed.
     #[error("{0}")]
     Options(String),
 }
 
-/// The parts from which [`Base::start`] makes the services that every process of a cluster has.
+/// The parts from which [`Base::start`] makes the services (heartbeats, metrics) that every process of a cluster has.
 #[derive(Clone)]
 pub struct BaseParts {
     /// The process's clock, threads, random numbers and sockets.
@@ -69,8 +69,9 @@ pub struct BaseParts {
 }
 
 impl BaseParts {
-    /// Makes the parts with a new session and a new receiver of fatal errors, without a probe or a mutation.
-    /// `host` is this host's name as others see it. Starts nothing.
+    /// Makes the parts for a process that starts now, with a new session and a new receiver of fatal errors, and with
+    /// an observer and a mutation that do nothing, as outside of the simulation. `host` is this host's name as others
+    /// see it. Starts nothing.
     pub fn new(
         platform: Platform,
         rpc: RpcService,
@@ -93,8 +94,8 @@ impl BaseParts {
     }
 }
 
-/// Returns a session for a process that starts now: its epoch is the Unix time in milliseconds, so that later
-/// starts are higher, with a random nonce.
+/// Returns a session for a process that starts now, which endpoints of the process are fenced by: its epoch is the Unix
+/// time in milliseconds, so that later starts are higher, with a random nonce.
 pub fn process_session(platform: &Platform) -> ProcessSession {
     ProcessSession(LeaderSession {
         epoch: Epoch { store: platform.unix_millis(), process: 1 },
@@ -102,7 +103,8 @@ pub fn process_session(platform: &Platform) -> ProcessSession {
     })
 }
 
-/// The running services that every process of a cluster has: heartbeats and metrics.
+/// The running services that every process of a cluster has below its components: heartbeats and metrics.
+/// [`Base::stop`] ends them.
 #[derive(Debug)]
 pub struct Base {
     /// The services that the process's components share: platform, RPC, options, heartbeats, leader retrieval
@@ -113,11 +115,11 @@ pub struct Base {
 }
 
 impl Base {
-    /// Starts the heartbeat and metric services; `retrieval` becomes the components' source of leaders. Sends
-    /// no heartbeats by itself: the components name their partners.
+    /// Starts the heartbeat and metric services; `retrieval` becomes the components' source of leaders. Sends no
+    /// heartbeats by itself: the components name the peers that get them.
     ///
     /// # Errors
-    /// [`ComponentError::Lane`] if the process is ending.
+    /// Returns [`ComponentError::Lane`] if a lane (thread of actors) has ended, because the process is ending.
     pub async fn start(
         parts: BaseParts,
         retrieval: Arc<dyn LeaderRetrieval>,
@@ -161,8 +163,8 @@ impl Base {
         Ok(Self { services, heartbeat, metrics })
     }
 
-    /// Stops the metric service at once, then the heartbeat service, and returns when the latter has ended.
-    /// To be called after the components that use them.
+    /// Stops the metric service at once, then the heartbeat service, and returns when the latter has ended. Must be
+    /// called after the components that use them have stopped.
     pub async fn stop(self) {
         drop(self.metrics);
         self.heartbeat.stop().await;

@@ -27,42 +27,44 @@ use storage::objects::ObjectStore;
 
 pub use actors::dispatcher::{ClusterEnd, ClusterMode};
 
-/// The parts from which a JobManager is started.
+/// The parts from which [`JobManagerComponents::start`] starts a JobManager in this process.
 pub struct JobManagerParts {
     /// Parts that every role's process has: platform, RPC, metrics.
     pub base: BaseParts,
     /// Driver of the election, in which the whole process stands for one lease: it grants leadership, with a deadline, to
     /// this process or another one.
     pub election: Arc<dyn ElectionDriver>,
-    /// True if other processes may lead instead: leaders are then looked up in the record that the driver
+    /// True if other processes may lead instead: this process then finds the leaders through the record that the driver
     /// stores. False: only this process can lead.
     pub standby: bool,
-    /// URL of the REST endpoint, for the leader's record; empty if there is none.
+    /// URL of this process's REST endpoint, which the leader's record tells others; empty if there is none.
     pub rest: String,
-    /// The store of the jobs' logs; with high availability, shared with the other JobManagers.
+    /// The store of the jobs' logs (graphs, checkpoints, results); with high availability, shared with the other
+    /// JobManagers.
     pub objects: Arc<dyn ObjectStore>,
-    /// The store of the details of ended jobs; with high availability, the same store as `objects`.
+    /// The store of the details of ended jobs, which REST shows; with high availability, the same store as `objects`.
     pub details: Arc<dyn ObjectStore>,
     /// The store of this process's BlobServer: programs, and files that jobs ship.
     pub blobs: Arc<dyn BlobStore>,
     /// With high availability, the store in which programs survive this process for the next leader; `None`
     /// without.
     pub durable: Option<DurableBlobs>,
-    /// Starts the program hosts in which programs are built and coordinators run.
+    /// Starts the program hosts (processes that run a program's code) in which job graphs are built and coordinators
+    /// run.
     pub launcher: Arc<dyn ProgramHostLauncher>,
     /// The ResourceManager's mode: whether TaskManagers come by themselves or it requests them, and from
     /// which driver.
     pub workers: resource_manager::Mode,
-    /// The mode of the cluster: a session, or one job.
+    /// The mode of the cluster: a session (jobs of clients), or one job of its own.
     pub mode: ClusterMode,
-    /// Hash of the program that this process's executable is, whose jobs need no other process; `None` for
-    /// the binary `flott`.
+    /// Hash of the program that this process's executable is: hosts for that program run inside this process. `None`
+    /// for the binary `flott`, which runs each program in a child process.
     pub own_program: Option<ContentHash>,
-    /// True if this is an embedded cluster: nothing is shipped, relative paths are allowed.
+    /// True if this is an embedded cluster, all in one process: nothing is shipped, relative paths are allowed.
     pub embedded: bool,
 }
 
-/// The components of a running JobManager. Dropping this value is no orderly stop: call
+/// The components of a running JobManager, from election to Dispatcher. Dropping this value is no orderly stop: call
 /// [`JobManagerComponents::stop`].
 pub struct JobManagerComponents {
     base: Base,
@@ -77,12 +79,11 @@ pub struct JobManagerComponents {
 }
 
 impl JobManagerComponents {
-    /// Starts all components in order and stands for election. Calls `before_leaders` once, when the base
-    /// services and the BlobServer are up and no component stands for election yet: the place to start the
-    /// REST endpoint.
+    /// Starts all components in order and stands for election. Calls `before_leaders` once, when the base services and
+    /// the BlobServer are up and no component stands for election yet: the place to start the REST endpoint.
     ///
     /// # Errors
-    /// [`ComponentError`] of the first component that cannot be started, or of `before_leaders`; what was
+    /// Returns the [`ComponentError`] of the first component that cannot be started, or of `before_leaders`; what was
     /// started before is dropped.
     pub async fn start<F>(parts: JobManagerParts, before_leaders: F) -> Result<Self, ComponentError>
     where
@@ -153,15 +154,15 @@ impl JobManagerComponents {
         &self.base.services
     }
 
-    /// Returns the table of the leaders that this process's own election has made; it never contains those of
-    /// other processes.
+    /// Returns the table of the leaders in this process: components that its own election has published, and JobMasters
+    /// of its Dispatcher. It never contains leaders of other processes.
     pub fn own_leaders(&self) -> &LeaderTable {
         &self.leaders
     }
 
-    /// Waits until the cluster has nothing left to do, because its own job has ended or a client has
-    /// dismissed it, and returns how it ended. Stops nothing. Never returns if the Dispatcher dies, which is
-    /// reported as a fatal error.
+    /// Waits until the cluster has nothing left to do, because its own job has ended or a client has shut it down, and
+    /// returns its outcome. Stops nothing: the caller then stops the process. Never returns if the Dispatcher dies,
+    /// which is reported as a fatal error.
     pub async fn ended(&self) -> ClusterEnd {
         match self.end.clone().some().await {
             Ok(end) => end,
@@ -170,8 +171,8 @@ impl JobManagerComponents {
         }
     }
 
-    /// Waits until a client has said that the cluster is no longer needed; never returns if no client does.
-    /// Stops nothing.
+    /// Waits until no client needs the cluster any more: a client has shut it down, or its job has ended and the client
+    /// that the job was bound to has gone. Never returns otherwise. Stops nothing.
     pub async fn dismissed(&self) {
         let is_dismissed = |end: &Option<ClusterEnd>| end.as_ref().is_some_and(|end| end.dismissed);
         if self.end.clone().wait_for(is_dismissed).await.is_err() {
@@ -200,7 +201,8 @@ impl JobManagerComponents {
     }
 }
 
-/// The services that run before any component stands for election.
+/// The services of a JobManager that run before any component stands for election, as [`JobManagerComponents::start`]
+/// gives them to its closure `before_leaders`, which may start the REST endpoint on them.
 pub struct ReadyServices {
     /// The process's clock, random numbers, threads and sockets.
     pub platform: Platform,
@@ -208,7 +210,8 @@ pub struct ReadyServices {
     pub services: ProcessServices,
     /// Gateway of this process's BlobServer, for components that upload or look for blobs.
     pub blobs: Remote<BlobServerGateway>,
-    /// The record of the blobs that jobs still need; the BlobServer keeps these when it cleans up.
+    /// The record of the blobs (programs, files) that jobs and uploads need; the BlobServer keeps these when it cleans
+    /// up.
     pub blobs_in_use: BlobsInUse,
 }
 

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use storage::blobs::BlobStore;
 
-/// The parts from which a TaskManager is started.
+/// The parts from which [`TaskManagerComponents::start`] starts a TaskManager in this process.
 pub struct TaskManagerParts {
     /// Parts that every role's process has: platform, RPC, metrics.
     pub base: BaseParts,
@@ -24,7 +24,7 @@ pub struct TaskManagerParts {
     pub blobs: Arc<dyn BlobStore>,
     /// True if `blobs` is the BlobServer's own store, as in an embedded cluster: nothing is ever fetched.
     pub shares_blobs: bool,
-    /// Starts the program hosts in which the jobs' tasks run.
+    /// Starts the program hosts (processes that run a program's code) in which the jobs' tasks run.
     pub launcher: Arc<dyn ProgramHostLauncher>,
     /// Hash of the program that this process's executable is: its tasks run in this process; `None` for the
     /// binary `flott`, which runs each program in a child process.
@@ -33,16 +33,17 @@ pub struct TaskManagerParts {
     pub embedded: bool,
     /// The slots and resources that the TaskManager offers to the ResourceManager.
     pub spec: WorkerResourceSpec,
-    /// Memory of the TaskManager and its program hosts together; shown to users.
+    /// Memory of the TaskManager and its program hosts together, in bytes; only shown to users.
     pub process_memory: MemorySize,
     /// Facts about the machine and the rest of the process's memory, shown to users.
     pub facts: TaskManagerFacts,
     /// Id of this operating system process; shown to users.
     pub pid: u32,
-    /// The settings of the TaskManager's program hosts.
+    /// The settings that each program host of the TaskManager receives at its start.
     pub hosts: HostSettings,
-    /// Returns the secret key of a job's data connections, derived from the job's id: both ends of a
-    /// connection must prove that they have the same.
+    /// Function that returns the secret key, 32 bytes, of a job's data connections, derived from the cluster's secret
+    /// and the job's id: both ends of a connection must prove that they have the same. Called at the start of each
+    /// program host.
     pub data_key: Arc<dyn Fn(JobId) -> [u8; 32] + Send + Sync>,
     /// Folder of the process's log files, which the TaskExecutor serves to users; `None` if the process logs
     /// elsewhere, so that it serves none.
@@ -58,11 +59,11 @@ pub struct TaskManagerComponents {
 }
 
 impl TaskManagerComponents {
-    /// Starts all components. The TaskExecutor then finds the ResourceManager and registers by itself, again
-    /// after each loss; this method does not wait for it.
+    /// Starts all components. The TaskExecutor then finds the ResourceManager and registers by itself, again after each
+    /// loss; this method does not wait for it.
     ///
     /// # Errors
-    /// [`ComponentError`] if the process is ending.
+    /// Returns a [`ComponentError`] if a lane (thread of actors) has ended, because the process is ending.
     pub async fn start(parts: TaskManagerParts) -> Result<Self, ComponentError> {
         let base = Base::start(parts.base, parts.retrieval).await?;
         let services = base.services.clone();
@@ -110,14 +111,14 @@ impl TaskManagerComponents {
         &self.base.services
     }
 
-    /// Waits until the ResourceManager has released this TaskManager, and returns its reason. Stops nothing:
-    /// the caller then stops the process.
+    /// Waits until the ResourceManager has released this TaskManager (or the TaskExecutor has ended), and returns the
+    /// reason as text. Stops nothing: the caller then stops the process.
     pub async fn released(&self) -> String {
         self.executor.released().await
     }
 
-    /// Stops the TaskManager in order: tells the ResourceManager and the JobMasters that it leaves, with
-    /// `cause`, ends all program hosts, then stops the other services. Returns when all have ended.
+    /// Stops the TaskManager in order: ends all program hosts, tells the ResourceManager and the JobMasters that it
+    /// leaves with `cause`, then stops the other services. Returns when all have ended.
     pub async fn stop(self, cause: &str) {
         self.executor.stop(cause).await;
         self.hosts.stop().await;

@@ -32,8 +32,8 @@ use storage::ha::EmbeddedElection;
 use storage::objects::MemoryObjects;
 use streaming::ProgramEntry;
 
-/// A cluster inside this process: one JobManager, one TaskManager, and a folder for temporary files, which is
-/// removed when this value is dropped. It listens on no port.
+/// A cluster inside this process, in which a program runs its own job: one JobManager, one TaskManager, and a folder
+/// for temporary files, which is removed when this value is dropped. It listens on no port.
 pub struct EmbeddedCluster {
     jobmanager: JobManagerComponents,
     taskmanager: TaskManagerComponents,
@@ -45,12 +45,11 @@ pub struct EmbeddedCluster {
 pub(crate) const OWN: ContentHash = ContentHash([0; 32]);
 
 impl EmbeddedCluster {
-    /// Starts a JobManager and one TaskManager with `slots` slots, at least 1, whatever
-    /// `taskmanager.numberOfTaskSlots` says. `entry` is the only program that the cluster can run. Submits no
-    /// job.
+    /// Starts a JobManager and one TaskManager with `slots` slots, at least 1, whatever `taskmanager.numberOfTaskSlots`
+    /// says. `entry` is the only program that the cluster can run. Submits no job.
     ///
     /// # Errors
-    /// [`StartError`] if an option is wrong, the temporary folder cannot be made, or a component does not
+    /// Returns a [`StartError`] if an option is wrong, the temporary folder cannot be made, or a component does not
     /// start.
     pub async fn start(
         entry: ProgramEntry,
@@ -75,10 +74,10 @@ impl EmbeddedCluster {
         Ok(Self { jobmanager, taskmanager, rpc, _work: work })
     }
 
-    /// Waits until the Dispatcher leads, without a time limit, and returns its gateway.
+    /// Waits until the Dispatcher leads, without a time limit, and returns its gateway, by which jobs are submitted.
     ///
     /// # Errors
-    /// [`StartError::Invalid`] if the JobManager ends before.
+    /// Returns [`StartError::Invalid`] if the JobManager ends before.
     pub async fn dispatcher(&self) -> Result<Remote<DispatcherGateway>, StartError> {
         let mut leader = self.jobmanager.own_leaders().watch(Component::Dispatcher);
         let known = leader
@@ -91,8 +90,8 @@ impl EmbeddedCluster {
         Ok(self.rpc.gateway(&leader.address, DispatcherId(leader.session)))
     }
 
-    /// Waits for the first fatal error of the JobManager or the TaskManager, and returns its text; never
-    /// returns if there is none. Stops nothing.
+    /// Waits for the first fatal error (one that its process cannot survive) of the JobManager or the TaskManager, and
+    /// returns its text; never returns if there is none. Stops nothing.
     pub async fn failed(&self) -> String {
         let jobmanager = self.jobmanager.services().fatal.clone();
         let taskmanager = self.taskmanager.services().fatal.clone();
@@ -104,8 +103,7 @@ impl EmbeddedCluster {
         error.to_string()
     }
 
-    /// Stops the TaskManager, then the JobManager, and returns when both have ended; jobs that run are not
-    /// completed.
+    /// Stops the TaskManager, then the JobManager, and returns when both have ended; jobs that still run are lost.
     pub async fn stop(self) {
         self.taskmanager.stop("the embedded cluster ends").await;
         self.jobmanager.stop().await;

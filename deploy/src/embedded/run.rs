@@ -24,9 +24,9 @@ const POLL: Duration = Duration::from_millis(20);
 /// Maximum time for the cluster to stop.
 const END_WITHIN: Duration = Duration::from_secs(10);
 
-/// Builds the program's job with `args`, runs it in a cluster inside this process, prints its results to standard
-/// output, and blocks until its end. Options come from `flott.yaml` in `FLOTT_CONF_DIR` and from the environment.
-/// Prints an error to standard error; the returned exit code tells the job's outcome.
+/// Builds the job of the program `entry` with `args`, runs it in a cluster inside this process, prints the results that
+/// it collects to standard output, and blocks until its end. Options come from `flott.yaml` in `FLOTT_CONF_DIR` and
+/// from the environment. Prints an error to standard error; the returned exit code tells the job's outcome.
 pub fn run(entry: ProgramEntry, args: Vec<String>) -> Exit {
     match start(entry, args) {
         Ok(exit) => exit,

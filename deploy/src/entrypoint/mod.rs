@@ -19,17 +19,17 @@ use crate::stop::Stop;
 use storage::objects::StoreError;
 use thiserror::Error;
 
-/// Errors of starting a process; each ends the process with exit code 1, except a [`StartError::Stopped`]
-/// that ends only the process, whose order names the exit code.
+/// Errors of starting a JobManager or TaskManager process. Each ends the process with exit code 1; only a
+/// [`StartError::Stopped`] that leaves the application alone ends it with the exit code of its order.
 #[derive(Debug, Error)]
 pub enum StartError {
-    /// The cluster's id or secret cannot be read or made.
+    /// The file with the cluster's id or secret cannot be read or made.
     #[error(transparent)]
     Identity(#[from] ClusterFilesError),
     /// The process could not open its RPC endpoint.
     #[error(transparent)]
     Rpc(#[from] gateways::RpcStartError),
-    /// None of the configured ports could be opened; names the options that say which.
+    /// None of the configured ports could be opened; the text names the options that set them.
     #[error("{why}; set {ports}, or {host}")]
     Port {
         /// The address concerned, what was tried, and the reason.
@@ -42,7 +42,7 @@ pub enum StartError {
     /// A component of the process could not be started.
     #[error(transparent)]
     Component(#[from] ComponentError),
-    /// A folder or an object store could not be opened.
+    /// A folder or an object store that the process needs could not be opened.
     #[error("{what}: {why}")]
     Storage {
         /// The folder or store that could not be opened.
@@ -56,7 +56,7 @@ pub enum StartError {
     /// Something else that the options or arguments ask for is impossible; the text says what.
     #[error("{0}")]
     Invalid(String),
-    /// The process was told to stop before it was up.
+    /// The process was told to stop (by a signal, for example) before it was up; the order says why.
     #[error("stopped while starting: {0}")]
     Stopped(Stop),
 }
