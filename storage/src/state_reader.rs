@@ -112,7 +112,8 @@ impl StateReader {
 
     /// Deletes a snapshot: the objects in its folder first, then its metadata. Objects in the folders of other, older checkpoints stay,
     /// because other checkpoints of the job may refer to them. If a call fails or the process ends before the metadata is deleted,
-    /// another call of this function for the same snapshot finds the metadata and deletes the rest. A local folder that is empty then goes too.
+    /// another call of this function for the same snapshot finds the metadata and deletes the rest. A local folder that is empty
+    /// then goes too.
     ///
     /// # Errors
     /// Returns the store's error; what was deleted before it stays deleted.

@@ -12,7 +12,7 @@ mod tests;
 
 /// Maximum number of subtasks of all vertices of one job together.
 pub const SUBTASKS_MAX: u64 = 1_000_000;
-/// Highest parallelism of a vertex, whatever its own maximum parallelism (number of key groups): 32,768, as in Flink.
+/// Highest maximum parallelism (number of key groups) of a vertex, and so its highest parallelism: 32,768, as in Flink.
 pub const MAX_PARALLELISM_MAX: u32 = 1 << 15;
 /// Maximum length of a job's name in bytes; the name is in every list of jobs.
 pub const NAME_BYTES_MAX: u64 = 1_024;
@@ -38,7 +38,7 @@ pub enum GraphError {
     /// Two nodes, vertices or edges have the same id; names the kind and the id.
     #[error("{0} occurs twice")]
     Duplicate(String),
-    /// A vertex has parallelism 0, or more than its maximum parallelism or [`MAX_PARALLELISM_MAX`].
+    /// A vertex has parallelism 0, or more than its maximum parallelism.
     #[error("vertex '{vertex}' has parallelism {parallelism}, it must be 1 to {max}")]
     Parallelism {
         /// Name of the vertex concerned.
@@ -135,7 +135,8 @@ fn check_vertices(graph: &JobGraph, nodes: &BTreeSet<NodeId>) -> Result<Order, G
 }
 
 fn check_vertex(vertex: &JobVertex) -> Result<(), GraphError> {
-    let max = vertex.max_parallelism.min(MAX_PARALLELISM_MAX);
+    let max = vertex.max_parallelism;
+    bound("key groups in a vertex", u64::from(max), u64::from(MAX_PARALLELISM_MAX))?;
     if vertex.parallelism == 0 || vertex.parallelism > max {
         return Err(GraphError::Parallelism {
             vertex: vertex.name.clone(),

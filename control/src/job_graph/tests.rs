@@ -40,6 +40,10 @@ fn each_fault_is_named() {
     let mut shared = two((1, 1), ShipStrategy::Hash);
     shared.vertices[1].nodes = shared.vertices[0].nodes.clone();
     assert_eq!(check(&shared), Err(GraphError::Operators("v2".into())));
+    let mut groups = two((1, 1), ShipStrategy::Hash);
+    groups.vertices[0].max_parallelism = 32_769;
+    let error = check(&groups).unwrap_err();
+    assert_eq!(error.to_string(), "it has 32769 key groups in a vertex, at most 32768 are allowed");
     let huge: Vec<JobVertex> = (0..40).map(|i| vertex(i, 32_000)).collect();
     let error = check(&graph(huge, vec![])).unwrap_err();
     assert_eq!(error.to_string(), "it has 1280000 subtasks, at most 1000000 are allowed");

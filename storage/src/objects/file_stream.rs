@@ -11,8 +11,9 @@ use bytes::Bytes;
 use std::{
     fs::{self, File},
     io::{self, Write as _},
+    mem,
     os::unix::fs::FileExt as _,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -22,8 +23,20 @@ pub(super) struct FileStream {
     folder: Arc<Folder>,
     calls: DiskCalls,
     name: String,
-    /// `None` before the first call and after the end. Calls follow one after the other, so nobody waits for this lock.
-    written: Arc<Mutex<Option<Written>>>,
+    /// Calls follow one after the other, so nobody waits for this lock.
+    progress: Arc<Mutex<Progress>>,
+}
+
+/// The state that the calls of a stream have left it in.
+#[derive(Debug, Default)]
+enum Progress {
+    /// No call was made: there is no file yet.
+    #[default]
+    Unbegun,
+    /// A part of the content is in the file.
+    Begun(Written),
+    /// The object is whole, or a call has failed: further calls are refused, because they would begin another, truncated object.
+    Over,
 }
 
 /// The temporary file, and the length and checksum of its content so far.
@@ -38,7 +51,7 @@ pub(super) struct Written {
 
 impl FileStream {
     pub(super) fn new(folder: Arc<Folder>, calls: DiskCalls, name: String) -> Self {
-        Self { folder, calls, name, written: Arc::default() }
+        Self { folder, calls, name, progress: Arc::default() }
     }
 
     /// Runs `work` on a blocking thread, with what is written so far taken out: a call that fails leaves nothing to go on with.
@@ -47,17 +60,25 @@ impl FileStream {
         work: impl FnOnce(Written) -> Result<Option<Written>, StoreError> + Send + 'static,
     ) -> StoreFuture<()> {
         let (folder, name) = (Arc::clone(&self.folder), self.name.clone());
-        let written = Arc::clone(&self.written);
+        let progress = Arc::clone(&self.progress);
         self.calls.run(move || {
-            let mut written = written.lock().unwrap_or_else(PoisonError::into_inner);
-            let begun = match written.take() {
-                Some(begun) => begun,
-                None => Written::begin(&folder, &name)?,
+            let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
+            let begun = match mem::replace(&mut *progress, Progress::Over) {
+                Progress::Unbegun => Written::begin(&folder, &name)?,
+                Progress::Begun(begun) => begun,
+                Progress::Over => return Err(over(&folder.path(&name)?)),
             };
-            *written = work(begun)?;
+            if let Some(begun) = work(begun)? {
+                *progress = Progress::Begun(begun);
+            }
             Ok(())
         })
     }
+}
+
+fn over(target: &Path) -> StoreError {
+    let why = "it was finished, or a write before this one failed".to_owned();
+    StoreError::Io { path: target.display().to_string(), why }
 }
 
 impl Written {
@@ -113,11 +134,11 @@ impl ObjectStream for FileStream {
 
 impl Drop for FileStream {
     fn drop(&mut self) {
-        let written = Arc::clone(&self.written);
-        if written.try_lock().is_ok_and(|written| written.is_none()) {
+        let progress = Arc::clone(&self.progress);
+        if progress.try_lock().is_ok_and(|progress| !matches!(*progress, Progress::Begun(_))) {
             return;
         }
         // Removing the temporary file is disk work. A call that still runs removes it at its end.
-        in_background(move || drop(written));
+        in_background(move || drop(progress));
     }
 }

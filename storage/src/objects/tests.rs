@@ -96,6 +96,10 @@ async fn a_stream_whose_folder_is_gone_names_the_object() {
     fs::remove_dir_all(dir.path().join("store")).unwrap();
     let error = stream.finish().await.unwrap_err();
     assert!(error.to_string().contains("store/jobs/1"), "{error}");
+    // Going on would store an object that lacks its beginning.
+    let error = stream.write("two".into()).await.unwrap_err();
+    assert!(error.to_string().contains("a write before this one failed"), "{error}");
+    assert_eq!(store.get("jobs/1").await, Ok(None));
 }
 
 /// A store that replaces an object where it is told to create it, as servers do that do not know `If-None-Match`.
