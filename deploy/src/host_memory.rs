@@ -1,5 +1,6 @@
 //! The memory of a process and the program hosts that it has started, together: when it is above the number that was
-//! configured for all of them, the largest host is ended. This module must never end a process that is not a host.
+//! configured for all of them, a host is ended: one that only serves the results of a finished job, or else the largest. This
+//! module must never end a process that is not a host.
 //!
 //! A host of a TaskManager limits its own tasks before (`host::worker`); here memory counts that no allocator of a program
 //! has seen, such as that of C libraries, and all memory of the JobManager's hosts.
@@ -20,6 +21,9 @@ const GROWTH_MAX: u64 = 4 << 30;
 /// The part of the limit that is left free, a thirty-second: memory grows until a host has ended, and in a container the system
 /// would end all processes at the limit itself.
 const MARGIN: u64 = 32;
+
+/// Time after which the results of a finished job count as fetched: a client that fetches them asks many times a second.
+const UNASKED_MIN: Duration = Duration::from_secs(2);
 
 /// The memory that a process and the program hosts that it has started may use together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +53,8 @@ struct Hosts {
 
 struct Host {
     kill: Kill,
+    /// The monotonic time at which the host was last asked for the results of its finished job; `None`: it has more to do.
+    served: Option<Duration>,
     /// The reason for which the host was ended; `None` before.
     ended: Option<String>,
 }
@@ -64,16 +70,22 @@ enum Verdict {
     Alone,
 }
 
+/// A host's process id, its memory in bytes, and the time since it was last asked for the results of its finished job (`None`: it has
+/// more to do).
+type Size = (u32, u64, Option<Duration>);
+
 /// Decides what follows from the memory, in bytes, of the process itself and of each of its hosts.
-fn look(limit: u64, own: u64, hosts: &[(u32, u64)]) -> Verdict {
-    let used = hosts.iter().map(|(_, bytes)| *bytes).fold(own, u64::saturating_add);
+fn look(limit: u64, own: u64, hosts: &[Size]) -> Verdict {
+    let used = hosts.iter().map(|(_, bytes, _)| *bytes).fold(own, u64::saturating_add);
     if let Some(headroom) = limit.checked_sub(used) {
         // So soon that even the quickest host is noticed before it has taken what is left.
         let millis = headroom.saturating_mul(1_000) / GROWTH_MAX;
         return Verdict::Within(Duration::from_millis(millis).clamp(PAUSE_MIN, PAUSE_MAX));
     }
-    match hosts.iter().max_by_key(|(_, bytes)| *bytes) {
-        Some((pid, bytes)) if own <= limit => Verdict::End(*pid, *bytes),
+    let spare = hosts.iter().filter(|(.., unasked)| *unasked >= Some(UNASKED_MIN));
+    let spare = spare.max_by_key(|(.., unasked)| *unasked);
+    match spare.or_else(|| hosts.iter().max_by_key(|(_, bytes, _)| *bytes)) {
+        Some((pid, bytes, _)) if own <= limit => Verdict::End(*pid, *bytes),
         _ => Verdict::Alone,
     }
 }
@@ -88,13 +100,20 @@ impl HostMemory {
     pub(crate) fn add(&self, pid: u32, kill: Kill) {
         let first = {
             let mut hosts = self.hosts();
-            hosts.by_pid.insert(pid, Host { kill, ended: None });
+            hosts.by_pid.insert(pid, Host { kill, served: None, ended: None });
             !std::mem::replace(&mut hosts.watched, true)
         };
         if let (true, Some(limit)) = (first, self.0.limit) {
             let watched = self.clone();
             let watch = async move { watched.watch(limit).await };
             self.0.platform.lane(Lane::Heartbeat).spawn_local(watch);
+        }
+    }
+
+    /// Notes that a host only serves what its finished job has collected, and was just asked for it. Does nothing for any other process.
+    pub(crate) fn serves_collected(&self, pid: u32) {
+        if let Some(host) = self.hosts().by_pid.get_mut(&pid) {
+            host.served = Some(self.0.platform.now());
         }
     }
 
@@ -112,22 +131,26 @@ impl HostMemory {
         let mut told = false;
         loop {
             // A host that was ended counts until it is gone, and no other is ended meanwhile.
-            let pids: Option<Vec<u32>> = {
+            let pids: Option<Vec<(u32, Option<Duration>)>> = {
                 let mut hosts = self.hosts();
                 if hosts.by_pid.is_empty() {
                     hosts.watched = false;
                     return;
                 }
                 let going = hosts.by_pid.values().any(|host| host.ended.is_some());
-                (!going).then(|| hosts.by_pid.keys().copied().collect())
+                (!going)
+                    .then(|| hosts.by_pid.iter().map(|(pid, host)| (*pid, host.served)).collect())
             };
             let pause = match pids {
                 None => PAUSE_MIN,
                 Some(pids) => {
-                    let sizes: Vec<_> =
-                        pids.iter().map(|pid| (*pid, anonymous_bytes(*pid))).collect();
+                    let now = self.0.platform.now();
+                    let size = |(pid, served): (u32, Option<Duration>)| {
+                        (pid, anonymous_bytes(pid), served.map(|at| now.saturating_sub(at)))
+                    };
+                    let sizes: Vec<Size> = pids.into_iter().map(size).collect();
                     let own = anonymous_bytes(std::process::id());
-                    let used = sizes.iter().map(|(_, bytes)| bytes).sum::<u64>() + own;
+                    let used = sizes.iter().map(|(_, bytes, _)| bytes).sum::<u64>() + own;
                     match look(limit.size.0 - limit.size.0 / MARGIN, own, &sizes) {
                         Verdict::Within(pause) => {
                             told = false;
@@ -175,27 +198,38 @@ mod tests {
 
     #[test]
     fn the_largest_host_is_ended_when_all_together_exceed_the_limit() {
-        let hosts = [(7, 500 * MIB), (8, 900 * MIB), (9, 100 * MIB)];
+        let hosts = [(7, 500 * MIB, None), (8, 900 * MIB, None), (9, 100 * MIB, None)];
         assert_eq!(look(1_600 * MIB, 101 * MIB, &hosts), Verdict::End(8, 900 * MIB));
         assert!(matches!(look(1_600 * MIB, 100 * MIB, &hosts), Verdict::Within(_)));
     }
 
     #[test]
+    fn hosts_whose_results_were_fetched_are_ended_before_others_and_the_oldest_first() {
+        let asked = |seconds| Some(Duration::from_secs(seconds));
+        let mut hosts = [(6, 300 * MIB, asked(5)), (7, 20 * MIB, asked(6)), (8, 900 * MIB, None)];
+        assert_eq!(look(1_000 * MIB, 10 * MIB, &hosts), Verdict::End(7, 20 * MIB));
+        hosts[1].2 = asked(1);
+        assert_eq!(look(1_000 * MIB, 10 * MIB, &hosts), Verdict::End(6, 300 * MIB));
+        hosts[0].2 = asked(1);
+        assert_eq!(look(1_000 * MIB, 10 * MIB, &hosts), Verdict::End(8, 900 * MIB));
+    }
+
+    #[test]
     fn no_host_is_ended_for_what_the_process_itself_takes() {
-        assert_eq!(look(100 * MIB, 101 * MIB, &[(7, 5 * MIB)]), Verdict::Alone);
+        assert_eq!(look(100 * MIB, 101 * MIB, &[(7, 5 * MIB, None)]), Verdict::Alone);
         assert_eq!(look(100 * MIB, 101 * MIB, &[]), Verdict::Alone);
-        assert_eq!(look(100 * MIB, 99 * MIB, &[(7, 5 * MIB)]), Verdict::End(7, 5 * MIB));
+        assert_eq!(look(100 * MIB, 99 * MIB, &[(7, 5 * MIB, None)]), Verdict::End(7, 5 * MIB));
     }
 
     #[test]
     fn the_next_look_is_due_before_what_is_left_can_be_taken() {
-        let pause = |left: u64| match look(2_000 * MIB, 2_000 * MIB - left, &[(7, 0)]) {
+        let pause = |left: u64| match look(2_000 * MIB, 2_000 * MIB - left, &[(7, 0, None)]) {
             Verdict::Within(pause) => pause,
             other => panic!("{other:?}"),
         };
         assert_eq!(pause(1_024 * MIB), Duration::from_millis(250));
         assert_eq!(pause(0), PAUSE_MIN);
-        assert_eq!(look(u64::MAX, 0, &[(7, 1)]), Verdict::Within(PAUSE_MAX));
+        assert_eq!(look(u64::MAX, 0, &[(7, 1, None)]), Verdict::Within(PAUSE_MAX));
     }
 
     #[test]

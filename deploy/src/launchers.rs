@@ -95,6 +95,10 @@ impl ProgramHostLauncher for Launcher {
             }
         })
     }
+
+    fn serves_collected(&self, pid: u32) {
+        self.memory.serves_collected(pid);
+    }
 }
 
 /// The files of one launch.

@@ -173,7 +173,13 @@ impl Handler<Ask<ServeCollected>> for ProgramHosts {
         ask: Ask<ServeCollected>,
         ctx: &mut Context<Self>,
     ) -> Answer<ServeCollected> {
-        self.places.serving(self.deps.services.platform.now(), ask.body.job_id);
+        let job = ask.body.job_id;
+        self.places.serving(self.deps.services.platform.now(), job);
+        if let Some(State::Up { address, .. }) = self.hosts.get(&job).map(|entry| &entry.state)
+            && let Some(pid) = address.pid
+        {
+            self.deps.launcher.serves_collected(pid);
+        }
         self.turn(ctx);
         Ok(())
     }

@@ -56,6 +56,10 @@ pub trait ProgramHostLauncher: Send + Sync {
     /// Returns a [`BuildError`] that says why the host could not be started: [`BuildError::NoRoom`] if the same may
     /// succeed later.
     fn launch(&self, request: HostRequest) -> BoxFuture<'static, Result<LaunchedHost, BuildError>>;
+
+    /// Notes that the host with this process id now only serves what its finished job has collected, and was just asked for it.
+    /// When memory runs short such hosts are ended before others, unless they were asked within the last seconds.
+    fn serves_collected(&self, _pid: u32) {}
 }
 
 /// The reason why a program's executable is not available as a file.
