@@ -194,8 +194,11 @@ fn as_hadoop_prints_them() -> String {
         // Before the first of them runs there are none.
         let printed = example("yarn-apps").args(["logs", &running.id]).output().unwrap();
         let logs = parsed(&printed.stdout);
+        // Files are listed first and read afterwards, so that one may have been missing that is there a moment later.
         let whole = |logs: &BTreeMap<Log, Vec<Vec<u8>>>| {
-            logs.values().flatten().filter(|log| log.ends_with(b"\n59999\n60000\n")).count() == 2
+            let ending =
+                |end: &[u8]| logs.values().flatten().filter(|log| log.ends_with(end)).count();
+            ending(b"\n59999\n60000\n") == 2 && ending(b"oops\n") == 2
         };
         (stdouts(&logs, "LOCAL").len() == 2 && whole(&logs)).then_some(logs)
     });
