@@ -57,7 +57,7 @@ pub struct NotStarted;
 /// Completes when the host can be called. No user code runs before a call asks for it.
 ///
 /// # Errors
-/// Fails with [`NotStarted`] if the work lane has ended, which means that the process is ending.
+/// Fails if the work lane has ended, which means that the process is ending.
 pub async fn in_process(
     rpc: &RpcService,
     program: ProgramEntry,
