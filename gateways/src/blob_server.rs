@@ -119,7 +119,8 @@ pub enum BlobError {
     /// written: try again.
     #[error("the blob server is busy: too many uploads or calls wait for its store")]
     Busy,
-    /// The disk of the blob store is full; nothing was stored.
+    /// The disk of the blob store is full; nothing was stored. A question for a blob, or its reading, also fails with it when the
+    /// blob first has to be copied from the high-availability storage to that disk.
     #[error(
         "the disk of the blob store {dir} is full: free space there or set blob.storage.directory"
     )]

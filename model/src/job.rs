@@ -49,9 +49,9 @@ pub struct TaskIo {
     pub records_in: u64,
     /// Number of records that the task has sent to other tasks.
     pub records_out: u64,
-    /// Number of bytes received in serialised form; records handed over inside one process count 0.
+    /// Number of bytes received: in serialised form, or an estimate of their memory for records handed over inside one process.
     pub bytes_in: u64,
-    /// Number of bytes sent in serialised form; records handed over inside one process count 0.
+    /// Number of bytes sent: in serialised form, or an estimate of their memory for records handed over inside one process.
     pub bytes_out: u64,
     /// True if the task has read all its input and has sent all its results; it may still wait for a final checkpoint.
     #[serde(default)]

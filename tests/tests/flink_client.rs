@@ -134,7 +134,10 @@ fn flinks_own_command_line_takes_savepoints_stops_jobs_with_them_and_disposes_of
     assert!(!taken.join("_metadata").exists(), "it is disposed of");
     let again = flink(conf, &["savepoint", "-d", taken.to_str().unwrap()]);
     assert!(!again.status.success(), "{again:?}");
-    assert!(String::from_utf8_lossy(&again.stderr).contains("there is no such folder"), "{again:?}");
+    assert!(
+        String::from_utf8_lossy(&again.stderr).contains("there is no such folder"),
+        "{again:?}"
+    );
 
     savepoint_of(&done(conf, &["stop", "--drain", "-p", &savepoints, &drained]));
     cluster.await_state(&drained, "FINISHED", SOON);

@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use thiserror::Error;
 
-/// The settings of a TaskExecutor, fixed at its start.
+/// The settings of a TaskExecutor, fixed at its start: its id, its slots, and the time-outs and pauses of registrations and slots.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Resource id of this TaskExecutor's process, under which it registers.

@@ -146,11 +146,13 @@ pub struct JobVertexInfo {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct IoMetrics {
-    /// Number of bytes received from other tasks in serialised form; records handed over inside one process count 0.
+    /// Number of bytes received from other tasks: in serialised form, or an estimate of their memory for records handed over inside
+    /// one process.
     pub read_bytes: u64,
     /// Always true: no count is partial.
     pub read_bytes_complete: bool,
-    /// Number of bytes sent to other tasks in serialised form; records handed over inside one process count 0.
+    /// Number of bytes sent to other tasks: in serialised form, or an estimate of their memory for records handed over inside one
+    /// process.
     pub write_bytes: u64,
     /// Always true: no count is partial.
     pub write_bytes_complete: bool,

@@ -239,7 +239,8 @@ pub trait GlobalCommitter<C>: Send + Sync + 'static {
 }
 
 /// A request to a [`Committer`] (one committable) or a [`GlobalCommitter`] (all committables of a checkpoint) to make visible what
-/// writers have prepared.
+/// writers have prepared. The outcome is what the committer returns: an error says whether the request is repeated. A repeated
+/// request may be for something that is visible already, and must then succeed.
 #[derive(Debug, Clone)]
 pub struct CommitRequest<C> {
     /// The committable, or, for a [`GlobalCommitter`], all committables of the checkpoint that are not committed.

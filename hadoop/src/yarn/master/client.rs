@@ -34,8 +34,8 @@ pub struct Registration {
     pub tracking_url: String,
 }
 
-/// The intervals of an ApplicationMaster's heartbeats (calls of `allocate`), and the bound on its waiting events.
-/// Intervals below 1 ms count as 1 ms.
+/// The intervals of an ApplicationMaster's heartbeats (calls of `allocate`), and the bound on its waiting events: beyond it the
+/// heartbeats stop, and the ResourceManager starts another attempt. Intervals below 1 ms count as 1 ms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AmRmOptions {
     /// Interval of heartbeats while no containers are wanted and there is nothing to tell; 5 s by default. Keep it well
