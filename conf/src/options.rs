@@ -31,7 +31,7 @@ pub struct LoadSources {
     /// `rest.port`), except a few of the scripts and of Kubernetes; all others are ignored.
     pub env: BTreeMap<String, String>,
     /// Settings of the command line as key and value: those of `-D key=value`, and `parallelism.default` from `-p`.
-    /// Of two settings of one option the later one counts.
+    /// If an option is set twice, the later setting counts.
     pub overrides: Vec<(String, String)>,
 }
 

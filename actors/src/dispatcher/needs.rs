@@ -4,12 +4,14 @@ use super::leader::Dispatcher;
 use actix::{Addr, Context, Handler, MessageResult};
 use model::JobId;
 use std::collections::BTreeSet;
+use std::time::Duration;
+use storage::checkpoints::CheckpointError;
 use storage::jobs::OpenJobLog;
-use storage::state_reader::StateReader;
+use storage::state_reader::{Snapshot, StateReader};
 
 /// The jobs of a Dispatcher that may still read their snapshots, as they were when the Dispatcher answered.
 #[derive(Debug)]
-pub(super) struct Needs {
+struct Needs {
     /// Jobs whose end is not recorded: another leader may run them again.
     running: BTreeSet<JobId>,
     /// Jobs that were started from a snapshot and its path or URI; the log tells whether the job has a checkpoint of its own. No
@@ -20,14 +22,9 @@ pub(super) struct Needs {
 }
 
 impl Needs {
-    /// Returns true if the job runs here, or will run, or may be run again by another leader.
-    pub(super) fn runs(&self, job: JobId) -> bool {
-        self.running.contains(&job)
-    }
-
     /// Returns a job that runs here, was started from the snapshot at `uri`, and has no complete checkpoint of its own: it reads
     /// the snapshot, also after a failure. `None` if there is none but perhaps `asking`, the job for which this is asked.
-    pub(super) async fn restores_from(
+    async fn restores_from(
         &self,
         reader: &StateReader,
         uri: &str,
@@ -48,16 +45,59 @@ impl Needs {
         }
         None
     }
-
-    /// Returns true if no job of an earlier leader is still unknown.
-    pub(super) fn is_complete(&self) -> bool {
-        self.complete
-    }
 }
 
-/// Asks a Dispatcher which jobs it runs; `None` if it has stopped.
-pub(super) async fn needs(dispatcher: &Addr<Dispatcher>) -> Option<Needs> {
-    dispatcher.send(AskNeeds).await.ok()
+/// A reason why a snapshot must stay.
+pub(super) enum Need {
+    /// It is a checkpoint of this job, which runs here, or will run, or may be run again by another leader.
+    Runs(JobId),
+    /// Any job of an earlier leader may need it: they are still being read.
+    Unknown,
+    /// This job was started from it and has no complete checkpoint of its own.
+    StartedFrom(JobId),
+}
+
+/// Returns why the snapshot, which a user has named by the path, must stay; `None` if nobody needs it but perhaps `asking`, the job
+/// for which this is asked. To be called after the snapshot was read, because a job may have been submitted meanwhile.
+///
+/// # Errors
+/// Returns a text if the Dispatcher has stopped or the path does not answer.
+pub(super) async fn need_of(
+    dispatcher: &Addr<Dispatcher>,
+    reader: &StateReader,
+    (path, snapshot): (&str, &Snapshot),
+    asking: Option<JobId>,
+) -> Result<Option<Need>, String> {
+    let asked = dispatcher.send(AskNeeds).await;
+    let needs = asked.map_err(|_| "the Dispatcher is shutting down".to_owned())?;
+    if let Some(owner) = snapshot.checkpoint_of.filter(|job| needs.running.contains(job)) {
+        return Ok(Some(Need::Runs(owner)));
+    }
+    if !needs.complete {
+        return Ok(Some(Need::Unknown));
+    }
+    let restores = async { Ok(needs.restores_from(reader, &snapshot.uri, asking).await) };
+    Ok(answered(path, restores).await?.map(Need::StartedFrom))
+}
+
+/// Longest a snapshot's metadata may take to be read. It is a small object, and the client that submits the job waits; a remote
+/// store's own limits are shorter, but a network file system that hangs has none.
+const READ_WITHIN: Duration = Duration::from_secs(60);
+
+/// Waits for the answer of a store about the snapshot at `path`.
+///
+/// # Errors
+/// Returns the store's error as text; after [`READ_WITHIN`] a text that names the path.
+pub(super) async fn answered<T>(
+    path: &str,
+    read: impl Future<Output = Result<T, CheckpointError>>,
+) -> Result<T, String> {
+    match tokio::time::timeout(READ_WITHIN, read).await {
+        Ok(read) => read.map_err(|error| error.to_string()),
+        Err(_) => Err(format!(
+            "{path} did not answer within {READ_WITHIN:?}: check the file system or store that it is on"
+        )),
+    }
 }
 
 #[derive(actix::Message)]
@@ -85,5 +125,17 @@ impl Handler<AskNeeds> for Dispatcher {
             restored,
             complete: self.table.recovery_progress().is_none(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_store_that_hangs_does_not_leave_a_job_initializing() {
+        let hangs = std::future::pending::<Result<(), CheckpointError>>();
+        let why = answered("/mnt/savepoint-1", hangs).await.unwrap_err();
+        assert!(why.contains("/mnt/savepoint-1 did not answer within 60s"), "{why}");
     }
 }

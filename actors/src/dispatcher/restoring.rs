@@ -2,36 +2,14 @@
 
 use super::jobs::NotStored;
 use super::leader::Dispatcher;
-use super::needs::needs;
+use super::needs::{Need, answered, need_of};
 use crate::stores::s3_settings;
 use actix::Addr;
 use conf::Options;
 use conf::state_recovery::{self, ClaimMode};
 use model::{JobGraph, JobId};
 use platform::Platform;
-use std::time::Duration;
-use storage::checkpoints::CheckpointError;
 use storage::state_reader::{Snapshot, StateReader};
-
-/// Longest a snapshot's metadata may take to be read. It is a small object, and the client that submits the job waits; a remote
-/// store's own limits are shorter, but a network file system that hangs has none.
-const READ_WITHIN: Duration = Duration::from_secs(60);
-
-/// Waits for the answer of a store about the snapshot at `path`.
-///
-/// # Errors
-/// Returns the store's error as text; after [`READ_WITHIN`] a text that names the path.
-pub(super) async fn answered<T>(
-    path: &str,
-    read: impl Future<Output = Result<T, CheckpointError>>,
-) -> Result<T, String> {
-    match tokio::time::timeout(READ_WITHIN, read).await {
-        Ok(read) => read.map_err(|error| error.to_string()),
-        Err(_) => Err(format!(
-            "{path} did not answer within {READ_WITHIN:?}: check the file system or store that it is on"
-        )),
-    }
-}
 
 /// Reads the savepoint that the job names, if it names one, and checks that the job can start from it. A job that would own
 /// the snapshot (`execution.state-recovery.claim-mode`: `CLAIM`) gets neither a checkpoint of another job that `dispatcher` still
@@ -74,43 +52,26 @@ async fn check_claim(
     dispatcher: &Addr<Dispatcher>,
 ) -> Result<(), NotStored> {
     let refused = |what: &str, other: JobId| {
-        NotStored::Restore(format!(
+        Err(NotStored::Restore(format!(
             "{path} {what}: start from it with --claim-mode no_claim, or end job {other} first"
-        ))
+        )))
     };
-    let Some(needs) = needs(dispatcher).await else {
-        return Err(NotStored::Restore("the Dispatcher is shutting down".to_owned()));
-    };
-    if let Some(owner) = snapshot.checkpoint_of.filter(|owner| needs.runs(*owner)) {
-        let what = format!("is a checkpoint of job {owner}, which still runs and needs it");
-        return Err(refused(&what, owner));
-    }
-    if !needs.is_complete() {
-        return Err(NotStored::Restore(format!(
+    let need = need_of(dispatcher, reader, (path, snapshot), Some(job)).await;
+    match need.map_err(NotStored::Restore)? {
+        None => Ok(()),
+        Some(Need::Runs(owner)) => {
+            let what = format!("is a checkpoint of job {owner}, which still runs and needs it");
+            refused(&what, owner)
+        }
+        Some(Need::Unknown) => Err(NotStored::Restore(format!(
             "a job may need {path}: the jobs of the JobManager before are still being read; start from it with \
              --claim-mode no_claim, or try again when they are there"
-        )));
-    }
-    let restores = async { Ok(needs.restores_from(reader, &snapshot.uri, Some(job)).await) };
-    match answered(path, restores).await.map_err(NotStored::Restore)? {
-        None => Ok(()),
-        Some(other) => {
+        ))),
+        Some(Need::StartedFrom(other)) => {
             let what = format!(
                 "is what job {other} was started from and needs until a checkpoint of its own is complete"
             );
-            Err(refused(&what, other))
+            refused(&what, other)
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn a_store_that_hangs_does_not_leave_a_job_initializing() {
-        let hangs = std::future::pending::<Result<(), CheckpointError>>();
-        let why = answered("/mnt/savepoint-1", hangs).await.unwrap_err();
-        assert!(why.contains("/mnt/savepoint-1 did not answer within 60s"), "{why}");
     }
 }

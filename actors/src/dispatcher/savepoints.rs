@@ -1,9 +1,8 @@
 //! Savepoints and their disposal, which take longer than a call: a client triggers them, and then asks how they stand.
 
 use super::leader::Dispatcher;
-use super::needs::needs;
+use super::needs::{Need, answered, need_of};
 use super::questions::Asked;
-use super::restoring::answered;
 use crate::stores::s3_settings;
 use actix::{AsyncContext, Context, Handler};
 use control::dispatcher::OperationKey;
@@ -75,28 +74,23 @@ impl Handler<Ask<DisposeSavepoint>> for Dispatcher {
         let dispose = async move {
             let snapshot =
                 answered(&path, reader.snapshot(&path)).await.map_err(|why| failed(&why))?;
-            // Asked after the snapshot was read, because a job may have been submitted meanwhile.
-            let Some(needs) = needs(&addr).await else {
-                return Err(failed(&"the Dispatcher is shutting down"));
-            };
-            if let Some(job) = snapshot.checkpoint_of.filter(|job| needs.runs(*job)) {
-                return Err(failed(&format!(
-                    "{path} is a checkpoint of job {job}, which runs and needs it"
-                )));
-            }
-            if !needs.is_complete() {
-                return Err(failed(&format!(
+            let need = need_of(&addr, &reader, (&path, &snapshot), None).await;
+            let stays = match need.map_err(|why| failed(&why))? {
+                None => {
+                    reader.delete(&snapshot).await.map_err(|error| failed(&error))?;
+                    return Ok(path);
+                }
+                Some(Need::Runs(job)) => {
+                    format!("{path} is a checkpoint of job {job}, which runs and needs it")
+                }
+                Some(Need::Unknown) => format!(
                     "a job may need {path}: the jobs of the JobManager before are still being read; try again when they are there"
-                )));
-            }
-            let restores = async { Ok(needs.restores_from(&reader, &snapshot.uri, None).await) };
-            if let Some(job) = answered(&path, restores).await.map_err(|why| failed(&why))? {
-                return Err(failed(&format!(
+                ),
+                Some(Need::StartedFrom(job)) => format!(
                     "job {job} was started from {path} and needs it until a checkpoint of its own is complete"
-                )));
-            }
-            reader.delete(&snapshot).await.map_err(|error| failed(&error))?;
-            Ok(path)
+                ),
+            };
+            Err(failed(&stays))
         };
         self.operate((None, trigger_id), dispose, ctx);
         Ok(())
