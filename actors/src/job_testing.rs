@@ -20,7 +20,7 @@ use gateways::leader_election::{Component, LeaderInformation, NotLeader};
 use gateways::program_host::{self, BuildError, ProgramHostGateway};
 use gateways::resource_manager::{self, ResourceManagerGateway};
 use gateways::task_executor::{self, DeployError, TaskExecutorGateway};
-use gateways::{Calls, Double, NodeAddress, Registration, Remote};
+use gateways::{Calls, Double, EndpointAddress, NodeAddress, Registration, Remote};
 use model::graph::GraphNode;
 use model::{
     AllocationId, BlobKey, ContentHash, EdgeId, ExecutionAttemptId, ExecutionState, FailureCause,
@@ -229,6 +229,8 @@ pub(crate) struct HostScript {
     pub(crate) fail_launch: Arc<Mutex<Option<BuildError>>>,
     /// True if hosts never come up.
     pub(crate) hang_launch: Arc<Mutex<bool>>,
+    /// The next host's address is nobody's, as if its process had died before its first answer.
+    pub(crate) lose_launch: Arc<Mutex<bool>>,
     /// Error with which `StartCoordinators` is answered.
     pub(crate) fail_start: Arc<Mutex<Option<BuildError>>>,
     /// Error with which `JobEnded` is answered.
@@ -286,7 +288,11 @@ impl ProgramHostLauncher for LauncherDouble {
         let host = host_double(script.clone(), exit.clone());
         let endpoint = ProgramHostGateway::endpoint(host.start());
         let registration = rpc.serve(name.clone(), fence, endpoint);
-        let address = HostAddress { address: rpc.address_of(&name), session: fence, pid: self.pid };
+        let address = match std::mem::take(&mut *lock(&script.lose_launch)) {
+            true => EndpointAddress::new(NodeAddress::new("host:7-0"), name.as_str()),
+            false => rpc.address_of(&name),
+        };
+        let address = HostAddress { address, session: fence, pid: self.pid };
         let exited = Box::pin(async move {
             let cause = exited.await.unwrap_or_else(|_| ExitCause("dropped".into()));
             drop(registration);

@@ -250,8 +250,8 @@ impl CheckpointDirectory {
     /// never replaced; a repeated call with the same metadata succeeds.
     ///
     /// # Errors
-    /// Returns the store's error, [`CheckpointError::NameTaken`] if the object exists with other content, or
-    /// [`CheckpointError::Metadata`] if the metadata can't be encoded.
+    /// Returns the store's error, [`CheckpointError::NameTaken`] if the object exists with other content, [`CheckpointError::Missing`] if an
+    /// existing one is deleted meanwhile, or [`CheckpointError::Metadata`] if the metadata can't be encoded.
     pub async fn put_metadata(
         &self,
         metadata: &CheckpointMetadata,
@@ -261,9 +261,11 @@ impl CheckpointDirectory {
             .map_err(|why| CheckpointError::Metadata { name: self.shown(&name), why })?;
         if self.objects.put_new(&self.full(&name), bytes.clone()).await? == PutNew::Exists {
             // It may be from an earlier try of this call whose answer was lost.
-            let there = self.objects.get(&self.full(&name)).await?;
-            if there.is_some_and(|there| there != bytes) {
-                return Err(CheckpointError::NameTaken(self.shown(&name)));
+            match self.objects.get(&self.full(&name)).await? {
+                Some(there) if there == bytes => {}
+                Some(_) => return Err(CheckpointError::NameTaken(self.shown(&name))),
+                // Somebody deletes in this directory at the same time.
+                None => return Err(CheckpointError::Missing(self.shown(&name))),
             }
         }
         Ok(name)

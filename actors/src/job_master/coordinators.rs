@@ -20,6 +20,11 @@ const START_WITHIN: Duration = Duration::from_secs(120);
 const PUBLISH_WITHIN: Duration = Duration::from_secs(600);
 /// Time for which one request for the host's exit stays open.
 const EXIT_WAIT: Duration = Duration::from_secs(30);
+/// Maximum time from the loss of a host's connection until the way it ended is known.
+const EXIT_WITHIN: Duration = Duration::from_secs(5);
+/// The calls to a host in the words of the job's failures.
+const START: &str = "starting the coordinators";
+const PUBLISH: &str = "publishing the results";
 
 /// The host that runs the coordinators.
 #[derive(Debug)]
@@ -52,7 +57,7 @@ impl JobMaster {
             embedded: self.deps.embedded,
             options,
         };
-        let addr = ctx.address();
+        let (addr, job_id) = (ctx.address(), self.job_id());
         actix::spawn(async move {
             let host = match hosts.ask_within(launch, START_WITHIN).await {
                 Ok(host) => host,
@@ -63,7 +68,8 @@ impl JobMaster {
                 }
             };
             // Known before it is asked, so that its death while it starts is seen.
-            let gateway: Remote<ProgramHostGateway> = rpc.gateway(&host.address, host.session);
+            let session = host.session;
+            let gateway: Remote<ProgramHostGateway> = rpc.gateway(&host.address, session);
             let found = HostFound { round, host, gateway: gateway.clone() };
             if addr.send(found).await.is_err() {
                 return;
@@ -71,7 +77,12 @@ impl JobMaster {
             let outcome = match states_of(&reader, restore).await {
                 Ok(restore) => {
                     let start = StartCoordinators { restore, ..start };
-                    gateway.ask_within(start, START_WITHIN).await.map_err(build_failure)
+                    match gateway.ask_within(start, START_WITHIN).await {
+                        Err(CallError::Fabric(error)) => {
+                            Err(told_by_exit(&hosts, job_id, session, START, &error).await)
+                        }
+                        started => started.map_err(build_failure),
+                    }
                 }
                 Err(cause) => Err(cause),
             };
@@ -81,20 +92,21 @@ impl JobMaster {
 
     /// Makes the coordinators publish, because every task has finished.
     pub(super) fn publish_results(&mut self, round: u64, ctx: &mut Context<Self>) {
-        let gateway = self.host.as_ref().map(|host| host.gateway.clone());
-        let addr = ctx.address();
+        let host = self.host.as_ref().map(|host| (host.gateway.clone(), host.session));
+        let (addr, hosts, job_id) = (ctx.address(), self.deps.hosts.clone(), self.job_id());
         actix::spawn(async move {
-            let outcome = match gateway {
-                Some(gateway) => {
+            let outcome = match host {
+                Some((gateway, session)) => {
                     let published = gateway.ask_within(JobEnded { finished: true }, PUBLISH_WITHIN);
-                    published.await.map_err(|error| match error {
-                        CallError::Refused(error) => {
-                            FailureCause::recoverable("CoordinatorFailed", error.to_string())
+                    match published.await {
+                        Ok(()) => Ok(()),
+                        Err(CallError::Refused(error)) => {
+                            Err(FailureCause::recoverable("CoordinatorFailed", error.to_string()))
                         }
-                        CallError::Fabric(error) => {
-                            cause_of_fabric("CoordinatorHostLost", "publishing the results", &error)
+                        Err(CallError::Fabric(error)) => {
+                            Err(told_by_exit(&hosts, job_id, session, PUBLISH, &error).await)
                         }
-                    })
+                    }
                 }
                 None => Err(FailureCause::recoverable(
                     "CoordinatorHostLost",
@@ -167,9 +179,7 @@ fn build_failure(error: CallError<BuildError>) -> FailureCause {
             FailureCause::fatal("ProgramDiffers", error.to_string())
         }
         CallError::Refused(error) => FailureCause::fatal("ProgramBuildFailed", error.to_string()),
-        CallError::Fabric(error) => {
-            cause_of_fabric("CoordinatorHostLost", "starting the coordinators", &error)
-        }
+        CallError::Fabric(error) => cause_of_fabric("CoordinatorHostLost", START, &error),
     }
 }
 
@@ -211,6 +221,23 @@ impl Handler<HostFound> for JobMaster {
 fn host_lost(why: &str) -> FailureCause {
     let message = format!("the process of the job's coordinators is gone: {why}");
     FailureCause::recoverable("CoordinatorHostLost", message)
+}
+
+/// Makes the job's failure from a call to a host that got no answer. If the connection is lost because the host has ended, the failure
+/// says how it ended ("killed by SIGABRT" after a stack overflow).
+async fn told_by_exit(
+    hosts: &Remote<ProgramHostsGateway>,
+    job: JobId,
+    session: ProcessSession,
+    what: &str,
+    error: &FabricError,
+) -> FailureCause {
+    if matches!(error, FabricError::Unreachable { .. })
+        && let Ok(how) = tokio::time::timeout(EXIT_WITHIN, exit_of(hosts, job, session)).await
+    {
+        return host_lost(&format!("{how}, while {what}"));
+    }
+    cause_of_fabric("CoordinatorHostLost", what, error)
 }
 
 /// Waits until a host has ended.

@@ -278,6 +278,22 @@ async fn a_dead_coordinator_host_is_launched_again_and_its_job_fails_over() {
     assert_eq!(f.ended_as().await, JobStatus::Finished);
 }
 
+/// The code of a user's enumerator overflows its stack: the process is gone before it answers.
+#[tokio::test(flavor = "local", start_paused = true)]
+async fn a_stack_overflow_at_the_start_of_coordinators_is_told_by_its_signal() {
+    let f = Fixture::start(graph(1, 1, true), PATIENT).await;
+    f.hosts.script.set(&f.hosts.script.lose_launch, true);
+    f.hosts.script.kill_all("killed by SIGTERM");
+    until("launched again", || f.hosts.script.launches.all().len() == 2).await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    f.hosts.script.kill_all("was ended by SIGABRT");
+    until("launched a third time", || f.hosts.script.launches.all().len() == 3).await;
+    let details = f.details().await;
+    let messages: Vec<_> = details.failures.iter().map(|failure| &failure.cause.message).collect();
+    assert!(messages.iter().any(|message| message.contains("SIGABRT")), "{messages:?}");
+    assert!(!messages.iter().any(|message| message.contains("unreachable")), "{messages:?}");
+}
+
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn a_coordinator_that_reports_its_failure_is_a_failover() {
     let f = Fixture::start(graph(1, 1, true), PATIENT).await;

@@ -48,10 +48,10 @@ pub(super) async fn list(folder: Option<&Path>) -> Result<LogList, ApiError> {
     Ok(LogList { logs })
 }
 
-/// Returns true for log files: a folder of logs also holds process ids and the cluster's secret,
-/// which are not shown.
+/// Returns true for log files and standard output, also rotated ones (`x.log.1`, `x.out.1`): a folder of logs also holds process ids
+/// and the cluster's secret, which are not shown.
 fn is_log(name: &str) -> bool {
-    name.ends_with(".log") || name.ends_with(".out") || name.contains(".log.")
+    [".log", ".out"].iter().any(|kind| name.ends_with(kind) || name.contains(&format!("{kind}.")))
 }
 
 /// Opens a regular file and says how long it is. A link could lead anywhere, and a pipe would be waited for

@@ -2,7 +2,8 @@
 //! by a URI: a local path or `file:`, `hdfs://` or `s3://`.
 //!
 //! A file is *in progress* while it is written, *pending* when it is written to its end and safe from the loss of a process, and
-//! *finished* when it is published. This module must never show a file that is not published, and never replace one that is.
+//! *finished* when it is published. This module must never show a file that is not published. Names must be unique, as those of the file
+//! sink are by a random part: a local folder and S3 replace a finished file of the same name, HDFS refuses to.
 
 #[cfg(feature = "hdfs")]
 mod hdfs;
