@@ -98,7 +98,7 @@ impl<T, S, W: EventTimeAssigner> WindowedStream<T, S, W> {
     }
 
     /// Sends the records that arrive too late for every window, with their event times, to a side output, instead of dropping and
-    /// counting them. The side output is read from the stream of results:
+    /// counting them. If nothing reads the side output, they are dropped without being counted. It is read from the stream of results:
     ///
     /// ```
     /// use std::time::Duration;

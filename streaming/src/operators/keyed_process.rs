@@ -83,8 +83,9 @@ pub trait KeyedProcessFunction<K, T>: Clone + Send + 'static {
         ctx: &mut Context<'_, K>,
         out: &mut Collector<Self::Out>,
     ) -> Result<(), BoxError>;
-    /// Called for every timer that is due, with the state of its key. Records that it emits for a timer of event time get the timer's
-    /// moment as their event time; for a timer of processing time they get none. By default does nothing.
+    /// Called once for every timer that is due, with the state of its key; the timer is gone. Records that it emits for a timer of event
+    /// time get the timer's moment as their event time; for a timer of processing time they get none. At the end of bounded input all
+    /// timers of event time fire, and those of processing time that are not due are dropped. By default does nothing.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -110,7 +111,9 @@ pub trait KeyedProcessFunction<K, T>: Clone + Send + 'static {
     fn close(&mut self) {}
 }
 
-/// The operator that runs a [`KeyedProcessFunction`].
+/// The operator that runs a [`KeyedProcessFunction`]: keeps the state and the timers of its subtask's keys and the watermark, writes them
+/// to checkpoints, and calls the function for records and for timers that are due. An error of the function fails the task with
+/// [`TaskError::User`], a record whose key belongs to another subtask with [`TaskError::Deployment`].
 pub struct KeyedOperator<T, S, F, B = Table<<S as KeySelector<T>>::Key, StateOf<T, S, F>>>
 where
     S: KeySelector<T>,

@@ -170,7 +170,8 @@ pub trait Consumer<T>: Send {
     fn deliver(&mut self, _to: model::NodeId, _mail: OperatorMail) -> Result<(), TaskError> {
         Ok(())
     }
-    /// Tells all operators, from this one to the last one, that a checkpoint is complete in the whole job.
+    /// Tells all operators, from this one to the last one, that a checkpoint is complete in the whole job, so that they commit what was
+    /// prepared for it; see [`Operator::notify_complete`]. The commits may go on after the return, see [`Consumer::is_committing`].
     ///
     /// # Errors
     /// Fails as [`Consumer::batch`] does.
@@ -190,7 +191,7 @@ pub trait Consumer<T>: Send {
         Ok(())
     }
     /// Releases what the operators hold. Called if the task was cancelled or has failed, also after a `close` that failed:
-    /// operators that were closed then are not disposed of.
+    /// operators whose `close` was called, with or without success, are not disposed of.
     fn dispose(&mut self) {}
 }
 
@@ -219,7 +220,8 @@ pub trait Operator<In>: Send {
         context: &OperatorContext,
     ) -> Result<(), TaskError>;
     /// Takes a control element (watermark, idleness, barrier, end of input) before the next operator does. Unless this returns
-    /// [`Flow::Done`], as by default, it is called again with the same event.
+    /// [`Flow::Done`], as by default, it is called again with the same event. Only barriers come in a subtask that is restored at the end
+    /// of its data, and nothing comes after the barrier of a stop with a savepoint that is not drained.
     ///
     /// # Errors
     /// An error fails the task.
@@ -231,7 +233,8 @@ pub trait Operator<In>: Send {
     ) -> Result<Flow, TaskError> {
         Ok(Flow::Done)
     }
-    /// Takes mail for this operator: an answer or a timer that it has asked for. Drops the mail by default.
+    /// Takes mail for this operator: an answer or a timer that it has asked for. Drops the mail by default. Timers do not come after the
+    /// operator's end of input, unless [`Operator::is_committing`] is true.
     ///
     /// # Errors
     /// An error fails the task.
@@ -301,7 +304,8 @@ pub trait Operator<In>: Send {
     ) -> Result<Option<Vec<u8>>, TaskError> {
         Ok(None)
     }
-    /// Called when a checkpoint is complete in the whole job: what was prepared for it may be committed. Does nothing by default.
+    /// Called when a checkpoint, or the savepoint of a stop, is complete in the whole job: what was prepared for it, or for an earlier
+    /// one, may be committed. Not called for a savepoint after which the job continues. Does nothing by default.
     ///
     /// # Errors
     /// An error fails the task: what was prepared for the checkpoint cannot be committed.
@@ -326,6 +330,6 @@ pub trait Operator<In>: Send {
         Ok(())
     }
     /// Releases the resources that only this attempt uses, such as its files. Called instead of `close` if the task was cancelled
-    /// or has failed, also if `open` was not called. Does nothing by default.
+    /// or has failed, also if `open` was not called; a panic here is logged and ignored. Does nothing by default.
     fn dispose(&mut self, _context: &OperatorContext) {}
 }

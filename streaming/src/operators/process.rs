@@ -60,7 +60,8 @@ macro_rules! lives_as {
 }
 pub(super) use lives_as;
 
-/// The operator that runs a [`ProcessFunction`].
+/// The operator that runs a [`ProcessFunction`]: calls `open`, then `process` for each record, `finish` at the end of input, and `close`.
+/// Keeps no state, and lets watermarks and barriers pass. An error of the function fails the task with [`TaskError::User`].
 #[derive(Debug)]
 pub struct Process<F> {
     pub(super) function: F,
