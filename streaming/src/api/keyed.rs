@@ -132,7 +132,8 @@ impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
         self.add(spec, move || KeyedFold::new(selector.clone(), folding.clone(), mode))
     }
 
-    /// Emits `(key, count)` for every record: how many records the key has had so far.
+    /// Emits `(key, count)` for every record, with its event time: how many records the key has had so far, this one included. The count
+    /// of each key is kept, also in checkpoints, for as long as the job runs.
     pub fn count(&self) -> Stream<(S::Key, u64)> {
         self.folded("count", Count)
     }
@@ -236,7 +237,7 @@ pub(super) fn partitioning<T: Record, S: KeySelector<T>>(selector: &S) -> Partit
 }
 
 /// A keyed stream whose functions emit one value per key when the input ends, in no particular order and without event times; made by
-/// [`KeyedStream::at_end`]. They emit nothing while unbounded input goes on.
+/// [`KeyedStream::at_end`]. They emit nothing while unbounded input goes on, nor if the job is stopped with a savepoint and not drained.
 #[derive(Clone)]
 pub struct AtEnd<T, S> {
     keyed: KeyedStream<T, S>,
@@ -247,12 +248,12 @@ impl<T: Record, S: KeySelector<T>> AtEnd<T, S> {
         self.keyed.fold_with(kind, folding, UpdateMode::AtEnd)
     }
 
-    /// Emits `(key, count)` for each key when the input ends: how many records the key had.
+    /// Emits `(key, count)` for each key when the input ends, without an event time: how many records the key had.
     pub fn count(&self) -> Stream<(S::Key, u64)> {
         self.folded("count_at_end", Count)
     }
 
-    /// Emits `(key, sum)` for each key when the input ends: the sum of `number` over the key's records.
+    /// Emits `(key, sum)` for each key when the input ends, without an event time: the sum of `number` over the key's records.
     pub fn sum<V, F>(&self, number: F) -> Stream<(S::Key, V)>
     where
         V: Record + AddAssign,
@@ -261,8 +262,8 @@ impl<T: Record, S: KeySelector<T>> AtEnd<T, S> {
         self.folded("sum_at_end", Sum::new(number))
     }
 
-    /// Merges the records of each key into one by `merge(&mut kept, record)`, as [`KeyedStream::reduce`] does, and emits that one
-    /// when the input ends.
+    /// Merges the records of each key into one by `merge(&mut kept, record)`, as [`KeyedStream::reduce`] does, and emits that one, without
+    /// the key and without an event time, when the input ends.
     pub fn reduce<F>(&self, merge: F) -> Stream<T>
     where
         F: FnMut(&mut T, T) + Clone + Send + 'static,
@@ -270,8 +271,8 @@ impl<T: Record, S: KeySelector<T>> AtEnd<T, S> {
         self.folded("reduce_at_end", Reduce::new(merge))
     }
 
-    /// Merges the records of each key into a value by `merge(&mut value, record)`, and emits `(key, value)` when the input ends.
-    /// The value of a key begins as a clone of `initial`.
+    /// Merges the records of each key into a value by `merge(&mut value, record)`, and emits `(key, value)`, without an event time, when
+    /// the input ends. The value of a key begins as a clone of `initial`.
     pub fn fold<A, F>(&self, initial: A, merge: F) -> Stream<(S::Key, A)>
     where
         A: Record,
