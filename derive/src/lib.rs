@@ -11,7 +11,8 @@ use proc_macro::TokenStream;
 use syn::{DeriveInput, ItemFn, parse_macro_input};
 
 /// Implements `FlottType` (the codec, the schema, the hash of a key, and the weight: the estimated size in memory) for a struct or enum,
-/// field by field in the order of declaration; also `KeyPart`, so that the type can be a key, if every field's type is a `KeyPart`.
+/// field by field in the order of declaration; also `KeyPart`, if every field's type is a `KeyPart`, so that the type with `Eq` and `Clone`
+/// can be a key.
 ///
 /// Every field's type must be a `FlottType`; each type parameter gets that bound. A variant is encoded by its position, so new variants
 /// must be added at the end. Unions and enums without variants are refused by the compiler. `#[flott(crate = path)]` names the crate that
