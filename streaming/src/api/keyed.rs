@@ -184,7 +184,8 @@ impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
         self.folded("fold", Fold::new(initial, merge))
     }
 
-    /// Runs a function that keeps state and timers per key, see [`KeyedProcessFunction`].
+    /// Runs a function that keeps state and timers per key, see [`KeyedProcessFunction`]: it is called for every record and for every timer
+    /// that is due. State and timers are in checkpoints; an error of the function fails the task.
     pub fn process<P: KeyedProcessFunction<S::Key, T>>(&self, function: P) -> Stream<P::Out> {
         self.process_with(P::State::declare(), function)
     }

@@ -266,7 +266,7 @@ impl<T: Record> Stream<T> {
         Stream { env: self.env.clone(), above, node: None }
     }
 
-    /// Converts every record with `function`, which returns exactly one record for each.
+    /// Converts every record with `function`, which returns exactly one record for each; it gets the same event time.
     pub fn map<U, F>(&self, function: F) -> Stream<U>
     where
         U: Record,
@@ -275,7 +275,7 @@ impl<T: Record> Stream<T> {
         self.transform("map", move || Map::new(function.clone()))
     }
 
-    /// Converts every record with `function`; an error of `function` fails the task.
+    /// Converts every record with `function`, and keeps its event time; an error of `function` fails the task with `TaskError::User`.
     pub fn try_map<U, E, F>(&self, function: F) -> Stream<U>
     where
         U: Record,

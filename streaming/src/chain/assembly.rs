@@ -10,7 +10,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// The id and name of an operator, from the job graph.
+/// The id and name of an operator, from the job graph: the id finds its snapshots and its coordinator.
 #[derive(Debug, Clone)]
 pub struct NodeInfo {
     /// The operator's id, stable between submissions if the operator has a uid.

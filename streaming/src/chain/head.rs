@@ -13,12 +13,14 @@ use crate::{
 use model::NodeId;
 use std::{any::type_name, collections::VecDeque, sync::Arc};
 
-/// A barrier that all operators of a chain have handled. The task acknowledges its checkpoint when the snapshots are written.
+/// A barrier that all operators of a chain have handled. The task acknowledges its checkpoint when the snapshots are written, or gives it
+/// up if the checkpoint was aborted meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PassedBarrier {
     /// The barrier, which came through the inputs or, at a source, by a trigger.
     pub barrier: Barrier,
-    /// True if the end of input had passed through the chain before the barrier.
+    /// True if the end of input had passed through the chain before the barrier: a subtask that is restored from the checkpoint processes
+    /// nothing more. False with the last barrier of a job: the job is stopped, and the operators are called no more but to commit.
     pub ended: bool,
 }
 

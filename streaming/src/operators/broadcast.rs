@@ -21,7 +21,8 @@ use crate::{
 };
 use std::{collections::BTreeMap, marker::PhantomData};
 
-/// A function over a keyed stream and a broadcast one. Each subtask works on its own clone.
+/// A function over a keyed stream and a broadcast one. Each subtask works on its own clone, with state and timers per key and a copy of
+/// the broadcast state in memory, which only `process_broadcast` changes. Subtask 0 writes that state to checkpoints, all restore it.
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -135,7 +136,9 @@ pub trait KeyedBroadcastProcessFunction<K, A, B>: Clone + Send + 'static {
     fn close(&mut self) {}
 }
 
-/// A function over a stream without keys and a broadcast one, otherwise like [`KeyedBroadcastProcessFunction`].
+/// A function over a stream without keys and a broadcast one, otherwise like [`KeyedBroadcastProcessFunction`]: each subtask works on its
+/// own clone, with a copy of the broadcast state in memory, which only `process_broadcast` changes. There are no timers, and no other
+/// state is in checkpoints.
 pub trait BroadcastProcessFunction<A, B>: Clone + Send + 'static {
     /// The state of the broadcast stream, the same in every subtask: a map, a list, a struct.
     type Broadcast: FlottType;
@@ -190,8 +193,8 @@ pub trait BroadcastProcessFunction<A, B>: Clone + Send + 'static {
 pub trait TakesBroadcast<A, B>: Operator<A> {
     /// The type of the broadcast state.
     type Broadcast: FlottType;
-    /// Calls the function's `process_broadcast` with a record of the broadcast stream, which may change the broadcast state and
-    /// emit.
+    /// Calls the function's `process_broadcast` with a record of the broadcast stream, which may change the broadcast state and emit.
+    /// Records that it emits with [`Collector::collect`] get the event time that `out` has: the caller sets the record's before.
     ///
     /// # Errors
     /// Returns the error of the function.

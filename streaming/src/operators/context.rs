@@ -44,7 +44,7 @@ pub struct ChainShared {
     pub tmp_dir: PathBuf,
     /// Options by key: the job's; where the job sets none, the TaskManager's for the data plane (`s3.`, `execution.` and others).
     pub options: Arc<BTreeMap<String, String>>,
-    /// The devices of external resources, such as GPUs, that belong to the subtask's slot, by resource name.
+    /// The devices of external resources, such as GPUs, that belong to the subtask's slot: ranges of indices, by resource name.
     pub devices: Arc<Devices>,
     /// The subtask's counters of records, bytes and the metrics of functions, which REST shows.
     pub counters: Arc<TaskCounters>,

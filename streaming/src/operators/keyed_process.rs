@@ -151,8 +151,8 @@ where
     F: KeyedProcessFunction<S::Key, T>,
     B: StateBackend<S::Key, F::State>,
 {
-    /// Makes the operator of one subtask, which keeps its state in `backend`. `fields` are the declared fields of `F::State`, by
-    /// which snapshots are written and restored.
+    /// Makes the operator of one subtask, which keeps its state in `backend`. `fields` are the declared fields of `F::State`, by which
+    /// snapshots are written and restored. Records and timers whose keys are not in memory wait until the backend has fetched them.
     pub fn with_backend(
         selector: S,
         function: F,

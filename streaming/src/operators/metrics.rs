@@ -86,7 +86,7 @@ impl Counter {
         // Stored as an `i64`, so that what REST shows wraps above `i64::MAX`.
         self.0.fetch_add(number as i64, Ordering::Relaxed);
     }
-    /// Returns the sum of all additions so far.
+    /// Returns the sum of all additions in this attempt so far, those of other clones of the counter included.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed) as u64
     }
@@ -97,7 +97,7 @@ impl Counter {
 pub struct Gauge(Arc<AtomicI64>);
 
 impl Gauge {
-    /// Replaces the number.
+    /// Replaces the number. REST shows the last one that was set when the task's metrics were read.
     #[inline]
     pub fn set(&self, number: i64) {
         self.0.store(number, Ordering::Relaxed);
