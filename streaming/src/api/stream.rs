@@ -163,8 +163,8 @@ pub(crate) fn set_on_node(
 
 impl<T: Record> Stream<T> {
     /// Adds an operator of one's own: `make` makes the operator of each subtask, and is called when the subtask is deployed. `kind` is
-    /// the operator's kind in the job graph, and its name unless the program sets one. [`Stream::process`] is simpler and meets most
-    /// needs.
+    /// the operator's kind in the job graph, and its name unless the program sets one. What its `snapshot` returns is in checkpoints; give
+    /// the operator a uid then, because the build does not ask for one. [`Stream::process`] is simpler and meets most needs.
     ///
     /// ```
     /// use streaming::{

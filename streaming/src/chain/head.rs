@@ -38,7 +38,9 @@ pub trait Head: Send {
     /// # Errors
     /// Fails with [`TaskError`] if the head or an operator fails; the task fails with it.
     fn step(&mut self, budget: usize) -> Result<Progress, TaskError>;
-    /// Starts a checkpoint if the head is a source; does nothing otherwise, because barriers come through the inputs.
+    /// Starts a checkpoint if the head is a source: takes the reader's snapshot and puts the barrier behind the records read so far. A
+    /// checkpoint that is not newer than the last one is ignored. After the barrier of a stop (`last`, before the end of the data) the
+    /// source reads nothing more. Does nothing for heads that read inputs, because barriers come through these.
     ///
     /// # Errors
     /// Fails with [`TaskError`] if the head or an operator fails; the task fails with it.
@@ -51,7 +53,8 @@ pub trait Head: Send {
     /// # Errors
     /// Fails with [`TaskError`] if the head or an operator fails; the task fails with it.
     fn deliver(&mut self, to: NodeId, mail: OperatorMail) -> Result<(), TaskError>;
-    /// Tells the head and all operators that a checkpoint is complete in the whole job.
+    /// Tells the head and all operators that a checkpoint is complete in the whole job, so that sinks commit what it contains. A source
+    /// that has stopped with this checkpoint then ends its output.
     ///
     /// # Errors
     /// Fails with [`TaskError`] if the head or an operator fails; the task fails with it.

@@ -51,7 +51,7 @@ pub enum HarnessError {
     Runtime(#[from] std::io::Error),
 }
 
-/// The results of a run of a job in the test harness ([`Harness::run`]).
+/// The results of a run of a job in the test harness ([`Harness::run`]): collected lines, numbers of steps, records and acknowledgements.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// The lines that each collect sink has received, without line ends: one list per sink, in the order of the graph's nodes. The
@@ -69,8 +69,9 @@ pub struct Outcome {
     pub elapsed_ms: u64,
 }
 
-/// The settings of a test that runs a built job in the calling thread, without a cluster: channels are in memory, tasks are stepped
-/// in turn, and the clock jumps to the next timer when no task has work.
+/// The settings of a test that runs a built job in the calling thread, without a cluster: sizes of channels and steps, and when the job
+/// fails, is cancelled or stopped, or takes checkpoints, in steps. Channels are in memory, tasks are stepped in turn, and the clock jumps
+/// to the next timer when no task has work.
 #[derive(Debug, Clone)]
 pub struct Harness {
     tmp_dir: PathBuf,

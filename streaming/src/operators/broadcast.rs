@@ -165,7 +165,8 @@ pub trait BroadcastProcessFunction<A, B>: Clone + Send + 'static {
         broadcast: &Self::Broadcast,
         out: &mut Collector<Self::Out>,
     ) -> Result<(), BoxError>;
-    /// Called in every subtask for every record of the broadcast stream, as [`KeyedBroadcastProcessFunction::process_broadcast`] is.
+    /// Called in every subtask for every record of the broadcast stream; records that it emits get that record's event time. Changes of the
+    /// state must not depend on the order in which records of several producers arrive: otherwise it differs between subtasks.
     ///
     /// # Errors
     /// A returned error fails the task.

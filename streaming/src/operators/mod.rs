@@ -139,8 +139,8 @@ pub trait Consumer<T>: Send {
     fn most_at_once(&self) -> usize {
         BATCH_RECORDS
     }
-    /// Sends the full batches that wait in the chain's outputs to the next tasks, with `partial` also those that are not full.
-    /// Returns true if nothing waits any more, as by default.
+    /// Sends the batches and control elements that a full output has refused to the next tasks; if none of them is left and `partial` is
+    /// true, also batches that are not full. Returns true if nothing that was refused waits any more, as by default.
     ///
     /// # Errors
     /// Fails as [`Consumer::batch`] does.
@@ -201,7 +201,8 @@ pub trait Operator<In>: Send {
     /// The type of the emitted records.
     type Out: Record;
 
-    /// Called once, before the first record. [`OperatorContext::next_snapshot`] has the state to restore. Does nothing by default.
+    /// Called once, before the first record and after the `open` of the operators behind this one in its chain.
+    /// [`OperatorContext::next_snapshot`] has the state to restore. Does nothing by default.
     ///
     /// # Errors
     /// An error fails the task.

@@ -67,7 +67,8 @@ pub trait SideOutput: Any + Send {
     /// # Errors
     /// Fails as [`Consumer::batch`] does.
     fn send(&mut self) -> Result<bool, TaskError>;
-    /// Sends on what waits in the edges: full batches, with `partial` the others too. Returns true if nothing waits any more.
+    /// Hands the buffered records to the edges and sends what a full edge has refused; with `partial` also batches that are not full.
+    /// Returns true if nothing that was refused waits any more.
     ///
     /// # Errors
     /// Fails as [`Consumer::batch`] does.
