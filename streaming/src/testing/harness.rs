@@ -266,7 +266,7 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
     /// Returns the records that were emitted to a side output since the last call, in their order.
     ///
     /// # Errors
-    /// Fails when [`HarnessBuilder::side_output`] was not called with a tag of this name and record type.
+    /// Fails with [`TaskError::Deployment`] when [`HarnessBuilder::side_output`] was not called with a tag of this name and record type.
     pub fn side_output<U: Record>(&mut self, tag: &OutputTag<U>) -> Result<Vec<U>, TaskError> {
         let found = self.sides.get(tag.name()).and_then(|side| side.downcast_ref::<Gathered<U>>());
         let gathered = found.ok_or_else(|| {
