@@ -144,8 +144,8 @@ impl Harness {
         self.fail_after = steps.to_vec();
         self
     }
-    /// Cancels the job after `steps` steps of all tasks together in one attempt. [`Harness::run`] then disposes of the tasks and
-    /// returns the results so far, not an error.
+    /// Cancels the job after `steps` steps of all tasks together in one attempt. [`Harness::run`] then disposes of the tasks, tells the
+    /// coordinators that the job has not finished, and returns the results so far, not an error.
     pub fn cancel_after(mut self, steps: u64) -> Self {
         self.cancel_after = Some(steps);
         self
