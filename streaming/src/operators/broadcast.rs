@@ -108,8 +108,9 @@ pub trait KeyedBroadcastProcessFunction<K, A, B>: Clone + Send + 'static {
         broadcast: &mut Self::Broadcast,
         out: &mut Collector<Self::Out>,
     ) -> Result<(), BoxError>;
-    /// Called for every timer that is due, as [`KeyedProcessFunction::on_timer`](super::KeyedProcessFunction::on_timer) is, with the
-    /// current broadcast state. By default does nothing.
+    /// Called for every timer that is due, with the state of its key and the current broadcast state, as
+    /// [`KeyedProcessFunction::on_timer`](super::KeyedProcessFunction::on_timer) is: records that it emits get the moment of a timer of
+    /// event time as their event time, and none for a timer of processing time. By default does nothing.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -123,8 +124,8 @@ pub trait KeyedBroadcastProcessFunction<K, A, B>: Clone + Send + 'static {
     ) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Called after the last record of both inputs; may still emit records. Not called if the job is cancelled, fails, or is stopped with
-    /// a savepoint and not drained.
+    /// Called after the last record of both inputs; may still emit records, without an event time unless it gives them one. Not called if
+    /// the job is cancelled, fails, or is stopped with a savepoint and not drained.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -176,8 +177,8 @@ pub trait BroadcastProcessFunction<A, B>: Clone + Send + 'static {
         broadcast: &mut Self::Broadcast,
         out: &mut Collector<Self::Out>,
     ) -> Result<(), BoxError>;
-    /// Called after the last record of both inputs; may still emit records. Not called if the job is cancelled, fails, or is stopped with
-    /// a savepoint and not drained.
+    /// Called after the last record of both inputs; may still emit records, without an event time unless it gives them one. Not called if
+    /// the job is cancelled, fails, or is stopped with a savepoint and not drained.
     ///
     /// # Errors
     /// A returned error fails the task.

@@ -226,7 +226,7 @@ pub enum OperatorMail {
         /// The number that the operator gave its request.
         ticket: u32,
         /// The bytes of the answer, or the reason, as text, why there is none: the I/O failed or panicked, the coordinator refused or did
-        /// not answer within 120 s, the operator has no coordinator, or 4,096 requests of the task had no answer yet.
+        /// not answer in time (60 to 120 s), the operator has no coordinator, or 4,096 requests of the task had no answer yet.
         result: Result<Vec<u8>, String>,
     },
     /// The time of [`OperatorContext::wake_after`] has passed. Dropped instead once the operator has seen the end of its input, unless
@@ -387,8 +387,8 @@ impl OperatorContext {
         &self.shared
     }
     /// Sends an event to the operator's coordinator; returns at once. The answer comes as [`OperatorMail::Reply`] with `ticket`; the next
-    /// event is sent only then. The answer is an error if the coordinator refuses or does not answer within 120 s, if the operator has no
-    /// coordinator (as one of [`Stream::transform`](crate::Stream::transform)), or if 4,096 requests of the task have no answer yet.
+    /// event is sent only then. The answer is an error if the coordinator refuses or does not answer in time (60 to 120 s), if there is no
+    /// coordinator (as for [`Stream::transform`](crate::Stream::transform)), or if 4,096 requests of the task have no answer yet.
     ///
     /// ```
     /// use streaming::{

@@ -98,8 +98,8 @@ pub trait KeyedProcessFunction<K, T>: Clone + Send + 'static {
     ) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Called after the last record of bounded input; may still emit records. Not called if the job is cancelled, fails, or is stopped
-    /// with a savepoint and not drained.
+    /// Called after the last record of bounded input; may still emit records, without an event time unless it gives them one. Not called
+    /// if the job is cancelled, fails, or is stopped with a savepoint and not drained.
     ///
     /// # Errors
     /// A returned error fails the task.

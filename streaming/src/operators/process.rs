@@ -25,8 +25,8 @@ pub trait ProcessFunction<T>: Clone + Send + 'static {
     /// # Errors
     /// A returned error fails the task.
     fn process(&mut self, record: T, out: &mut Collector<Self::Out>) -> Result<(), BoxError>;
-    /// Called after the last record of bounded input; may still emit records. Not called if the job is cancelled, fails, or is stopped
-    /// with a savepoint and not drained.
+    /// Called after the last record of bounded input; may still emit records, without an event time unless it gives them one. Not called
+    /// if the job is cancelled, fails, or is stopped with a savepoint and not drained.
     ///
     /// # Errors
     /// A returned error fails the task.

@@ -31,7 +31,7 @@ impl<K> Context<'_, K> {
         (self.timestamp != NO_TIME).then_some(self.timestamp)
     }
     /// Returns the operator's watermark in milliseconds since 1970; `None` before the first watermark. A restored operator has that of
-    /// the checkpoint, after a change of the parallelism the least of all former subtasks.
+    /// the checkpoint, after a change of the parallelism the least of the former subtasks that had one.
     pub fn watermark(&self) -> Option<i64> {
         (self.watermark != i64::MIN).then_some(self.watermark)
     }
