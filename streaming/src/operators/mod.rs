@@ -1,7 +1,7 @@
 //! Operators: the processing steps of a chain, which take records one batch at a time.
 //!
 //! A chain is a sequence of boxed [`Consumer`]s, each linked to the next one with its record type. It costs one virtual call
-//! per batch and operator, none per record. Nothing here may block, spawn, or read a clock.
+//! per batch and operator, none per record. Nothing here may block, spawn, or read a clock other than the host's.
 
 mod alarm;
 mod assign;

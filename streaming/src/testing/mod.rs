@@ -1,6 +1,6 @@
 //! Tests of one operator, function, source or sink, without a cluster. The test passes in records and watermarks, moves the clock, and
-//! reads output, side outputs, state and timers. Everything runs on the thread of the test: a call returns when all that it has caused
-//! is done.
+//! reads output, side outputs, state and timers. Everything but I/O runs on the thread of the test: a call returns when all that it has
+//! caused is done.
 //!
 //! ```
 //! use streaming::{
