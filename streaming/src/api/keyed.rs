@@ -205,7 +205,7 @@ impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
 
     /// Runs a closure with one value of state per key. The closure is called for every record with the key, the record, the value and
     /// the output. The value is `None` at first; a key whose value is left `None` has no state. `state` names the state in checkpoints:
-    /// a job restored under another name does not find it.
+    /// a changed program that names it otherwise cannot be restored from them, or loses the state (`--allowNonRestoredState`).
     pub fn flat_map_with_state<V, U, F>(&self, state: &str, function: F) -> Stream<U>
     where
         V: FlottType,

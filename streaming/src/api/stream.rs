@@ -64,7 +64,8 @@ impl<T> Stream<T> {
         self
     }
 
-    /// Sets the operator's uid, unique in the job: in every later version of the program its state is found by this uid. The build
+    /// Sets the operator's uid, unique in the job: in every later version of the program its state is found by this uid. A restore is
+    /// refused if a uid with state is no longer in the program, unless the state may be dropped (`--allowNonRestoredState`). The build
     /// fails if two operators have the same one. With `execution.checkpointing.interval` a program is invalid in which a source or an
     /// operator with state has none, unless `pipeline.auto-generate-uids` is true; see [`Stream::assign_timestamps_and_watermarks`] for
     /// the one operator that may do without.
