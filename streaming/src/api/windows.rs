@@ -46,7 +46,8 @@ pub struct WindowedStream<T, S, W> {
 impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
     /// Groups the records of each key into windows:
     /// `clicks.key_by(|c| &c.user).window(TumblingEventTimeWindows::of(Duration::from_secs(60))).count()`. The build fails if a size,
-    /// slide or gap is below 1 ms. A record without an event time in a window of event time fails the job, which is not restarted.
+    /// slide or gap is below 1 ms. A record without an event time in a window of event time fails the job, which is not restarted. A job
+    /// that is restored with another size, slide or offset under the same uid fails too.
     pub fn window<W: WindowAssigner<T>>(&self, assigner: W) -> WindowedStream<T, S, W> {
         if let Some(mistake) = assigner.mistake() {
             self.stream.env.builder.borrow_mut().invalid(mistake);
