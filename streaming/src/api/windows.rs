@@ -56,7 +56,8 @@ impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
     }
 
     /// Groups every `records` records of each key into a window, whatever their times. The build fails if `records` is 0. A result has
-    /// the event time of the record that completed its window. A window that is incomplete when the input ends emits nothing.
+    /// the event time of the record that completed its window. A window that is incomplete when the input ends emits nothing. A restore
+    /// with another number is not refused: the windows that had begun then have wrong numbers of records.
     ///
     /// ```
     /// use streaming::Environment;
