@@ -11,11 +11,13 @@ use proc_macro::TokenStream;
 use syn::{DeriveInput, ItemFn, parse_macro_input};
 
 /// Implements `FlottType` (the codec, the schema, the hash of a key, and the weight: the estimated size in memory) for a struct or enum,
-/// field by field in the order of declaration; also `KeyPart`, so that the type can be a key, if every field's type is a `KeyPart`.
+/// field by field in the order of declaration; also `KeyPart`, if every field's type is a `KeyPart`, so that the type with `Eq` and `Clone`
+/// can be a key.
 ///
-/// Every field's type must be a `FlottType`; each type parameter gets that bound. A variant is encoded by its position, so new variants
-/// must be added at the end. Unions and enums without variants are refused by the compiler. `#[flott(crate = path)]` names the crate that
-/// the traits come from (default: `::flott`).
+/// Every field's type must be a `FlottType`; each type parameter gets that bound. A variant is encoded and hashed by its position. The
+/// schema has the type's name and the names, order and types of fields and variants: after a change of any of them, also a new variant at
+/// the end, a restore of state with the type is refused. Unions and enums without variants are refused by the compiler.
+/// `#[flott(crate = path)]` names the crate that the traits come from (default: `::flott`).
 ///
 /// A type may contain itself: `struct Tree { value: u64, children: Vec<Tree> }`. Two types that contain each other need
 /// `#[flott(recursive)]` at one of them; otherwise the compiler says `overflow evaluating the requirement` (E0275). A type
@@ -34,7 +36,9 @@ pub fn derive_flott_type(input: TokenStream) -> TokenStream {
 /// restored. Each type parameter gets the bound `FlottType`. `#[flott(crate = path)]` names the crate that the trait comes from (default:
 /// `::flott`).
 ///
-/// Does not compile for enums, unions, structs without named fields, and states with empty or equal names.
+/// A savepoint with a state that the program's struct does not have, or has with another type, is refused at the restore; `flott run` can
+/// drop a state that is missing (`--allowNonRestoredState`). Does not compile for enums, unions, structs without named fields, and states
+/// with empty or equal names.
 #[proc_macro_derive(State, attributes(state, flott))]
 pub fn derive_state(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);

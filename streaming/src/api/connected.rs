@@ -143,7 +143,8 @@ impl<A: Record, S: KeySelector<A>> KeyedStream<A, S> {
 }
 
 impl<A: Record, B: Record> ConnectedStreams<A, B> {
-    /// Converts every record with the function of its stream (`first` or `second`), which returns exactly one record for each.
+    /// Converts every record with the function of its stream (`first` or `second`), which returns exactly one record for each; it gets the
+    /// same event time.
     pub fn map<U, F, G>(&self, first: F, second: G) -> Stream<U>
     where
         U: Record,

@@ -70,8 +70,8 @@ impl Environment {
 
     /// Sets the number of key groups of every operator, 1 to 32768: no operator can ever have more subtasks. The client's
     /// `pipeline.max-parallelism` takes precedence; without either an operator has 1.5 times its parallelism, rounded up to a power of
-    /// two, 128 to 32768. The build fails if the number is out of range or less than an operator's parallelism. A job whose state is to
-    /// be restored must keep the number.
+    /// two, 128 to 32768. The build fails if the number is out of range or less than an operator's parallelism. A program with another
+    /// number cannot be restored from checkpoints and savepoints with keyed state.
     pub fn set_max_parallelism(&self, max_parallelism: u32) {
         self.builder.borrow_mut().max_parallelism = Some(max_parallelism);
     }

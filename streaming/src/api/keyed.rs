@@ -132,7 +132,8 @@ impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
         self.add(spec, move || KeyedFold::new(selector.clone(), folding.clone(), mode))
     }
 
-    /// Emits `(key, count)` for every record: how many records the key has had so far.
+    /// Emits `(key, count)` for every record, with its event time: how many records the key has had so far, this one included. The count
+    /// of each key is kept, also in checkpoints, for as long as the job runs.
     pub fn count(&self) -> Stream<(S::Key, u64)> {
         self.folded("count", Count)
     }
@@ -183,7 +184,8 @@ impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
         self.folded("fold", Fold::new(initial, merge))
     }
 
-    /// Runs a function that keeps state and timers per key, see [`KeyedProcessFunction`].
+    /// Runs a function that keeps state and timers per key, see [`KeyedProcessFunction`]: it is called for every record and for every timer
+    /// that is due. State and timers are in checkpoints; an error of the function fails the task.
     pub fn process<P: KeyedProcessFunction<S::Key, T>>(&self, function: P) -> Stream<P::Out> {
         self.process_with(P::State::declare(), function)
     }
@@ -203,7 +205,7 @@ impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
 
     /// Runs a closure with one value of state per key. The closure is called for every record with the key, the record, the value and
     /// the output. The value is `None` at first; a key whose value is left `None` has no state. `state` names the state in checkpoints:
-    /// a job restored under another name does not find it.
+    /// a changed program that names it otherwise cannot be restored from them, or loses the state (`--allowNonRestoredState`).
     pub fn flat_map_with_state<V, U, F>(&self, state: &str, function: F) -> Stream<U>
     where
         V: FlottType,
@@ -236,7 +238,7 @@ pub(super) fn partitioning<T: Record, S: KeySelector<T>>(selector: &S) -> Partit
 }
 
 /// A keyed stream whose functions emit one value per key when the input ends, in no particular order and without event times; made by
-/// [`KeyedStream::at_end`]. They emit nothing while unbounded input goes on.
+/// [`KeyedStream::at_end`]. They emit nothing while unbounded input goes on, nor if the job is stopped with a savepoint and not drained.
 #[derive(Clone)]
 pub struct AtEnd<T, S> {
     keyed: KeyedStream<T, S>,
@@ -247,12 +249,12 @@ impl<T: Record, S: KeySelector<T>> AtEnd<T, S> {
         self.keyed.fold_with(kind, folding, UpdateMode::AtEnd)
     }
 
-    /// Emits `(key, count)` for each key when the input ends: how many records the key had.
+    /// Emits `(key, count)` for each key when the input ends, without an event time: how many records the key had.
     pub fn count(&self) -> Stream<(S::Key, u64)> {
         self.folded("count_at_end", Count)
     }
 
-    /// Emits `(key, sum)` for each key when the input ends: the sum of `number` over the key's records.
+    /// Emits `(key, sum)` for each key when the input ends, without an event time: the sum of `number` over the key's records.
     pub fn sum<V, F>(&self, number: F) -> Stream<(S::Key, V)>
     where
         V: Record + AddAssign,
@@ -261,8 +263,8 @@ impl<T: Record, S: KeySelector<T>> AtEnd<T, S> {
         self.folded("sum_at_end", Sum::new(number))
     }
 
-    /// Merges the records of each key into one by `merge(&mut kept, record)`, as [`KeyedStream::reduce`] does, and emits that one
-    /// when the input ends.
+    /// Merges the records of each key into one by `merge(&mut kept, record)`, as [`KeyedStream::reduce`] does, and emits that one, without
+    /// the key and without an event time, when the input ends.
     pub fn reduce<F>(&self, merge: F) -> Stream<T>
     where
         F: FnMut(&mut T, T) + Clone + Send + 'static,
@@ -270,8 +272,8 @@ impl<T: Record, S: KeySelector<T>> AtEnd<T, S> {
         self.folded("reduce_at_end", Reduce::new(merge))
     }
 
-    /// Merges the records of each key into a value by `merge(&mut value, record)`, and emits `(key, value)` when the input ends.
-    /// The value of a key begins as a clone of `initial`.
+    /// Merges the records of each key into a value by `merge(&mut value, record)`, and emits `(key, value)`, without an event time, when
+    /// the input ends. The value of a key begins as a clone of `initial`.
     pub fn fold<A, F>(&self, initial: A, merge: F) -> Stream<(S::Key, A)>
     where
         A: Record,

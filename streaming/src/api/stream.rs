@@ -64,7 +64,8 @@ impl<T> Stream<T> {
         self
     }
 
-    /// Sets the operator's uid, unique in the job: in every later version of the program its state is found by this uid. The build
+    /// Sets the operator's uid, unique in the job: in every later version of the program its state is found by this uid. A restore is
+    /// refused if a uid with state is no longer in the program, unless the state may be dropped (`--allowNonRestoredState`). The build
     /// fails if two operators have the same one. With `execution.checkpointing.interval` a program is invalid in which a source or an
     /// operator with state has none, unless `pipeline.auto-generate-uids` is true; see [`Stream::assign_timestamps_and_watermarks`] for
     /// the one operator that may do without.
@@ -163,8 +164,8 @@ pub(crate) fn set_on_node(
 
 impl<T: Record> Stream<T> {
     /// Adds an operator of one's own: `make` makes the operator of each subtask, and is called when the subtask is deployed. `kind` is
-    /// the operator's kind in the job graph, and its name unless the program sets one. [`Stream::process`] is simpler and meets most
-    /// needs.
+    /// the operator's kind in the job graph, and its name unless the program sets one. What its `snapshot` returns is in checkpoints; give
+    /// the operator a uid then, because the build does not ask for one. [`Stream::process`] is simpler and meets most needs.
     ///
     /// ```
     /// use streaming::{
@@ -266,7 +267,7 @@ impl<T: Record> Stream<T> {
         Stream { env: self.env.clone(), above, node: None }
     }
 
-    /// Converts every record with `function`, which returns exactly one record for each.
+    /// Converts every record with `function`, which returns exactly one record for each; it gets the same event time.
     pub fn map<U, F>(&self, function: F) -> Stream<U>
     where
         U: Record,
@@ -275,7 +276,7 @@ impl<T: Record> Stream<T> {
         self.transform("map", move || Map::new(function.clone()))
     }
 
-    /// Converts every record with `function`; an error of `function` fails the task.
+    /// Converts every record with `function`, and keeps its event time; an error of `function` fails the task with `TaskError::User`.
     pub fn try_map<U, E, F>(&self, function: F) -> Stream<U>
     where
         U: Record,

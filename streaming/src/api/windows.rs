@@ -46,7 +46,8 @@ pub struct WindowedStream<T, S, W> {
 impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
     /// Groups the records of each key into windows:
     /// `clicks.key_by(|c| &c.user).window(TumblingEventTimeWindows::of(Duration::from_secs(60))).count()`. The build fails if a size,
-    /// slide or gap is below 1 ms. A record without an event time in a window of event time fails the task.
+    /// slide or gap is below 1 ms. A record without an event time in a window of event time fails the job, which is not restarted. A job
+    /// that is restored with another size, slide or offset under the same uid fails too.
     pub fn window<W: WindowAssigner<T>>(&self, assigner: W) -> WindowedStream<T, S, W> {
         if let Some(mistake) = assigner.mistake() {
             self.stream.env.builder.borrow_mut().invalid(mistake);
@@ -55,7 +56,8 @@ impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
     }
 
     /// Groups every `records` records of each key into a window, whatever their times. The build fails if `records` is 0. A result has
-    /// the event time of the record that completed its window. A window that is incomplete when the input ends emits nothing.
+    /// the event time of the record that completed its window. A window that is incomplete when the input ends emits nothing. A restore
+    /// with another number is not refused: the windows that had begun then have wrong numbers of records.
     ///
     /// ```
     /// use streaming::Environment;
@@ -98,7 +100,7 @@ impl<T, S, W: EventTimeAssigner> WindowedStream<T, S, W> {
     }
 
     /// Sends the records that arrive too late for every window, with their event times, to a side output, instead of dropping and
-    /// counting them. The side output is read from the stream of results:
+    /// counting them. If nothing reads the side output, they are dropped without being counted. It is read from the stream of results:
     ///
     /// ```
     /// use std::time::Duration;

@@ -8,7 +8,7 @@ mod in_place;
 use in_place::{map_into, retain_front};
 use std::array;
 
-/// The event time that stands for "no event time": `i64::MIN`, as `Long.MIN_VALUE` in Flink.
+/// The event time that stands for "no event time": `i64::MIN`, as `Long.MIN_VALUE` in Flink. No record can have it as its event time.
 pub const NO_TIME: i64 = i64::MIN;
 
 /// Records that [`Batch::try_each_ahead`] looks ahead: enough for a miss of all caches, and few enough to be still there when their
@@ -76,7 +76,7 @@ impl<T> From<Vec<T>> for Batch<T> {
 }
 
 impl<T> Batch<T> {
-    /// Returns an empty batch with room for so many records, and for no event times.
+    /// Returns an empty batch with memory for `records` records and for no event times; it grows beyond that as a `Vec` does.
     pub fn with_capacity(records: usize) -> Self {
         Self { records: Vec::with_capacity(records), times: Vec::new() }
     }
@@ -118,7 +118,8 @@ impl<T> Batch<T> {
         &self.times
     }
 
-    /// Takes the batch apart into its records and the event times of the first of them.
+    /// Takes the batch apart into its records and their event times (milliseconds since 1970 or [`NO_TIME`]). There may be fewer times than
+    /// records: those beyond the last time have none.
     pub fn into_parts(self) -> (Vec<T>, Vec<i64>) {
         (self.records, self.times)
     }

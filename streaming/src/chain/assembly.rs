@@ -10,7 +10,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// The id and name of an operator, from the job graph.
+/// The id and name of an operator, from the job graph: the id finds its snapshots and its coordinator.
 #[derive(Debug, Clone)]
 pub struct NodeInfo {
     /// The operator's id, stable between submissions if the operator has a uid.
@@ -28,7 +28,7 @@ pub struct ChainInfo {
     pub name: String,
     /// The chain's operators, by their nodes in the job graph.
     pub nodes: BTreeMap<NodeId, NodeInfo>,
-    /// The number of the vertex's inputs; each may read several edges.
+    /// The number of the vertex's inputs: one for each edge that leads to it, none for a source.
     pub inputs: usize,
     /// The index of each output among the subtask's output ports, by producing node, consuming node and the number of the consumer's read
     /// (one node can read another twice).

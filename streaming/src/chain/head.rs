@@ -13,12 +13,14 @@ use crate::{
 use model::NodeId;
 use std::{any::type_name, collections::VecDeque, sync::Arc};
 
-/// A barrier that all operators of a chain have handled. The task acknowledges its checkpoint when the snapshots are written.
+/// A barrier that all operators of a chain have handled. The task acknowledges its checkpoint when the snapshots are written, or gives it
+/// up if the checkpoint was aborted meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PassedBarrier {
     /// The barrier, which came through the inputs or, at a source, by a trigger.
     pub barrier: Barrier,
-    /// True if the end of input had passed through the chain before the barrier.
+    /// True if the end of input had passed through the chain before the barrier: a subtask that is restored from the checkpoint processes
+    /// nothing more. False with the last barrier of a job: the job is stopped, and the operators are called no more but to commit.
     pub ended: bool,
 }
 
@@ -36,7 +38,9 @@ pub trait Head: Send {
     /// # Errors
     /// Fails with [`TaskError`] if the head or an operator fails; the task fails with it.
     fn step(&mut self, budget: usize) -> Result<Progress, TaskError>;
-    /// Starts a checkpoint if the head is a source; does nothing otherwise, because barriers come through the inputs.
+    /// Starts a checkpoint if the head is a source: takes the reader's snapshot and puts the barrier behind the records read so far. A
+    /// checkpoint that is not newer than the last one is ignored. After the barrier of a stop (`last`, before the end of the data) the
+    /// source reads nothing more. Does nothing for heads that read inputs, because barriers come through these.
     ///
     /// # Errors
     /// Fails with [`TaskError`] if the head or an operator fails; the task fails with it.
@@ -49,7 +53,8 @@ pub trait Head: Send {
     /// # Errors
     /// Fails with [`TaskError`] if the head or an operator fails; the task fails with it.
     fn deliver(&mut self, to: NodeId, mail: OperatorMail) -> Result<(), TaskError>;
-    /// Tells the head and all operators that a checkpoint is complete in the whole job.
+    /// Tells the head and all operators that a checkpoint is complete in the whole job, so that sinks commit what it contains. A source
+    /// that has stopped with this checkpoint then ends its output.
     ///
     /// # Errors
     /// Fails with [`TaskError`] if the head or an operator fails; the task fails with it.

@@ -94,8 +94,8 @@ impl<T: Send, S: KeySelector<T>> Partitioner<T> for HashByKey<S> {
     }
 }
 
-/// A partitioner that distributes the records of every batch evenly, in runs: each run goes to the next channel in
-/// turn.
+/// A partitioner that distributes the records of every batch evenly, in runs of its length divided by the number of channels, at least 1
+/// record: each run goes to the next channel in turn.
 #[derive(Debug)]
 pub struct RoundRobin<T> {
     next: usize,

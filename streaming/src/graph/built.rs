@@ -31,8 +31,8 @@ impl BuiltJob {
     /// of the vertex is being created.
     ///
     /// # Errors
-    /// Fails with [`TaskError::Deployment`] if the job has no such vertex or the context does not fit the vertex, and with an error of user
-    /// code.
+    /// Fails with [`TaskError::Deployment`] if the job has no such vertex or the context's ports do not fit the vertex, and with the error
+    /// of a source that cannot make its reader. A panic of user code is not caught.
     pub fn subtask(
         &self,
         vertex: JobVertexId,
@@ -60,7 +60,7 @@ impl BuiltJob {
         Ok(factory.lock().unwrap_or_else(PoisonError::into_inner).coordinator(context))
     }
 
-    /// Returns the codec of an edge's batches; `None` if the job has no such edge.
+    /// Returns the codec of an edge's batches, which encodes them for another process; `None` if the job has no such edge.
     pub fn edge_codec(&self, edge: EdgeId) -> Option<Arc<dyn EdgeCodec>> {
         self.codecs.get(&edge).cloned()
     }

@@ -29,8 +29,7 @@ use upcalls::{Asked, Flag, Upcalls, World};
 /// The reason why a run of a job in the test harness ([`Harness::run`]) failed.
 #[derive(Debug, Error)]
 pub enum HarnessError {
-    /// A task could not be made or opened, or failed later. The harness does not restart it: only [`Harness::fail_after`] causes
-    /// restarts.
+    /// A task could not be made, opened or closed, or failed. Nothing is restarted: only [`Harness::fail_after`] causes restarts.
     #[error("subtask {subtask} of chain '{chain}' failed: {error}")]
     Task {
         /// Name of the chain.
@@ -40,7 +39,7 @@ pub enum HarnessError {
         /// The task's error.
         error: TaskError,
     },
-    /// An operator's coordinator could not be made or started, or failed later. The fields are the operator's name and the cause.
+    /// An operator's coordinator could not be made, started, ended or asked for results, or failed: the operator's name, and the cause.
     #[error("coordinator of '{0}': {1}")]
     Coordinator(String, String),
     /// Subtasks are unfinished, none was woken, and no timer, I/O or event is left that would wake one. The text lists them as
@@ -52,7 +51,7 @@ pub enum HarnessError {
     Runtime(#[from] std::io::Error),
 }
 
-/// The results of a run of a job in the test harness ([`Harness::run`]).
+/// The results of a run of a job in the test harness ([`Harness::run`]): collected lines, numbers of steps, records and acknowledgements.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// The lines that each collect sink has received, without line ends: one list per sink, in the order of the graph's nodes. The
@@ -60,8 +59,8 @@ pub struct Outcome {
     pub collected: Vec<Vec<Vec<u8>>>,
     /// Number of steps (calls that let a task work) of all tasks together, in all attempts.
     pub steps: u64,
-    /// For each vertex, by name: the number of records that its subtasks have read, and the number that they have emitted, in the
-    /// last attempt.
+    /// For each vertex, by name: the records that its subtasks have read from other vertices, and those that they have sent to others
+    /// (once for each edge), in the last attempt. Records inside of a vertex do not count.
     pub records: BTreeMap<String, (u64, u64)>,
     /// For each checkpoint, by number from 1: the number of subtasks that acknowledged it, and the number of operators whose state
     /// they sent with that.
@@ -70,8 +69,9 @@ pub struct Outcome {
     pub elapsed_ms: u64,
 }
 
-/// The settings of a test that runs a built job in the calling thread, without a cluster: channels are in memory, tasks are stepped
-/// in turn, and the clock jumps to the next timer when no task has work.
+/// The settings of a test that runs a built job in the calling thread, without a cluster: sizes of channels and steps, and when the job
+/// fails, is cancelled or stopped, or takes checkpoints, in steps. Channels are in memory, tasks are stepped in turn, and the clock jumps
+/// to the next timer when no task has work.
 #[derive(Debug, Clone)]
 pub struct Harness {
     tmp_dir: PathBuf,
@@ -99,8 +99,8 @@ struct Running {
 type EdgeChannels = Vec<Vec<Arc<Channel>>>;
 
 impl Harness {
-    /// Creates the default settings: channels of 4 elements, steps of 1,024 records, no failure, no checkpoint. Temporary files go to
-    /// `tmp_dir`.
+    /// Creates the default settings: channels of 4 elements, steps of 1,024 records, no failure, no checkpoint but the final one of a job
+    /// with sinks that commit. Temporary files go to `tmp_dir`, which must exist.
     pub fn new(tmp_dir: &Path) -> Self {
         Self {
             tmp_dir: tmp_dir.to_owned(),
@@ -120,45 +120,45 @@ impl Harness {
         self.interrupt = interrupt;
         self
     }
-    /// Sets the maximum number of elements (batches and control elements) in the channel between two subtasks; 4 by default. A
-    /// producer waits while its channel is full.
+    /// Sets the maximum number of elements (batches and control elements) in the channel between two subtasks, at least 1; 4 by default.
+    /// A producer waits while its channel is full.
     pub fn channel_batches(mut self, batches: usize) -> Self {
         self.channel_batches = batches;
         self
     }
-    /// Makes every batch pass through its edge's codec, as if each channel crossed a network; off by default. A batch that the codec
-    /// refuses becomes an empty one.
+    /// Makes every batch pass through its edge's codec, as if each channel crossed a network; off by default. If the codec refuses a
+    /// batch, the task that reads it fails with [`TaskError::Codec`], for records of another type.
     pub fn serialize(mut self) -> Self {
         self.serialize = true;
         self
     }
-    /// Sets the maximum number of records that a task processes in one step; 1,024 by default.
+    /// Sets about how many records a task processes in one step, at least 1; 1,024 by default. A batch that was begun is worked off.
     pub fn budget(mut self, records: usize) -> Self {
         self.budget = records;
         self
     }
-    /// Makes all tasks fail and restart without state: in the first attempt after `steps[0]` steps of all tasks together, in the
-    /// second one after `steps[1]` steps of its own, and so on. Later attempts do not fail, and [`Harness::run`] returns no error
-    /// for this.
+    /// Makes all tasks fail and restart without state, with new coordinators: in the first attempt after `steps[0]` steps of all tasks
+    /// together, in the second one after `steps[1]` steps of its own, and so on. Later attempts do not fail, nor does an attempt that
+    /// ends before its number. [`Harness::run`] returns no error for this.
     pub fn fail_after(mut self, steps: &[u64]) -> Self {
         self.fail_after = steps.to_vec();
         self
     }
-    /// Cancels the job after `steps` steps of all tasks together in one attempt. [`Harness::run`] then disposes of the tasks and
-    /// returns the results so far, not an error.
+    /// Cancels the job after `steps` steps of all tasks together in one attempt. [`Harness::run`] then disposes of the tasks, tells the
+    /// coordinators that the job has not finished, and returns the results so far, not an error.
     pub fn cancel_after(mut self, steps: u64) -> Self {
         self.cancel_after = Some(steps);
         self
     }
-    /// Triggers a checkpoint at the sources once all tasks together have made each of these numbers of steps in an attempt; the
-    /// numbers must ascend.
+    /// Triggers a checkpoint at the sources once all tasks together have made each of these numbers of steps in an attempt; the numbers
+    /// must ascend. Operators are not told that it is complete, and nothing is restored from it: see [`Outcome::acknowledged`].
     pub fn checkpoint_after(mut self, steps: &[u64]) -> Self {
         self.checkpoint_after = steps.to_vec();
         self
     }
 
-    /// Stops the job with a final checkpoint after `steps` steps of all tasks together in an attempt. With `drain` the sources end
-    /// their data first, so that operators see the end of input; without it they do not.
+    /// Stops the job with a final checkpoint after `steps` steps of all tasks together in an attempt, if the sources have not ended before.
+    /// With `drain` the sources end their data first, so that operators see the end of input; without it they do not.
     pub fn stop_after(mut self, steps: u64, drain: bool) -> Self {
         self.stop_after = Some((steps, drain));
         self

@@ -46,7 +46,7 @@ impl MemoryOutput {
         };
         let mut bytes = Vec::new();
         let decoded = codec.encode(batch, &mut bytes).and_then(|()| codec.decode(&bytes));
-        // A batch that cannot be encoded or decoded becomes an empty one, so that the test's result is wrong.
+        // A batch that cannot be encoded or decoded becomes one of another type, which the consumer refuses.
         Element::Batch(
             decoded
                 .unwrap_or_else(|_| crate::ErasedBatch::new(crate::batch::Batch::<()>::default())),

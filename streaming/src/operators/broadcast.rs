@@ -21,7 +21,8 @@ use crate::{
 };
 use std::{collections::BTreeMap, marker::PhantomData};
 
-/// A function over a keyed stream and a broadcast one. Each subtask works on its own clone.
+/// A function over a keyed stream and a broadcast one. Each subtask works on its own clone, with state and timers per key and a copy of
+/// the broadcast state in memory, which only `process_broadcast` changes. Subtask 0 writes that state to checkpoints, all restore it.
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -107,8 +108,9 @@ pub trait KeyedBroadcastProcessFunction<K, A, B>: Clone + Send + 'static {
         broadcast: &mut Self::Broadcast,
         out: &mut Collector<Self::Out>,
     ) -> Result<(), BoxError>;
-    /// Called for every timer that is due, as [`KeyedProcessFunction::on_timer`](super::KeyedProcessFunction::on_timer) is, with the
-    /// current broadcast state. By default does nothing.
+    /// Called for every timer that is due, with the state of its key and the current broadcast state, as
+    /// [`KeyedProcessFunction::on_timer`](super::KeyedProcessFunction::on_timer) is: records that it emits get the moment of a timer of
+    /// event time as their event time, and none for a timer of processing time. By default does nothing.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -122,8 +124,8 @@ pub trait KeyedBroadcastProcessFunction<K, A, B>: Clone + Send + 'static {
     ) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Called after the last record of both inputs; may still emit records. Not called if the job is cancelled, fails, or is stopped with
-    /// a savepoint and not drained.
+    /// Called after the last record of both inputs; may still emit records, without an event time unless it gives them one. Not called if
+    /// the job is cancelled, fails, or is stopped with a savepoint and not drained.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -135,7 +137,9 @@ pub trait KeyedBroadcastProcessFunction<K, A, B>: Clone + Send + 'static {
     fn close(&mut self) {}
 }
 
-/// A function over a stream without keys and a broadcast one, otherwise like [`KeyedBroadcastProcessFunction`].
+/// A function over a stream without keys and a broadcast one, otherwise like [`KeyedBroadcastProcessFunction`]: each subtask works on its
+/// own clone, with a copy of the broadcast state in memory, which only `process_broadcast` changes. There are no timers, and no other
+/// state is in checkpoints.
 pub trait BroadcastProcessFunction<A, B>: Clone + Send + 'static {
     /// The state of the broadcast stream, the same in every subtask: a map, a list, a struct.
     type Broadcast: FlottType;
@@ -162,7 +166,8 @@ pub trait BroadcastProcessFunction<A, B>: Clone + Send + 'static {
         broadcast: &Self::Broadcast,
         out: &mut Collector<Self::Out>,
     ) -> Result<(), BoxError>;
-    /// Called in every subtask for every record of the broadcast stream, as [`KeyedBroadcastProcessFunction::process_broadcast`] is.
+    /// Called in every subtask for every record of the broadcast stream; records that it emits get that record's event time. Changes of the
+    /// state must not depend on the order in which records of several producers arrive: otherwise it differs between subtasks.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -172,8 +177,8 @@ pub trait BroadcastProcessFunction<A, B>: Clone + Send + 'static {
         broadcast: &mut Self::Broadcast,
         out: &mut Collector<Self::Out>,
     ) -> Result<(), BoxError>;
-    /// Called after the last record of both inputs; may still emit records. Not called if the job is cancelled, fails, or is stopped with
-    /// a savepoint and not drained.
+    /// Called after the last record of both inputs; may still emit records, without an event time unless it gives them one. Not called if
+    /// the job is cancelled, fails, or is stopped with a savepoint and not drained.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -190,8 +195,8 @@ pub trait BroadcastProcessFunction<A, B>: Clone + Send + 'static {
 pub trait TakesBroadcast<A, B>: Operator<A> {
     /// The type of the broadcast state.
     type Broadcast: FlottType;
-    /// Calls the function's `process_broadcast` with a record of the broadcast stream, which may change the broadcast state and
-    /// emit.
+    /// Calls the function's `process_broadcast` with a record of the broadcast stream, which may change the broadcast state and emit.
+    /// Records that it emits with [`Collector::collect`] get the event time that `out` has: the caller sets the record's before.
     ///
     /// # Errors
     /// Returns the error of the function.

@@ -41,8 +41,8 @@ pub trait CoProcessFunction<A, B>: Clone + Send + 'static {
     /// # Errors
     /// A returned error fails the task.
     fn process2(&mut self, record: B, out: &mut Collector<Self::Out>) -> Result<(), BoxError>;
-    /// Called after the last record of both inputs; may still emit records. Not called if the job is cancelled, fails, or is stopped with
-    /// a savepoint and not drained.
+    /// Called after the last record of both inputs; may still emit records, without an event time unless it gives them one. Not called if
+    /// the job is cancelled, fails, or is stopped with a savepoint and not drained.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -128,7 +128,8 @@ pub trait KeyedCoProcessFunction<K, A, B>: Clone + Send + 'static {
         ctx: &mut Context<'_, K>,
         out: &mut Collector<Self::Out>,
     ) -> Result<(), BoxError>;
-    /// Called for every timer that is due, as [`KeyedProcessFunction::on_timer`] is. By default does nothing.
+    /// Called for every timer that is due, with the state of its key, as [`KeyedProcessFunction::on_timer`] is: records that it emits get
+    /// the moment of a timer of event time as their event time, and none for a timer of processing time. By default does nothing.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -141,8 +142,8 @@ pub trait KeyedCoProcessFunction<K, A, B>: Clone + Send + 'static {
     ) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Called after the last record of both inputs; may still emit records. Not called if the job is cancelled, fails, or is stopped with
-    /// a savepoint and not drained.
+    /// Called after the last record of both inputs; may still emit records, without an event time unless it gives them one. Not called if
+    /// the job is cancelled, fails, or is stopped with a savepoint and not drained.
     ///
     /// # Errors
     /// A returned error fails the task.

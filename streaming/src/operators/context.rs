@@ -42,17 +42,19 @@ pub struct ChainShared {
     pub upcalls: Arc<dyn TaskUpcalls>,
     /// Directory for temporary files, which the job's tasks on this TaskManager share.
     pub tmp_dir: PathBuf,
-    /// Options of the job, by key.
+    /// Options by key: the job's; where the job sets none, the TaskManager's for the data plane (`s3.`, `execution.` and others).
     pub options: Arc<BTreeMap<String, String>>,
-    /// The devices of external resources, such as GPUs, that belong to the subtask's slot, by resource name.
+    /// The devices of external resources, such as GPUs, that belong to the subtask's slot: ranges of indices, by resource name.
     pub devices: Arc<Devices>,
     /// The subtask's counters of records, bytes and the metrics of functions, which REST shows.
     pub counters: Arc<TaskCounters>,
     /// The flag that makes operators stop after the record at hand, so that the task can look at its mail.
     pub interrupt: Interrupt,
-    /// True if the subtask had reached the end of its data in the checkpoint that it is restored from.
+    /// True if the subtask had reached the end of its data in the checkpoint that it is restored from: no records come, and its operators
+    /// are called for barriers only, not for watermarks or the end of input.
     pub restored_at_end: bool,
-    /// True if the task waits, after the end of its data, for the job's final checkpoint.
+    /// True if the task waits, after the end of its data, for the job's final checkpoint: in a job with periodic checkpoints, sinks that
+    /// commit, or an unbounded source. If false, the task finishes at once.
     pub ends_with_checkpoint: bool,
     /// True once the barrier of a stop has passed through the chain before the end of its data: see [`ChainShared::is_stopped`].
     pub(crate) stopped: AtomicBool,
@@ -223,10 +225,12 @@ pub enum OperatorMail {
     Reply {
         /// The number that the operator gave its request.
         ticket: u32,
-        /// The bytes of the answer, or the reason why there is none.
+        /// The bytes of the answer, or the reason, as text, why there is none: the I/O failed or panicked, the coordinator refused or did
+        /// not answer in time (60 to 120 s), the operator has no coordinator, or 4,096 requests of the task had no answer yet.
         result: Result<Vec<u8>, String>,
     },
-    /// The time of [`OperatorContext::wake_after`] has passed.
+    /// The time of [`OperatorContext::wake_after`] has passed. Dropped instead once the operator has seen the end of its input, unless
+    /// [`Operator::is_committing`](super::Operator::is_committing) is true then.
     Timer {
         /// The number that the operator gave its request.
         ticket: u32,
@@ -268,7 +272,8 @@ impl OperatorContext {
     pub fn attempt(&self) -> ExecutionAttemptId {
         self.shared.attempt
     }
-    /// Returns the value of a job option, `None` if it is not set.
+    /// Returns the value of an option that client or program set for the job, else that of the TaskManager if it is one of the data plane
+    /// (`s3.`, `exchange.`, `execution.`, `task.` and the like). `None` if neither sets it; defaults are not filled in.
     pub fn option(&self, key: &str) -> Option<&str> {
         self.shared.options.get(key).map(String::as_str)
     }
@@ -283,7 +288,8 @@ impl OperatorContext {
         Metrics { operator: &self.name, of_task: &self.shared.counters.functions }
     }
     /// Returns an existing directory for temporary files. The job's tasks on this TaskManager share it, so file names should contain
-    /// operator and subtask.
+    /// operator and subtask. It is deleted with its content when the job's process on the TaskManager ends, not at the end of a task. In a
+    /// test of one operator it is the empty path.
     pub fn tmp_dir(&self) -> &std::path::Path {
         &self.shared.tmp_dir
     }
@@ -291,7 +297,7 @@ impl OperatorContext {
     pub fn now_unix_ms(&self) -> u64 {
         self.shared.upcalls.now_unix_ms()
     }
-    /// Returns true if the operator is restored from a checkpoint or savepoint in which it has state.
+    /// Returns true if the operator is restored from a checkpoint or savepoint in which it has state, also after all of it was read.
     pub fn is_restored(&self) -> bool {
         !lock(&self.restore).is_empty()
     }
@@ -380,8 +386,9 @@ impl OperatorContext {
     pub(crate) fn shared(&self) -> &Arc<ChainShared> {
         &self.shared
     }
-    /// Sends an event to the operator's coordinator; returns at once. The answer comes as [`OperatorMail::Reply`] with `ticket`. If
-    /// the operator has no coordinator, as an operator of [`Stream::transform`](crate::Stream::transform), the answer is an error.
+    /// Sends an event to the operator's coordinator; returns at once. The answer comes as [`OperatorMail::Reply`] with `ticket`; the next
+    /// event is sent only then. The answer is an error if the coordinator refuses or does not answer in time (60 to 120 s), if there is no
+    /// coordinator (as for [`Stream::transform`](crate::Stream::transform)), or if 4,096 requests of the task have no answer yet.
     ///
     /// ```
     /// use streaming::{
@@ -433,12 +440,13 @@ impl OperatorContext {
     pub fn ask_coordinator(&self, event: Vec<u8>, ticket: u32) {
         self.shared.upcalls.operator_event(self.operator, event, self.ticket(ticket));
     }
-    /// Runs I/O on the process's runtime, beside the task; returns at once. The future's output comes as [`OperatorMail::Reply`]
-    /// with `ticket`; work that is not done when the task ends is dropped.
+    /// Runs I/O on the process's runtime, beside the task; returns at once. The future's output comes as [`OperatorMail::Reply`] with
+    /// `ticket`, an error if it panics or if 4,096 requests of the task have no answer yet. Work not done when the task ends is dropped.
     pub fn spawn_io(&self, work: BoxFuture<'static, Result<Vec<u8>, String>>, ticket: u32) {
         self.shared.upcalls.spawn_io(work, self.ticket(ticket));
     }
-    /// Asks for an [`OperatorMail::Timer`] with `ticket` once the duration `after` has passed. The request cannot be taken back.
+    /// Asks for one [`OperatorMail::Timer`] with `ticket` once the duration `after` has passed on the monotonic clock, or later if the task
+    /// is busy. The request cannot be taken back; after the end of the operator's input the timer is dropped.
     pub fn wake_after(&self, after: Duration, ticket: u32) {
         self.shared.upcalls.wake_at(after, self.ticket(ticket));
     }

@@ -83,8 +83,9 @@ pub trait KeyedProcessFunction<K, T>: Clone + Send + 'static {
         ctx: &mut Context<'_, K>,
         out: &mut Collector<Self::Out>,
     ) -> Result<(), BoxError>;
-    /// Called for every timer that is due, with the state of its key. Records that it emits for a timer of event time get the timer's
-    /// moment as their event time; for a timer of processing time they get none. By default does nothing.
+    /// Called once for every timer that is due, with the state of its key; the timer is gone. Records that it emits for a timer of event
+    /// time get the timer's moment as their event time; for a timer of processing time they get none. At the end of bounded input all
+    /// timers of event time fire, and those of processing time that are not due are dropped. By default does nothing.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -97,8 +98,8 @@ pub trait KeyedProcessFunction<K, T>: Clone + Send + 'static {
     ) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Called after the last record of bounded input; may still emit records. Not called if the job is cancelled, fails, or is stopped
-    /// with a savepoint and not drained.
+    /// Called after the last record of bounded input; may still emit records, without an event time unless it gives them one. Not called
+    /// if the job is cancelled, fails, or is stopped with a savepoint and not drained.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -110,7 +111,9 @@ pub trait KeyedProcessFunction<K, T>: Clone + Send + 'static {
     fn close(&mut self) {}
 }
 
-/// The operator that runs a [`KeyedProcessFunction`].
+/// The operator that runs a [`KeyedProcessFunction`]: keeps the state and the timers of its subtask's keys and the watermark, writes them
+/// to checkpoints, and calls the function for records and for timers that are due. An error of the function fails the task with
+/// [`TaskError::User`], a record whose key belongs to another subtask with [`TaskError::Deployment`].
 pub struct KeyedOperator<T, S, F, B = Table<<S as KeySelector<T>>::Key, StateOf<T, S, F>>>
 where
     S: KeySelector<T>,
@@ -148,8 +151,8 @@ where
     F: KeyedProcessFunction<S::Key, T>,
     B: StateBackend<S::Key, F::State>,
 {
-    /// Makes the operator of one subtask, which keeps its state in `backend`. `fields` are the declared fields of `F::State`, by
-    /// which snapshots are written and restored.
+    /// Makes the operator of one subtask, which keeps its state in `backend`. `fields` are the declared fields of `F::State`, by which
+    /// snapshots are written and restored. Records and timers whose keys are not in memory wait until the backend has fetched them.
     pub fn with_backend(
         selector: S,
         function: F,

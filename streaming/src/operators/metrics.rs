@@ -50,7 +50,8 @@ pub struct Metrics<'a> {
 
 impl Metrics<'_> {
     /// Returns the counter named `name`, which begins at 0 in every attempt. The first call registers it: REST shows it as
-    /// `OPERATOR.name`. The same name returns the same counter. Takes a lock, so call it in `open`, not per record.
+    /// `OPERATOR.name`, with at most 80 characters of the operator's name. The same name returns the same number, also as a gauge. Takes
+    /// a lock, so call it in `open`, not per record.
     ///
     /// # Errors
     /// Fails with a text if the name is empty, longer than 128 characters or has control characters, or if the task has 256 metrics
@@ -58,7 +59,8 @@ impl Metrics<'_> {
     pub fn counter(&self, name: &str) -> Result<Counter, BoxError> {
         self.of_task.find(self.operator, name).map(Counter)
     }
-    /// Returns the gauge named `name`, which begins at 0 in every attempt; otherwise like [`Metrics::counter`].
+    /// Returns the gauge named `name`, which begins at 0 in every attempt; otherwise like [`Metrics::counter`]. A counter of this name is
+    /// the same number: setting the gauge overwrites it.
     ///
     /// # Errors
     /// Fails as [`Metrics::counter`] does.
@@ -78,13 +80,13 @@ impl Counter {
     pub fn inc(&self) {
         self.add(1);
     }
-    /// Adds `number`; the sum wraps around at 2^64.
+    /// Adds `number`; the sum wraps around at 2^64, and REST shows a sum of 2^63 or more as a negative number.
     #[inline]
     pub fn add(&self, number: u64) {
         // Stored as an `i64`, so that what REST shows wraps above `i64::MAX`.
         self.0.fetch_add(number as i64, Ordering::Relaxed);
     }
-    /// Returns the sum of all additions so far.
+    /// Returns the sum of all additions in this attempt so far, those of other clones of the counter included.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed) as u64
     }
@@ -95,7 +97,7 @@ impl Counter {
 pub struct Gauge(Arc<AtomicI64>);
 
 impl Gauge {
-    /// Replaces the number.
+    /// Replaces the number. REST shows the last one that was set when the task's metrics were read.
     #[inline]
     pub fn set(&self, number: i64) {
         self.0.store(number, Ordering::Relaxed);

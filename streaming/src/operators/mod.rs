@@ -1,7 +1,7 @@
 //! Operators: the processing steps of a chain, which take records one batch at a time.
 //!
 //! A chain is a sequence of boxed [`Consumer`]s, each linked to the next one with its record type. It costs one virtual call
-//! per batch and operator, none per record. Nothing here may block, spawn, or read a clock.
+//! per batch and operator, none per record. Nothing here may block, spawn, or read a clock other than the host's.
 
 mod alarm;
 mod assign;
@@ -139,8 +139,8 @@ pub trait Consumer<T>: Send {
     fn most_at_once(&self) -> usize {
         BATCH_RECORDS
     }
-    /// Sends the full batches that wait in the chain's outputs to the next tasks, with `partial` also those that are not full.
-    /// Returns true if nothing waits any more, as by default.
+    /// Sends the batches and control elements that a full output has refused to the next tasks; if none of them is left and `partial` is
+    /// true, also batches that are not full. Returns true if nothing that was refused waits any more, as by default.
     ///
     /// # Errors
     /// Fails as [`Consumer::batch`] does.
@@ -170,7 +170,8 @@ pub trait Consumer<T>: Send {
     fn deliver(&mut self, _to: model::NodeId, _mail: OperatorMail) -> Result<(), TaskError> {
         Ok(())
     }
-    /// Tells all operators, from this one to the last one, that a checkpoint is complete in the whole job.
+    /// Tells all operators, from this one to the last one, that a checkpoint is complete in the whole job, so that they commit what was
+    /// prepared for it; see [`Operator::notify_complete`]. The commits may go on after the return, see [`Consumer::is_committing`].
     ///
     /// # Errors
     /// Fails as [`Consumer::batch`] does.
@@ -190,7 +191,7 @@ pub trait Consumer<T>: Send {
         Ok(())
     }
     /// Releases what the operators hold. Called if the task was cancelled or has failed, also after a `close` that failed:
-    /// operators that were closed then are not disposed of.
+    /// operators whose `close` was called, with or without success, are not disposed of.
     fn dispose(&mut self) {}
 }
 
@@ -200,7 +201,8 @@ pub trait Operator<In>: Send {
     /// The type of the emitted records.
     type Out: Record;
 
-    /// Called once, before the first record. [`OperatorContext::next_snapshot`] has the state to restore. Does nothing by default.
+    /// Called once, before the first record and after the `open` of the operators behind this one in its chain.
+    /// [`OperatorContext::next_snapshot`] has the state to restore. Does nothing by default.
     ///
     /// # Errors
     /// An error fails the task.
@@ -219,7 +221,8 @@ pub trait Operator<In>: Send {
         context: &OperatorContext,
     ) -> Result<(), TaskError>;
     /// Takes a control element (watermark, idleness, barrier, end of input) before the next operator does. Unless this returns
-    /// [`Flow::Done`], as by default, it is called again with the same event.
+    /// [`Flow::Done`], as by default, it is called again with the same event. Only barriers come in a subtask that is restored at the end
+    /// of its data, and nothing comes after the barrier of a stop with a savepoint that is not drained.
     ///
     /// # Errors
     /// An error fails the task.
@@ -231,7 +234,8 @@ pub trait Operator<In>: Send {
     ) -> Result<Flow, TaskError> {
         Ok(Flow::Done)
     }
-    /// Takes mail for this operator: an answer or a timer that it has asked for. Drops the mail by default.
+    /// Takes mail for this operator: an answer or a timer that it has asked for. Drops the mail by default. Timers do not come after the
+    /// operator's end of input, unless [`Operator::is_committing`] is true.
     ///
     /// # Errors
     /// An error fails the task.
@@ -301,7 +305,8 @@ pub trait Operator<In>: Send {
     ) -> Result<Option<Vec<u8>>, TaskError> {
         Ok(None)
     }
-    /// Called when a checkpoint is complete in the whole job: what was prepared for it may be committed. Does nothing by default.
+    /// Called when a checkpoint, or the savepoint of a stop, is complete in the whole job: what was prepared for it, or for an earlier
+    /// one, may be committed. Not called for a savepoint after which the job continues. Does nothing by default.
     ///
     /// # Errors
     /// An error fails the task: what was prepared for the checkpoint cannot be committed.
@@ -326,6 +331,6 @@ pub trait Operator<In>: Send {
         Ok(())
     }
     /// Releases the resources that only this attempt uses, such as its files. Called instead of `close` if the task was cancelled
-    /// or has failed, also if `open` was not called. Does nothing by default.
+    /// or has failed, also if `open` was not called; a panic here is logged and ignored. Does nothing by default.
     fn dispose(&mut self, _context: &OperatorContext) {}
 }

@@ -113,12 +113,14 @@ impl<T: Record> Collector<T> {
         self.stopped = true;
     }
 
-    /// Returns the event time of the record that the function was called for, in milliseconds since 1970; `None` if the record has none.
+    /// Returns the event time that [`Collector::collect`] gives to records, in milliseconds since 1970: that of the record or event-time
+    /// timer that the function was called for, or the one set by [`Collector::set_time`]. `None` if records get none.
     pub fn timestamp(&self) -> Option<i64> {
         (self.time != NO_TIME).then_some(self.time)
     }
 
-    /// Sets the event time that the next emitted records get, in milliseconds since 1970, or [`NO_TIME`].
+    /// Sets the event time that [`Collector::collect`] gives to records from now on, in milliseconds since 1970, or [`NO_TIME`]. It is set
+    /// anew for each call of a function; a control element or mail for the operator resets it to [`NO_TIME`].
     #[inline]
     pub fn set_time(&mut self, time: i64) {
         self.time = time;

@@ -25,8 +25,8 @@ pub trait ProcessFunction<T>: Clone + Send + 'static {
     /// # Errors
     /// A returned error fails the task.
     fn process(&mut self, record: T, out: &mut Collector<Self::Out>) -> Result<(), BoxError>;
-    /// Called after the last record of bounded input; may still emit records. Not called if the job is cancelled, fails, or is stopped
-    /// with a savepoint and not drained.
+    /// Called after the last record of bounded input; may still emit records, without an event time unless it gives them one. Not called
+    /// if the job is cancelled, fails, or is stopped with a savepoint and not drained.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -60,7 +60,8 @@ macro_rules! lives_as {
 }
 pub(super) use lives_as;
 
-/// The operator that runs a [`ProcessFunction`].
+/// The operator that runs a [`ProcessFunction`]: calls `open`, then `process` for each record, `finish` at the end of input, and `close`.
+/// Keeps no state, and lets watermarks and barriers pass. An error of the function fails the task with [`TaskError::User`].
 #[derive(Debug)]
 pub struct Process<F> {
     pub(super) function: F,

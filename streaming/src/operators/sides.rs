@@ -35,8 +35,8 @@ pub struct OutputTag<T> {
 }
 
 impl<T> OutputTag<T> {
-    /// Makes the tag of a side output. Two side outputs of one operator need different names. A task that emits to a side output which is
-    /// read with another record type fails.
+    /// Makes the tag of a side output. Two side outputs of one operator need different names: tags of one name are one side output. The
+    /// build fails if it is read with two record types, and a task that emits another type than the one that is read fails.
     pub const fn new(name: &'static str) -> Self {
         Self { name, record: PhantomData }
     }
@@ -67,7 +67,8 @@ pub trait SideOutput: Any + Send {
     /// # Errors
     /// Fails as [`Consumer::batch`] does.
     fn send(&mut self) -> Result<bool, TaskError>;
-    /// Sends on what waits in the edges: full batches, with `partial` the others too. Returns true if nothing waits any more.
+    /// Hands the buffered records to the edges and sends what a full edge has refused; with `partial` also batches that are not full.
+    /// Returns true if nothing that was refused waits any more.
     ///
     /// # Errors
     /// Fails as [`Consumer::batch`] does.

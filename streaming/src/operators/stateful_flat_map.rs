@@ -13,7 +13,8 @@ pub struct StatefulFlatMap<V, F, Out> {
 }
 
 impl<V, F, Out> StatefulFlatMap<V, F, Out> {
-    /// Makes the function around a closure.
+    /// Makes the function around a closure, which is called as `function(&key, record, &mut value, out)` for every record; the value is
+    /// `None` at the first record of a key.
     pub fn new(function: F) -> Self {
         Self { function, types: PhantomData }
     }

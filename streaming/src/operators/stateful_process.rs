@@ -11,7 +11,8 @@ use crate::{
 };
 
 /// A function with state of its subtask, such as records that it has begun to collect or values that concern all records. Each
-/// subtask works on its own clone. State of keys belongs into a [`KeyedProcessFunction`](super::KeyedProcessFunction).
+/// subtask works on its own clone. The state is in checkpoints; with another parallelism its lists are dealt out anew or given to every
+/// subtask, as their types say. State of keys belongs into a [`KeyedProcessFunction`](super::KeyedProcessFunction).
 ///
 /// ```
 /// use streaming::{
@@ -86,8 +87,8 @@ pub trait StatefulProcessFunction<T>: Clone + Send + 'static {
         state: &mut Self::State,
         out: &mut Collector<Self::Out>,
     ) -> Result<(), BoxError>;
-    /// Called after the last record of bounded input; may still emit records. Not called if the job is cancelled, fails, or is stopped
-    /// with a savepoint and not drained.
+    /// Called after the last record of bounded input; may still emit records, without an event time unless it gives them one. Not called
+    /// if the job is cancelled, fails, or is stopped with a savepoint and not drained.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -134,7 +135,9 @@ impl<T, S: OperatorState, F: StatefulProcessFunction<T, State = S>> ProcessFunct
     }
 }
 
-/// The operator that runs a [`StatefulProcessFunction`].
+/// The operator that runs a [`StatefulProcessFunction`] with the state of its subtask. When it opens it restores its share of the state of
+/// all former subtasks; at each barrier it encodes its whole state at once, before later records. An error of the function fails the task
+/// with [`TaskError::User`].
 pub struct StatefulProcess<F, S> {
     process: Process<Holding<F, S>>,
 }

@@ -94,8 +94,9 @@ pub struct TimerService<'a, K> {
 }
 
 impl<K: Key> TimerService<'_, K> {
-    /// Sets a timer that fires when the watermark reaches `timestamp`. If the watermark has passed it already, the next watermark fires
-    /// it.
+    /// Sets a timer of the current key that fires when the operator's watermark reaches `timestamp`, in milliseconds since 1970. If the
+    /// watermark has passed it already, the next watermark fires it; set in `on_timer` of event time, it fires with the same watermark.
+    /// Does nothing if the key has a timer of event time at this moment.
     pub fn event_time(&mut self, timestamp: i64) {
         self.timers.event.set(timestamp, self.at, self.key);
     }
@@ -103,8 +104,9 @@ impl<K: Key> TimerService<'_, K> {
     pub fn delete_event_time(&mut self, timestamp: i64) {
         self.timers.event.delete(timestamp, self.at, self.key);
     }
-    /// Sets a timer that fires when the machine's clock reaches `timestamp`, or as soon as possible if it has already. The end of bounded
-    /// input does not wait for the timer.
+    /// Sets a timer of the current key that fires when the machine's clock reaches `timestamp`, in milliseconds since 1970, or as soon as
+    /// possible if it has already. A timer that is not due at the end of bounded input never fires. Does nothing if the key has a timer
+    /// of processing time at this moment.
     pub fn processing_time(&mut self, timestamp: i64) {
         self.timers.processing.set(timestamp, self.at, self.key);
     }

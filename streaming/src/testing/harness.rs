@@ -100,8 +100,8 @@ impl<T, Op: Operator<T>> HarnessBuilder<T, Op> {
 }
 
 impl<T: Send + 'static, Op: Operator<T>> HarnessBuilder<T, Op> {
-    /// Makes the operator subtask number `subtask`, from 0, of `of` subtasks (0 counts as 1). By default it is the only one. A keyed
-    /// operator then takes only records whose keys belong to that subtask.
+    /// Makes the operator subtask number `subtask`, from 0, of `of` subtasks (0 counts as 1). By default it is the only one. A record
+    /// whose key belongs to another subtask makes a keyed operator fail with [`TaskError::Deployment`].
     pub fn subtask(self, subtask: u32, of: u32) -> Self {
         Self { place: (subtask, of.max(1)), ..self }
     }
@@ -213,15 +213,16 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
         self.link.batch(&mut batch)?;
         self.work_off()
     }
-    /// Passes in a watermark: no record with an event time of at most `ms` milliseconds follows.
+    /// Passes in a watermark: no record with an event time of at most `ms` milliseconds since 1970 follows. The timers and windows that
+    /// it makes due fire before the return.
     ///
     /// # Errors
     /// Returns the error with which the operator's task would fail: [`TaskError::User`] for one of a function.
     pub fn watermark(&mut self, ms: i64) -> Result<(), TaskError> {
         self.event(StreamEvent::Watermark(ms))
     }
-    /// Moves the clock to `ms` milliseconds since 1970, and fires each timer that is due on the way. The clock begins at 0 and
-    /// never goes back.
+    /// Moves the clock to `ms` milliseconds since 1970, and fires each timer that is due on the way, with the clock at its time. The clock
+    /// begins at 0 and never goes back: an `ms` in the past does nothing.
     ///
     /// # Errors
     /// Returns the error with which the operator's task would fail: [`TaskError::User`] for one of a function.
@@ -265,7 +266,7 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
     /// Returns the records that were emitted to a side output since the last call, in their order.
     ///
     /// # Errors
-    /// Fails when [`HarnessBuilder::side_output`] was not called with a tag of this name and record type.
+    /// Fails with [`TaskError::Deployment`] when [`HarnessBuilder::side_output`] was not called with a tag of this name and record type.
     pub fn side_output<U: Record>(&mut self, tag: &OutputTag<U>) -> Result<Vec<U>, TaskError> {
         let found = self.sides.get(tag.name()).and_then(|side| side.downcast_ref::<Gathered<U>>());
         let gathered = found.ok_or_else(|| {
@@ -286,7 +287,8 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
         self.barrier(self.checkpoint + 1, false)
     }
     /// Passes in the barrier of a checkpoint and returns the operator's encoded state, for [`HarnessBuilder::restore`]; empty if
-    /// the operator has none. `last` marks the job's final checkpoint, which comes after [`OperatorHarness::end_of_input`].
+    /// the operator has none. `last` marks the job's final checkpoint, which comes after [`OperatorHarness::end_of_input`]. Where the
+    /// operator waits for a timer, such as that of a repeated commit, the clock moves to it. The operator is not notified.
     ///
     /// # Errors
     /// Returns the error with which the operator's task would fail: [`TaskError::User`] for one of a function.
@@ -308,7 +310,8 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
         let snapshots = self.shared.take_snapshots(barrier.checkpoint);
         Ok(snapshots.iter().map(|(_, chunks)| join_chunks(chunks)).collect())
     }
-    /// Tells the operator that a checkpoint is complete in the whole job, so that it commits what it has prepared for it.
+    /// Tells the operator that a checkpoint is complete in the whole job, so that it commits what it has prepared for it. A commit that
+    /// fails and is to be repeated waits for the clock: see [`OperatorHarness::is_committing`].
     ///
     /// # Errors
     /// Returns the error with which the operator's task would fail: [`TaskError::User`] for one of a function.

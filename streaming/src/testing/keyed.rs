@@ -121,11 +121,13 @@ impl<T: Send + 'static, S: KeySelector<T>> KeyedTest<T, S> {
     fn folded<F: Folding<S::Key, T>>(&self, folding: F) -> FoldBuilder<T, S, F> {
         operator(KeyedFold::new(self.selector.clone(), folding, self.mode))
     }
-    /// Prepares the test of [`KeyedStream::count`](crate::api::KeyedStream::count): `(key, count)` for every record.
+    /// Prepares the test of [`KeyedStream::count`](crate::api::KeyedStream::count): `(key, count)` for every record, or after
+    /// [`KeyedTest::at_end`] for every key at the end of input.
     pub fn count(&self) -> FoldBuilder<T, S, Count> {
         self.folded(Count)
     }
-    /// Prepares the test of [`KeyedStream::sum`](crate::api::KeyedStream::sum): `(key, sum)` of `number` for every record.
+    /// Prepares the test of [`KeyedStream::sum`](crate::api::KeyedStream::sum): `(key, sum)` of `number` for every record, or after
+    /// [`KeyedTest::at_end`] for every key at the end of input.
     pub fn sum<V, F>(&self, number: F) -> FoldBuilder<T, S, Sum<F, V>>
     where
         V: Record + AddAssign,
@@ -133,8 +135,8 @@ impl<T: Send + 'static, S: KeySelector<T>> KeyedTest<T, S> {
     {
         self.folded(Sum::new(number))
     }
-    /// Prepares the test of [`KeyedStream::reduce`](crate::api::KeyedStream::reduce): `merge(&mut kept, record)`, then the merged
-    /// record of the key for every record.
+    /// Prepares the test of [`KeyedStream::reduce`](crate::api::KeyedStream::reduce): `merge(&mut kept, record)`, then the merged record of
+    /// the key for every record, or after [`KeyedTest::at_end`] for every key at the end of input.
     pub fn reduce<F>(&self, merge: F) -> FoldBuilder<T, S, Reduce<F>>
     where
         T: Record,
@@ -142,8 +144,8 @@ impl<T: Send + 'static, S: KeySelector<T>> KeyedTest<T, S> {
     {
         self.folded(Reduce::new(merge))
     }
-    /// Prepares the test of [`KeyedStream::fold`](crate::api::KeyedStream::fold): `merge(&mut value, record)`, then `(key, value)`
-    /// for every record.
+    /// Prepares the test of [`KeyedStream::fold`](crate::api::KeyedStream::fold): `merge(&mut value, record)`, then `(key, value)` for
+    /// every record, or after [`KeyedTest::at_end`] for every key at the end of input.
     pub fn fold<A, F>(&self, initial: A, merge: F) -> FoldBuilder<T, S, Fold<A, F>>
     where
         A: Record,
@@ -168,15 +170,15 @@ impl<T: Send + 'static, S: KeySelector<T>> KeyedTest<T, S> {
     {
         self.process(StatefulFlatMap::new(function))
     }
-    /// Prepares the test of a computation over windows. For impossible windows [`HarnessBuilder::open`] fails, where building a program
-    /// would.
+    /// Prepares the test of a computation over windows, which a method of the result chooses. For impossible windows, such as ones without
+    /// length, [`HarnessBuilder::open`] fails, where building a program would.
     pub fn window<W: WindowAssigner<T>>(self, assigner: W) -> WindowedTest<T, S, W>
     where
         T: Record,
     {
         WindowedTest { selector: self.selector, assigner, lateness: 0.into() }
     }
-    /// Prepares the test of a computation over windows of `records` records of a key.
+    /// Prepares the test of a computation over windows of `records` records of a key; for 0 [`HarnessBuilder::open`] fails.
     pub fn count_window(self, records: u64) -> WindowedTest<T, S, CountWindows>
     where
         T: Record,

@@ -1,6 +1,6 @@
 //! Tests of one operator, function, source or sink, without a cluster. The test passes in records and watermarks, moves the clock, and
-//! reads output, side outputs, state and timers. Everything runs on the thread of the test: a call returns when all that it has caused
-//! is done.
+//! reads output, side outputs, state and timers. Everything but I/O runs on the thread of the test: a call returns when all that it has
+//! caused is done.
 //!
 //! ```
 //! use streaming::{
@@ -255,8 +255,8 @@ type KeyedConnected<A, B, K, S, R, F> =
 type KeyedConnectedBuilder<A, B, K, S, R, F> =
     HarnessBuilder<Either<A, B>, KeyedConnected<A, B, K, S, R, F>>;
 
-/// Prepares the test of a [`KeyedCoProcessFunction`] whose keys are parts of the records: `key1` finds those of the first stream,
-/// `key2` those of the second one.
+/// Prepares the test of a [`KeyedCoProcessFunction`] whose keys are parts of the records: `key1` finds those of the first stream, whose
+/// records [`OperatorHarness::push1`] passes in, `key2` those of the second one, for [`OperatorHarness::push2`].
 ///
 /// ```
 /// use streaming::{
@@ -306,7 +306,8 @@ type Broadcast<A, B, F, V> = BroadcastOperator<Process<Reading<F, B, V>>, A, B>;
 /// The test of a [`BroadcastProcessFunction`] before it is opened.
 type BroadcastBuilder<A, B, F, V> = HarnessBuilder<Either<A, B>, Broadcast<A, B, F, V>>;
 
-/// Prepares the test of a [`BroadcastProcessFunction`]: [`OperatorHarness::push2`] passes in records of the broadcast stream.
+/// Prepares the test of a [`BroadcastProcessFunction`]: [`OperatorHarness::push1`] passes in records of the first stream,
+/// [`OperatorHarness::push2`] those of the broadcast stream.
 ///
 /// ```
 /// use streaming::{

@@ -176,7 +176,8 @@ impl<T: Send + 'static, S: Sink<T>> SinkHarness<T, S> {
         writer.push_at(record, timestamp)?;
         self.pass_on()
     }
-    /// Moves the clock of all subtasks to `ms` milliseconds since 1970, and fires each timer that is due on the way.
+    /// Moves the clock of all subtasks to `ms` milliseconds since 1970, and fires each timer that is due on the way. Clocks begin at 0 and
+    /// never go back.
     ///
     /// # Errors
     /// Returns the error with which a task of the sink would fail: [`TaskError::Output`] if a commit can never succeed.

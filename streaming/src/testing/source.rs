@@ -254,7 +254,8 @@ impl<S: Source> SourceHarness<S> {
     /// [`SourceHarnessBuilder::restore`]. Checkpoints are numbered from 1.
     ///
     /// # Errors
-    /// Fails with the source's error, or when the reader has not confirmed what the enumerator has sent.
+    /// Returns the reader's error or, as [`TaskError::Coordinator`], that of the enumerator, or that the reader has not confirmed what the
+    /// enumerator has sent.
     pub fn snapshot(&mut self) -> Result<SourceSnapshot, TaskError> {
         self.checkpoint += 1;
         let checkpoint = self.checkpoint;

@@ -41,8 +41,9 @@ pub trait WatermarkGenerator<T>: Clone + Send + 'static {
     /// ignored.
     fn on_event(&mut self, record: &T, timestamp: i64) -> Option<i64>;
 
-    /// Called after every batch with the time of the machine's clock, in milliseconds since 1970. Returns a watermark in milliseconds
-    /// since 1970, or `None` if there is no new one.
+    /// Called after every batch, and at intervals if [`WatermarkGenerator::PERIODIC`] is true, with the time of the machine's clock in
+    /// milliseconds since 1970. Returns a watermark in milliseconds since 1970, or `None` if there is no new one; one that is not greater
+    /// than the last one is ignored.
     fn on_periodic(&mut self, now_ms: u64) -> Option<i64>;
 }
 

@@ -124,7 +124,8 @@ pub trait FlottType: Sized + Send + 'static {
     /// Adds the type's structure to `schema`, whose hash is the fingerprint. Types that are encoded differently must add different
     /// texts: a restore is refused if the fingerprint has changed.
     fn describe(schema: &mut Schema);
-    /// Appends the encoded value to `out`; it must be at least one byte. Cannot fail.
+    /// Appends the encoded value to `out`; it must be at least one byte. Returns no error: if a value cannot be encoded (a [`Serde`] value
+    /// whose `Serialize` fails, or one nested too deeply), the batch or snapshot that the thread writes fails, and with it the task.
     fn encode(&self, out: &mut Vec<u8>);
     /// Decodes the value at the beginning of `input` and consumes exactly its bytes.
     ///

@@ -61,8 +61,8 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Maximum depth of [`Reader::nested`], that is of boxes, lists and maps inside each other. Decoding recurses, so deeper nesting
-    /// could overflow the stack.
+    /// Maximum depth of [`Reader::nested`], that is of boxes, lists and maps inside each other; deeper values fail to decode, with
+    /// [`CodecError::TooDeep`]. Decoding recurses, so deeper nesting could overflow the stack.
     pub const MAX_DEPTH: u32 = 200;
 
     /// Creates a reader at the beginning of `bytes`.
@@ -78,7 +78,7 @@ impl<'a> Reader<'a> {
     /// Reads the next `n` bytes, without copying them.
     ///
     /// # Errors
-    /// Fails when fewer bytes are left; none is consumed then.
+    /// Fails with [`CodecError::Truncated`] when fewer bytes are left; none is consumed then.
     #[inline]
     pub fn take(&mut self, n: usize) -> Result<&'a [u8], CodecError> {
         let (taken, rest) = self.bytes.split_at_checked(n).ok_or(CodecError::Truncated)?;
@@ -89,7 +89,7 @@ impl<'a> Reader<'a> {
     /// Reads the next `N` bytes.
     ///
     /// # Errors
-    /// Fails when fewer bytes are left; none is consumed then.
+    /// Fails with [`CodecError::Truncated`] when fewer bytes are left; none is consumed then.
     #[inline]
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], CodecError> {
         let (taken, rest) = self.bytes.split_first_chunk::<N>().ok_or(CodecError::Truncated)?;
@@ -100,7 +100,7 @@ impl<'a> Reader<'a> {
     /// Reads the next byte.
     ///
     /// # Errors
-    /// Fails when no byte is left.
+    /// Fails with [`CodecError::Truncated`] when no byte is left.
     #[inline]
     pub fn byte(&mut self) -> Result<u8, CodecError> {
         self.array::<1>().map(|[b]| b)
@@ -109,7 +109,7 @@ impl<'a> Reader<'a> {
     /// Reads a varint: a number of seven bits per byte, the lowest first, in at most ten bytes.
     ///
     /// # Errors
-    /// Fails when the bytes end too early or hold more than 64 bits.
+    /// Fails with [`CodecError::Truncated`] when the bytes end too early, with [`CodecError::Invalid`] for more than 64 bits.
     #[inline]
     pub fn varint(&mut self) -> Result<u64, CodecError> {
         let mut value = 0_u64;
@@ -138,20 +138,20 @@ impl<'a> Reader<'a> {
         Ok((n >> 1) as i64 ^ -((n & 1) as i64))
     }
 
-    /// Reads the number of bytes or elements that follow; each element takes at least one byte.
+    /// Reads the number of bytes or elements that follow, a varint that [`write_len`] wrote; each element takes at least one byte.
     ///
     /// # Errors
-    /// Fails when the number is greater than the number of bytes left.
+    /// Fails with [`CodecError::Truncated`] when the number is greater than the number of bytes left, otherwise as [`Reader::varint`] does.
     #[inline]
     pub fn count(&mut self) -> Result<usize, CodecError> {
         let n = usize::try_from(self.varint()?).map_err(|_| CodecError::Truncated)?;
         if n > self.remaining() { Err(CodecError::Truncated) } else { Ok(n) }
     }
 
-    /// Reads a text that follows its length in bytes.
+    /// Reads a text that follows its length in bytes, a varint; copies nothing.
     ///
     /// # Errors
-    /// Fails when the bytes end too early or are not UTF-8.
+    /// Fails with [`CodecError::Truncated`] when the bytes end too early, with [`CodecError::Invalid`] when they are not UTF-8.
     #[inline]
     pub fn text(&mut self) -> Result<&'a str, CodecError> {
         let len = self.count()?;
@@ -177,7 +177,7 @@ impl<'a> Reader<'a> {
         value
     }
 
-    /// Checks that all bytes were read; the end of a decoder calls it.
+    /// Checks that all bytes were read; called at the end of decoding.
     ///
     /// # Errors
     /// Fails with [`CodecError::Trailing`] and the number of bytes that are left.

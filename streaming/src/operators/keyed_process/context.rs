@@ -9,7 +9,8 @@ use crate::{
     state::KeyAddress,
 };
 
-/// The context of a call of a keyed function: key, times, timers and metrics, beside the record and the key's state.
+/// The context of one call of a keyed function, for a record or a timer: its key and time, the watermark, and the key's timers and the
+/// operator's metrics, which the function can change. The function gets the record and the key's state beside it.
 pub struct Context<'a, K> {
     pub(super) key: &'a K,
     pub(super) at: KeyAddress,
@@ -30,7 +31,7 @@ impl<K> Context<'_, K> {
         (self.timestamp != NO_TIME).then_some(self.timestamp)
     }
     /// Returns the operator's watermark in milliseconds since 1970; `None` before the first watermark. A restored operator has that of
-    /// the checkpoint, after a change of the parallelism the least of all former subtasks.
+    /// the checkpoint, after a change of the parallelism the least of the former subtasks that had one.
     pub fn watermark(&self) -> Option<i64> {
         (self.watermark != i64::MIN).then_some(self.watermark)
     }
@@ -42,7 +43,8 @@ impl<K> Context<'_, K> {
     pub fn metrics(&self) -> Metrics<'_> {
         self.operator.metrics()
     }
-    /// Returns the context of the operator: its subtask, the job's options, the machine's clock.
+    /// Returns the context of the operator: its subtask, the job's options, the machine's clock. Answers to requests that are made with it,
+    /// such as `wake_after` or `spawn_io`, do not reach the function: timers are set by [`Context::timers`].
     pub fn operator(&self) -> &OperatorContext {
         self.operator
     }

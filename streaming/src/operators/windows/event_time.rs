@@ -27,7 +27,7 @@ impl<S, W> EventTimeWindows<S, W> {
     }
 
     /// Returns the number of records that this subtask has dropped since its start because they came after the end of the allowed
-    /// lateness.
+    /// lateness; 0 if a side output takes such records.
     pub fn late_records<T>(&self) -> u64
     where
         W: WindowStore<T, S>,

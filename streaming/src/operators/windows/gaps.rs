@@ -26,7 +26,7 @@ pub trait SessionGap<T>: Clone + Send + 'static {
     }
 }
 
-/// A session gap that is the same after every record, in milliseconds.
+/// A session gap that is the same after every record, in milliseconds. Below 1 ms it makes the program invalid.
 #[derive(Debug, Clone, Copy)]
 pub struct FixedGap(pub(super) i64);
 
@@ -41,7 +41,7 @@ impl<T> SessionGap<T> for FixedGap {
     }
 }
 
-/// A session gap that a function computes from the record.
+/// A session gap that a function computes from the record, rounded down to whole milliseconds. Below 1 ms it fails the task.
 #[derive(Debug, Clone, Copy)]
 pub struct GapOf<F>(pub(super) F);
 

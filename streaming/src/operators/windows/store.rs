@@ -116,7 +116,7 @@ pub trait WindowStore<T, S>: Send + 'static {
     fn full(&self) -> bool;
 
     /// Returns the number of records that this subtask has dropped since its start because they came after the end of the allowed
-    /// lateness.
+    /// lateness; 0 if a side output takes such records.
     fn late_records(&self) -> u64;
 }
 
