@@ -99,9 +99,10 @@ pub enum Verdict<K> {
         /// The memory at the moment when the limit was exceeded.
         over: OverLimit,
     },
-    /// The host must end at once.
+    /// The host must end at once: a task that was told to fail has not returned within a second, or the limit has been exceeded for a
+    /// second by what no task holds, or is exceeded by an eighth (at least 32 MiB).
     End {
-        /// The task at fault; `None` if no task is.
+        /// The task with the largest account; `None` if the memory is held outside of tasks.
         task: Option<K>,
         /// The memory at the moment when the limit was exceeded.
         over: OverLimit,
@@ -125,7 +126,7 @@ impl<K: Clone + PartialEq> MemoryLimit<K> {
         Self { limits, over_since: None, failing: None }
     }
 
-    /// Replaces the limits, when the host gets or loses slots.
+    /// Replaces the limits, when the host gets or loses slots. They count from the next look on.
     pub fn set(&mut self, limits: MemoryLimits) {
         self.limits = limits;
     }

@@ -325,7 +325,8 @@ impl<'a> ReaderContext<'a> {
     }
     /// Runs I/O beside the task, on the process's tokio runtime. Its result arrives with the ticket at
     /// [`SourceReader::io_done`](super::SourceReader::io_done), and the reader is polled afterwards. Only the lower 31 bits of the
-    /// ticket are kept. Work that is not done when the task ends is dropped.
+    /// ticket are kept. The result is an error also if the work panics, or if 4,096 calls of the task are unanswered. Work that is not done
+    /// when the task ends is dropped.
     pub fn spawn_io(&mut self, work: BoxFuture<'static, Result<Vec<u8>, String>>, ticket: u32) {
         self.operator.spawn_io(work, ticket & !OWN_TICKETS);
     }

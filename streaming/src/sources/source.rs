@@ -9,12 +9,13 @@ use crate::{
 };
 use model::graph::StateDeclaration;
 
-/// Says whether a source ends by itself.
+/// Says whether a source ends by itself. A job is bounded if all its sources are: only then may it use `write_text`, and `collect` shows
+/// its results at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Boundedness {
     /// The input has an end; the source finishes there.
     Bounded,
-    /// The input has no end; the source is read until the job is cancelled or stopped.
+    /// The input has no known end: the source is read until the job is cancelled or stopped, or until a reader says that it has ended.
     ContinuousUnbounded,
 }
 
@@ -221,8 +222,8 @@ pub trait Source: Send + 'static {
     /// context may be kept, cloned, and used from other threads. May block: it runs on the enumerator's thread.
     ///
     /// # Errors
-    /// Returns an error if the input cannot be examined, for instance because a file is absent; the source fails with it, before a
-    /// reader starts.
+    /// Returns an error if the input cannot be examined, for instance because a file is absent; the job fails with it, before a reader
+    /// starts, and is not restarted.
     fn create_enumerator(
         &self,
         context: SplitEnumeratorContext<Self::Split>,
@@ -266,7 +267,8 @@ pub trait SplitEnumerator: Send + 'static {
     /// Starts the enumerator. Called once, before every other method, on the enumerator's thread, as they are.
     ///
     /// # Errors
-    /// A returned error fails the source: the job restarts it, or fails if its restart strategy says so.
+    /// A returned error fails the job, which is not restarted; the enumerator is closed. What may fail for a while belongs on a thread that
+    /// reports by [`SplitEnumeratorContext::fail`].
     fn start(&mut self) -> Result<(), BoxError> {
         Ok(())
     }
@@ -302,7 +304,8 @@ pub trait SplitEnumerator: Send + 'static {
     /// discovered. Called before any subtask takes its snapshot of the checkpoint.
     ///
     /// # Errors
-    /// A returned error fails the checkpoint and the source: the job restarts the source, or fails if its restart strategy says so.
+    /// A returned error fails the checkpoint and the source: the restart strategy decides what follows; where none is configured, the job
+    /// fails.
     fn snapshot_state(&mut self, checkpoint: u64) -> Result<Self::Checkpoint, BoxError>;
     /// Records that a checkpoint is complete on all subtasks and coordinators: what it contains can be acknowledged to the source's
     /// system.

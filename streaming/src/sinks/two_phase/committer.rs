@@ -127,7 +127,8 @@ impl<C: Record, K: GlobalCommitter<C>> CommitGroup<C> for Together<Arc<K>> {
 type Create<K> = Box<dyn FnMut(&OperatorContext) -> Result<K, BoxError> + Send>;
 
 /// Runs a [`Committer`] or [`GlobalCommitter`]: keeps committables in its snapshots until they are committed, and commits them when
-/// their checkpoint is complete. After a restore it takes no records before everything that the checkpoint held is committed.
+/// their checkpoint is complete. After a restore it takes no records before everything is committed that the checkpoint held (with
+/// `ONLY_AT_END`, before the end of input was in the checkpoint, nothing).
 /// `sink.committer.retries` (10 by default) bounds the repetitions of a commit; beyond it the task fails.
 pub struct CommitterOperator<C, K> {
     create: Create<K>,
