@@ -63,7 +63,7 @@ impl MemoryBudget {
         });
     }
 
-    /// Returns true if [`MemoryBudget::try_take_share`] would succeed now. Takes nothing.
+    /// Returns true if `held + more` is at most what is free, so that a party that holds `held` bytes may take `more` now. Takes nothing.
     pub fn has_share(&self, held: u64, more: u64) -> bool {
         held.saturating_add(more) <= self.free()
     }

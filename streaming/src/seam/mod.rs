@@ -408,7 +408,7 @@ pub struct TaskCounters {
     pub records_in: AtomicU64,
     /// Records sent to outputs, counted once per output edge, also where an edge broadcasts them.
     pub records_out: AtomicU64,
-    /// Bytes taken from inputs: encoded size, or an estimate for batches handed over inside the process.
+    /// Bytes taken from inputs: encoded size, or an estimate for batches handed over inside the process; 32 more for each batch or event.
     pub bytes_in: AtomicU64,
     /// Bytes sent to outputs, counted like `bytes_in`.
     pub bytes_out: AtomicU64,

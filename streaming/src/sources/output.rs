@@ -358,7 +358,8 @@ impl<'a> ReaderContext<'a> {
     pub fn parallelism(&self) -> u32 {
         self.operator.parallelism()
     }
-    /// Returns the value of the job option `key` as text, unparsed; `None` if neither client nor program sets it.
+    /// Returns the value of the job option `key` as text, unparsed; if neither client nor program sets it, that of the TaskManager for keys
+    /// of the data plane (`s3.`, `execution.`, `task.` and others), else `None`.
     pub fn option(&self, key: &str) -> Option<&str> {
         self.operator.option(key)
     }

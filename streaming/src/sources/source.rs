@@ -276,14 +276,14 @@ pub trait SplitEnumerator: Send + 'static {
     /// must not be assigned again. Called once per execution attempt; from this call on splits can be assigned to the subtask.
     ///
     /// # Errors
-    /// A returned error fails the source: the job restarts it, or fails if its restart strategy says so.
+    /// A returned error fails the source: the restart strategy decides what follows; where none is configured, the job fails.
     fn add_reader(&mut self, _subtask: u32, _held: Vec<Self::Split>) -> Result<(), BoxError> {
         Ok(())
     }
     /// Handles a reader's request for splits. Splits, or [`SplitEnumeratorContext::no_more_splits`], may be sent now or later.
     ///
     /// # Errors
-    /// A returned error fails the source: the job restarts it, or fails if its restart strategy says so.
+    /// A returned error fails the source: the restart strategy decides what follows; where none is configured, the job fails.
     fn handle_split_request(&mut self, subtask: u32) -> Result<(), BoxError>;
     /// Takes back the splits that were assigned to an attempt of a subtask since the last complete checkpoint, because a later attempt
     /// has taken its place at this enumerator. That is rare: a failure creates a new enumerator, whose restored state has such
@@ -291,12 +291,12 @@ pub trait SplitEnumerator: Send + 'static {
     /// successor, and was answered with splits. Not called if there are none.
     ///
     /// # Errors
-    /// A returned error fails the source: the job restarts it, or fails if its restart strategy says so.
+    /// A returned error fails the source: the restart strategy decides what follows; where none is configured, the job fails.
     fn add_splits_back(&mut self, splits: Vec<Self::Split>, subtask: u32) -> Result<(), BoxError>;
     /// Handles an event that a subtask's reader sent with [`ReaderContext::send_event`].
     ///
     /// # Errors
-    /// A returned error fails the source: the job restarts it, or fails if its restart strategy says so.
+    /// A returned error fails the source: the restart strategy decides what follows; where none is configured, the job fails.
     fn handle_source_event(&mut self, _subtask: u32, _event: Vec<u8>) -> Result<(), BoxError> {
         Ok(())
     }
@@ -311,7 +311,7 @@ pub trait SplitEnumerator: Send + 'static {
     /// system.
     ///
     /// # Errors
-    /// A returned error fails the source: the job restarts it, or fails if its restart strategy says so.
+    /// A returned error fails the source: the restart strategy decides what follows; where none is configured, the job fails.
     fn notify_checkpoint_complete(&mut self, _checkpoint: u64) -> Result<(), BoxError> {
         Ok(())
     }

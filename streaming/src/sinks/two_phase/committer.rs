@@ -33,7 +33,8 @@ const AGAIN: u32 = 1;
 const CHECK: u32 = 2;
 const KEEP: u32 = 3;
 
-/// The outcome of committing the committables of a checkpoint: those that are left to be committed again, and the first reason.
+/// The outcome of committing the committables of a checkpoint: those that are left to be committed again, and the reason, which is the
+/// first permanent one if there is one, else the first.
 #[derive(Debug)]
 pub struct Outcome<C> {
     /// The committables that are to be committed again later.
