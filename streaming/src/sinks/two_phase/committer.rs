@@ -128,8 +128,8 @@ impl<C: Record, K: GlobalCommitter<C>> CommitGroup<C> for Together<Arc<K>> {
 type Create<K> = Box<dyn FnMut(&OperatorContext) -> Result<K, BoxError> + Send>;
 
 /// Runs a [`Committer`] or [`GlobalCommitter`]: keeps committables in its snapshots until they are committed, and commits them when
-/// their checkpoint is complete. After a restore it takes no records before everything is committed that the checkpoint held (with
-/// `ONLY_AT_END`, before the end of input was in the checkpoint, nothing).
+/// their checkpoint is complete. After a restore it takes no records before all is committed that the checkpoint held and that is due
+/// (with `ONLY_AT_END`, only what the job's final checkpoint held is).
 /// `sink.committer.retries` (10 by default) bounds the repetitions of a commit; beyond it the task fails.
 pub struct CommitterOperator<C, K> {
     create: Create<K>,
